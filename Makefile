@@ -1,0 +1,51 @@
+# Every target works on a fresh machine with Python >= 3.11: the environment .venv is made on first use
+# and brought up to date whenever pyproject.toml changes.
+
+PYTHON ?= python3
+WORKERS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+
+.PHONY: help demo test test-full lint format bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo       swiss roll and digits against Isomap; table, figures and a page in demo-output/"
+	@echo "make test       the tests (minutes); make test-full adds the slow ones"
+	@echo "make lint       ruff and mypy; make format rewrites"
+	@echo "make bench      the benchmarks"
+	@echo "make clean      removes .venv, caches and build products"
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "isoweave needs Python 3.11 or newer; try: make PYTHON=python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@
+
+demo: $(STAMP)
+	$(BIN)/isoweave demo --out demo-output
+
+test: $(STAMP)
+	$(PYTEST)
+
+test-full: $(STAMP)
+	$(PYTEST) -m "slow or not slow"
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

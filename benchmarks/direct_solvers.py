@@ -1,0 +1,207 @@
+"""Time and memory of sparse direct solvers on graph Laplacians, and of the iterative ones beside them.
+
+    python benchmarks/direct_solvers.py                 # up to 50,000 vertices, about a minute
+    python benchmarks/direct_solvers.py --large         # also 200,000
+    python benchmarks/direct_solvers.py --orderings     # fill of several elimination orders
+    python benchmarks/direct_solvers.py --iterative     # direct against amg, ic and jacobi
+
+Packages that are not installed (cholespy, scikit-sparse, pymetis) are left out. Every measurement of a
+direct solver runs in a process of its own, with one BLAS thread; memory is the growth of its peak.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import laplacian as graph_laplacian
+from scipy.sparse.linalg import splu
+from sklearn.datasets import make_swiss_roll
+from sklearn.neighbors import kneighbors_graph
+from threadpoolctl import threadpool_limits
+
+from isoweave._parallel import ThreadTeam, thread_team
+from isoweave.solvers import choose_solver, factor_laplacian
+from isoweave.solvers._base import prepare_laplacian
+from isoweave.solvers._symbolic import plan_elimination
+
+PACKAGES = {"isoweave": None, "splu": None, "cholespy": "cholespy", "cholmod": "sksparse"}
+Solve = Callable[[np.ndarray], np.ndarray]
+
+
+def make_laplacian(shape: str, n: int, pattern: str) -> sp.csr_array:
+    """Laplacian of a neighbourhood graph ("A") or its square, which has the paper's pattern ("A2")."""
+    if shape == "swiss":
+        points, k = make_swiss_roll(n, random_state=3)[0], 10
+    else:
+        dim = int(shape.removeprefix("cube"))
+        points, k = np.random.default_rng(3).random((n, dim)), 14
+    adjacency = kneighbors_graph(points, k)
+    matrix = sp.csr_array(graph_laplacian(adjacency.maximum(adjacency.T)))
+    return sp.csr_array(matrix @ matrix) if pattern == "A2" else matrix
+
+
+def factor(package: str, matrix: sp.csr_array) -> Solve:
+    """Factor a Laplacian, its first vertex held at zero, and return the function that solves."""
+    if package == "isoweave":
+        state = factor_laplacian(matrix, solver="direct", n_components=2, team=ThreadTeam(1))
+        return lambda rhs: state.solve(rhs).value
+    inner = sp.csc_matrix(matrix[1:, 1:])
+    if package == "splu":
+        options = {"SymmetricMode": True}
+        return splu(inner, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options).solve
+    if package == "cholespy":
+        from cholespy import CholeskySolverD, MatrixType
+
+        indptr, indices = inner.indptr.astype(np.int32), inner.indices.astype(np.int32)
+        solver = CholeskySolverD(inner.shape[0], indptr, indices, inner.data, MatrixType.CSC)
+
+        def solve(rhs: np.ndarray) -> np.ndarray:
+            out = np.empty_like(rhs)
+            solver.solve(rhs, out)
+            return out
+
+        return solve
+    from sksparse import cholmod
+
+    if hasattr(cholmod, "cho_factor"):
+        return cholmod.cho_factor(inner, lower=True, order="amd").solve
+    return cholmod.cholesky(inner, ordering_method="amd")
+
+
+def measure(package: str, shape: str, n: int, pattern: str) -> dict[str, float]:
+    """Factor time, best solve time for two right-hand sides, growth of the peak memory."""
+    warm = make_laplacian("cube2", 500, "A")
+    matrix = make_laplacian(shape, n, pattern)
+    rhs = matrix @ np.random.default_rng(4).normal(size=(n, 2))
+    cut = slice(None) if package == "isoweave" else slice(1, None)
+    with threadpool_limits(limits=1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # Compiled kernels and lazy imports are not what is measured.
+        factor(package, warm)(np.ascontiguousarray((warm @ np.ones((500, 2)))[cut]))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        start = time.perf_counter()
+        solve = factor(package, matrix)
+        factor_time = time.perf_counter() - start
+        block = np.ascontiguousarray(rhs[cut])
+        times = []
+        for _ in range(7):
+            start = time.perf_counter()
+            value = solve(block)
+            times.append(time.perf_counter() - start)
+    full = np.zeros((n, 2))
+    full[cut] = value
+    residual = np.linalg.norm(rhs - matrix @ full) / np.linalg.norm(rhs)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return {"factor": factor_time, "solve": min(times), "memory": grown / 1024, "residual": residual}
+
+
+def compare_packages(large: bool) -> None:
+    sizes = [("swiss", 10_000), ("swiss", 50_000), ("cube5", 5_000)]
+    if large:
+        sizes.append(("swiss", 200_000))
+    print(
+        "| graph | pattern | solver | factor s | solve 2 rhs ms | MB | residual |\n|---|---|---|---|---|---|---|"
+    )
+    for shape, n in sizes:
+        for pattern in ("A", "A2"):
+            for package, module in PACKAGES.items():
+                if module is not None and importlib.util.find_spec(module) is None:
+                    continue
+                call = [sys.executable, __file__, "--one", package, shape, str(n), pattern]
+                done = subprocess.run(call, capture_output=True, text=True, check=True)
+                m = json.loads(done.stdout.splitlines()[-1])
+                print(
+                    f"| {shape} {n:,} | {pattern} | {package} | {m['factor']:.2f} | {1e3 * m['solve']:.1f} "
+                    f"| {m['memory']:.0f} | {m['residual']:.0e} |",
+                    flush=True,
+                )
+
+
+def compare_orderings(large: bool) -> None:
+    sizes = [("swiss", 50_000), ("cube3", 20_000), ("cube5", 5_000), ("cube5", 20_000)]
+    if large:
+        sizes.append(("swiss", 200_000))
+    print("| graph | pattern | order | s | fill / entries | 1e9 multiplications |\n|---|---|---|---|---|---|")
+    for shape, n in sizes:
+        for pattern in ("A", "A2") if n <= 50_000 and shape != "cube5" else ("A",):
+            lap = prepare_laplacian(make_laplacian(shape, n, pattern))
+            natural = np.arange(n, dtype=np.int32)
+            orders: dict[str, Callable[[], np.ndarray]] = {"isoweave": lambda lap=lap: lap.elimination.order}
+            if n <= 20_000:
+                orders["natural"] = lambda natural=natural: natural
+            if importlib.util.find_spec("pymetis") is not None:
+                orders["metis"] = lambda lap=lap: _metis(lap.indptr, lap.indices)
+            for name, make in orders.items():
+                start = time.perf_counter()
+                order = make()
+                seconds = time.perf_counter() - start
+                plan = plan_elimination(lap.indptr, lap.indices, order, 10**10)
+                work = float(np.sum(plan.counts.astype(float) ** 2)) / 1e9
+                ratio = plan.fill / len(lap.data)
+                print(
+                    f"| {shape} {n:,} | {pattern} | {name} | {seconds:.2f} | {ratio:.1f} | {work:.2f} |",
+                    flush=True,
+                )
+
+
+def _metis(indptr: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    import pymetis
+
+    rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    off = indices != rows
+    starts = np.concatenate([[0], np.cumsum(np.bincount(rows[off], minlength=len(indptr) - 1))])
+    adjacency = pymetis.CSRAdjacency(starts.astype(np.int32), indices[off].astype(np.int32))
+    return np.asarray(pymetis.nested_dissection(adjacency)[0], dtype=np.int32)
+
+
+def compare_iterative() -> None:
+    cases = [("swiss", 20_000, 2), ("cube3", 50_000, 3), ("cube5", 20_000, 5), ("cube9", 10_000, 9)]
+    print("| graph | N | auto | solver | prepare s | solve ms | iterations |\n|---|---|---|---|---|---|---|")
+    for shape, n, width in cases:
+        matrix = make_laplacian(shape, n, "A")
+        rhs = np.random.default_rng(4).normal(size=(n, width))
+        auto = choose_solver(matrix, width).solver
+        for solver in ("direct", "amg", "ic", "jacobi"):
+            with thread_team() as team:
+                start = time.perf_counter()
+                state = factor_laplacian(matrix, solver=solver, n_components=width, team=team)
+                prepared = time.perf_counter() - start
+                state.solve(rhs, tol=0.5)
+                start = time.perf_counter()
+                result = state.solve(rhs)
+                seconds = time.perf_counter() - start
+            print(
+                f"| {shape} {n:,} | {width} | {auto} | {result.solver} | {prepared:.2f} | {1e3 * seconds:.0f} "
+                f"| {result.iterations} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--orderings", action="store_true")
+    parser.add_argument("--iterative", action="store_true")
+    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        package, shape, n, pattern = arguments.one
+        print(json.dumps(measure(package, shape, int(n), pattern)))
+    elif arguments.orderings:
+        compare_orderings(arguments.large)
+    elif arguments.iterative:
+        compare_iterative()
+    else:
+        compare_packages(arguments.large)

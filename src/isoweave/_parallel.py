@@ -1,0 +1,91 @@
+"""Threads for compiled kernels.
+
+Kernels are numba functions compiled with ``nogil=True`` whose first two arguments are a
+half-open range of items. They are handed to ordinary Python threads instead of numba's own
+threading layer: such kernels compile in a fraction of the time, can be cached on disk, survive
+``fork`` and may be called from several Python threads at once.
+
+Every kernel writes only to the rows of its own range, so the bits of the result do not depend
+on the number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+# More ranges than threads, so that a range full of hubs does not leave the other threads idle.
+_RANGES_PER_THREAD = 8
+
+
+def available_threads() -> int:
+    """Number of CPU cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def resolve_n_jobs(n_jobs: int | None) -> int:
+    """Turn scikit-learn's ``n_jobs`` into a number of threads (None and -1 mean all cores)."""
+    if n_jobs is None:
+        return available_threads()
+    if isinstance(n_jobs, bool) or int(n_jobs) != n_jobs or n_jobs == 0:
+        raise ValueError(f"n_jobs must be a non-zero integer or None, got {n_jobs!r}.")
+    if n_jobs < 0:
+        return max(1, available_threads() + 1 + int(n_jobs))
+    return int(n_jobs)
+
+
+class ThreadTeam:
+    """A fixed number of threads that share the items of a kernel call.
+
+    Use :func:`thread_team` to make one; outside of it ``ThreadTeam(1)`` runs in the caller.
+    """
+
+    def __init__(self, n_threads: int, pool: ThreadPoolExecutor | None = None) -> None:
+        self.n_threads = n_threads
+        self._pool = pool
+
+    def run(self, kernel: Callable[..., Any], n_items: int, *args: Any, grain: int = 256) -> None:
+        """Call ``kernel(start, stop, *args)`` over ranges that cover ``0 .. n_items``.
+
+        Parameters
+        ----------
+        kernel : callable
+            A ``nogil`` function that writes only to rows ``start .. stop`` of its outputs.
+        n_items : int
+            Number of items (vertices, mostly).
+        *args
+            Passed on unchanged.
+        grain : int
+            Fewest items worth handing to another thread.
+        """
+        if self._pool is None or n_items <= grain:
+            kernel(0, n_items, *args)
+            return
+        step = max(grain, -(-n_items // (self.n_threads * _RANGES_PER_THREAD)))
+        ranges = [(lo, min(lo + step, n_items)) for lo in range(0, n_items, step)]
+        futures = [self._pool.submit(kernel, lo, hi, *args) for lo, hi in ranges]
+        for future in futures:
+            future.result()
+
+
+@contextmanager
+def thread_team(n_jobs: int | None = None) -> Iterator[ThreadTeam]:
+    """Threads for one computation, with BLAS held to one thread meanwhile.
+
+    BLAS threads inside parallel per-vertex kernels oversubscribe the cores, and BLAS reductions
+    round differently for each thread count; one BLAS thread cures both.
+    """
+    n_threads = resolve_n_jobs(n_jobs)
+    with threadpool_limits(limits=1, user_api="blas"):
+        if n_threads == 1:
+            yield ThreadTeam(1)
+            return
+        with ThreadPoolExecutor(n_threads, thread_name_prefix="isoweave") as pool:
+            yield ThreadTeam(n_threads, pool)

@@ -1,0 +1,232 @@
+"""Compiled kernels of the energy: orthogonal alignments, residual fluxes, their divergence."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(nogil=True, cache=True)
+def _polar_plane(b, q):
+    """Closest orthogonal 2 x 2 matrix, rotation or reflection, whichever has the larger trace with b."""
+    rx, ry = b[0, 0] + b[1, 1], b[1, 0] - b[0, 1]
+    fx, fy = b[0, 0] - b[1, 1], b[1, 0] + b[0, 1]
+    rotation = np.hypot(rx, ry)
+    reflection = np.hypot(fx, fy)
+    if rotation >= reflection:
+        c, s = (rx / rotation, ry / rotation) if rotation > 0.0 else (1.0, 0.0)
+        q[0, 0], q[0, 1], q[1, 0], q[1, 1] = c, -s, s, c
+    else:
+        c, s = fx / reflection, fy / reflection
+        q[0, 0], q[0, 1], q[1, 0], q[1, 1] = c, s, s, -c
+
+
+@njit(nogil=True, cache=True)
+def polar(b, q, columns, turn):
+    """Orthogonal factor of the polar decomposition, ``q = U V^T`` for ``b = U S V^T`` (eq. 9).
+
+    One-sided Jacobi: rotate the columns of b until they are orthogonal. Directions in which b
+    vanishes are completed to an orthonormal basis, so q is orthogonal for every b, the zero
+    matrix included. ``columns`` and ``turn`` are (N, N) scratch; their rows hold the vectors.
+    """
+    n = b.shape[0]
+    if n == 1:
+        q[0, 0] = -1.0 if b[0, 0] < 0.0 else 1.0
+        return
+    if n == 2:
+        _polar_plane(b, q)
+        return
+    for p in range(n):
+        for k in range(n):
+            columns[p, k] = b[k, p]
+            turn[p, k] = 1.0 if p == k else 0.0
+    for _ in range(30):
+        rotated = False
+        for p in range(n - 1):
+            for r in range(p + 1, n):
+                alpha, beta, gamma = 0.0, 0.0, 0.0
+                for k in range(n):
+                    alpha += columns[p, k] * columns[p, k]
+                    beta += columns[r, k] * columns[r, k]
+                    gamma += columns[p, k] * columns[r, k]
+                if abs(gamma) <= 1e-15 * np.sqrt(alpha * beta) or gamma == 0.0:
+                    continue
+                rotated = True
+                zeta = 0.5 * (beta - alpha) / gamma
+                t = 1.0 / (abs(zeta) + np.sqrt(1.0 + zeta * zeta))
+                if zeta < 0.0:
+                    t = -t
+                c = 1.0 / np.sqrt(1.0 + t * t)
+                s = c * t
+                for k in range(n):
+                    x, y = columns[p, k], columns[r, k]
+                    columns[p, k] = c * x - s * y
+                    columns[r, k] = s * x + c * y
+                    x, y = turn[p, k], turn[r, k]
+                    turn[p, k] = c * x - s * y
+                    turn[r, k] = s * x + c * y
+        if not rotated:
+            break
+    _normalise_columns(columns)
+    for k in range(n):
+        for r in range(n):
+            value = 0.0
+            for p in range(n):
+                value += columns[p, k] * turn[p, r]
+            q[k, r] = value
+
+
+@njit(nogil=True, cache=True)
+def _normalise_columns(columns):
+    """Scale orthogonal rows to unit length; replace vanishing ones by a completion of the basis."""
+    n = columns.shape[0]
+    largest = 0.0
+    for p in range(n):
+        norm = 0.0
+        for k in range(n):
+            norm += columns[p, k] * columns[p, k]
+        largest = max(largest, norm)
+    n_missing = 0
+    for p in range(n):
+        norm = 0.0
+        for k in range(n):
+            norm += columns[p, k] * columns[p, k]
+        if norm > 1e-26 * largest:
+            norm = np.sqrt(norm)
+            for k in range(n):
+                columns[p, k] /= norm
+        else:
+            n_missing += 1
+            for k in range(n):
+                columns[p, k] = 0.0
+    if n_missing == 0:
+        return
+    candidate = np.empty(n)
+    for p in range(n):
+        norm = 0.0
+        for k in range(n):
+            norm += columns[p, k] * columns[p, k]
+        if norm > 0.0:
+            continue
+        # The unit vector that the rows present cover least is the safest one to add.
+        best, coverage = 0, np.inf
+        for k in range(n):
+            covered = 0.0
+            for r in range(n):
+                covered += columns[r, k] * columns[r, k]
+            if covered < coverage - 1e-12:
+                best, coverage = k, covered
+        candidate[:] = 0.0
+        candidate[best] = 1.0
+        for _ in range(2):
+            for r in range(n):
+                dot = 0.0
+                for k in range(n):
+                    dot += columns[r, k] * candidate[k]
+                for k in range(n):
+                    candidate[k] -= dot * columns[r, k]
+        norm = np.sqrt((candidate * candidate).sum())
+        for k in range(n):
+            columns[p, k] = candidate[k] / norm
+
+
+@njit(nogil=True, cache=True)
+def align_edges(start, stop, indptr, indices, weights, frame, coordinates, alignments, energies, flux):
+    """Best alignments for the diagonal inner product, with energies and fluxes (eqs. 7, 9, 10).
+
+    For every vertex i: ``B = E^T W dphi``, ``Q = polar(B)``, the residual ``dphi_ij - E_ij Q`` of each edge,
+    ``energies[i] = sum_j w_ij |residual|^2`` and ``flux[ij] = w_ij residual``. The energy is summed from residuals, not
+    from the difference of norms, so that it keeps its digits when it is tiny.
+    """
+    n = frame.shape[1]
+    b = np.empty((n, n))
+    q = np.empty((n, n))
+    columns = np.empty((n, n))
+    turn = np.empty((n, n))
+    for i in range(start, stop):
+        b[:] = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            w = weights[e]
+            for r in range(n):
+                left = w * frame[e, r]
+                for c in range(n):
+                    b[r, c] += left * (coordinates[j, c] - coordinates[i, c])
+        polar(b, q, columns, turn)
+        total = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            w = weights[e]
+            for c in range(n):
+                value = coordinates[j, c] - coordinates[i, c]
+                for r in range(n):
+                    value -= frame[e, r] * q[r, c]
+                total += w * value * value
+                flux[e, c] = w * value
+        energies[i] = total
+        for r in range(n):
+            for c in range(n):
+                alignments[i, r, c] = q[r, c]
+
+
+@njit(nogil=True, cache=True)
+def align_rank(start, stop, indptr, indices, inverse, frame, coordinates, alignments, energies, flux):
+    """As :func:`align_edges` for the paper's inner product ``W_i = P_i P_i^T``.
+
+    ``r_i = P_i^T (dphi_i - E_i Q_i)`` is what the energy sees of the residual, ``flux_i = P_i r_i``.
+    """
+    n = frame.shape[1]
+    b = np.empty((n, n))
+    q = np.empty((n, n))
+    differential = np.empty((n, n))
+    transport = np.empty((n, n))
+    columns = np.empty((n, n))
+    turn = np.empty((n, n))
+    for i in range(start, stop):
+        differential[:] = 0.0
+        transport[:] = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            for r in range(n):
+                left = inverse[e, r]
+                for c in range(n):
+                    differential[r, c] += left * (coordinates[j, c] - coordinates[i, c])
+                    transport[r, c] += left * frame[e, c]
+        for r in range(n):
+            for c in range(n):
+                value = 0.0
+                for k in range(n):
+                    value += transport[k, r] * differential[k, c]
+                b[r, c] = value
+        polar(b, q, columns, turn)
+        total = 0.0
+        for r in range(n):
+            for c in range(n):
+                value = differential[r, c]
+                for k in range(n):
+                    value -= transport[r, k] * q[k, c]
+                b[r, c] = value
+                total += value * value
+        energies[i] = total
+        for e in range(indptr[i], indptr[i + 1]):
+            for c in range(n):
+                value = 0.0
+                for r in range(n):
+                    value += inverse[e, r] * b[r, c]
+                flux[e, c] = value
+        for r in range(n):
+            for c in range(n):
+                alignments[i, r, c] = q[r, c]
+
+
+@njit(nogil=True, cache=True)
+def divergence(start, stop, indptr, reverse, flux, out):
+    """Adjoint of the differences: ``out_i = sum_j flux_ji - flux_ij`` (eq. 6)."""
+    n = flux.shape[1]
+    for i in range(start, stop):
+        for c in range(n):
+            out[i, c] = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            back = reverse[e]
+            for c in range(n):
+                out[i, c] += flux[back, c] - flux[e, c]

@@ -1,0 +1,106 @@
+"""Compiled kernels of the shortcut filter."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from isoweave.backends._local_mds import _heap_pop, _heap_push
+
+
+@njit(nogil=True, cache=True)
+def _contains(indptr, indices, u, v):
+    """Position of edge (u, v), or -1."""
+    lo, hi = indptr[u], indptr[u + 1]
+    while lo < hi:
+        mid = (lo + hi) >> 1
+        if indices[mid] < v:
+            lo = mid + 1
+        else:
+            hi = mid
+    if lo < indptr[u + 1] and indices[lo] == v:
+        return lo
+    return -1
+
+
+@njit(nogil=True, cache=True)
+def common_neighbors(start, stop, indptr, indices, reverse, share):
+    """Part of the smaller neighbourhood that the two ends of each edge share, for rows start..stop.
+
+    The shorter row is looked up in the longer one, so an edge at a hub costs the degree of its other end. Only the
+    smaller vertex of an edge works; the caller copies to the reverse edges.
+    """
+    for i in range(start, stop):
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            if j < i:
+                continue
+            degree_i = indptr[i + 1] - indptr[i]
+            degree_j = indptr[j + 1] - indptr[j]
+            small, large = (i, j) if degree_i <= degree_j else (j, i)
+            count = 0
+            for a in range(indptr[small], indptr[small + 1]):
+                if _contains(indptr, indices, large, indices[a]) >= 0:
+                    count += 1
+            share[e] = count / min(degree_i, degree_j)
+
+
+@njit(nogil=True, cache=True)
+def find_detours(
+    start, stop, suspects, limits, max_settled, max_scanned, sources, indptr, indices, lengths, trusted, found
+):
+    """For suspects start..stop: is there a path of trusted edges no longer than the limit between the ends?
+
+    ``found``: 1 yes, 0 no, 2 undecided (the ball around the edge is too large to search).
+    """
+    n = len(indptr) - 1
+    distance = np.empty(n)
+    stamp = np.zeros(n, dtype=np.int64)
+    keys = np.empty(max_scanned + 1)
+    items = np.empty(max_scanned + 1, dtype=np.int32)
+    mark = 0
+    for s in range(start, stop):
+        e = suspects[s]
+        u, v = sources[e], indices[e]
+        limit = limits[s]
+        found[s] = 0
+        # A common neighbour settles most cases.
+        degree_u, degree_v = indptr[u + 1] - indptr[u], indptr[v + 1] - indptr[v]
+        small, large = (u, v) if degree_u <= degree_v else (v, u)
+        for a in range(indptr[small], indptr[small + 1]):
+            if trusted[a] and lengths[a] <= limit:
+                b = _contains(indptr, indices, large, indices[a])
+                if b >= 0 and trusted[b] and lengths[a] + lengths[b] <= limit:
+                    found[s] = 1
+                    break
+        if found[s] == 1:
+            continue
+        mark += 2
+        distance[u] = 0.0
+        stamp[u] = mark
+        keys[0] = 0.0
+        items[0] = u
+        size, settled, scanned = 1, 0, 0
+        while size > 0:
+            d, w = keys[0], items[0]
+            size = _heap_pop(keys, items, size)
+            if stamp[w] == mark + 1:
+                continue
+            stamp[w] = mark + 1
+            if w == v:
+                found[s] = 1
+                break
+            settled += 1
+            scanned += indptr[w + 1] - indptr[w]
+            if settled > max_settled or scanned > max_scanned:
+                found[s] = 2
+                break
+            for a in range(indptr[w], indptr[w + 1]):
+                t = d + lengths[a]
+                if not trusted[a] or t > limit:
+                    continue
+                x = indices[a]
+                if stamp[x] < mark or (stamp[x] == mark and t < distance[x]):
+                    stamp[x] = mark
+                    distance[x] = t
+                    size = _heap_push(keys, items, size, t, x)

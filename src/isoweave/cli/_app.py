@@ -1,0 +1,143 @@
+"""Commands and their options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from isoweave.cli._errors import reported
+
+app = typer.Typer(
+    name="isoweave",
+    help="Weave local distances into one Euclidean map.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Input = Annotated[
+    Path,
+    typer.Argument(
+        metavar="INPUT",
+        help="Features (.npy .npz .csv .tsv .parquet) or distance graph (sparse square .npz, .mtx, .edges).",
+    ),
+]
+AsGraph = Annotated[
+    bool | None,
+    typer.Option(
+        "--graph/--features",
+        help="Read INPUT as a distance graph (tables: lines of i, j, distance) or as features.",
+        show_default="by suffix",
+    ),
+]
+Seed = Annotated[int | None, typer.Option(help="Seed of everything random.", show_default=False)]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Report every step; show tracebacks.")]
+
+
+def main() -> None:
+    """Entry point of the ``isoweave`` command."""
+    app()
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        from isoweave import __version__
+
+        typer.echo(f"isoweave {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def embed(
+    input_file: Input,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Where to write: .npz (everything), .npy, .csv or .parquet."),
+    ],
+    as_graph: AsGraph = None,
+    n_components: Annotated[
+        str | None, typer.Option("--n-components", "-n", help="Dimension of the map, or auto.")
+    ] = None,
+    n_neighbors: Annotated[
+        int | None, typer.Option("--n-neighbors", "-k", help="Neighbours of each point (features only).")
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="Distance between features, as in scikit-learn.")] = None,
+    preset: Annotated[str | None, typer.Option(help="default, or paper.")] = None,
+    start: Annotated[str | None, typer.Option(help="auto, landmark, synchronised or identity.")] = None,
+    solver: Annotated[str | None, typer.Option(help="auto, direct, amg, jacobi or ic.")] = None,
+    inner_product: Annotated[str | None, typer.Option(help="edge or paper.")] = None,
+    frame_size: Annotated[str | None, typer.Option(help="Vertices a local frame uses at most.")] = None,
+    calibrate: Annotated[str | None, typer.Option(help="rows, vertices or none.")] = None,
+    scale: Annotated[str | None, typer.Option(help="edges or geodesics.")] = None,
+    shortcuts: Annotated[
+        str | None, typer.Option(help="drop or keep edges that look like shortcuts.")
+    ] = None,
+    components: Annotated[str | None, typer.Option(help="separate, largest, bridge or error.")] = None,
+    tol: Annotated[float | None, typer.Option(help="Stop when steps are this small.")] = None,
+    max_iter: Annotated[int | None, typer.Option(help="Most steps of the optimiser.")] = None,
+    n_jobs: Annotated[
+        int | None, typer.Option("--n-jobs", "-j", help="Threads; all cores by default.")
+    ] = None,
+    seed: Seed = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+    verbose: Verbose = False,
+) -> None:
+    """Embed features or a distance graph and write the coordinates.
+
+    Options that are not given take the estimator's defaults.
+    """
+    with reported(verbose):
+        from isoweave.cli._embed import run_embed
+
+        options = {
+            "n_components": n_components,
+            "n_neighbors": n_neighbors,
+            "metric": metric,
+            "preset": preset,
+            "start": start,
+            "solver": solver,
+            "inner_product": inner_product,
+            "frame_size": frame_size,
+            "calibrate": calibrate,
+            "scale": scale,
+            "shortcuts": shortcuts,
+            "components": components,
+            "tol": tol,
+            "max_iter": max_iter,
+            "n_jobs": n_jobs,
+            "random_state": seed,
+        }
+        given = {name: value for name, value in options.items() if value is not None}
+        run_embed(input_file, output, given, as_graph=as_graph, quiet=quiet, verbose=verbose)
+
+
+@app.command()
+def dimension(input_file: Input, as_graph: AsGraph = None, verbose: Verbose = False) -> None:
+    """Estimate the intrinsic dimension (two-nearest-neighbour ratios)."""
+    with reported(verbose):
+        from isoweave.cli._dimension import run_dimension
+
+        run_dimension(input_file, as_graph=as_graph)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the figures and the page.")] = Path("isoweave-demo"),
+    verbose: Verbose = False,
+) -> None:
+    """Swiss roll and handwritten digits, against Isomap: a table, figures and a page."""
+    with reported(verbose):
+        from isoweave.cli._demo import run_demo_command
+
+        run_demo_command(out)

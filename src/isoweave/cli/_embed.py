@@ -1,0 +1,117 @@
+"""What ``isoweave embed`` does."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from isoweave.cli._errors import printed_warnings
+from isoweave.cli._progress import ProgressLine
+from isoweave.io import LoadedInput, check_output_path, read_input, write_embedding
+
+
+def run_embed(
+    input_file: Path,
+    output: Path,
+    options: dict[str, Any],
+    *,
+    as_graph: bool | None,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Read, embed, write, summarise.
+
+    Parameters
+    ----------
+    input_file, output : pathlib.Path
+    options : dict
+        Parameters of the estimator that were given, by name.
+    as_graph : bool or None
+        See :func:`isoweave.io.read_input`.
+    quiet, verbose : bool
+    """
+    check_output_path(output)
+    options = {name: parse_value(value) for name, value in options.items()}
+    progress = ProgressLine(Console(stderr=True), enabled=not quiet, verbose=verbose)
+    with printed_warnings(quiet), progress:
+        loaded = read_input(input_file, as_graph=as_graph)
+        if loaded.kind == "graph":
+            _check_graph_options(input_file, options)
+            options["metric"] = "precomputed"
+        progress.describe("neighbours and frames")
+        started = time.perf_counter()
+        estimator = _fit(loaded, options, progress)
+        seconds = time.perf_counter() - started
+
+    write_embedding(
+        output,
+        estimator.embedding_,
+        names=loaded.names,
+        parameters=_parameters(estimator),
+        component_labels=estimator.component_labels_,
+        energy=estimator.energy_,
+        status=estimator.status_,
+        n_iter=estimator.n_iter_,
+        dropped_edges=estimator.dropped_edges_,
+        stretch=estimator.stretch_,
+    )
+    if not quiet:
+        Console().print(_summary(estimator, seconds, output))
+
+
+def parse_value(value: Any) -> Any:
+    """A number where the text of an option is one, otherwise the text; other types pass through."""
+    if not isinstance(value, str):
+        return value
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value
+
+
+def _check_graph_options(input_file: Path, options: dict[str, Any]) -> None:
+    for name in ("metric", "n_neighbors"):
+        if name in options:
+            raise ValueError(
+                f"--{name.replace('_', '-')} is for features, but {input_file} holds a distance graph; "
+                "leave it out, or read the file with --features."
+            )
+
+
+def _fit(loaded: LoadedInput, options: dict[str, Any], progress: ProgressLine) -> Any:
+    from isoweave import IsometricEmbedding
+
+    source = loaded.features if loaded.kind == "features" else loaded.graph
+    return IsometricEmbedding(**options, callback=progress).fit(source)
+
+
+def _parameters(estimator: Any) -> dict[str, Any]:
+    parameters: dict[str, Any] = estimator.get_params(deep=False)
+    del parameters["callback"]
+    return parameters
+
+
+def _summary(estimator: Any, seconds: float, output: Path) -> Table:
+    table = Table(title=str(output), show_header=False, title_justify="left")
+    graph = estimator.graph_
+    rows = {
+        "points": f"{len(estimator.embedding_):,}",
+        "dimension": f"{estimator.embedding_.shape[1]}",
+        "edges": f"{graph.nnz // 2:,}",
+        "components": f"{len(np.unique(estimator.component_labels_)):,}",
+        "dropped edges": f"{len(estimator.dropped_edges_):,}",
+        "energy": f"{estimator.energy_:.6g}",
+        "steps": f"{estimator.n_iter_:,}",
+        "status": f"{estimator.status_}",
+        "seconds": f"{seconds:.2f}",
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table

@@ -1,0 +1,341 @@
+"""From a distance graph to coordinates: the whole pipeline."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import Any
+
+import numpy as np
+
+from isoweave._parallel import ThreadTeam, thread_team
+from isoweave._typing import AnyArray, FloatArray, IntArray
+from isoweave.embedding._component import ComponentResult, embed_component
+from isoweave.embedding._options import EmbeddingOptions, resolve_options
+from isoweave.embedding._result import Embedding
+from isoweave.graph import (
+    NeighborGraph,
+    connected_components,
+    drop_shortcuts,
+    graph_from_matrix,
+    merge_duplicates,
+    pack_components,
+    subgraph,
+)
+from isoweave.iteration import Callback, IterationState, StepRecord
+
+logger = logging.getLogger("isoweave")
+
+# Worst last: the status of an embedding is that of its worst component.
+_STATUSES = ("converged", "stalled", "max_iter", "stopped")
+# Beyond this ratio of lengths squares overflow, and nothing at the small end would be visible.
+_LARGEST_RATIO = 1e100
+
+
+def embed_graph(
+    matrix: Any,
+    n_components: int = 2,
+    *,
+    preset: str = "default",
+    start: str | AnyArray = "auto",
+    solver: str = "auto",
+    inner_product: str = "auto",
+    frame_size: int | float | str = "auto",
+    calibrate: bool | str = "auto",
+    scale: str = "edges",
+    shortcuts: str | bool = "auto",
+    components: str = "separate",
+    asymmetry: str = "error",
+    tol: float | None = None,
+    max_iter: int | None = None,
+    n_jobs: int | None = None,
+    random_state: int | None = None,
+    verbose: int = 0,
+    callback: Callback | None = None,
+) -> Embedding:
+    """Embed a sparse graph of distances in Euclidean space.
+
+    Parameters
+    ----------
+    matrix : sparse matrix of shape (n, n)
+        ``matrix[i, j]`` is the distance of neighbours i and j. Stored zeros are duplicates. One direction of an edge is enough.
+    n_components : int
+        N, dimension of the map.
+    preset : {"default", "paper"}
+        "paper" is the method as published: second-order frames, its inner product with hull volumes, start
+        at the identity, alternating recursion, no filter, no calibration.
+    start : {"auto", "landmark", "synchronised", "identity"} or array of shape (n, N)
+        "auto" takes the landmark start, on small graphs the synchronised one too, and keeps it if it ends
+        with clearly less energy.
+    solver : {"auto", "direct", "cholmod", "amg", "jacobi", "ic"}
+        Of the Poisson problems; :func:`isoweave.solvers.choose_solver` tells what "auto" takes.
+    inner_product : {"auto", "edge", "paper"}
+    frame_size : "auto", "all", int or float
+        Vertices per local frame; a float is a multiple of the typical degree, "auto" is 2.5.
+    calibrate : bool or {"auto", "rows", "vertices", "none"}
+        Rescale the frames to the measured lengths.
+    scale : {"edges", "geodesics"}
+        Whether the map's overall size follows the edges or the shortest paths.
+    shortcuts : {"auto", "drop", "keep"}
+        Remove short-circuits before embedding.
+    components : {"separate", "largest", "error"}
+        What to do with a disconnected graph: embed every part and lay them side by side, embed the largest (the other
+        rows are NaN), or refuse. ("bridge" needs features: see :class:`isoweave.IsometricEmbedding`.)
+    asymmetry : {"error", "max", "min", "mean"}
+        What to do where the two directions of an edge differ.
+    tol, max_iter : float, int
+        Of the optimiser; None takes the preset's. By default iterations end when one more sweep would change the map
+        by less than 3 % of the misfit that is left.
+    n_jobs : int or None
+        Threads; None or -1 takes all cores. The result does not depend on it.
+    random_state : int or None
+        Seed of what is random (projections of hull volumes in the paper preset).
+    verbose : int
+        1 prints a line per stage.
+    callback : callable
+        Called with an :class:`isoweave.iteration.IterationState` after every step; returning True stops.
+
+    Returns
+    -------
+    Embedding
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> square = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> lengths = np.linalg.norm(square[:, None] - square, axis=-1)
+    >>> result = embed_graph(sp.csr_array(lengths), n_components=2)
+    >>> found = np.linalg.norm(result.coordinates[:, None] - result.coordinates, axis=-1)
+    >>> bool(np.allclose(found, lengths))
+    True
+    """
+    options = resolve_options(
+        n_components,
+        preset=preset,
+        start=start,
+        solver=solver,
+        inner_product=inner_product,
+        frame_size=frame_size,
+        calibrate=calibrate,
+        scale=scale,
+        shortcuts=shortcuts,
+        components=components,
+        tol=tol,
+        max_iter=max_iter,
+        seed=0 if random_state is None else random_state,
+    )
+    if components == "bridge":
+        raise ValueError(
+            "components='bridge' needs features to measure distances between components; a graph alone has none. "
+            "Use components='separate', or IsometricEmbedding on the features."
+        )
+    graph = graph_from_matrix(matrix, asymmetry=asymmetry)
+    return embed(graph, options, n_jobs=n_jobs, verbose=verbose, callback=callback)
+
+
+def embed(
+    graph: NeighborGraph,
+    options: EmbeddingOptions,
+    *,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+    callback: Callback | None = None,
+) -> Embedding:
+    """Embed a checked graph with resolved options; see :func:`embed_graph`."""
+    say = _Reporter(verbose)
+    n, n_components = graph.n_vertices, options.n_components
+    user_start = _checked_start(options.start, n, n_components)
+    with thread_team(n_jobs) as team:
+        unit, normal = _normalise(graph)
+        merged, representative = merge_duplicates(normal)
+        if merged.n_vertices < n:
+            say(f"{n - merged.n_vertices} duplicates merged")
+        dropped = np.empty((0, 2), dtype=np.int32)
+        filtered = merged
+        if options.drop_shortcuts and merged.n_edges:
+            report = drop_shortcuts(merged, team=team)
+            filtered = report.graph
+            if len(report.dropped):
+                dropped = _members(graph, representative, report.dropped)
+                say(f"{len(dropped)} edges dropped as shortcuts")
+        n_parts, labels = connected_components(filtered)
+        _check_parts(options, n_parts, labels, n_components)
+        parts = (
+            [np.flatnonzero(labels == c) for c in range(n_parts)] if n_parts < 50 else _split(labels, n_parts)
+        )
+        firsts = np.unique(representative, return_index=True)[1]
+        results: list[ComponentResult | None] = []
+        for c, vertices in enumerate(parts):
+            if len(vertices) == 1 or (c > 0 and options.components == "largest"):
+                results.append(None)
+                continue
+            part = filtered if n_parts == 1 else subgraph(filtered, vertices)
+            here = None if user_start is None else user_start[firsts[vertices]] / unit
+            hook = _staged(callback, c, n_parts)
+            result = embed_component(part, options, team=team, user_start=here, callback=hook)
+            results.append(result)
+            if c == 0:
+                say(f"start: {result.start}; solver {result.solver}; {result.iteration.n_iter} steps")
+    embedding = _assemble(graph, options, unit, representative, labels, parts, results, dropped)
+    if embedding.status == "max_iter":
+        from sklearn.exceptions import ConvergenceWarning
+
+        warnings.warn(
+            f"The optimiser stopped after max_iter={options.max_iter} steps before reaching tol={options.tol:g}; "
+            "raise max_iter or tol.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return embedding
+
+
+class _Reporter:
+    """One line per stage: to the log always, to standard output when asked."""
+
+    def __init__(self, verbose: int) -> None:
+        self._verbose = verbose
+
+    def __call__(self, text: str) -> None:
+        logger.info(text)
+        if self._verbose:
+            print(f"[isoweave] {text}", flush=True)
+
+
+def _normalise(graph: NeighborGraph) -> tuple[float, NeighborGraph]:
+    """Lengths in a unit near their median, a power of two: no digit changes, and no later stage over- or underflows."""
+    positive = graph.lengths[graph.lengths > 0]
+    if len(positive) == 0:
+        return 1.0, graph
+    exponent = int(np.frexp(np.median(positive))[1])
+    if positive.max() / _LARGEST_RATIO > positive.min():
+        raise ValueError(
+            f"distances span from {positive.min():.3g} to {positive.max():.3g}, a ratio over {_LARGEST_RATIO:.0g}; "
+            "rescale or remove the extreme ones."
+        )
+    lengths = np.ldexp(graph.lengths, -exponent)
+    return float(np.ldexp(1.0, exponent)), NeighborGraph(graph.indptr, graph.indices, lengths)
+
+
+def _checked_start(start: str | FloatArray, n: int, n_components: int) -> FloatArray | None:
+    if isinstance(start, str):
+        return None
+    array = np.asarray(start)
+    if array.shape != (n, n_components) or array.dtype.kind not in "fiu":
+        raise ValueError(
+            f"start must be a real array of shape ({n}, {n_components}), got shape {array.shape} and dtype {array.dtype}."
+        )
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        row, column = np.argwhere(~np.isfinite(array))[0]
+        raise ValueError(f"start must be finite, but entry ({row}, {column}) is {array[row, column]}.")
+    return array
+
+
+def _check_parts(options: EmbeddingOptions, n_parts: int, labels: IntArray, n_components: int) -> None:
+    sizes = np.bincount(labels)
+    # With a single point (all duplicates) there is nothing to embed, whatever N is.
+    if sizes[0] > 1 and n_components > sizes[0] - 1:
+        raise ValueError(
+            f"n_components={n_components} is more than any neighbourhood can support: the largest component has "
+            f"{sizes[0]} distinct points, which span at most {sizes[0] - 1} dimensions. Lower n_components."
+        )
+    if n_parts == 1:
+        return
+    what = f"The graph has {n_parts} connected components (sizes {', '.join(map(str, sizes[:5]))}"
+    what += ", ...)." if n_parts > 5 else ")."
+    if options.components == "error":
+        raise ValueError(
+            f"{what} Raise n_neighbors, or allow it with components='separate', 'largest' or 'bridge'."
+        )
+    fate = "each was embedded by itself and laid side by side; distances between them mean nothing"
+    if options.components == "largest":
+        fate = "only the largest was embedded; the other rows are NaN"
+    warnings.warn(f"{what} {fate[0].upper()}{fate[1:]} (see component_labels_).", UserWarning, stacklevel=4)
+
+
+def _split(labels: IntArray, n_parts: int) -> list[AnyArray]:
+    """Vertices of every component, in one pass."""
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(labels, minlength=n_parts))[:-1])
+
+
+def _members(graph: NeighborGraph, representative: IntArray, dropped: IntArray) -> IntArray:
+    """Edges of the input between the groups of duplicates whose merged edges were dropped."""
+    n_groups = int(representative.max()) + 1
+    low, high = representative[graph.sources], representative[graph.indices]
+    keys = low.astype(np.int64) * n_groups + high
+    mask = np.isin(keys, dropped[:, 0].astype(np.int64) * n_groups + dropped[:, 1])
+    pairs = np.sort(np.column_stack((graph.sources[mask], graph.indices[mask])), axis=1)
+    return np.unique(pairs, axis=0).astype(np.int32)
+
+
+def _staged(callback: Callback | None, part: int, n_parts: int) -> Callback | None:
+    """The user's callback, told which component is at work."""
+    if callback is None or n_parts == 1:
+        return callback
+
+    def call(state: IterationState) -> object:
+        stage = f"{state.stage} (component {part + 1} of {n_parts})"
+        return callback(
+            IterationState(stage, state.iteration, state.energy, state.gradient_norm, state.coordinates)
+        )
+
+    return call
+
+
+def _assemble(
+    graph: NeighborGraph,
+    options: EmbeddingOptions,
+    unit: float,
+    representative: IntArray,
+    labels: IntArray,
+    parts: list[AnyArray],
+    results: list[ComponentResult | None],
+    dropped: IntArray,
+) -> Embedding:
+    """Put the components side by side, give duplicates their coordinates, restore the unit."""
+    n_components = options.n_components
+    n_merged = len(labels)
+    coordinates = np.full((n_merged, n_components), np.nan)
+    alignments = np.broadcast_to(np.eye(n_components), (n_merged, n_components, n_components)).copy()
+    stretch = np.ones((n_merged, n_components))
+    placed = [
+        r.iteration.coordinates if r is not None else np.zeros((len(v), n_components))
+        for v, r in zip(parts, results, strict=True)
+    ]
+    if options.components == "largest":
+        parts, placed, results = parts[:1], placed[:1], results[:1]
+    offsets = pack_components(placed) if len(parts) > 1 else [np.zeros(n_components)]
+    energy = mass = 0.0
+    status = 0
+    history: tuple[StepRecord, ...] = (StepRecord(0, 0.0, 0.0, 0.0),)
+    for c, (vertices, local, offset, result) in enumerate(zip(parts, placed, offsets, results, strict=True)):
+        coordinates[vertices] = (local + offset) * unit
+        if result is None:
+            continue
+        alignments[vertices] = result.iteration.alignments
+        stretch[vertices] = result.stretch
+        energy += result.iteration.energy * unit * unit
+        mass += result.mass * unit * unit
+        status = max(status, _STATUSES.index(result.iteration.status))
+        if c == 0:
+            history = tuple(
+                StepRecord(r.iteration, r.energy * unit * unit, r.gradient_norm, r.step)
+                for r in result.iteration.history
+            )
+    first = results[0]
+    return Embedding(
+        coordinates=coordinates[representative],
+        alignments=alignments[representative],
+        energy=energy,
+        relative_energy=energy / mass if mass > 0 else 0.0,
+        history=history,
+        n_iter=history[-1].iteration,
+        status=_STATUSES[status],
+        component_labels=labels[representative],
+        stretch=stretch[representative],
+        dropped_edges=dropped,
+        graph=graph,
+        start="none" if first is None else first.start,
+        solver="none" if first is None else first.solver,
+    )

@@ -1,0 +1,33 @@
+"""From features or a matrix of local distances to a checked distance graph."""
+
+from __future__ import annotations
+
+from isoweave.graph._components import bridge_components, connected_components, pack_components, subgraph
+from isoweave.graph._densify import geodesic_neighbors
+from isoweave.graph._dimension import choose_n_components, intrinsic_dimension, intrinsic_dimension_graph
+from isoweave.graph._duplicates import merge_duplicates
+from isoweave.graph._graph import NeighborGraph
+from isoweave.graph._knn import choose_knn_search, knn_from_distances, knn_graph
+from isoweave.graph._shortcuts import ShortcutReport, drop_shortcuts, keep_edges, shared_neighborhood
+from isoweave.graph._validate import graph_from_matrix
+
+__all__ = [
+    "NeighborGraph",
+    "ShortcutReport",
+    "bridge_components",
+    "choose_knn_search",
+    "choose_n_components",
+    "connected_components",
+    "drop_shortcuts",
+    "geodesic_neighbors",
+    "graph_from_matrix",
+    "intrinsic_dimension",
+    "intrinsic_dimension_graph",
+    "keep_edges",
+    "knn_from_distances",
+    "knn_graph",
+    "merge_duplicates",
+    "pack_components",
+    "shared_neighborhood",
+    "subgraph",
+]

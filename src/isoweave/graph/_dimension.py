@@ -1,0 +1,155 @@
+"""Intrinsic dimension from the ratio of the distances to the two nearest neighbours (TwoNN)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from isoweave._parallel import thread_team
+from isoweave._typing import FloatArray
+from isoweave._validation import check_integer, check_real
+from isoweave.graph._duplicates import merge_duplicates
+from isoweave.graph._graph import NeighborGraph
+from isoweave.graph._knn import Metric, prepare_features, search_neighbors
+
+
+def intrinsic_dimension(
+    X: Any = None,
+    *,
+    graph: NeighborGraph | None = None,
+    discard_fraction: float = 0.1,
+    metric: Metric = "euclidean",
+    metric_params: dict[str, Any] | None = None,
+    max_samples: int = 10_000,
+    n_jobs: int | None = None,
+) -> float:
+    """Estimate the dimension of the manifold that points lie on, or that a graph describes.
+
+    Where the density is constant on the scale of two neighbours, the ratio mu = r2 / r1 of a point's
+    distances to its two nearest has the distribution F(mu) = 1 - mu^-d. The estimate is the slope of the
+    line through the origin fitted to -log(1 - F) against log mu, without the largest ratios.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, n_features), or None
+        Features. Either these or ``graph`` must be given.
+    graph : NeighborGraph or None
+        Used instead of features: the two shortest edges of each vertex.
+    discard_fraction : float
+        Part of the points, those of the largest ratios, that is left out of the fit. From 0 to less than 1.
+    metric, metric_params
+        As in :func:`knn_graph`.
+    max_samples : int
+        With more distinct points than this, the neighbours (among all points) of so many are looked at; the
+        choice depends on the points alone.
+    n_jobs : int or None
+        Number of threads.
+
+    Returns
+    -------
+    float
+        Not rounded; see :func:`choose_n_components`.
+
+    Notes
+    -----
+    Duplicates count once. The estimate falls short in high dimensions, the more the fewer points there are:
+    13.6 for the 10,000 MNIST test images, 11.0 for 1,000 of them.
+
+    References
+    ----------
+    E. Facco, M. d'Errico, A. Rodriguez, A. Laio, "Estimating the intrinsic dimension of datasets by a minimal
+    neighborhood information", Scientific Reports 7, 12140 (2017).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sheet = np.random.default_rng(5).uniform(size=(2000, 2)) @ np.ones((2, 7))
+    >>> round(intrinsic_dimension(sheet[:, :1]))
+    1
+    """
+    if (X is None) == (graph is None):
+        raise TypeError("Give either X or graph to intrinsic_dimension, and not both.")
+    discard_fraction = check_real(
+        "discard_fraction", discard_fraction, minimum=0, maximum=1, include_maximum=False
+    )
+    max_samples = check_integer("max_samples", max_samples, minimum=3)
+    if graph is not None:
+        return intrinsic_dimension_graph(graph, discard_fraction=discard_fraction)
+    with thread_team(n_jobs) as team:
+        space = prepare_features(X, metric, metric_params, team)
+        n = space.groups.n_groups
+        if n < 3:
+            raise ValueError(
+                f"The intrinsic dimension needs at least 3 distinct points, got {n} among "
+                f"{len(space.groups.members)} samples."
+            )
+        # Groups are numbered by a hash of their contents, so the first ones are a random sample.
+        rows = np.arange(min(n, max_samples), dtype=np.int32)
+        _, distances = search_neighbors(space, 2, team, rows=rows)
+    # A metric may put different rows at distance zero.
+    distances = distances[distances[:, 0] > 0]
+    return _fit(distances[:, 0], distances[:, 1], discard_fraction)
+
+
+def intrinsic_dimension_graph(graph: NeighborGraph, *, discard_fraction: float = 0.1) -> float:
+    """The same from a distance graph, by the two shortest edges at each vertex.
+
+    This is the estimate of :func:`intrinsic_dimension` if each vertex has its two nearest among its
+    neighbours, as in a kNN graph. Duplicates are merged first; vertices with fewer than two edges are left
+    out.
+
+    Parameters
+    ----------
+    graph : NeighborGraph
+    discard_fraction : float
+        Part of the vertices, those of the largest ratios, that is left out of the fit.
+
+    Returns
+    -------
+    float
+    """
+    discard_fraction = check_real(
+        "discard_fraction", discard_fraction, minimum=0, maximum=1, include_maximum=False
+    )
+    graph, _ = merge_duplicates(graph)
+    by_length = np.lexsort((graph.lengths, graph.sources))
+    starts = graph.indptr[:-1][graph.degrees >= 2]
+    if len(starts) < 3:
+        raise ValueError(
+            "The intrinsic dimension needs at least 3 distinct vertices with two or more edges, got "
+            f"{len(starts)} among {graph.n_vertices}."
+        )
+    return _fit(graph.lengths[by_length[starts]], graph.lengths[by_length[starts + 1]], discard_fraction)
+
+
+def choose_n_components(dimension: float) -> int:
+    """Number of components for an estimated dimension: the nearest integer, at least 1.
+
+    Examples
+    --------
+    >>> choose_n_components(13.6)
+    14
+    """
+    return max(1, round(check_real("dimension", dimension)))
+
+
+def _fit(nearest: FloatArray, second: FloatArray, discard_fraction: float) -> float:
+    n = len(nearest)
+    ratios = np.sort(np.log(second) - np.log(nearest))
+    # F = i / n is 1 for the last point, whose logarithm does not exist.
+    n_kept = min(n - 1, int(np.floor(n * (1 - discard_fraction))))
+    if n_kept < 1:
+        raise ValueError(
+            f"Too few points for the intrinsic dimension: {n} with a neighbour at a positive distance, of "
+            f"which discard_fraction = {discard_fraction:g} leaves none."
+        )
+    x = ratios[:n_kept]
+    y = -np.log1p(-np.arange(1, n_kept + 1) / n)
+    square = float(x @ x)
+    if square == 0:
+        raise ValueError(
+            "The two nearest neighbours of the points are equally far (as on a grid), so their ratio does "
+            "not tell the dimension. Choose n_components yourself."
+        )
+    return float(x @ y) / square

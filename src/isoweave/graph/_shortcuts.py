@@ -1,0 +1,202 @@
+"""The shortcut filter: edges that jump between parts of the data which are far apart along it.
+
+An edge is dropped when two things hold.
+
+1. *Unsupported*: its ends share far fewer neighbours than the ends of a typical edge do.
+2. *Long way round*: no chain of supported edges joins its ends within ``DETOUR`` times its scale.
+
+Edges that fail only the first test are restored, and then count as supported for the next round, until nothing
+changes. Restoring round by round fills the gaps that setting edges aside has torn: a hole of the sampling
+closes from its rim inwards, while the two sheets a shortcut joins stay far apart however much is restored.
+
+Why 0.6 and 7. Two balls at the distance of their own radius still share 39 % of their area in the plane, while the
+ends of a shortcut share other shortcuts only; 0.6 of the median lies between. Seven means: an edge that closes a
+loop of eight edges or fewer is a hole of the sampling. On a spiral sheet (swiss roll) the way round is at least
+7.85 gaps between sheets, whatever the number of neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+
+from isoweave._parallel import ThreadTeam
+from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
+from isoweave.graph._graph import NeighborGraph
+
+SUPPORT = 0.6
+CHANCE = 1.5
+FEWEST_COMMON = 4
+DETOUR = 7.0
+# A search that meets more vertices or edges than this is given up and the edge kept: where balls are that full
+# (high dimension, hubs) a detour says nothing.
+_MAX_SETTLED = 2000
+_MAX_SCANNED = 40_000
+_MAX_ROUNDS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class ShortcutReport:
+    """What the filter did.
+
+    Attributes
+    ----------
+    graph : NeighborGraph
+        The graph without the shortcuts; the same object if there were none.
+    dropped : int32 array of shape (s, 2)
+        Ends i < j of the dropped edges, sorted.
+    n_suspects : int
+        Undirected edges that failed the first test.
+    """
+
+    graph: NeighborGraph
+    dropped: IntArray
+    n_suspects: int
+
+
+def drop_shortcuts(
+    graph: NeighborGraph, *, team: ThreadTeam, support: float = SUPPORT, detour: float = DETOUR
+) -> ShortcutReport:
+    """Remove short-circuits; see the module's docstring for the rule.
+
+    Parameters
+    ----------
+    graph : NeighborGraph
+        Positive lengths.
+    team : ThreadTeam
+    support : float
+        An edge is suspect when its share of common neighbours is below this part of the median share.
+    detour : float
+        A suspect is restored when supported edges join its ends within this many times its scale, the longest of
+        the edge and the median edges at its ends.
+
+    Returns
+    -------
+    ShortcutReport
+
+    Notes
+    -----
+    Connectivity is never lost: where supported edges leave parts of a component unconnected, the shortest suspects
+    that join them are restored. Graphs with hardly any triangles (roads, trees, grids) have a median share of
+    zero and are left alone. Cost is O(edges) for bounded degrees.
+    """
+    nothing = ShortcutReport(graph, np.empty((0, 2), dtype=np.int32), 0)
+    if graph.n_edges == 0:
+        return nothing
+    share = shared_neighborhood(graph, team)
+    trusted = share >= support_threshold(graph, share, support)
+    n_suspects = int(np.count_nonzero(~trusted)) // 2
+    if n_suspects == 0:
+        return nothing
+    scales = _edge_scales(graph)
+    forward = graph.sources < graph.indices
+    for _ in range(_MAX_ROUNDS):
+        suspects = np.flatnonzero(~trusted & forward)
+        if len(suspects) == 0:
+            return ShortcutReport(graph, nothing.dropped, n_suspects)
+        restored = suspects[_has_detour(graph, suspects, detour * scales[suspects], trusted, team)]
+        if len(restored) == 0:
+            restored = _reconnecting(graph, suspects, trusted)
+            if len(restored) == 0:
+                break
+        trusted[restored] = True
+        trusted[graph.reverse[restored]] = True
+    suspects = np.flatnonzero(~trusted & forward)
+    dropped = np.column_stack((graph.sources[suspects], graph.indices[suspects])).astype(np.int32)
+    return ShortcutReport(keep_edges(graph, trusted), dropped, n_suspects)
+
+
+def support_threshold(graph: NeighborGraph, share: FloatArray, support: float = SUPPORT) -> float:
+    """Share below which an edge is suspect: a part of the median, less where counts are too small to tell.
+
+    A typical edge has c common neighbours; by chance alone the count varies by sqrt(c). An edge is
+    suspect only if its count is also ``CHANCE`` such deviations under c.
+    """
+    smaller = np.minimum(graph.degrees[graph.sources], graph.degrees[graph.indices])
+    typical = float(np.median(share * smaller))
+    if typical < FEWEST_COMMON:
+        return 0.0
+    return min(support, 1.0 - CHANCE / np.sqrt(typical)) * float(np.median(share))
+
+
+def shared_neighborhood(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
+    """Common neighbours of the ends of every stored edge over the smaller degree, shape (m,)."""
+    from isoweave.backends import _shortcuts as kernels
+
+    share = np.zeros(len(graph.indices))
+    team.run(kernels.common_neighbors, graph.n_vertices, graph.indptr, graph.indices, graph.reverse, share)
+    forward = graph.sources < graph.indices
+    share[graph.reverse[forward]] = share[forward]
+    return share
+
+
+def keep_edges(graph: NeighborGraph, mask: BoolArray) -> NeighborGraph:
+    """The graph with the stored edges where ``mask`` is true; the mask is the same for both directions."""
+    counts = np.bincount(graph.sources[mask], minlength=graph.n_vertices)
+    indptr = np.zeros(graph.n_vertices + 1, dtype=np.int32)
+    np.cumsum(counts, out=indptr[1:])
+    return NeighborGraph(indptr, graph.indices[mask], graph.lengths[mask])
+
+
+def _edge_scales(graph: NeighborGraph) -> FloatArray:
+    """Longest of the edge itself and the median edges at its ends: a tiny edge is not a shortcut for being tiny."""
+    order = np.lexsort((graph.lengths, graph.sources))
+    middle = np.minimum(graph.indptr[:-1] + graph.degrees // 2, len(order) - 1)
+    typical = np.where(graph.degrees > 0, graph.lengths[order][middle], 0.0)
+    return np.maximum(graph.lengths, np.maximum(typical[graph.sources], typical[graph.indices]))
+
+
+def _has_detour(
+    graph: NeighborGraph, suspects: AnyArray, limits: FloatArray, trusted: BoolArray, team: ThreadTeam
+) -> BoolArray:
+    """Suspects with a path of trusted edges within the limit, or with too full a ball to tell."""
+    from isoweave.backends import _shortcuts as kernels
+
+    found = np.empty(len(suspects), dtype=np.int8)
+    team.run(
+        kernels.find_detours,
+        len(suspects),
+        suspects.astype(np.int32),
+        limits,
+        _MAX_SETTLED,
+        _MAX_SCANNED,
+        graph.sources,
+        graph.indptr,
+        graph.indices,
+        graph.lengths,
+        trusted,
+        found,
+        grain=2000,
+    )
+    return found > 0
+
+
+def _reconnecting(graph: NeighborGraph, suspects: AnyArray, trusted: BoolArray) -> AnyArray:
+    """Shortest suspects that join what trusted edges leave apart."""
+    n = graph.n_vertices
+    matrix = sp.csr_array(
+        (np.ones(np.count_nonzero(trusted)), (graph.sources[trusted], graph.indices[trusted])), shape=(n, n)
+    )
+    n_parts, labels = connected_components(matrix, directed=False)
+    if n_parts == 1:
+        return np.empty(0, dtype=np.int64)
+    a, b = labels[graph.sources[suspects]], labels[graph.indices[suspects]]
+    across = np.flatnonzero(a != b)
+    if len(across) == 0:
+        return np.empty(0, dtype=np.int64)
+    low, high = np.minimum(a, b)[across], np.maximum(a, b)[across]
+    # One edge per pair of parts, the shortest; then a spanning forest of the parts.
+    order = np.lexsort((graph.lengths[suspects[across]], high, low))
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = (low[order][1:] != low[order][:-1]) | (high[order][1:] != high[order][:-1])
+    pick = order[first]
+    chosen = suspects[across[pick]]
+    parts = sp.csr_array((graph.lengths[chosen], (low[pick], high[pick])), shape=(n_parts, n_parts))
+    tree = minimum_spanning_tree(parts).tocoo()
+    in_tree = np.isin(
+        low[pick].astype(np.int64) * n_parts + high[pick], tree.row.astype(np.int64) * n_parts + tree.col
+    )
+    return chosen[in_tree]

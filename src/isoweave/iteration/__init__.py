@@ -1,0 +1,32 @@
+"""The energy, its starts and its minimisation."""
+
+from isoweave.iteration._alternating import alternate
+from isoweave.iteration._landmark import classical_scaling, farthest_landmarks, landmark_start
+from isoweave.iteration._lbfgs import minimize_energy
+from isoweave.iteration._problem import AlignmentProblem, Evaluation, build_problem
+from isoweave.iteration._starts import Landmarks, find_landmarks, synchronized_start
+from isoweave.iteration._state import Callback, IterationResult, IterationState, StepRecord
+from isoweave.iteration._stretch import local_stretch
+from isoweave.iteration._synchronize import connection_laplacian, lowest_eigenvectors, synchronized_alignments
+
+__all__ = [
+    "AlignmentProblem",
+    "Callback",
+    "Evaluation",
+    "IterationResult",
+    "IterationState",
+    "Landmarks",
+    "StepRecord",
+    "alternate",
+    "build_problem",
+    "classical_scaling",
+    "connection_laplacian",
+    "farthest_landmarks",
+    "find_landmarks",
+    "landmark_start",
+    "local_stretch",
+    "lowest_eigenvectors",
+    "minimize_energy",
+    "synchronized_alignments",
+    "synchronized_start",
+]

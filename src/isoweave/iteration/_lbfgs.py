@@ -1,0 +1,140 @@
+"""L-BFGS on the reduced energy, with the Laplacian as metric."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from isoweave._typing import FloatArray
+from isoweave.iteration._problem import AlignmentProblem, Evaluation
+from isoweave.iteration._state import Callback, IterationResult, IterationState, StepRecord
+
+_MEMORY = 10
+_SUFFICIENT_DECREASE = 1e-4
+_MAX_HALVINGS = 25
+_ROUNDING = 1e-13
+
+
+def minimize_energy(
+    problem: AlignmentProblem,
+    start: FloatArray,
+    *,
+    tol: float = 0.02,
+    max_iter: int = 500,
+    callback: Callback | None = None,
+    stage: str = "optimise",
+) -> IterationResult:
+    """Minimise ``F(phi) = min_Q J(phi, Q)`` (eq. 12).
+
+    With no memory the full step ``-L^-1 grad F / 2`` is exactly one sweep of the paper's recursion (best Q, then
+    Poisson solve); the memory makes it ten to twenty times fewer sweeps to the same fixed point.
+
+    Parameters
+    ----------
+    problem : AlignmentProblem
+    start : array of shape (n, N)
+    tol : float
+        Stop when one more sweep would change the edges by less than ``tol`` times the misfit that is left, both as
+        root mean squares: ``sqrt(g . L^-1 g) <= tol sqrt(F)`` with g half the gradient. On data that fit exactly F goes
+        to zero and the iteration runs on to rounding.
+    max_iter : int
+    callback : callable, optional
+        Called with an :class:`IterationState` after every step; returning True stops.
+    stage : str
+        Name reported to the callback.
+
+    Returns
+    -------
+    IterationResult
+
+    Notes
+    -----
+    The energy never rises: a step is taken only if it passes Armijo's test, otherwise it is halved. One Poisson
+    solve per step.
+    """
+    x = start - start.mean(axis=0)
+    here = problem.evaluate(x)
+    mass = problem.mass
+    preconditioned = problem.poisson.solve(here.half_gradient).value
+    size = _relative(here, preconditioned, mass)
+    history = [StepRecord(0, here.energy, size, 0.0)]
+    pairs: deque[tuple[FloatArray, FloatArray, FloatArray, float]] = deque(maxlen=_MEMORY)
+    status = "max_iter"
+    for iteration in range(1, max_iter + 1):
+        if _is_small(size, here.energy, mass, tol):
+            status = "converged"
+            break
+        direction = _two_loop(here.half_gradient, preconditioned, pairs)
+        slope = 2.0 * float(np.sum(here.half_gradient * direction))
+        if slope >= 0.0:
+            # The memory lied about the curvature: fall back to the plain sweep, which always descends.
+            pairs.clear()
+            direction = -preconditioned
+            slope = 2.0 * float(np.sum(here.half_gradient * direction))
+        step = 1.0
+        accepted: Evaluation | None = None
+        for _ in range(_MAX_HALVINGS):
+            trial = problem.evaluate(x + step * direction)
+            if trial.energy <= here.energy + _SUFFICIENT_DECREASE * step * slope:
+                accepted = trial
+                break
+            step *= 0.5
+        if accepted is None:
+            if pairs:
+                pairs.clear()
+                continue
+            status = "stalled"
+            break
+        move = step * direction
+        previous, previous_preconditioned = here, preconditioned
+        x = x + move
+        here = accepted
+        preconditioned = problem.poisson.solve(here.half_gradient).value
+        change = here.half_gradient - previous.half_gradient
+        curvature = float(np.sum(move * change))
+        if curvature > 1e-12 * abs(slope) * step:
+            pairs.append((move, change, preconditioned - previous_preconditioned, 1.0 / curvature))
+        size = _relative(here, preconditioned, mass)
+        history.append(StepRecord(iteration, here.energy, size, step))
+        if callback is not None and callback(IterationState(stage, iteration, here.energy, size, x)):
+            status = "stopped"
+            break
+    else:
+        if _is_small(size, here.energy, mass, tol):
+            status = "converged"
+    return IterationResult(x - x.mean(axis=0), here.alignments, here.energy, tuple(history), status)
+
+
+def _is_small(size: float, energy: float, mass: float, tol: float) -> bool:
+    """The stopping rule; at rounding level of the frames nothing more can be gained."""
+    return mass <= 0 or size <= max(tol * float(np.sqrt(energy / mass)), _ROUNDING)
+
+
+def _relative(here: Evaluation, preconditioned: FloatArray, mass: float) -> float:
+    """Norm of the gradient in the metric of the Laplacian, relative to the frames."""
+    square = max(float(np.sum(here.half_gradient * preconditioned)), 0.0)
+    return float(np.sqrt(square / mass)) if mass > 0 else 0.0
+
+
+def _two_loop(
+    gradient: FloatArray,
+    preconditioned: FloatArray,
+    pairs: deque[tuple[FloatArray, FloatArray, FloatArray, float]],
+) -> FloatArray:
+    """Quasi-Newton direction with ``L^-1`` as initial inverse Hessian.
+
+    The images ``L^-1 y`` are kept beside the pairs, so the inverse is applied to the combination ``g - sum a y`` without
+    another solve.
+    """
+    result = preconditioned.copy()
+    residual = gradient.copy()
+    factors = []
+    for move, change, image, rho in reversed(pairs):
+        factor = rho * float(np.sum(move * residual))
+        residual -= factor * change
+        result -= factor * image
+        factors.append(factor)
+    for (move, change, _, rho), factor in zip(pairs, reversed(factors), strict=True):
+        result += move * (factor - rho * float(np.sum(change * result)))
+    return -result

@@ -1,0 +1,40 @@
+"""How the optimiser went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from isoweave.plotting._axes import import_pyplot, new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_history(history: Sequence[Any], ax: Axes | None = None) -> Axes:
+    """Draw the energy over the steps of the optimiser, on a logarithmic scale.
+
+    Parameters
+    ----------
+    history : sequence of records
+        ``history_`` of a fitted estimator or ``history`` of an :class:`~isoweave.Embedding`; each record
+        has ``iteration`` and ``energy``.
+    ax : matplotlib Axes, optional
+        Drawn on a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    import_pyplot()
+    if len(history) == 0:
+        raise ValueError("history is empty: there is no step to draw.")
+    if ax is None:
+        ax = new_axes()
+    ax.plot([record.iteration for record in history], [record.energy for record in history], marker=".")
+    # An exactly embeddable graph ends at energy 0, which a logarithm cannot show.
+    if all(record.energy > 0 for record in history):
+        ax.set_yscale("log")
+    ax.set_xlabel("step")
+    ax.set_ylabel("energy")
+    return ax

@@ -1,0 +1,270 @@
+"""Sparse Cholesky factorisation for many solves: multifrontal, supernodal, in numba.
+
+The wheels at hand either link an unoptimised BLAS or solve slowly (benchmarks/direct_solvers.py has the
+numbers); here the dense work goes to the BLAS that numba finds in scipy.
+
+Columns of the factor with (nearly) the same rows form a supernode. With T its triangular diagonal block
+and R the rectangle below, the values stored are T^-1 above -R T^-1, row by row: each half of a solve is
+then one product per supernode.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from isoweave._typing import AnyArray, FloatArray, IntArray
+from isoweave.solvers._symbolic import Elimination, permute
+
+# Wide enough for BLAS to run at speed, narrow enough for the plain loops on diagonal blocks.
+_MAX_WIDTH = 96
+_ROW_BLOCK = 192
+
+
+class Structure(NamedTuple):
+    """Supernodes of a factor, in the order of elimination ``order``.
+
+    ``starts`` are their first columns, ``rows[row_ptr[s] : row_ptr[s + 1]]`` the rows of supernode s (its
+    own columns, then the others, increasing), ``value_ptr`` says where its values begin. ``stack_size``
+    and ``front_size`` are the workspace of the factorisation in float64.
+    """
+
+    order: IntArray
+    starts: IntArray
+    row_ptr: AnyArray
+    rows: IntArray
+    value_ptr: AnyArray
+    n_children: IntArray
+    stack_size: int
+    front_size: int
+
+
+def analyse(plan: Elimination) -> Structure:
+    """Supernodes of a factor and their rows."""
+    starts, heights, n_super = _supernodes(plan.parent, plan.counts)
+    starts = np.append(starts[:n_super][::-1], np.int32(len(plan.parent)))
+    heights = heights[:n_super][::-1]
+    row_ptr = np.concatenate([[0], np.cumsum(heights)])
+    value_ptr = np.concatenate([[0], np.cumsum(heights * np.diff(starts))])
+    rows, n_children, stack = _structure(plan.indptr, plan.indices, plan.parent, starts, row_ptr)
+    front = int(np.max(heights, initial=0)) ** 2
+    return Structure(plan.order, starts, row_ptr, rows, value_ptr, n_children, int(stack), front)
+
+
+def factorise(s: Structure, indptr: IntArray, indices: IntArray, data: FloatArray) -> tuple[FloatArray, int]:
+    """Values of the factor, and the original number of the first vertex without a positive pivot, or -1."""
+    p, c, v = permute(indptr, indices, data, s.order)
+    values = np.empty(s.value_ptr[-1])
+    failed = _factorise(s, p, c, v, np.empty(s.stack_size), np.empty(s.front_size), values)
+    return values, -1 if failed < 0 else int(s.order[failed])
+
+
+def substitute(s: Structure, values: FloatArray, rhs: FloatArray) -> FloatArray:
+    """Solve for a block ``rhs`` (n, N); vertices left out of the order are held at zero."""
+    block = rhs[s.order]
+    _substitute(s, values, block)
+    out = np.zeros_like(rhs)
+    out[s.order] = block
+    return out
+
+
+@numba.njit(nogil=True, cache=True)
+def _supernodes(parent: IntArray, counts: AnyArray) -> tuple[IntArray, AnyArray, int]:
+    """First columns and heights of the supernodes, the last one first, and their number.
+
+    A column joins the supernode to its right when that holds its parent and the zeros stored by doing so
+    stay few; narrow supernodes may waste more, for they cost more than their entries.
+    """
+    n = len(parent)
+    starts, heights = np.empty(n, np.int32), np.empty(n, np.int64)
+    n_super, width, zeros = 0, 0, 0
+    for j in range(n - 1, -1, -1):
+        if width > 0 and width < _MAX_WIDTH and parent[j] == j + 1:
+            height = heights[n_super - 1] + 1
+            share = 1.0 if width < 4 else 0.4 if width < 16 else 0.1 if width < 48 else 0.05
+            if zeros + height - counts[j] <= share * (width + 1) * height:
+                zeros += height - counts[j]
+                width += 1
+                starts[n_super - 1], heights[n_super - 1] = j, height
+                continue
+        starts[n_super], heights[n_super] = j, counts[j]
+        n_super, width, zeros = n_super + 1, 1, 0
+    return starts, heights, n_super
+
+
+@numba.njit(nogil=True, cache=True)
+def _structure(
+    indptr: IntArray, indices: IntArray, parent: IntArray, starts: IntArray, row_ptr: AnyArray
+) -> tuple[IntArray, IntArray, int]:
+    """Rows and number of children of every supernode, and the most stack their updates ever need."""
+    n, n_super = len(parent), len(starts) - 1
+    rows = np.empty(row_ptr[n_super], np.int32)
+    n_children = np.zeros(n_super, np.int32)
+    owner, seen = np.empty(n, np.int32), np.full(n, -1, np.int32)
+    pending = np.empty(n_super, np.int32)
+    n_pending, stack, deepest = 0, 0, 0
+    for s in range(n_super):
+        for j in range(starts[s], starts[s + 1]):
+            owner[j] = s
+    for s in range(n_super):
+        k = starts[s + 1] - starts[s]
+        for t in range(k):
+            seen[starts[s] + t] = s
+            rows[row_ptr[s] + t] = starts[s] + t
+        used = row_ptr[s] + k
+        for j in range(starts[s], starts[s + 1]):
+            for e in range(indptr[j], indptr[j + 1]):
+                if indices[e] > j and seen[indices[e]] != s:
+                    seen[indices[e]] = s
+                    rows[used] = indices[e]
+                    used += 1
+        # In postorder the updates of the children are the last ones made.
+        for _ in range(n_children[s]):
+            n_pending -= 1
+            c = pending[n_pending]
+            first = row_ptr[c] + starts[c + 1] - starts[c]
+            stack -= (row_ptr[c + 1] - first) ** 2
+            for t in range(first, row_ptr[c + 1]):
+                if seen[rows[t]] != s:
+                    seen[rows[t]] = s
+                    rows[used] = rows[t]
+                    used += 1
+        sort_range(rows, row_ptr[s] + k, used)
+        if parent[starts[s + 1] - 1] >= 0:
+            pending[n_pending] = s
+            n_pending += 1
+            n_children[owner[parent[starts[s + 1] - 1]]] += 1
+            stack += (used - row_ptr[s] - k) ** 2
+            deepest = max(deepest, stack)
+    return rows, n_children, deepest
+
+
+@numba.njit(nogil=True, cache=True)
+def sort_range(a: IntArray, first: int, last: int) -> None:
+    """Shell sort of part of an array in place (numba takes seconds to compile np.sort)."""
+    gap = 1
+    while gap < (last - first) // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for t in range(first + gap, last):
+            item, u = a[t], t
+            while u - gap >= first and a[u - gap] > item:
+                a[u] = a[u - gap]
+                u -= gap
+            a[u] = item
+        gap //= 3
+
+
+@numba.njit(nogil=True, cache=True)
+def _factorise(
+    s: Structure, indptr: IntArray, indices: IntArray, data: FloatArray,
+    stack: FloatArray, buffer: FloatArray, values: FloatArray,
+) -> int:  # fmt: skip
+    """Fill ``values``; the first column with no positive pivot, or -1."""
+    n_super = len(s.starts) - 1
+    where = np.empty(s.starts[n_super], np.int32)
+    pending = np.empty(n_super, np.int32)
+    n_pending, top = 0, 0
+    for node in range(n_super):
+        c0, r0 = s.starts[node], s.row_ptr[node]
+        k, m = s.starts[node + 1] - c0, s.row_ptr[node + 1] - r0
+        front = buffer[: m * m].reshape(m, m)
+        for t in range(m):
+            where[s.rows[r0 + t]] = t
+            for u in range(t + 1):
+                front[t, u] = 0.0
+        for j in range(c0, c0 + k):
+            for e in range(indptr[j], indptr[j + 1]):
+                if indices[e] >= j:
+                    front[where[indices[e]], j - c0] += data[e]
+        for _ in range(s.n_children[node]):
+            n_pending -= 1
+            c = pending[n_pending]
+            first = s.row_ptr[c] + s.starts[c + 1] - s.starts[c]
+            size = s.row_ptr[c + 1] - first
+            top -= size * size
+            for a in range(size):
+                i = where[s.rows[first + a]]
+                for b in range(a + 1):
+                    front[i, where[s.rows[first + b]]] += stack[top + a * size + b]
+        block = values[s.value_ptr[node] : s.value_ptr[node + 1]].reshape(m, k)
+        bad = _factor_diagonal(front, k, block)
+        if bad >= 0:
+            return c0 + bad
+        if m == k:
+            continue
+        for i in range(k, m):
+            for j in range(k):
+                block[i, j] = -front[i, j]
+        # The signs cancel in the product of ``below`` with itself.
+        below = np.dot(block[k:], block[:k].T)
+        np.dot(below, block[:k], block[k:])
+        size = m - k
+        for a in range(0, size, _ROW_BLOCK):
+            b = min(size, a + _ROW_BLOCK)
+            product = np.dot(below[a:b], below[:b].T)
+            for i in range(a, b):
+                for j in range(i + 1):
+                    stack[top + i * size + j] = front[k + i, k + j] - product[i - a, j]
+        top += size * size
+        pending[n_pending] = node
+        n_pending += 1
+    return -1
+
+
+@numba.njit(nogil=True, cache=True)
+def _factor_diagonal(front: FloatArray, k: int, block: FloatArray) -> int:
+    """Inverse of the Cholesky factor of ``front[:k, :k]`` into ``block[:k]``; the bad pivot or -1."""
+    for j in range(k):
+        scale = front[j, j]
+        for i in range(j):
+            scale += front[j, i] * front[j, i]
+        # scale is the assembled diagonal again: a pivot that is rounding beside it is no pivot.
+        if not front[j, j] > 1e-14 * scale:
+            return j
+        pivot = np.sqrt(front[j, j])
+        for i in range(j, k):
+            front[i, j] /= pivot
+        for i in range(j + 1, k):
+            for t in range(j + 1, i + 1):
+                front[i, t] -= front[i, j] * front[t, j]
+    for i in range(k):
+        for j in range(k):
+            block[i, j] = 0.0
+        for t in range(i):
+            for j in range(t + 1):
+                block[i, j] -= front[i, t] * block[t, j]
+        for j in range(i):
+            block[i, j] /= front[i, i]
+        block[i, i] = 1.0 / front[i, i]
+    return -1
+
+
+@numba.njit(nogil=True, cache=True)
+def _substitute(s: Structure, values: FloatArray, x: FloatArray) -> None:
+    """Overwrite the block ``x`` (n, N), in factor order, with the solution."""
+    n_super, width = len(s.starts) - 1, x.shape[1]
+    tallest = int(np.sqrt(s.front_size))
+    work, gathered = np.empty((tallest, width)), np.empty((tallest, width))
+    for half in range(2):
+        for step in range(n_super):
+            node = n_super - 1 - step if half else step
+            c0, r0 = s.starts[node], s.row_ptr[node]
+            k, m = s.starts[node + 1] - c0, s.row_ptr[node + 1] - r0
+            block = values[s.value_ptr[node] : s.value_ptr[node + 1]].reshape(m, k)
+            if half == 0:
+                np.dot(block, x[c0 : c0 + k], work[:m])
+            else:
+                for i in range(m):
+                    for b in range(width):
+                        gathered[i, b] = x[s.rows[r0 + i], b]
+                np.dot(block.T, gathered[:m], work[:k])
+            for i in range(k):
+                for b in range(width):
+                    x[c0 + i, b] = work[i, b]
+            if half == 0:
+                for i in range(k, m):
+                    for b in range(width):
+                        x[s.rows[r0 + i], b] += work[i, b]

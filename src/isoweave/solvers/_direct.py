@@ -1,0 +1,116 @@
+"""Sparse Cholesky factors of grounded Laplacians."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from isoweave._parallel import ThreadTeam
+from isoweave._typing import FloatArray
+from isoweave.solvers._base import MAX_FILL, Laplacian, PreparationError
+from isoweave.solvers._cholesky import analyse, factorise, substitute
+
+
+class Direct:
+    """Cholesky factor of the Laplacian with one vertex per component held at zero.
+
+    A solve that misses its goal gets one step of iterative refinement.
+    """
+
+    name = "direct"
+
+    def __init__(self, laplacian: Laplacian, team: ThreadTeam) -> None:
+        plan = laplacian.elimination
+        if plan.fill > MAX_FILL:
+            raise PreparationError(f"the Cholesky factor would hold more than {MAX_FILL:,} entries")
+        # BLAS threads would fight over thousands of small products, and change the rounding.
+        self._blas = ThreadpoolController()
+        self._laplacian, self._team = laplacian, team
+        self._symbolic = analyse(plan)
+        try:
+            with self._blas.limit(limits=1, user_api="blas"):
+                self._values, failed = factorise(
+                    self._symbolic, laplacian.indptr, laplacian.indices, laplacian.data
+                )
+        except MemoryError as error:
+            raise PreparationError("not enough memory for the Cholesky factor") from error
+        if failed >= 0:
+            raise PreparationError(f"the Laplacian is not positive definite at vertex {failed}")
+
+    def attempt(self, rhs: FloatArray, guess: FloatArray | None, goal: FloatArray) -> tuple[FloatArray, int]:
+        """Solve for all columns; ``guess`` is of no use to a factor."""
+        with self._blas.limit(limits=1, user_api="blas"):
+            return _refine(
+                lambda block: substitute(self._symbolic, self._values, block),
+                self._laplacian,
+                self._team,
+                rhs,
+                goal,
+            )
+
+
+class Cholmod:
+    """The same with SuiteSparse's factorisation, for those who have scikit-sparse."""
+
+    name = "cholmod"
+
+    def __init__(self, laplacian: Laplacian, team: ThreadTeam) -> None:
+        try:
+            from sksparse import cholmod
+        except ImportError as error:
+            raise ImportError(
+                "solver='cholmod' needs scikit-sparse: run `pip install isoweave[cholmod]` (it is built from "
+                "source and needs SuiteSparse's headers), or use solver='direct'."
+            ) from error
+        self._laplacian, self._team = laplacian, team
+        self._blas = ThreadpoolController()
+        free = np.ones(laplacian.n, dtype=bool)
+        free[laplacian.ground] = False
+        self._free = np.flatnonzero(free)
+        # One reduced to nothing (isolated vertices only) has the zero solution.
+        self._solve: Callable[[FloatArray], FloatArray] | None = None
+        if len(self._free) == 0:
+            return
+        matrix = laplacian.to_matrix()[self._free][:, self._free].tocsc()
+        try:
+            with self._blas.limit(limits=1, user_api="blas"):
+                # scikit-sparse 0.5 renamed everything.
+                if hasattr(cholmod, "cho_factor"):
+                    self._solve = cholmod.cho_factor(matrix, lower=True, order="amd").solve
+                else:
+                    self._solve = cholmod.cholesky(matrix, ordering_method="amd")
+        except (cholmod.CholmodError, MemoryError) as error:
+            raise PreparationError(f"CHOLMOD failed: {error}") from error
+
+    def attempt(self, rhs: FloatArray, guess: FloatArray | None, goal: FloatArray) -> tuple[FloatArray, int]:
+        """Solve for all columns; ``guess`` is of no use to a factor."""
+        with self._blas.limit(limits=1, user_api="blas"):
+            return _refine(self._substitute, self._laplacian, self._team, rhs, goal)
+
+    def _substitute(self, rhs: FloatArray) -> FloatArray:
+        value = np.zeros_like(rhs)
+        if self._solve is not None:
+            value[self._free] = self._solve(rhs[self._free])
+        return value
+
+
+def _refine(
+    solve: Callable[[FloatArray], FloatArray],
+    laplacian: Laplacian,
+    team: ThreadTeam,
+    rhs: FloatArray,
+    goal: FloatArray,
+) -> tuple[FloatArray, int]:
+    """Solution by a factor, corrected once where it misses ``goal``, and the corrections made.
+
+    A sound factor gains all the digits there are in one step; more would only repeat rounding.
+    """
+    value = solve(rhs)
+    residual, norms = laplacian.residual(rhs, value, team)
+    if (norms <= np.maximum(goal, laplacian.rounding(value, team))).all():
+        return value, 0
+    refined = value + solve(residual)
+    better = laplacian.residual(rhs, refined, team)[1] < norms
+    return np.where(better, refined, value), 1

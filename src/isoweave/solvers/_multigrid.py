@@ -1,0 +1,116 @@
+"""Smoothed-aggregation multigrid as a preconditioner for blocks.
+
+pyamg builds the hierarchy; the cycle is ours, because pyamg's takes one vector at a time.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import scipy.sparse as sp
+
+from isoweave._parallel import ThreadTeam
+from isoweave._typing import FloatArray, IntArray
+from isoweave.solvers._base import CHUNK, Laplacian, multiply_rows
+
+_Csr = tuple[IntArray, IntArray, FloatArray]
+_MAX_COARSE = 200
+_SEED = 20240607
+
+
+class Multigrid:
+    """One V(1, 1) cycle with Gauss-Seidel smoothing, forward down and backward up (so it is symmetric)."""
+
+    name = "amg"
+
+    def __init__(self, laplacian: Laplacian, team: ThreadTeam) -> None:
+        levels = _build_hierarchy(laplacian.to_matrix())
+        # A component that shrinks to one coarse vertex leaves a diagonal of pure rounding behind.
+        negligible = 1e-12 * laplacian.norm
+        self._team = team
+        self._matrices = [_csr_arrays(level.A) for level in levels]
+        self._inverse_diagonals = [_invert(level.A.diagonal(), negligible) for level in levels]
+        self._prolong = [_csr_arrays(level.P) for level in levels[:-1]]
+        self._restrict = [_csr_arrays(level.P.T) for level in levels[:-1]]
+        # The coarsest matrix inherits the constants in its kernel, hence a pseudo-inverse.
+        values, vectors = np.linalg.eigh(levels[-1].A.toarray())
+        self._coarse = (vectors * _invert(values, negligible)) @ vectors.T
+
+    def apply(self, residual: FloatArray, out: FloatArray) -> None:
+        out[:] = self._cycle(0, residual)
+
+    def _cycle(self, depth: int, rhs: FloatArray) -> FloatArray:
+        if depth == len(self._prolong):
+            # einsum, because BLAS may round differently with the number of threads.
+            return np.einsum("ij,jk->ik", self._coarse, rhs)
+        indptr, indices, data = self._matrices[depth]
+        inverse = self._inverse_diagonals[depth]
+        value = np.zeros_like(rhs)
+        _gauss_seidel(indptr, indices, data, inverse, rhs, value, False)
+        defect = rhs - self._multiply(self._matrices[depth], value)
+        correction = self._cycle(depth + 1, self._multiply(self._restrict[depth], defect))
+        value += self._multiply(self._prolong[depth], correction)
+        _gauss_seidel(indptr, indices, data, inverse, rhs, value, True)
+        return value
+
+    def _multiply(self, matrix: _Csr, block: FloatArray) -> FloatArray:
+        indptr, indices, data = matrix
+        out = np.empty((len(indptr) - 1, block.shape[1]))
+        self._team.run(multiply_rows, len(out), indptr, indices, data, block, out, grain=2 * CHUNK)
+        return out
+
+
+def _build_hierarchy(matrix: sp.csr_array) -> list:
+    """pyamg's levels. Its spectral radius estimates start from numpy's global random state."""
+    from pyamg.aggregation import smoothed_aggregation_solver
+
+    state = np.random.get_state()
+    np.random.seed(_SEED)
+    try:
+        solver = smoothed_aggregation_solver(
+            sp.csr_matrix(matrix),
+            symmetry="symmetric",
+            # Constants are the kernel exactly; there is nothing to improve.
+            improve_candidates=None,
+            max_coarse=_MAX_COARSE,
+            max_levels=20,
+        )
+    finally:
+        np.random.set_state(state)
+    return solver.levels
+
+
+def _csr_arrays(matrix: sp.spmatrix) -> _Csr:
+    matrix = sp.csr_array(matrix)
+    return matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data.astype(np.float64)
+
+
+def _invert(values: FloatArray, negligible: float) -> FloatArray:
+    """Reciprocals, with zero for what is not clearly positive."""
+    sound = values > negligible
+    return np.where(sound, 1.0, 0.0) / np.where(sound, values, 1.0)
+
+
+@numba.njit(nogil=True, cache=True)
+def _gauss_seidel(
+    indptr: IntArray,
+    indices: IntArray,
+    data: FloatArray,
+    inverse: FloatArray,
+    rhs: FloatArray,
+    x: FloatArray,
+    backward: bool,
+) -> None:
+    """One sweep over all rows in place: x_i += (b - A x)_i / a_ii."""
+    n, width = x.shape
+    total = np.empty(width)
+    for step in range(n):
+        i = n - 1 - step if backward else step
+        for k in range(width):
+            total[k] = rhs[i, k]
+        for e in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            j, weight = np.uint32(indices[e]), data[e]
+            for k in range(width):
+                total[k] -= weight * x[j, k]
+        for k in range(width):
+            x[i, k] += inverse[i] * total[k]

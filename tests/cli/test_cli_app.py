@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.neighbors import kneighbors_graph
+from typer.testing import CliRunner
+
+import isoweave
+from isoweave.cli import app
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_version():
+    result = run("--version")
+    assert result.exit_code == 0
+    assert result.stdout.strip() == f"isoweave {isoweave.__version__}"
+
+
+def test_help_names_every_command():
+    result = run("--help")
+    assert result.exit_code == 0
+    for command in ("embed", "dimension", "demo"):
+        assert command in result.stdout
+
+
+@pytest.mark.parametrize("command", ["embed", "dimension", "demo"])
+def test_command_help(command):
+    assert run(command, "--help").exit_code == 0
+
+
+def test_unknown_option_is_a_usage_error():
+    result = run("embed", "--colour", "red")
+    assert result.exit_code == 2
+    assert "--colour" in result.stderr
+
+
+def test_help_answers_quickly():
+    """In a fresh process: nothing heavy is imported before a command needs it."""
+    command = [sys.executable, "-c", "from isoweave.cli import main; main()", "--help"]
+    times = []
+    for _ in range(3):
+        started = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        times.append(time.perf_counter() - started)
+    # 0.2 s on an idle machine; importing numba or scikit-learn would take over a second.
+    assert min(times) < 1.0
+
+
+@pytest.mark.parametrize("dimension", [2, 5])
+def test_dimension(tmp_path, dimension):
+    x = np.random.default_rng(23).uniform(size=(1500, dimension))
+    np.save(tmp_path / "x.npy", np.pad(x, ((0, 0), (0, 3))))
+    result = run("dimension", tmp_path / "x.npy")
+    assert result.exit_code == 0, result.output
+    # The estimator's spread over seeds is about 3 % at this size; boundaries lower it in 5-D.
+    assert float(result.stdout) == pytest.approx(dimension, rel=0.15)
+
+
+def test_dimension_of_a_graph(tmp_path):
+    x = np.random.default_rng(29).uniform(size=(1500, 2))
+    directed = kneighbors_graph(x, 8, mode="distance")
+    sp.save_npz(tmp_path / "a.npz", sp.csr_array(directed.maximum(directed.T)))
+    result = run("dimension", tmp_path / "a.npz")
+    assert result.exit_code == 0, result.output
+    assert float(result.stdout) == pytest.approx(2, rel=0.15)
+
+
+def test_dimension_of_a_bad_file(tmp_path):
+    result = run("dimension", tmp_path / "x.npy")
+    assert result.exit_code == 2
+    assert result.stderr == f"isoweave: error: {tmp_path / 'x.npy'}: no such file\n"

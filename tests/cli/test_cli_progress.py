@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import io
+import time
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from isoweave.cli import _progress
+from isoweave.cli._progress import ProgressLine
+
+STATE = SimpleNamespace(stage="lbfgs", iteration=3, energy=12.5)
+
+
+def terminal():
+    return Console(file=io.StringIO(), force_terminal=True, width=80)
+
+
+def work(progress, seconds):
+    with progress:
+        progress(STATE)
+        time.sleep(seconds)
+
+
+def test_nothing_is_shown_for_quick_work():
+    console = terminal()
+    work(ProgressLine(console), 0.05)
+    assert console.file.getvalue() == ""
+
+
+def test_slow_work_shows_stage_step_and_energy(monkeypatch):
+    monkeypatch.setattr(_progress, "_DELAY_SECONDS", 0.02)
+    console = terminal()
+    work(ProgressLine(console), 0.4)
+    for word in ("lbfgs", "step 3", "energy 12.5"):
+        assert word in console.file.getvalue()
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_nothing_is_shown_when_disabled_or_piped(monkeypatch, is_terminal):
+    monkeypatch.setattr(_progress, "_DELAY_SECONDS", 0.02)
+    console = terminal() if is_terminal else Console(file=io.StringIO())
+    work(ProgressLine(console, enabled=not is_terminal), 0.3)
+    assert console.file.getvalue() == ""
+
+
+def test_verbose_prints_a_line_per_step():
+    console = Console(file=io.StringIO())
+    with ProgressLine(console, verbose=True) as progress:
+        assert not progress(STATE)  # a true value would stop the optimiser
+        progress(STATE)
+    assert console.file.getvalue().splitlines() == ["lbfgs  step 3  energy 12.5"] * 2
+
+
+def test_an_exception_ends_the_display(monkeypatch):
+    monkeypatch.setattr(_progress, "_DELAY_SECONDS", 0.01)
+    progress = ProgressLine(terminal())
+
+    def fail():
+        with progress:
+            time.sleep(0.1)
+            raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        fail()
+    assert progress._progress.finished or not progress._progress.live.is_started

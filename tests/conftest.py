@@ -1,0 +1,15 @@
+"""Settings shared by all tests."""
+
+from __future__ import annotations
+
+import os
+
+import hypothesis
+
+# Figures are drawn without a display.
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+# The same examples in every run: a failure met once can be met again. Compiling a kernel during the first
+# example would break any deadline.
+hypothesis.settings.register_profile("isoweave", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("isoweave")

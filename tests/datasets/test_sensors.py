@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.csgraph import dijkstra
+from sklearn.neighbors import kneighbors_graph
+
+from isoweave.datasets import add_shortcuts, sensor_network, swiss_roll
+
+
+@pytest.mark.parametrize("n_dims", [1, 2, 3])
+def test_unit_disk_graph(n_dims):
+    net = sensor_network(120, n_dims=n_dims, n_anchors=5, random_state=3)
+    distances = np.linalg.norm(net.truth[:, None] - net.truth[None, :], axis=2)
+    dense = net.graph.toarray()
+    radius = dense.max()
+    inside = (distances <= radius) & ~np.eye(120, dtype=bool)
+    np.testing.assert_allclose(dense, np.where(inside, distances, 0.0), rtol=1e-12)
+    assert net.n_vertices == 120
+    assert len(np.unique(net.anchors)) == 5
+
+
+def test_default_radius_gives_twenty_neighbors():
+    net = sensor_network(4000, random_state=4)
+    inner = np.all(np.abs(net.truth - 0.5) < 0.4, axis=1)
+    assert np.diff(net.graph.indptr)[inner].mean() == pytest.approx(20.0, rel=0.05)
+
+
+def test_noise_is_relative_symmetric_and_positive():
+    clean = sensor_network(400, n_anchors=7, random_state=5)
+    noisy = sensor_network(400, n_anchors=7, noise=0.1, random_state=5)
+    np.testing.assert_array_equal(clean.truth, noisy.truth)
+    np.testing.assert_array_equal(clean.graph.indices, noisy.graph.indices)
+    ratio = noisy.graph.data / clean.graph.data
+    assert ratio.mean() == pytest.approx(1.0, abs=0.01)
+    assert ratio.std() == pytest.approx(0.1, rel=0.1)
+    assert (noisy.graph != noisy.graph.T).nnz == 0
+    assert sensor_network(400, noise=3.0, random_state=5).graph.data.min() > 0.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"radius": 0.0}, "radius must be positive and finite, got 0.0"),
+        ({"n_anchors": 501}, "between 0 and n_samples = 500, got 501"),
+        ({"n_dims": 0}, "n_dims must be at least 1, got 0"),
+        ({"noise": -1.0}, "got -1.0"),
+    ],
+)
+def test_bad_networks(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        sensor_network(**arguments)
+
+
+def _roll():
+    roll = swiss_roll(600, random_state=6)
+    graph = kneighbors_graph(roll.data, 6, mode="distance")
+    return roll, sp.csr_array(graph.maximum(graph.T))
+
+
+def test_shortcuts_jump_between_sheets():
+    roll, graph = _roll()
+    cut, edges = add_shortcuts(graph, roll.data, 5, random_state=7)
+    assert edges.shape == (5, 2)
+    assert cut.nnz == graph.nnz + 10
+    assert (cut != cut.T).nnz == 0
+    for i, j in edges:
+        straight = np.linalg.norm(roll.data[i] - roll.data[j])
+        assert cut[i, j] == pytest.approx(straight)
+        assert graph[i, j] == 0.0
+        assert dijkstra(graph, indices=int(i))[j] > 5.0 * straight
+    again, _ = add_shortcuts(graph, roll.data, 5, random_state=7)
+    assert (again != cut).nnz == 0
+
+
+def test_shortcuts_keep_zero_edges():
+    roll, graph = _roll()
+    graph.data[0] = 0.0
+    partner = int(graph.indices[0])
+    row = slice(graph.indptr[partner], graph.indptr[partner + 1])
+    graph.data[row][graph.indices[row] == 0] = 0.0
+    cut, _ = add_shortcuts(graph, roll.data, 2, random_state=8)
+    assert cut.nnz == graph.nnz + 4
+    assert np.sum(cut.data == 0.0) == 2
+
+
+def test_shortcut_errors():
+    roll, graph = _roll()
+    with pytest.raises(ValueError, match="only 0 vertices have a point .* over 1e\\+06 times"):
+        add_shortcuts(graph, roll.data, 3, detour=1e6, random_state=9)
+    with pytest.raises(ValueError, match=r"shape \(600, D\), one row per vertex, got \(599, 3\)"):
+        add_shortcuts(graph, roll.data[:-1], 3, random_state=9)
