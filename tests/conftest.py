@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 import hypothesis
+
+# Slow twins of every stage: plain modules that tests of any folder import by name.
+sys.path.insert(0, str(Path(__file__).parent / "reference"))
 
 # Figures are drawn without a display.
 os.environ.setdefault("MPLBACKEND", "Agg")

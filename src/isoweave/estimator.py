@@ -30,22 +30,26 @@ from isoweave.graph import (
 class IsometricEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Map whose Euclidean distances match the distances of neighbours and the geodesics beyond.
 
-    Local Euclidean frames are scaled from the distances around every point and woven into one map by minimising the
-    mismatch between the map's differences and the rotated frames. Everything stays sparse.
+    Local Euclidean frames are scaled from the distances around every point and woven into one map by
+    minimising the mismatch between the map's differences and the rotated frames. Everything stays sparse.
 
     Parameters
     ----------
     n_components : int or "auto", default=2
-        Dimension of the map. "auto" estimates the intrinsic dimension from the ratios of the two nearest distances.
+        Dimension of the map. "auto" estimates the intrinsic dimension from the ratios of the two nearest
+        distances.
     n_neighbors : int, default=10
-        Neighbours per point, for features and for a dense distance matrix. Clipped to ``n_samples - 1`` with a warning.
+        Neighbours per point, for features and for a dense distance matrix. Clipped to ``n_samples - 1`` with
+        a warning.
     metric : str or callable, default="euclidean"
-        Any metric of scikit-learn. "precomputed": X is a sparse graph of distances, used as it is (stored zeros are
-        duplicates), or a dense matrix of all distances, of which ``n_neighbors`` per point are used.
+        Any metric of scikit-learn. "precomputed": X is a sparse graph of distances, used as it is
+        (stored zeros are duplicates), or a dense matrix of all distances, of which ``n_neighbors`` per
+        point are used.
     metric_params : dict, default=None
     preset : {"default", "paper"}, default="default"
         "paper" is the method as published, for comparison.
-    start : {"auto", "landmark", "synchronised", "identity"} or array of shape (n_samples, n_components), default="auto"
+    start : {"auto", "landmark", "synchronised", "coarse", "identity"} or array, default="auto"
+        Where the optimisation begins; an array has shape (n_samples, n_components).
     solver : {"auto", "direct", "cholmod", "amg", "jacobi", "ic"}, default="auto"
     inner_product : {"auto", "edge", "paper"}, default="auto"
     frame_size : "auto", "all", int or float, default="auto"
@@ -61,8 +65,8 @@ class IsometricEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     asymmetry : {"error", "max", "min", "mean"}, default="error"
         For a precomputed graph whose two directions of an edge differ by more than rounding.
     tol : float, default=None
-        Iterations end when one more sweep would change the map by less than ``tol`` times the misfit that is left; None is
-        0.03 (1e-7 on the alignments, the paper's rule, with ``preset="paper"``).
+        Iterations end when one more sweep would change the map by less than ``tol`` times the misfit that is
+        left; None is 0.03 (1e-7 on the alignments, the paper's rule, with ``preset="paper"``).
     max_iter : int, default=None
         None is 500 (1000 with ``preset="paper"``).
     n_jobs : int, default=None
@@ -71,8 +75,8 @@ class IsometricEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Seeds what is random: approximate neighbours, projections of hull volumes. None is a fixed seed.
     verbose : int, default=0
     callback : callable, default=None
-        Called after every step with an object that has ``stage``, ``iteration``, ``energy``, ``gradient_norm`` and ``coordinates``;
-        returning True stops the iteration.
+        Called after every step with an object that has ``stage``, ``iteration``, ``energy``,
+        ``gradient_norm`` and ``coordinates``; returning True stops the iteration.
 
     Attributes
     ----------
@@ -163,7 +167,8 @@ class IsometricEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self
         """
         seed = _seed(self.random_state)
-        # Options are checked before any work, with a placeholder where the dimension is still to be estimated.
+        # Options are checked before any work, with a placeholder where the dimension is still
+        # to be estimated.
         auto = isinstance(self.n_components, str) and self.n_components == "auto"
         self._options(1 if auto else self.n_components, seed)
         X, graph = self._distance_graph(X, seed)

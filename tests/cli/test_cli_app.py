@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
 import time
@@ -7,11 +9,14 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import typer
 from sklearn.neighbors import kneighbors_graph
 from typer.testing import CliRunner
 
 import isoweave
 from isoweave.cli import app
+from isoweave.embedding import _options
+from isoweave.graph._validate import ASYMMETRY_POLICIES
 
 
 def run(*arguments):
@@ -34,6 +39,39 @@ def test_help_names_every_command():
 @pytest.mark.parametrize("command", ["embed", "dimension", "demo"])
 def test_command_help(command):
     assert run(command, "--help").exit_code == 0
+
+
+def test_package_runs_as_a_module():
+    command = [sys.executable, "-m", "isoweave", "--version"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout == f"isoweave {isoweave.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [
+        ("preset", _options.PRESETS),
+        ("start", _options.STARTS),
+        ("solver", _options.SOLVER_NAMES),
+        ("inner_product", _options.INNER_PRODUCTS),
+        ("calibrate", _options.CALIBRATE),
+        ("scale", _options.SCALES),
+        ("shortcuts", _options.SHORTCUTS),
+        ("components", _options.COMPONENTS),
+        ("asymmetry", ASYMMETRY_POLICIES),
+    ],
+)
+def test_help_names_every_value_the_engine_knows(option, values):
+    help_of = {param.name: param.help for param in typer.main.get_command(app).commands["embed"].params}
+    words = re.findall(r"\w+", help_of[option])
+    assert set(values) <= set(words)
+
+
+def test_every_estimator_parameter_is_an_option():
+    offered = {param.name for param in typer.main.get_command(app).commands["embed"].params}
+    parameters = set(inspect.signature(isoweave.IsometricEmbedding).parameters)
+    # --seed is random_state; a file has no dictionary or function to give.
+    assert parameters - offered == {"random_state", "metric_params", "callback"}
 
 
 def test_unknown_option_is_a_usage_error():
@@ -71,6 +109,27 @@ def test_dimension_of_a_graph(tmp_path):
     result = run("dimension", tmp_path / "a.npz")
     assert result.exit_code == 0, result.output
     assert float(result.stdout) == pytest.approx(2, rel=0.15)
+
+
+def test_dimension_of_a_graph_whose_directions_differ(tmp_path):
+    x = np.random.default_rng(37).uniform(size=(400, 2))
+    directed = kneighbors_graph(x, 8, mode="distance")
+    graph = sp.csr_array(directed.maximum(directed.T))
+    graph.data[0] *= 1.1
+    sp.save_npz(tmp_path / "a.npz", graph)
+    refused = run("dimension", tmp_path / "a.npz")
+    assert refused.exit_code == 2
+    assert "The distances of one edge disagree" in refused.stderr
+    result = run("dimension", tmp_path / "a.npz", "--asymmetry", "min")
+    assert result.exit_code == 0, result.output
+    assert float(result.stdout) == pytest.approx(2, rel=0.15)
+
+
+def test_dimension_of_features_takes_no_asymmetry(tmp_path):
+    np.save(tmp_path / "x.npy", np.eye(5))
+    result = run("dimension", tmp_path / "x.npy", "--asymmetry", "max")
+    assert result.exit_code == 2
+    assert "--asymmetry is for distance graphs" in result.stderr
 
 
 def test_dimension_of_a_bad_file(tmp_path):

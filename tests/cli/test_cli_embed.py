@@ -99,6 +99,20 @@ def test_named_vertices(tmp_path):
     assert procrustes_error(truth, embedding) < 0.05
 
 
+def test_directions_that_differ(tmp_path, graph):
+    graph = graph.copy()
+    graph.data[0] *= 1.5
+    sp.save_npz(tmp_path / "a.npz", graph)
+    command = ("embed", tmp_path / "a.npz", "-o", tmp_path / "y.npz", "-n", 2, "-q")
+    refused = run(*command)
+    assert refused.exit_code == 2
+    assert "The distances of one edge disagree" in refused.stderr
+    settled = run(*command, "--asymmetry", "mean")
+    assert settled.exit_code == 0, settled.output
+    with np.load(tmp_path / "y.npz") as file:
+        assert json.loads(str(file["parameters"]))["asymmetry"] == "mean"
+
+
 @pytest.mark.parametrize("suffix", [".npy", ".csv", ".parquet"])
 def test_other_outputs(tmp_path, graph, suffix):
     from isoweave.io import read_input
@@ -120,6 +134,8 @@ def test_other_outputs(tmp_path, graph, suffix):
         (("x.npy", "-o", "y.npz", "--n-neighbors", "0"), "n_neighbors"),
         (("a.npz", "-o", "y.npz", "--metric", "cosine"), "--metric is for features"),
         (("a.npz", "-o", "y.npz", "-k", "5"), "--n-neighbors is for features"),
+        (("a.npz", "-o", "y.npz", "--asymmetry", "first"), "asymmetry must be one of"),
+        (("x.npy", "-o", "y.npz", "--asymmetry", "max"), "--asymmetry is for distance graphs"),
         (("bad.csv", "-o", "y.npz"), "bad.csv, line 2: cell 2 holds 'x', not a number"),
     ],
 )

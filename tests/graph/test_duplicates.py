@@ -104,7 +104,7 @@ def test_colliding_hashes_are_noticed(monkeypatch):
         else:
             hashes[start:stop] = bits[start:stop, 0]
 
-    monkeypatch.setattr(module, "_hash_rows", weak)
+    monkeypatch.setattr(module, "hash_rows", weak)
     groups = group_equal_rows(np.array([[1.0], [2.0], [1.0]]), ThreadTeam(1))
     assert calls == [0, 1, 2]
     assert sorted(np.split(groups.members, groups.starts[1:-1])[0].tolist()) in ([0, 2], [1])

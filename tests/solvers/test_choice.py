@@ -31,7 +31,7 @@ def laplacian(n: int, dim: int, k: int) -> sp.csr_array:
         (8000, 2, 2, "direct"),  # little fill
         (8000, 2, 12, "direct"),  # what counts is the graph, not the dimension asked for
         (6000, 9, 5, "amg"),
-        (6000, 9, 10, "jacobi"),
+        (6000, 9, 8, "jacobi"),
     ],
 )
 def test_choice(n, dim, n_components, solver):

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from isoweave._parallel import ThreadTeam
 from isoweave.solvers._cholesky import _MAX_WIDTH, analyse, factorise, sort_range, substitute
 from isoweave.solvers._ordering import elimination_order
 from isoweave.solvers._symbolic import plan_elimination
+
+TEAM = ThreadTeam(1)
 
 
 def random_spd(n: int, density: float, seed: int) -> sp.csr_array:
@@ -80,7 +83,7 @@ def test_solves_like_dense(name, n_columns):
     rhs = np.random.default_rng(5).normal(size=(matrix.shape[0], n_columns))
     assert failed == -1
     np.testing.assert_allclose(
-        substitute(s, values, rhs), np.linalg.solve(matrix.toarray(), rhs), rtol=1e-9, atol=1e-9
+        substitute(s, values, rhs, TEAM), np.linalg.solve(matrix.toarray(), rhs), rtol=1e-9, atol=1e-9
     )
 
 
@@ -90,7 +93,7 @@ def test_vertices_left_out_are_held_at_zero():
     s = analyse(plan_elimination(matrix.indptr, matrix.indices, kept[::-1].copy(), 10**9))
     values, _ = factorise(s, matrix.indptr, matrix.indices, matrix.data)
     rhs = np.random.default_rng(5).normal(size=(matrix.shape[0], 2))
-    solution = substitute(s, values, rhs)
+    solution = substitute(s, values, rhs, TEAM)
     assert np.all(solution[[0, 17, 50]] == 0.0)
     expected = np.linalg.solve(matrix.toarray()[np.ix_(kept, kept)], rhs[kept])
     np.testing.assert_allclose(solution[kept], expected, rtol=1e-9, atol=1e-9)

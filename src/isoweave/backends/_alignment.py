@@ -23,7 +23,7 @@ def _polar_plane(b, q):
 
 @njit(nogil=True, cache=True)
 def polar(b, q, columns, turn):
-    """Orthogonal factor of the polar decomposition, ``q = U V^T`` for ``b = U S V^T`` (eq. 9).
+    """Orthogonal factor of the polar decomposition, ``q = U V^T`` for ``b = U S V^T`` (eq. 10).
 
     One-sided Jacobi: rotate the columns of b until they are orthogonal. Directions in which b
     vanishes are completed to an orthonormal basis, so q is orthogonal for every b, the zero
@@ -49,7 +49,7 @@ def polar(b, q, columns, turn):
                     alpha += columns[p, k] * columns[p, k]
                     beta += columns[r, k] * columns[r, k]
                     gamma += columns[p, k] * columns[r, k]
-                if abs(gamma) <= 1e-15 * np.sqrt(alpha * beta) or gamma == 0.0:
+                if abs(gamma) <= 1e-15 * np.sqrt(alpha) * np.sqrt(beta) or gamma == 0.0:
                     continue
                 rotated = True
                 zeta = 0.5 * (beta - alpha) / gamma
@@ -132,11 +132,11 @@ def _normalise_columns(columns):
 
 @njit(nogil=True, cache=True)
 def align_edges(start, stop, indptr, indices, weights, frame, coordinates, alignments, energies, flux):
-    """Best alignments for the diagonal inner product, with energies and fluxes (eqs. 7, 9, 10).
+    """Best alignments for the diagonal inner product, with energies and fluxes (eqs. 9, 10, 12).
 
     For every vertex i: ``B = E^T W dphi``, ``Q = polar(B)``, the residual ``dphi_ij - E_ij Q`` of each edge,
-    ``energies[i] = sum_j w_ij |residual|^2`` and ``flux[ij] = w_ij residual``. The energy is summed from residuals, not
-    from the difference of norms, so that it keeps its digits when it is tiny.
+    ``energies[i] = sum_j w_ij |residual|^2`` and ``flux[ij] = w_ij residual``. The energy is summed from
+    residuals, not from the difference of norms, so that it keeps its digits when it is tiny.
     """
     n = frame.shape[1]
     b = np.empty((n, n))
@@ -221,7 +221,7 @@ def align_rank(start, stop, indptr, indices, inverse, frame, coordinates, alignm
 
 @njit(nogil=True, cache=True)
 def divergence(start, stop, indptr, reverse, flux, out):
-    """Adjoint of the differences: ``out_i = sum_j flux_ji - flux_ij`` (eq. 6)."""
+    """Adjoint of the differences: ``out_i = sum_j flux_ji - flux_ij`` (eq. 7)."""
     n = flux.shape[1]
     for i in range(start, stop):
         for c in range(n):

@@ -10,7 +10,8 @@ from numba import njit
 
 from isoweave.backends._eigen import leading_eigenpairs
 
-# Eigenvalues below this part of the largest one are rounding noise of the Gram matrix: the local rank is lower.
+# Eigenvalues below this part of the largest one are rounding noise of the Gram matrix:
+# the local rank is lower.
 _RANK_TOLERANCE = 1e-10
 
 
@@ -199,8 +200,8 @@ def _fill_adjacency(room, n_room, row_limit, indptr, indices, lengths, place, st
 def _shortest_paths(dense, n_frame, n_room):
     """Floyd-Warshall, in place: shortest paths among the first ``n_frame`` vertices through all ``n_room``.
 
-    Vertices outside the frame are eliminated first, each on a smaller matrix than the one before. The inner loop
-    runs over contiguous memory, which compilers turn into vector instructions.
+    Vertices outside the frame are eliminated first, each on a smaller matrix than the one before. The inner
+    loop runs over contiguous memory, which compilers turn into vector instructions.
     """
     for k in range(n_room - 1, -1, -1):
         width = max(k, n_frame)
@@ -278,7 +279,8 @@ def local_mds(
     mark = 0
     for i in range(start, stop):
         lo, hi = indptr[i], indptr[i + 1]
-        # 1. The vertices: first those of the frame (i, its neighbours, the nearest others), then the rest of the room.
+        # 1. The vertices: first those of the frame (i, its neighbours, the nearest others),
+        # then the rest of the room.
         mark += 3
         if hop_frames:
             n_near = within_hops(i, 3, room_size, indptr, near_indices, stamp, mark, settled)

@@ -27,8 +27,8 @@ def _contains(indptr, indices, u, v):
 def common_neighbors(start, stop, indptr, indices, reverse, share):
     """Part of the smaller neighbourhood that the two ends of each edge share, for rows start..stop.
 
-    The shorter row is looked up in the longer one, so an edge at a hub costs the degree of its other end. Only the
-    smaller vertex of an edge works; the caller copies to the reverse edges.
+    The shorter row is looked up in the longer one, so an edge at a hub costs the degree of its other end.
+    Only the smaller vertex of an edge works; the caller copies to the reverse edges.
     """
     for i in range(start, stop):
         for e in range(indptr[i], indptr[i + 1]):
@@ -49,7 +49,7 @@ def common_neighbors(start, stop, indptr, indices, reverse, share):
 def find_detours(
     start, stop, suspects, limits, max_settled, max_scanned, sources, indptr, indices, lengths, trusted, found
 ):
-    """For suspects start..stop: is there a path of trusted edges no longer than the limit between the ends?
+    """Whether a path of trusted edges no longer than the limit joins the ends, for suspects start..stop.
 
     ``found``: 1 yes, 0 no, 2 undecided (the ball around the edge is too large to search).
     """

@@ -12,9 +12,10 @@ from isoweave.backends._alignment import polar
 def frame_transitions(start, stop, indptr, indices, rows, included, transitions, weights):
     """Orthogonal maps between the frames at the ends of every edge, for rows start..stop (eq. 14).
 
-    ``transitions[e]`` is the orthogonal O that brings the frame of j to that of i over the vertices both see, i.e.
-    minimises ``|X_i - X_j O^T|`` after centring, and ``weights[e]`` is the part of the overlap that it explains, in
-    0 .. 1. Edges whose overlap does not span the space get weight zero unless nothing better is there.
+    ``transitions[e]`` is the orthogonal O that brings the frame of j to that of i over the vertices both see,
+    i.e. minimises ``|X_i - X_j O^T|`` after centring, and ``weights[e]`` is the part of the overlap that
+    it explains, in 0 .. 1. Edges whose overlap does not span the space get weight zero unless nothing
+    better is there.
     """
     n = len(indptr) - 1
     n_components = rows.shape[1]
@@ -36,7 +37,8 @@ def frame_transitions(start, stop, indptr, indices, rows, included, transitions,
             mean_j[:] = 0.0
             square_i, square_j = 0.0, 0.0
             count = 0
-            # Common vertices: those in both rows, i itself (origin of its own frame) and j (origin of the other).
+            # Common vertices: those in both rows, i itself (origin of its own frame)
+            # and j (origin of the other).
             for f in range(indptr[j], indptr[j + 1]):
                 if not included[f]:
                     continue

@@ -32,6 +32,10 @@ AsGraph = Annotated[
         show_default="by suffix",
     ),
 ]
+Asymmetry = Annotated[
+    str | None,
+    typer.Option(help="Where the two directions of an edge differ: error, max, min or mean (graphs only)."),
+]
 Seed = Annotated[int | None, typer.Option(help="Seed of everything random.", show_default=False)]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Report every step; show tracebacks.")]
 
@@ -74,17 +78,37 @@ def embed(
     ] = None,
     metric: Annotated[str | None, typer.Option(help="Distance between features, as in scikit-learn.")] = None,
     preset: Annotated[str | None, typer.Option(help="default, or paper.")] = None,
-    start: Annotated[str | None, typer.Option(help="auto, landmark, synchronised or identity.")] = None,
-    solver: Annotated[str | None, typer.Option(help="auto, direct, amg, jacobi or ic.")] = None,
-    inner_product: Annotated[str | None, typer.Option(help="edge or paper.")] = None,
-    frame_size: Annotated[str | None, typer.Option(help="Vertices a local frame uses at most.")] = None,
-    calibrate: Annotated[str | None, typer.Option(help="rows, vertices or none.")] = None,
-    scale: Annotated[str | None, typer.Option(help="edges or geodesics.")] = None,
-    shortcuts: Annotated[
-        str | None, typer.Option(help="drop or keep edges that look like shortcuts.")
+    start: Annotated[
+        str | None, typer.Option(help="auto, landmark, synchronised, coarse or identity.")
     ] = None,
-    components: Annotated[str | None, typer.Option(help="separate, largest, bridge or error.")] = None,
-    tol: Annotated[float | None, typer.Option(help="Stop when steps are this small.")] = None,
+    solver: Annotated[str | None, typer.Option(help="auto, direct, cholmod, amg, jacobi or ic.")] = None,
+    inner_product: Annotated[str | None, typer.Option(help="auto, edge or paper.")] = None,
+    frame_size: Annotated[
+        str | None,
+        typer.Option(
+            help="Points per local frame: auto, all, their number, or with a point a multiple of the "
+            "neighbours, as 2.5."
+        ),
+    ] = None,
+    calibrate: Annotated[
+        str | None,
+        typer.Option(help="Rescale frames to the measured distances: auto, rows, vertices or none."),
+    ] = None,
+    scale: Annotated[
+        str | None, typer.Option(help="What the overall size follows: edges or geodesics.")
+    ] = None,
+    shortcuts: Annotated[
+        str | None, typer.Option(help="Edges that look like shortcuts: auto, drop or keep.")
+    ] = None,
+    components: Annotated[
+        str | None,
+        typer.Option(help="Parts of a disconnected graph: separate, largest, bridge (features) or error."),
+    ] = None,
+    asymmetry: Asymmetry = None,
+    tol: Annotated[
+        float | None,
+        typer.Option(help="Stop when one more sweep would change less than this part of the misfit."),
+    ] = None,
     max_iter: Annotated[int | None, typer.Option(help="Most steps of the optimiser.")] = None,
     n_jobs: Annotated[
         int | None, typer.Option("--n-jobs", "-j", help="Threads; all cores by default.")
@@ -113,6 +137,7 @@ def embed(
             "scale": scale,
             "shortcuts": shortcuts,
             "components": components,
+            "asymmetry": asymmetry,
             "tol": tol,
             "max_iter": max_iter,
             "n_jobs": n_jobs,
@@ -123,12 +148,14 @@ def embed(
 
 
 @app.command()
-def dimension(input_file: Input, as_graph: AsGraph = None, verbose: Verbose = False) -> None:
+def dimension(
+    input_file: Input, as_graph: AsGraph = None, asymmetry: Asymmetry = None, verbose: Verbose = False
+) -> None:
     """Estimate the intrinsic dimension (two-nearest-neighbour ratios)."""
     with reported(verbose):
         from isoweave.cli._dimension import run_dimension
 
-        run_dimension(input_file, as_graph=as_graph)
+        run_dimension(input_file, as_graph=as_graph, asymmetry=asymmetry)
 
 
 @app.command()

@@ -10,9 +10,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from isoweave.cli._errors import printed_warnings
+from isoweave.cli._errors import option_mismatch, printed_warnings
 from isoweave.cli._progress import ProgressLine
 from isoweave.io import LoadedInput, check_output_path, read_input, write_embedding
+
+# Options that mean nothing for one kind of input: refused, because the user expects them to do something.
+_FOREIGN_OPTIONS = {"graph": ("metric", "n_neighbors"), "features": ("asymmetry",)}
 
 
 def run_embed(
@@ -40,8 +43,10 @@ def run_embed(
     progress = ProgressLine(Console(stderr=True), enabled=not quiet, verbose=verbose)
     with printed_warnings(quiet), progress:
         loaded = read_input(input_file, as_graph=as_graph)
+        for name in _FOREIGN_OPTIONS[loaded.kind]:
+            if name in options:
+                raise option_mismatch(name, input_file, loaded.kind)
         if loaded.kind == "graph":
-            _check_graph_options(input_file, options)
             options["metric"] = "precomputed"
         progress.describe("neighbours and frames")
         started = time.perf_counter()
@@ -74,15 +79,6 @@ def parse_value(value: Any) -> Any:
         except ValueError:
             continue
     return value
-
-
-def _check_graph_options(input_file: Path, options: dict[str, Any]) -> None:
-    for name in ("metric", "n_neighbors"):
-        if name in options:
-            raise ValueError(
-                f"--{name.replace('_', '-')} is for features, but {input_file} holds a distance graph; "
-                "leave it out, or read the file with --features."
-            )
 
 
 def _fit(loaded: LoadedInput, options: dict[str, Any], progress: ProgressLine) -> Any:

@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import typer
 
@@ -13,6 +14,20 @@ import typer
 def one_line(message: object) -> str:
     """A message without line breaks or runs of spaces."""
     return " ".join(str(message).split())
+
+
+def option_mismatch(name: str, input_file: Path, kind: str) -> ValueError:
+    """Error for an option of the estimator that does not go with what the file holds."""
+    option = f"--{name.replace('_', '-')}"
+    if kind == "graph":
+        return ValueError(
+            f"{option} is for features, but {input_file} holds a distance graph; leave it out, or read the "
+            "file with --features."
+        )
+    return ValueError(
+        f"{option} is for distance graphs, but {input_file} holds features; leave it out, or read the file "
+        "with --graph."
+    )
 
 
 @contextmanager

@@ -78,7 +78,8 @@ def demo_cases() -> tuple[DemoCase, ...]:
             digits.data,
             digits.labels,
             n_neighbors=10,
-            n_components=8,
+            # What n_components="auto" estimates.
+            n_components=9,
             labels=digits.labels,
         ),
     )
@@ -89,7 +90,7 @@ def compile_kernels() -> None:
     from isoweave import IsometricEmbedding
 
     rng = np.random.default_rng(_SEED)
-    for n_components in (2, 8):
+    for n_components in (2, 9):
         IsometricEmbedding(n_components=n_components, n_neighbors=10).fit(
             rng.normal(size=(300, n_components))
         )
@@ -102,10 +103,13 @@ def run_case(case: DemoCase) -> tuple[DemoResult, ...]:
 
     from isoweave import IsometricEmbedding
 
-    size = {"n_components": case.n_components, "n_neighbors": case.n_neighbors}
-    directed = sp.csr_array(kneighbors_graph(case.data, case.n_neighbors, mode="distance"))
+    k, n_components = case.n_neighbors, case.n_components
+    directed = sp.csr_array(kneighbors_graph(case.data, k, mode="distance"))
     graph = directed.maximum(directed.T)
-    methods = {"isoweave": IsometricEmbedding(**size, random_state=_SEED), "Isomap": Isomap(**size)}
+    methods = {
+        "isoweave": IsometricEmbedding(n_components, n_neighbors=k, random_state=_SEED),
+        "Isomap": Isomap(n_components=n_components, n_neighbors=k),
+    }
     return tuple(_run(case, graph, name, method) for name, method in methods.items())
 
 

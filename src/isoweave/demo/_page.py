@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import base64
 import html
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from isoweave._typing import FloatArray
 from isoweave.demo._cases import DemoCase, DemoResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COLUMNS = ("data", "method", "F1", "edge error", "procrustes", "accuracy", "seconds")
 
@@ -67,33 +72,69 @@ def table_rows(results: Sequence[tuple[DemoCase, DemoResult]]) -> list[tuple[str
 
 
 def draw_case(case: DemoCase, results: Sequence[DemoResult], folder: Path) -> Path:
-    """Draw the embeddings of one data set beside each other and return the figure's file."""
+    """Draw the data, where they are three-dimensional, and the maps of them; return the figure's file."""
     import matplotlib.pyplot as plt
 
     from isoweave.plotting import plot_embedding
 
-    panels = {result.method: result.embedding for result in results}
-    if case.truth is not None:
-        panels["truth"] = case.truth
     reference = results[0].embedding if case.truth is None else case.truth
-    panels = {title: align_plane(points, reference) for title, points in panels.items()}
+    maps = {_caption(result): align_plane(result.embedding, reference) for result in results}
+    if case.truth is not None:
+        maps["truth"] = align_plane(case.truth, reference)
 
-    width, height = np.ptp(align_plane(reference, reference), axis=0)
+    every = np.concatenate(list(maps.values()))
+    low, high = every.min(axis=0), every.max(axis=0)
+    margin = 0.03 * np.max(high - low)
+    width, height = high - low + 2 * margin
+    # Wide maps lie above each other, with the data beside them.
     is_wide = width > 2 * height
-    n_rows, n_columns = (len(panels), 1) if is_wide else (1, len(panels))
-    size = (9.0, n_rows * (8.0 * height / width + 0.6)) if is_wide else (5.0 * n_columns, 4.7)
-    figure, axes = plt.subplots(
-        n_rows, n_columns, figsize=size, sharex=True, sharey=True, layout="constrained", squeeze=False
+    names = [f"map {a}" for a in range(len(maps))]
+    layout = [["data", name] for name in names] if is_wide else [names]
+    size = (5.0 * len(maps), 5.0 * height / width + 0.7)
+    if is_wide:
+        size = (11.0, len(maps) * (7.0 * height / width + 0.4))
+    axes: Any  # of two kinds, which matplotlib's types cannot tell apart
+    figure, axes = plt.subplot_mosaic(
+        cast(Any, layout),
+        figsize=size,
+        layout="constrained",
+        width_ratios=(1, 2) if is_wide else None,
+        per_subplot_kw={"data": {"projection": "3d"}} if is_wide else None,
     )
-    for ax, (title, points) in zip(axes.flat, panels.items(), strict=True):
-        plot_embedding(points, case.color, ax, title=title)
+    for name, (caption, points) in zip(names, maps.items(), strict=True):
+        plot_embedding(points, case.color, axes[name], title=caption, size=7)
+        # The same scale everywhere: how large a map is belongs to what is compared.
+        limits = np.column_stack([low - margin, high + margin])
+        axes[name].set(xticks=[], yticks=[], xlim=limits[0], ylim=limits[1])
+    if is_wide:
+        plot_embedding(case.data[:, :3], case.color, axes["data"], title="data", size=7)
+        axes["data"].view_init(elev=8, azim=-75)
+        axes["data"].set_box_aspect(np.ptp(case.data[:, :3], axis=0), zoom=1.5)
+        axes["data"].set_axis_off()
     if case.labels is not None:
-        figure.legend(*axes.flat[0].collections[0].legend_elements(), loc="outside right center")
-    figure.suptitle(case.title)
+        dots = axes[names[0]].collections[0]
+        figure.legend(*dots.legend_elements(), loc="outside right center", frameon=False)
+    n_components = results[0].embedding.shape[1]
+    view = f", {n_components}-D maps along their two longest axes" if n_components > 2 else ""
+    figure.suptitle(case.title + view)
     path = folder / f"{case.name}.png"
-    figure.savefig(path, dpi=110)
+    _save_small(figure, path)
     plt.close(figure)
     return path
+
+
+def _save_small(figure: Figure, path: Path) -> None:
+    """Write a PNG with a palette of 256 colours, a third of the size; Pillow comes with matplotlib."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    figure.savefig(buffer, dpi=100)
+    with Image.open(buffer) as image:
+        image.convert("RGB").quantize(256).save(path, optimize=True)
+
+
+def _caption(result: DemoResult) -> str:
+    return f"{result.method}: F1 {result.f1:.3f}, edge error {result.local_distance:.1%}"
 
 
 def write_page(

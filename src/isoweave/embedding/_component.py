@@ -8,7 +8,7 @@ import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray
-from isoweave.embedding._options import EmbeddingOptions
+from isoweave.embedding._options import DEFAULT_TOL, EmbeddingOptions
 from isoweave.frames import calibrate_frames, local_frames, neighborhood_volumes
 from isoweave.graph import NeighborGraph
 from isoweave.iteration import (
@@ -21,17 +21,9 @@ from isoweave.iteration import (
     find_landmarks,
     local_stretch,
     minimize_energy,
-    synchronized_start,
+    optimise_from,
 )
 from isoweave.operators import InnerProduct, edge_inner_product, rank_inner_product
-
-# "auto" tries the synchronised start up to this many unknowns (n N) and dimensions: it factors a matrix of that
-# order with N x N blocks, which beyond costs more than all the rest.
-SYNCHRONISED_LIMIT = 12_000
-SYNCHRONISED_MAX_COMPONENTS = 3
-# The landmark start wins unless the other has clearly less energy: on surfaces that cannot be flattened, near ties
-# go with much worse global distances (flat torus: Pearson .67 against .88 at 2 % less energy).
-CLEARLY_LESS = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +59,12 @@ def embed_component(
     else:
         inner = edge_inner_product(graph, frames, options.edge_weights)
     problem = build_problem(graph, frames, inner, team=team, solver=options.solver)
-    name, result, landmarks = _best_start(problem, options, user_start, callback)
+    name, result = _optimise(problem, options, user_start, callback)
     coordinates = result.coordinates
     if options.scale == "geodesics":
-        landmarks = landmarks or find_landmarks(graph, n_components)
-        coordinates = coordinates * _geodesic_factor(coordinates, landmarks)
+        coordinates = coordinates * _geodesic_factor(
+            coordinates, find_landmarks(graph, n_components, team=team)
+        )
     result = IterationResult(coordinates, result.alignments, result.energy, result.history, result.status)
     choice = problem.poisson.choice
     return ComponentResult(
@@ -83,55 +76,26 @@ def embed_component(
     )
 
 
-def _best_start(
+def _optimise(
     problem: AlignmentProblem,
     options: EmbeddingOptions,
     user_start: FloatArray | None,
     callback: Callback | None,
-) -> tuple[str, IterationResult, Landmarks | None]:
-    """Run the optimiser from the start asked for, or from each cheap one, and keep the best."""
-    graph, n_components = problem.graph, problem.n_components
+) -> tuple[str, IterationResult]:
+    """Run the optimiser of the preset from the start asked for."""
 
     def optimise(start: FloatArray) -> IterationResult:
         if options.optimizer == "alternating":
-            alignments = problem.evaluate(start).alignments
-            return alternate(
-                problem, alignments, tol=options.tol, max_iter=options.max_iter, callback=callback
-            )
+            first = problem.evaluate(start).alignments
+            return alternate(problem, first, tol=options.tol, max_iter=options.max_iter, callback=callback)
         return minimize_energy(problem, start, tol=options.tol, max_iter=options.max_iter, callback=callback)
 
-    if user_start is not None:
-        return "given", optimise(user_start), None
-    if options.start == "identity":
-        identity = np.broadcast_to(np.eye(n_components), (graph.n_vertices, n_components, n_components))
-        if options.optimizer == "alternating":
-            result = alternate(
-                problem, identity.copy(), tol=options.tol, max_iter=options.max_iter, callback=callback
-            )
-        else:
-            result = optimise(problem.integrate(identity.copy()))
-        return "identity", result, None
-    if options.start == "synchronised":
-        start = synchronized_start(graph, n_components, team=problem.team, tol=options.tol)
-        return "synchronised", optimise(start), None
-    landmarks = find_landmarks(graph, n_components)
-    best = optimise(landmarks.start)
-    if options.start == "landmark" or best.status == "stopped" or not _synchronise_too(problem, best):
-        return "landmark", best, landmarks
-    start = synchronized_start(graph, n_components, team=problem.team, tol=options.tol)
-    other = optimise(start)
-    if other.energy < CLEARLY_LESS * best.energy:
-        return "synchronised", other, landmarks
-    return "landmark", best, landmarks
-
-
-def _synchronise_too(problem: AlignmentProblem, best: IterationResult) -> bool:
-    """Whether "auto" also tries the synchronised start: small enough, and something left to gain."""
-    n, n_components = problem.graph.n_vertices, problem.n_components
-    exact = best.energy <= 1e-12 * problem.mass
-    return (
-        not exact and n * n_components <= SYNCHRONISED_LIMIT and n_components <= SYNCHRONISED_MAX_COMPONENTS
-    )
+    if user_start is not None or not isinstance(options.start, str):
+        assert user_start is not None
+        return "given", optimise(user_start)
+    # The recursion's tolerance is on alignments; the auxiliary problems of the starts have the energy's.
+    tol = options.tol if options.optimizer == "lbfgs" else DEFAULT_TOL
+    return optimise_from(problem, options.start, optimise, tol=tol)
 
 
 def _geodesic_factor(coordinates: FloatArray, landmarks: Landmarks) -> float:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from isoweave._parallel import ThreadTeam, thread_team
+from isoweave._parallel import thread_team
 from isoweave._typing import AnyArray, FloatArray, IntArray
+from isoweave._validation import check_integer
 from isoweave.embedding._component import ComponentResult, embed_component
 from isoweave.embedding._options import EmbeddingOptions, resolve_options
 from isoweave.embedding._result import Embedding
@@ -18,8 +19,10 @@ from isoweave.graph import (
     connected_components,
     drop_shortcuts,
     graph_from_matrix,
+    local_order,
     merge_duplicates,
     pack_components,
+    renumber,
     subgraph,
 )
 from isoweave.iteration import Callback, IterationState, StepRecord
@@ -28,8 +31,8 @@ logger = logging.getLogger("isoweave")
 
 # Worst last: the status of an embedding is that of its worst component.
 _STATUSES = ("converged", "stalled", "max_iter", "stopped")
-# Beyond this ratio of lengths squares overflow, and nothing at the small end would be visible.
-_LARGEST_RATIO = 1e100
+# Beyond this ratio of lengths fourth powers overflow, and nothing at the small end would be visible.
+_LARGEST_RATIO = 1e70
 
 
 def embed_graph(
@@ -58,15 +61,16 @@ def embed_graph(
     Parameters
     ----------
     matrix : sparse matrix of shape (n, n)
-        ``matrix[i, j]`` is the distance of neighbours i and j. Stored zeros are duplicates. One direction of an edge is enough.
+        ``matrix[i, j]`` is the distance of neighbours i and j. Stored zeros are duplicates. One direction of
+        an edge is enough.
     n_components : int
         N, dimension of the map.
     preset : {"default", "paper"}
         "paper" is the method as published: second-order frames, its inner product with hull volumes, start
         at the identity, alternating recursion, no filter, no calibration.
-    start : {"auto", "landmark", "synchronised", "identity"} or array of shape (n, N)
-        "auto" takes the landmark start, on small graphs the synchronised one too, and keeps it if it ends
-        with clearly less energy.
+    start : {"auto", "landmark", "synchronised", "coarse", "identity"} or array of shape (n, N)
+        "auto" takes the landmark start, in up to three dimensions the synchronised one too if it ends with
+        clearly less energy; large graphs start from the embedding of a sample ("coarse").
     solver : {"auto", "direct", "cholmod", "amg", "jacobi", "ic"}
         Of the Poisson problems; :func:`isoweave.solvers.choose_solver` tells what "auto" takes.
     inner_product : {"auto", "edge", "paper"}
@@ -79,13 +83,14 @@ def embed_graph(
     shortcuts : {"auto", "drop", "keep"}
         Remove short-circuits before embedding.
     components : {"separate", "largest", "error"}
-        What to do with a disconnected graph: embed every part and lay them side by side, embed the largest (the other
-        rows are NaN), or refuse. ("bridge" needs features: see :class:`isoweave.IsometricEmbedding`.)
+        What to do with a disconnected graph: embed every part and lay them side by side, embed the largest
+        (the other rows are NaN), or refuse. ("bridge" needs features: see
+        :class:`isoweave.IsometricEmbedding`.)
     asymmetry : {"error", "max", "min", "mean"}
         What to do where the two directions of an edge differ.
     tol, max_iter : float, int
-        Of the optimiser; None takes the preset's. By default iterations end when one more sweep would change the map
-        by less than 3 % of the misfit that is left.
+        Of the optimiser; None takes the preset's. By default iterations end when one more sweep would change
+        the map by less than 3 % of the misfit that is left.
     n_jobs : int or None
         Threads; None or -1 takes all cores. The result does not depend on it.
     random_state : int or None
@@ -122,12 +127,12 @@ def embed_graph(
         components=components,
         tol=tol,
         max_iter=max_iter,
-        seed=0 if random_state is None else random_state,
+        seed=0 if random_state is None else check_integer("random_state", random_state, minimum=0),
     )
     if components == "bridge":
         raise ValueError(
-            "components='bridge' needs features to measure distances between components; a graph alone has none. "
-            "Use components='separate', or IsometricEmbedding on the features."
+            "components='bridge' needs features to measure distances between components; a graph alone has "
+            "none. Use components='separate', or IsometricEmbedding on the features."
         )
     graph = graph_from_matrix(matrix, asymmetry=asymmetry)
     return embed(graph, options, n_jobs=n_jobs, verbose=verbose, callback=callback)
@@ -142,6 +147,10 @@ def embed(
     callback: Callback | None = None,
 ) -> Embedding:
     """Embed a checked graph with resolved options; see :func:`embed_graph`."""
+    if callback is not None and not callable(callback):
+        raise TypeError(
+            f"callback must be callable or None, got {callback!r} of type {type(callback).__name__}."
+        )
     say = _Reporter(verbose)
     n, n_components = graph.n_vertices, options.n_components
     user_start = _checked_start(options.start, n, n_components)
@@ -150,6 +159,10 @@ def embed(
         merged, representative = merge_duplicates(normal)
         if merged.n_vertices < n:
             say(f"{n - merged.n_vertices} duplicates merged")
+        order = local_order(merged)
+        if order is not None:
+            merged = renumber(merged, order)
+            representative = np.argsort(order).astype(np.int32)[representative]
         dropped = np.empty((0, 2), dtype=np.int32)
         filtered = merged
         if options.drop_shortcuts and merged.n_edges:
@@ -160,9 +173,7 @@ def embed(
                 say(f"{len(dropped)} edges dropped as shortcuts")
         n_parts, labels = connected_components(filtered)
         _check_parts(options, n_parts, labels, n_components)
-        parts = (
-            [np.flatnonzero(labels == c) for c in range(n_parts)] if n_parts < 50 else _split(labels, n_parts)
-        )
+        parts = _split(labels, n_parts)
         firsts = np.unique(representative, return_index=True)[1]
         results: list[ComponentResult | None] = []
         for c, vertices in enumerate(parts):
@@ -171,7 +182,11 @@ def embed(
                 continue
             part = filtered if n_parts == 1 else subgraph(filtered, vertices)
             here = None if user_start is None else user_start[firsts[vertices]] / unit
-            hook = _staged(callback, c, n_parts)
+            hook = None
+            if callback is not None:
+                place = np.full(len(labels), -1, dtype=np.int64)
+                place[vertices] = np.arange(len(vertices))
+                hook = _in_users_terms(callback, place[representative], unit, c, n_parts)
             result = embed_component(part, options, team=team, user_start=here, callback=hook)
             results.append(result)
             if c == 0:
@@ -181,8 +196,8 @@ def embed(
         from sklearn.exceptions import ConvergenceWarning
 
         warnings.warn(
-            f"The optimiser stopped after max_iter={options.max_iter} steps before reaching tol={options.tol:g}; "
-            "raise max_iter or tol.",
+            f"The optimiser stopped after max_iter={options.max_iter} steps before reaching "
+            f"tol={options.tol:g}; raise max_iter or tol.",
             ConvergenceWarning,
             stacklevel=3,
         )
@@ -202,15 +217,18 @@ class _Reporter:
 
 
 def _normalise(graph: NeighborGraph) -> tuple[float, NeighborGraph]:
-    """Lengths in a unit near their median, a power of two: no digit changes, and no later stage over- or underflows."""
+    """Lengths in a unit near their median.
+
+    The unit is a power of two: no digit changes, and no later stage over- or underflows.
+    """
     positive = graph.lengths[graph.lengths > 0]
     if len(positive) == 0:
         return 1.0, graph
     exponent = int(np.frexp(np.median(positive))[1])
     if positive.max() / _LARGEST_RATIO > positive.min():
         raise ValueError(
-            f"distances span from {positive.min():.3g} to {positive.max():.3g}, a ratio over {_LARGEST_RATIO:.0g}; "
-            "rescale or remove the extreme ones."
+            f"distances span from {positive.min():.3g} to {positive.max():.3g}, a ratio over "
+            f"{_LARGEST_RATIO:.0g}; rescale or remove the extreme ones."
         )
     lengths = np.ldexp(graph.lengths, -exponent)
     return float(np.ldexp(1.0, exponent)), NeighborGraph(graph.indptr, graph.indices, lengths)
@@ -222,7 +240,8 @@ def _checked_start(start: str | FloatArray, n: int, n_components: int) -> FloatA
     array = np.asarray(start)
     if array.shape != (n, n_components) or array.dtype.kind not in "fiu":
         raise ValueError(
-            f"start must be a real array of shape ({n}, {n_components}), got shape {array.shape} and dtype {array.dtype}."
+            f"start must be a real array of shape ({n}, {n_components}), got shape {array.shape} and dtype "
+            f"{array.dtype}."
         )
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
@@ -236,8 +255,9 @@ def _check_parts(options: EmbeddingOptions, n_parts: int, labels: IntArray, n_co
     # With a single point (all duplicates) there is nothing to embed, whatever N is.
     if sizes[0] > 1 and n_components > sizes[0] - 1:
         raise ValueError(
-            f"n_components={n_components} is more than any neighbourhood can support: the largest component has "
-            f"{sizes[0]} distinct points, which span at most {sizes[0] - 1} dimensions. Lower n_components."
+            f"n_components={n_components} is more than any neighbourhood can support: the largest component "
+            f"has {sizes[0]} distinct points, which span at most {sizes[0] - 1} dimensions. "
+            "Lower n_components."
         )
     if n_parts == 1:
         return
@@ -269,16 +289,19 @@ def _members(graph: NeighborGraph, representative: IntArray, dropped: IntArray) 
     return np.unique(pairs, axis=0).astype(np.int32)
 
 
-def _staged(callback: Callback | None, part: int, n_parts: int) -> Callback | None:
-    """The user's callback, told which component is at work."""
-    if callback is None or n_parts == 1:
-        return callback
+def _in_users_terms(callback: Callback, place: AnyArray, unit: float, part: int, n_parts: int) -> Callback:
+    """The user's callback, given coordinates in the order and unit of the input.
+
+    ``place`` is the row of every input vertex within the component at work, -1 outside of it.
+    """
+    inside = place >= 0
 
     def call(state: IterationState) -> object:
-        stage = f"{state.stage} (component {part + 1} of {n_parts})"
-        return callback(
-            IterationState(stage, state.iteration, state.energy, state.gradient_norm, state.coordinates)
-        )
+        coordinates = np.full((len(place), state.coordinates.shape[1]), np.nan)
+        coordinates[inside] = state.coordinates[place[inside]] * unit
+        stage = state.stage if n_parts == 1 else f"{state.stage} (component {part + 1} of {n_parts})"
+        energy = state.energy * unit * unit
+        return callback(IterationState(stage, state.iteration, energy, state.gradient_norm, coordinates))
 
     return call
 
@@ -315,8 +338,8 @@ def _assemble(
             continue
         alignments[vertices] = result.iteration.alignments
         stretch[vertices] = result.stretch
-        energy += result.iteration.energy * unit * unit
-        mass += result.mass * unit * unit
+        energy += result.iteration.energy
+        mass += result.mass
         status = max(status, _STATUSES.index(result.iteration.status))
         if c == 0:
             history = tuple(
@@ -327,7 +350,8 @@ def _assemble(
     return Embedding(
         coordinates=coordinates[representative],
         alignments=alignments[representative],
-        energy=energy,
+        energy=energy * unit * unit,
+        # In the unit near the median, where neither over- nor underflows.
         relative_energy=energy / mass if mass > 0 else 0.0,
         history=history,
         n_iter=history[-1].iteration,

@@ -11,13 +11,16 @@ from isoweave._typing import FloatArray
 from isoweave._validation import check_integer, check_option, check_real
 
 PRESETS = ("default", "paper")
-STARTS = ("auto", "landmark", "synchronised", "identity")
+STARTS = ("auto", "landmark", "synchronised", "coarse", "identity")
 INNER_PRODUCTS = ("auto", "edge", "paper")
 CALIBRATE = ("auto", "rows", "vertices", "none")
 SCALES = ("edges", "geodesics")
 SHORTCUTS = ("auto", "drop", "keep")
 COMPONENTS = ("separate", "largest", "bridge", "error")
 SOLVER_NAMES = ("auto", "direct", "cholmod", "amg", "jacobi", "ic")
+
+DEFAULT_TOL = 0.03
+PAPER_TOL = 1e-7
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,8 @@ def resolve_options(
         calibrate = "rows" if calibrate else "none"
     check_option("calibrate", calibrate, CALIBRATE)
     if calibrate == "auto":
-        # The paper's inner product goes with its own inverse frames; rescaled rows would no longer match them.
+        # The paper's inner product goes with its own inverse frames;
+        # rescaled rows would no longer match them.
         calibrate = "none" if inner == "paper" else "rows"
     if isinstance(shortcuts, bool | np.bool_):
         shortcuts = "drop" if shortcuts else "keep"
@@ -100,7 +104,7 @@ def resolve_options(
         solver = "ic"
     optimizer = "alternating" if paper else "lbfgs"
     if tol is None:
-        tol = 1e-7 if paper else 0.03
+        tol = PAPER_TOL if paper else DEFAULT_TOL
     if max_iter is None:
         max_iter = 1000 if paper else 500
     return EmbeddingOptions(

@@ -19,8 +19,8 @@ def calibrate_frames(graph: NeighborGraph, frames: LocalFrames, mode: str = "row
     """Rescale the frames so that neighbours lie at the distances that were measured (eq. 5).
 
     Shortest paths zig-zag, which inflates distances between vertices that share no edge and with them the
-    frames (2.3 % on a swiss roll at k = 10); projecting to N directions shortens them. The edges at i itself are
-    measured, so they say what the lengths should be.
+    frames (2.3 % on a swiss roll at k = 10); projecting to N directions shortens them. The edges at i itself
+    are measured, so they say what the lengths should be.
 
     Parameters
     ----------

@@ -14,8 +14,8 @@ class LocalFrames:
     Attributes
     ----------
     rows : float64 array of shape (m, N)
-        ``rows[e]`` is E_i[j] for the stored edge e = (i, j): where j lies as seen from i, in axes that belong to
-        i alone (eq. 3). Directions a neighbourhood does not have are zero.
+        ``rows[e]`` is E_i[j] for the stored edge e = (i, j): where j lies as seen from i, in axes that belong
+        to i alone (eq. 3). Directions a neighbourhood does not have are zero.
     included : bool array of shape (m,)
         Edges that have a row. Only hubs leave some out: the frame of a vertex holds its nearest
         neighbours up to a limit, and the other end of the edge has a row for it.

@@ -8,13 +8,14 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import BoolArray
 from isoweave.frames._frames import LocalFrames
-from isoweave.graph._graph import NeighborGraph
+from isoweave.graph import NeighborGraph, rows_by_length
 
 # Of the default frame: members per typical degree, and how many more vertices paths may lead through.
 FRAME_PER_NEIGHBOR = 2.5
 ROOM_PER_FRAME = 2.0
-# A frame holds at most this many of a vertex's own neighbours (or five frames, if that is more): beyond it a vertex
-# is a hub, and the rows of its far neighbours come from the other ends of the edges.
+# A frame holds at most this many of a vertex's own neighbours (or the frame's size, if that is more): beyond
+# it a vertex is a hub, and the rows of its far neighbours come from the other ends of the edges. The automatic
+# size goes no further either: in dense graphs the neighbours alone are plenty.
 HUB_LIMIT = 128
 # Second-order frames of the paper are cut here: a dense matrix of this order is made per vertex.
 ALL_FRAME_LIMIT = 1000
@@ -28,21 +29,23 @@ def resolve_frame_size(graph: NeighborGraph, frame_size: int | float | str, n_co
     ----------
     graph : NeighborGraph
     frame_size : "auto", "all", int or float
-        An integer is taken as it is; a float is a multiple of the graph's lower-quartile degree (the k of a kNN
-        graph); "auto" is ``2.5`` of them; "all" is the whole second-order neighbourhood (returns 0).
+        An integer is taken as it is; a float is a multiple of the graph's lower-quartile degree (the k of a
+        kNN graph); "auto" is ``2.5`` of them; "all" is the whole second-order neighbourhood (returns 0).
     n_components : int
         The frame never has fewer than ``n_components + 1`` members.
     """
+    typical = max(float(np.percentile(graph.degrees, 25)), 1.0) if graph.n_vertices else 1.0
     if isinstance(frame_size, str):
         if frame_size == "all":
             return 0
         if frame_size != "auto":
             raise ValueError(f"frame_size must be 'auto', 'all', an int or a float, got {frame_size!r}.")
-        frame_size = FRAME_PER_NEIGHBOR
-    if isinstance(frame_size, float):
-        typical = float(np.percentile(graph.degrees, 25)) if graph.n_vertices else 1.0
-        frame_size = int(np.ceil(frame_size * max(typical, 1.0)))
-    return max(int(frame_size), n_components + 1)
+        size = min(FRAME_PER_NEIGHBOR * typical, HUB_LIMIT)
+    elif isinstance(frame_size, float):
+        size = frame_size * typical
+    else:
+        size = frame_size
+    return max(int(np.ceil(size)), n_components + 1)
 
 
 def local_frames(
@@ -78,8 +81,9 @@ def local_frames(
 
     Notes
     -----
-    Time per vertex does not depend on the degrees: O(frame^2 room) for paths and Gram matrix, plus O(frame^2 N) for
-    the leading eigenvectors. Exact distances of points of R^N give back those points up to an orthogonal map.
+    Time per vertex does not depend on the degrees: O(frame^2 room) for paths and Gram matrix, plus
+    O(frame^2 N) for the leading eigenvectors. Exact distances of points of R^N give back those points up
+    to an orthogonal map.
     """
     # Compiled code is imported where it is used: importing isoweave must stay cheap.
     from isoweave.backends import _local_mds as kernels
@@ -92,11 +96,8 @@ def local_frames(
     else:
         n_frame = size + 1
         n_room = int(np.ceil(ROOM_PER_FRAME * size)) + 1
-        row_limit = max(5 * size, HUB_LIMIT)
-    near_indices = np.empty_like(graph.indices)
-    near_lengths = np.empty_like(graph.lengths)
-    arrays = (graph.indptr, graph.indices, graph.lengths)
-    team.run(kernels.sort_rows_by_length, n, *arrays, near_indices, near_lengths)
+        row_limit = max(size, HUB_LIMIT)
+    near_indices, near_lengths = rows_by_length(graph, team)
     rows = np.empty((m, n_components))
     inverse = np.empty((m if with_inverse else 0, n_components))
     spectrum = np.empty((n, n_components + 1))
@@ -104,7 +105,9 @@ def local_frames(
     team.run(
         kernels.local_mds,
         n,
-        *arrays,
+        graph.indptr,
+        graph.indices,
+        graph.lengths,
         near_indices,
         near_lengths,
         n_frame,

@@ -28,8 +28,9 @@ def neighborhood_volumes(
     graph : NeighborGraph
     frames : LocalFrames
     mode : {"equal", "hull"}
-        "hull": volume of the convex hull of the vertex and its neighbours in the local frame. For N >= 7 the mean
-        volume of projections to 7 dimensions, turned into an N-volume as Kubota's formula does for a ball.
+        "hull": volume of the convex hull of the vertex and its neighbours in the local frame.
+        For N >= 7 the mean volume of projections to 7 dimensions, turned into an N-volume as Kubota's
+        formula does for a ball.
     seed : int
         Of the projections' directions.
 

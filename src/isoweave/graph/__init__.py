@@ -5,9 +5,11 @@ from __future__ import annotations
 from isoweave.graph._components import bridge_components, connected_components, pack_components, subgraph
 from isoweave.graph._densify import geodesic_neighbors
 from isoweave.graph._dimension import choose_n_components, intrinsic_dimension, intrinsic_dimension_graph
+from isoweave.graph._distance_matrix import knn_from_distances
 from isoweave.graph._duplicates import merge_duplicates
 from isoweave.graph._graph import NeighborGraph
-from isoweave.graph._knn import choose_knn_search, knn_from_distances, knn_graph
+from isoweave.graph._knn import choose_knn_search, knn_graph
+from isoweave.graph._order import local_order, renumber, rows_by_length, sums_of_lengths
 from isoweave.graph._shortcuts import ShortcutReport, drop_shortcuts, keep_edges, shared_neighborhood
 from isoweave.graph._validate import graph_from_matrix
 
@@ -26,8 +28,12 @@ __all__ = [
     "keep_edges",
     "knn_from_distances",
     "knn_graph",
+    "local_order",
     "merge_duplicates",
     "pack_components",
+    "renumber",
+    "rows_by_length",
     "shared_neighborhood",
     "subgraph",
+    "sums_of_lengths",
 ]

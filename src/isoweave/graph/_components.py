@@ -13,8 +13,8 @@ from sklearn.neighbors import NearestNeighbors
 from isoweave._parallel import thread_team
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave._validation import check_integer, check_real
+from isoweave.graph._features import FeatureSpace, Metric, prepare_features
 from isoweave.graph._graph import NeighborGraph
-from isoweave.graph._knn import FeatureSpace, Metric, prepare_features
 from isoweave.graph._validate import assemble_graph
 
 # A layout at most about four times as wide as it is high.

@@ -10,8 +10,9 @@ from isoweave._parallel import thread_team
 from isoweave._typing import FloatArray
 from isoweave._validation import check_integer, check_real
 from isoweave.graph._duplicates import merge_duplicates
+from isoweave.graph._features import Metric, prepare_features
 from isoweave.graph._graph import NeighborGraph
-from isoweave.graph._knn import Metric, prepare_features, search_neighbors
+from isoweave.graph._knn import search_neighbors
 
 
 def intrinsic_dimension(

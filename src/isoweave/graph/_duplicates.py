@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
+from isoweave.backends._hashing import hash_rows, hash_sparse_rows
 from isoweave.graph._graph import NeighborGraph
 from isoweave.graph._validate import assemble_graph, counting_argsort
 
@@ -119,9 +119,9 @@ def group_equal_rows(features: Any, team: ThreadTeam) -> PointGroups:
     while True:
         if sp.issparse(features):
             bits = features.data.view(np.uint64)
-            team.run(_hash_sparse_rows, n, bits, features.indices, features.indptr, np.uint64(seed), hashes)
+            team.run(hash_sparse_rows, n, bits, features.indices, features.indptr, np.uint64(seed), hashes)
         else:
-            team.run(_hash_rows, n, features.view(np.uint64), np.uint64(seed), hashes)
+            team.run(hash_rows, n, features.view(np.uint64), np.uint64(seed), hashes)
         order = np.argsort(hashes, kind="stable")
         new = np.ones(n, dtype=np.bool_)
         new[1:] = hashes[order[1:]] != hashes[order[:-1]]
@@ -143,33 +143,6 @@ def _rows_agree(features: Any, order: NDArray[np.intp], starts: IntArray) -> boo
         if not same:
             return False
     return True
-
-
-@njit(nogil=True, cache=True)
-def _mix(x):  # type: ignore[no-untyped-def]
-    """Finaliser of splitmix64: every bit of the result depends on every bit of ``x``."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
-@njit(nogil=True, cache=True)
-def _hash_rows(start, stop, bits, seed, hashes):  # type: ignore[no-untyped-def]
-    for i in range(start, stop):
-        h = seed
-        for j in range(bits.shape[1]):
-            h = _mix(h + bits[i, j] + np.uint64(0x9E3779B97F4A7C15))
-        hashes[i] = h
-
-
-@njit(nogil=True, cache=True)
-def _hash_sparse_rows(start, stop, bits, indices, indptr, seed, hashes):  # type: ignore[no-untyped-def]
-    for i in range(start, stop):
-        h = seed
-        for e in range(indptr[i], indptr[i + 1]):
-            h = _mix(h + np.uint64(indices[e]) + np.uint64(0x9E3779B97F4A7C15))
-            h = _mix(h + bits[e])
-        hashes[i] = h
 
 
 def spread_neighbors(

@@ -5,14 +5,15 @@ An edge is dropped when two things hold.
 1. *Unsupported*: its ends share far fewer neighbours than the ends of a typical edge do.
 2. *Long way round*: no chain of supported edges joins its ends within ``DETOUR`` times its scale.
 
-Edges that fail only the first test are restored, and then count as supported for the next round, until nothing
-changes. Restoring round by round fills the gaps that setting edges aside has torn: a hole of the sampling
-closes from its rim inwards, while the two sheets a shortcut joins stay far apart however much is restored.
+Edges that fail only the first test are restored, and then count as supported for the next round, until
+nothing changes. Restoring round by round fills the gaps that setting edges aside has torn: a hole of
+the sampling closes from its rim inwards, while the two sheets a shortcut joins stay far apart however
+much is restored.
 
-Why 0.6 and 7. Two balls at the distance of their own radius still share 39 % of their area in the plane, while the
-ends of a shortcut share other shortcuts only; 0.6 of the median lies between. Seven means: an edge that closes a
-loop of eight edges or fewer is a hole of the sampling. On a spiral sheet (swiss roll) the way round is at least
-7.85 gaps between sheets, whatever the number of neighbours.
+Why 0.6 and 7. Two balls at the distance of their own radius still share 39 % of their area in the plane,
+while the ends of a shortcut share other shortcuts only; 0.6 of the median lies between. Seven means: an edge
+that closes a loop of eight edges or fewer is a hole of the sampling. On a spiral sheet (swiss roll) the way
+round is at least 7.85 gaps between sheets, whatever the number of neighbours.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave.graph._graph import NeighborGraph
+from isoweave.graph._order import rows_by_length
 
 SUPPORT = 0.6
 CHANCE = 1.5
 FEWEST_COMMON = 4
 DETOUR = 7.0
-# A search that meets more vertices or edges than this is given up and the edge kept: where balls are that full
-# (high dimension, hubs) a detour says nothing.
+# A search that meets more vertices or edges than this is given up and the edge kept: where balls are that
+# full (high dimension, hubs) a detour says nothing.
 _MAX_SETTLED = 2000
 _MAX_SCANNED = 40_000
 _MAX_ROUNDS = 200
@@ -70,8 +72,8 @@ def drop_shortcuts(
     support : float
         An edge is suspect when its share of common neighbours is below this part of the median share.
     detour : float
-        A suspect is restored when supported edges join its ends within this many times its scale, the longest of
-        the edge and the median edges at its ends.
+        A suspect is restored when supported edges join its ends within this many times its scale, the longest
+        of the edge and the median edges at its ends.
 
     Returns
     -------
@@ -79,9 +81,9 @@ def drop_shortcuts(
 
     Notes
     -----
-    Connectivity is never lost: where supported edges leave parts of a component unconnected, the shortest suspects
-    that join them are restored. Graphs with hardly any triangles (roads, trees, grids) have a median share of
-    zero and are left alone. Cost is O(edges) for bounded degrees.
+    Connectivity is never lost: where supported edges leave parts of a component unconnected, the best
+    supported suspects that join them are restored. Graphs with hardly any triangles (roads, trees, grids) have a median
+    share of zero and are left alone. Cost is O(edges) for bounded degrees.
     """
     nothing = ShortcutReport(graph, np.empty((0, 2), dtype=np.int32), 0)
     if graph.n_edges == 0:
@@ -91,7 +93,7 @@ def drop_shortcuts(
     n_suspects = int(np.count_nonzero(~trusted)) // 2
     if n_suspects == 0:
         return nothing
-    scales = _edge_scales(graph)
+    scales = _edge_scales(graph, team)
     forward = graph.sources < graph.indices
     for _ in range(_MAX_ROUNDS):
         suspects = np.flatnonzero(~trusted & forward)
@@ -99,9 +101,14 @@ def drop_shortcuts(
             return ShortcutReport(graph, nothing.dropped, n_suspects)
         restored = suspects[_has_detour(graph, suspects, detour * scales[suspects], trusted, team)]
         if len(restored) == 0:
-            restored = _reconnecting(graph, suspects, trusted)
+            restored = _reconnecting(graph, suspects, share, trusted)
             if len(restored) == 0:
                 break
+        trusted[restored] = True
+        trusted[graph.reverse[restored]] = True
+    else:
+        suspects = np.flatnonzero(~trusted & forward)
+        restored = _reconnecting(graph, suspects, share, trusted)
         trusted[restored] = True
         trusted[graph.reverse[restored]] = True
     suspects = np.flatnonzero(~trusted & forward)
@@ -141,11 +148,11 @@ def keep_edges(graph: NeighborGraph, mask: BoolArray) -> NeighborGraph:
     return NeighborGraph(indptr, graph.indices[mask], graph.lengths[mask])
 
 
-def _edge_scales(graph: NeighborGraph) -> FloatArray:
-    """Longest of the edge itself and the median edges at its ends: a tiny edge is not a shortcut for being tiny."""
-    order = np.lexsort((graph.lengths, graph.sources))
-    middle = np.minimum(graph.indptr[:-1] + graph.degrees // 2, len(order) - 1)
-    typical = np.where(graph.degrees > 0, graph.lengths[order][middle], 0.0)
+def _edge_scales(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
+    """Longest of the edge itself and the median edges at its ends: not every tiny edge is a shortcut."""
+    _, near_lengths = rows_by_length(graph, team)
+    middle = np.minimum(graph.indptr[:-1] + graph.degrees // 2, len(near_lengths) - 1)
+    typical = np.where(graph.degrees > 0, near_lengths[middle], 0.0)
     return np.maximum(graph.lengths, np.maximum(typical[graph.sources], typical[graph.indices]))
 
 
@@ -174,29 +181,21 @@ def _has_detour(
     return found > 0
 
 
-def _reconnecting(graph: NeighborGraph, suspects: AnyArray, trusted: BoolArray) -> AnyArray:
-    """Shortest suspects that join what trusted edges leave apart."""
+def _reconnecting(
+    graph: NeighborGraph, suspects: AnyArray, share: FloatArray, trusted: BoolArray
+) -> AnyArray:
+    """Suspects that join what trusted edges leave apart: the best supported first, then the shortest."""
     n = graph.n_vertices
     matrix = sp.csr_array(
         (np.ones(np.count_nonzero(trusted)), (graph.sources[trusted], graph.indices[trusted])), shape=(n, n)
     )
     n_parts, labels = connected_components(matrix, directed=False)
-    if n_parts == 1:
-        return np.empty(0, dtype=np.int64)
-    a, b = labels[graph.sources[suspects]], labels[graph.indices[suspects]]
-    across = np.flatnonzero(a != b)
-    if len(across) == 0:
-        return np.empty(0, dtype=np.int64)
-    low, high = np.minimum(a, b)[across], np.maximum(a, b)[across]
-    # One edge per pair of parts, the shortest; then a spanning forest of the parts.
-    order = np.lexsort((graph.lengths[suspects[across]], high, low))
-    first = np.ones(len(order), dtype=bool)
-    first[1:] = (low[order][1:] != low[order][:-1]) | (high[order][1:] != high[order][:-1])
-    pick = order[first]
-    chosen = suspects[across[pick]]
-    parts = sp.csr_array((graph.lengths[chosen], (low[pick], high[pick])), shape=(n_parts, n_parts))
-    tree = minimum_spanning_tree(parts).tocoo()
-    in_tree = np.isin(
-        low[pick].astype(np.int64) * n_parts + high[pick], tree.row.astype(np.int64) * n_parts + tree.col
-    )
-    return chosen[in_tree]
+    ranked = suspects[np.lexsort((graph.lengths[suspects], -share[suspects]))]
+    a, b = labels[graph.sources[ranked]], labels[graph.indices[ranked]]
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    across = low != high
+    # One edge per pair of parts, the first in rank; then the spanning forest of lowest ranks.
+    keys, first = np.unique((low.astype(np.int64) * n_parts + high)[across], return_index=True)
+    chosen = np.flatnonzero(across)[first]
+    parts = sp.csr_array((chosen + 1.0, (keys // n_parts, keys % n_parts)), shape=(n_parts, n_parts))
+    return ranked[minimum_spanning_tree(parts).data.astype(np.int64) - 1]

@@ -1,10 +1,17 @@
 """The energy, its starts and its minimisation."""
 
 from isoweave.iteration._alternating import alternate
+from isoweave.iteration._coarse import CoarseLevel, coarsen, prolong, sample_vertices
 from isoweave.iteration._landmark import classical_scaling, farthest_landmarks, landmark_start
 from isoweave.iteration._lbfgs import minimize_energy
 from isoweave.iteration._problem import AlignmentProblem, Evaluation, build_problem
-from isoweave.iteration._starts import Landmarks, find_landmarks, synchronized_start
+from isoweave.iteration._starts import (
+    Landmarks,
+    coarse_start,
+    find_landmarks,
+    optimise_from,
+    synchronized_start,
+)
 from isoweave.iteration._state import Callback, IterationResult, IterationState, StepRecord
 from isoweave.iteration._stretch import local_stretch
 from isoweave.iteration._synchronize import connection_laplacian, lowest_eigenvectors, synchronized_alignments
@@ -12,6 +19,7 @@ from isoweave.iteration._synchronize import connection_laplacian, lowest_eigenve
 __all__ = [
     "AlignmentProblem",
     "Callback",
+    "CoarseLevel",
     "Evaluation",
     "IterationResult",
     "IterationState",
@@ -20,6 +28,8 @@ __all__ = [
     "alternate",
     "build_problem",
     "classical_scaling",
+    "coarse_start",
+    "coarsen",
     "connection_laplacian",
     "farthest_landmarks",
     "find_landmarks",
@@ -27,6 +37,9 @@ __all__ = [
     "local_stretch",
     "lowest_eigenvectors",
     "minimize_energy",
+    "optimise_from",
+    "prolong",
+    "sample_vertices",
     "synchronized_alignments",
     "synchronized_start",
 ]

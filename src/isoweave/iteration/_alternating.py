@@ -18,7 +18,7 @@ def alternate(
     callback: Callback | None = None,
     stage: str = "recursion",
 ) -> IterationResult:
-    """Alternate the global step (eq. 11) and the local step (eq. 9) as the paper prints them.
+    """Alternate the global step (eq. 11) and the local step (eq. 10) as the paper prints them.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ def alternate(
 
     Notes
     -----
-    Two misprints of the paper are mended: B is formed with the differential (not its transpose), and the common
-    rotation Q_0 is taken out by right multiplication. With an exact Poisson solve the sum of the B_i is symmetric
-    positive semi-definite, so Q_0 is the identity up to rounding and is not computed.
+    Two misprints of the paper are mended: B is formed with the differential (not its transpose), and the
+    common rotation Q_0 is taken out by right multiplication. With an exact Poisson solve the sum of the B_i
+    is symmetric positive semi-definite, so Q_0 is the identity up to rounding and is not computed.
     """
     x = problem.integrate(alignments)
     here = problem.evaluate(x)

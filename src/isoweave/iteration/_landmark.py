@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse.csgraph import dijkstra
 
+from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray, IntArray
-from isoweave.graph._graph import NeighborGraph
+from isoweave.graph import NeighborGraph, sums_of_lengths
 
 
-def farthest_landmarks(graph: NeighborGraph, n_landmarks: int) -> tuple[IntArray, FloatArray]:
+def farthest_landmarks(
+    graph: NeighborGraph, n_landmarks: int, *, team: ThreadTeam | None = None
+) -> tuple[IntArray, FloatArray]:
     """Vertices far from each other, and the shortest-path distances from each of them to all.
 
     The first landmark is the vertex farthest from the one with the most crowded neighbourhood, a
@@ -25,7 +28,7 @@ def farthest_landmarks(graph: NeighborGraph, n_landmarks: int) -> tuple[IntArray
     matrix = graph.to_matrix()
     if graph.lengths.min() == 0.0:
         raise ValueError("Landmarks need positive lengths: merge duplicates first.")
-    crowded = _most_crowded(graph)
+    crowded = _most_crowded(graph, team or ThreadTeam(1))
     nearest = dijkstra(matrix, directed=True, indices=crowded)
     distances = np.empty((n_landmarks, n))
     landmarks = np.empty(n_landmarks, dtype=np.int32)
@@ -38,12 +41,10 @@ def farthest_landmarks(graph: NeighborGraph, n_landmarks: int) -> tuple[IntArray
     return landmarks, distances
 
 
-def _most_crowded(graph: NeighborGraph) -> int:
-    """Vertex with the smallest mean length of its edges; sums over sorted lengths do not see the numbering."""
-    order = np.lexsort((graph.lengths, graph.sources))
-    starts = graph.indptr[:-1]
-    sums = np.add.reduceat(graph.lengths[order], np.minimum(starts, len(order) - 1))
-    return int(np.argmin(np.where(graph.degrees > 0, sums / np.maximum(graph.degrees, 1), np.inf)))
+def _most_crowded(graph: NeighborGraph, team: ThreadTeam) -> int:
+    """Vertex with the smallest mean length of its edges, whatever the numbering."""
+    means = sums_of_lengths(graph, team) / np.maximum(graph.degrees, 1)
+    return int(np.argmin(np.where(graph.degrees > 0, means, np.inf)))
 
 
 def classical_scaling(squared: FloatArray, n_components: int) -> tuple[FloatArray, FloatArray, FloatArray]:

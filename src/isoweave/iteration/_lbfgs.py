@@ -27,17 +27,17 @@ def minimize_energy(
 ) -> IterationResult:
     """Minimise ``F(phi) = min_Q J(phi, Q)`` (eq. 12).
 
-    With no memory the full step ``-L^-1 grad F / 2`` is exactly one sweep of the paper's recursion (best Q, then
-    Poisson solve); the memory makes it ten to twenty times fewer sweeps to the same fixed point.
+    With no memory the full step ``-L^-1 grad F / 2`` is exactly one sweep of the paper's recursion (best Q,
+    then Poisson solve); the memory makes it ten to twenty times fewer sweeps to the same fixed point.
 
     Parameters
     ----------
     problem : AlignmentProblem
     start : array of shape (n, N)
     tol : float
-        Stop when one more sweep would change the edges by less than ``tol`` times the misfit that is left, both as
-        root mean squares: ``sqrt(g . L^-1 g) <= tol sqrt(F)`` with g half the gradient. On data that fit exactly F goes
-        to zero and the iteration runs on to rounding.
+        Stop when one more sweep would change the edges by less than ``tol`` times the misfit that is left,
+        both as root mean squares: ``sqrt(g . L^-1 g) <= tol sqrt(F)`` with g half the gradient. On data that
+        fit exactly F goes to zero and the iteration runs on to rounding.
     max_iter : int
     callback : callable, optional
         Called with an :class:`IterationState` after every step; returning True stops.
@@ -50,8 +50,8 @@ def minimize_energy(
 
     Notes
     -----
-    The energy never rises: a step is taken only if it passes Armijo's test, otherwise it is halved. One Poisson
-    solve per step.
+    The energy never rises: a step is taken only if it passes Armijo's test, otherwise it is halved. One
+    Poisson solve per step.
     """
     x = start - start.mean(axis=0)
     here = problem.evaluate(x)
@@ -124,8 +124,8 @@ def _two_loop(
 ) -> FloatArray:
     """Quasi-Newton direction with ``L^-1`` as initial inverse Hessian.
 
-    The images ``L^-1 y`` are kept beside the pairs, so the inverse is applied to the combination ``g - sum a y`` without
-    another solve.
+    The images ``L^-1 y`` are kept beside the pairs, so the inverse is applied to the combination
+    ``g - sum a y`` without another solve.
     """
     result = preconditioned.copy()
     residual = gradient.copy()

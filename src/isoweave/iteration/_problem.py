@@ -45,7 +45,7 @@ class AlignmentProblem:
         return self.evaluate(np.zeros((self.graph.n_vertices, self.n_components))).energy
 
     def evaluate(self, coordinates: FloatArray) -> Evaluation:
-        """Reduced energy ``F = min_Q J``, its minimisers Q and half its gradient (eqs. 9 to 12)."""
+        """Reduced energy ``F = min_Q J``, its minimisers Q and half its gradient (eqs. 9, 10, 12)."""
         from isoweave.backends import _alignment as kernels
 
         n, n_components = coordinates.shape

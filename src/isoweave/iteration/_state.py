@@ -31,7 +31,11 @@ class StepRecord:
 
 @dataclass(frozen=True, eq=False)
 class IterationState:
-    """Handed to callbacks after every step; a callback that returns True stops the iteration."""
+    """Handed to callbacks after every step; a callback that returns True stops the iteration.
+
+    A callback given to :func:`isoweave.embed_graph` or the estimator sees the coordinates in the order and
+    unit of its input, NaN outside the component at work.
+    """
 
     stage: str
     iteration: int

@@ -15,8 +15,8 @@ _BLOCK = 65_536
 def local_stretch(graph: NeighborGraph, frames: LocalFrames, coordinates: FloatArray) -> FloatArray:
     """Singular values of the local differential, shape (n, N), largest first (eq. 17).
 
-    The differential M_i is the least-squares fit ``E_i M_i = dphi_i``; an isometry has all values 1. Directions that a
-    neighbourhood does not have carry no information and are given the value 1.
+    The differential M_i is the least-squares fit ``E_i M_i = dphi_i``; an isometry has all values 1.
+    Directions that a neighbourhood does not have carry no information and are given the value 1.
     """
     n, n_components = coordinates.shape
     steps = np.where(frames.included[:, None], differences(graph, coordinates), 0.0)

@@ -19,8 +19,8 @@ _TOLERANCE = 1e-6
 def connection_laplacian(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> sp.csr_array:
     """Quadratic form ``sum_ij w_ij |Q_i - O_ij Q_j|^2`` as a sparse matrix of shape (n N, n N) (eq. 15).
 
-    Symmetric positive semi-definite; its kernel has dimension N exactly when the transitions O_ij are consistent around every loop,
-    as they are on flat data.
+    Symmetric positive semi-definite; its kernel has dimension N exactly when the transitions O_ij are
+    consistent around every loop, as they are on flat data.
     """
     from isoweave.backends import _transitions as kernels
 
@@ -43,8 +43,8 @@ def lowest_eigenvectors(
 ) -> tuple[FloatArray, FloatArray]:
     """Smallest eigenpairs of a positive semi-definite matrix by block inverse iteration.
 
-    On flat data the eigenvalue zero is exactly N-fold, which single-vector Krylov methods miss copies of; a block of more than
-    N vectors cannot.
+    On flat data the eigenvalue zero is exactly N-fold, which single-vector Krylov methods miss copies of; a
+    block of more than N vectors cannot.
 
     Returns
     -------
@@ -76,7 +76,10 @@ def lowest_eigenvectors(
 
 
 def synchronized_alignments(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> FloatArray:
-    """Orthogonal Q_i of shape (n, N, N): eigenvectors of the connection Laplacian, projected per vertex (eq. 16)."""
+    """Orthogonal Q_i, shape (n, N, N): eigenvectors of the connection Laplacian, projected (eq. 16).
+
+    Each vertex's block of the eigenvectors is projected to O(N) on its own.
+    """
     n, n_components = graph.n_vertices, frames.n_components
     _, vectors = lowest_eigenvectors(connection_laplacian(graph, frames, team), n_components)
     blocks = vectors.reshape(n, n_components, n_components)

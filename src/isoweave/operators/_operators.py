@@ -1,9 +1,9 @@
 """Differential, divergence and Laplacian on the graph.
 
 Signs are stated once: ``differences`` sends f to f_j - f_i on edge (i, j), the divergence is its adjoint
-(``sum_i f_i div(z)_i = sum_ij z_ij (f_j - f_i)``), and the Laplacian is divergence of weighted differences: positive
-semi-definite, symmetric, with the constants of each connected component as kernel. All are integrated
-quantities (no division by volumes).
+(``sum_i f_i div(z)_i = sum_ij z_ij (f_j - f_i)``), and the Laplacian is divergence of weighted differences:
+positive semi-definite, symmetric, with the constants of each connected component as kernel. All are
+integrated quantities (no division by volumes).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def differences(graph: NeighborGraph, values: FloatArray) -> FloatArray:
 def build_differential(graph: NeighborGraph, inner: RankInnerProduct) -> sp.csr_array:
     """The paper's differential as one sparse matrix d of shape (n N, n) (eq. 6).
 
-    Row ``i * N + k`` holds ``P_i[j, k]`` at j and minus their sum at i, so that ``d f`` are the N components of
-    the differential of f at every vertex. ``d 1 = 0``.
+    Row ``i * N + k`` holds ``P_i[j, k]`` at j and minus their sum at i, so that ``d f`` are the N components
+    of the differential of f at every vertex. ``d 1 = 0``.
     """
     n, n_components = graph.n_vertices, inner.inverse.shape[1]
     columns = np.arange(n_components)

@@ -10,9 +10,9 @@ from isoweave.solvers._ordering import MAX_FILL_RATIO
 
 # Up to here even a full factor takes a fraction of a second.
 _SMALL = 3000
-# From this dimension on neighbourhood graphs are so well connected that diagonal preconditioning needs
-# few iterations, and its threaded sweeps beat a multigrid cycle.
-_WELL_CONDITIONED = 10
+# From this dimension on neighbourhood graphs are so well connected that diagonal preconditioning needs few
+# iterations and beats a multigrid cycle; in five dimensions they take about as long.
+_WELL_CONDITIONED = 8
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ def choose_solver(laplacian: Any, n_components: int) -> SolverChoice:
 
     1. up to 3,000 vertices: ``direct``;
     2. the Cholesky factor, counted exactly from its elimination tree without being computed, has at
-       most 50 times the entries of the Laplacian (and 2.5e8): ``direct``. Meshes and graphs of surfaces
-       have 3 to 10 times, a cube of 50,000 points 28 times, 20,000 points in five dimensions 100 times;
-       at 50, thirty solves by either way take about as long;
-    3. ``n_components`` of 10 and more: ``jacobi``;
+       most 50 times the entries of the Laplacian (and 2.5e8): ``direct``. Graphs of surfaces have 3 to 5
+       times, 50,000 points of a cube 28 times, 10,000 MNIST digits 37 times, 20,000 points in five
+       dimensions 97 times; a factor was worth making from 16, 24 and 80 solves on in the last three;
+    3. ``n_components`` of 8 and more: ``jacobi``;
     4. otherwise ``amg``.
 
     Parameters
@@ -68,11 +68,11 @@ def choose_for(laplacian: Laplacian, n_components: int) -> SolverChoice:
     """:func:`choose_solver` for a prepared Laplacian."""
     if laplacian.n <= _SMALL:
         return SolverChoice("direct", f"{laplacian.n} vertices, at most {_SMALL}", None)
-    fill = laplacian.elimination.fill
+    fill = float(laplacian.elimination.fill)
     ratio = fill / len(laplacian.data)
     told = f"its Cholesky factor has {ratio:.0f} times the entries of the Laplacian"
     if fill <= MAX_FILL and ratio <= MAX_FILL_RATIO:
-        return SolverChoice("direct", f"{told}, at most {MAX_FILL_RATIO:.0f}", float(fill))
+        return SolverChoice("direct", f"{told}, at most {MAX_FILL_RATIO:.0f}", fill)
     if fill > MAX_FILL:
         fill, told = float("inf"), f"its Cholesky factor has more than {MAX_FILL:,} entries"
     if n_components >= _WELL_CONDITIONED:

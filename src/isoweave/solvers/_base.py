@@ -7,6 +7,7 @@ constants out of right-hand sides and solutions, and methods see projected block
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -17,7 +18,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from isoweave._parallel import ThreadTeam
-from isoweave._typing import FloatArray, IntArray
+from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.solvers._ordering import elimination_order
 from isoweave.solvers._symbolic import Elimination, plan_elimination
 
@@ -90,10 +91,7 @@ class Laplacian:
     def project(self, block: FloatArray) -> FloatArray:
         """Copy of ``block`` (n, N) with the mean over every component taken out of each column."""
         out = np.empty_like(block)
-        for k in range(block.shape[1]):
-            column = block[:, k]
-            means = np.bincount(self.labels, weights=column, minlength=len(self.sizes)) / self.sizes
-            out[:, k] = column - means[self.labels]
+        _subtract_means(self.labels, self.sizes, block, out)
         return out
 
     @cached_property
@@ -112,7 +110,7 @@ class Laplacian:
 
     def multiply(self, block: FloatArray, out: FloatArray, team: ThreadTeam) -> None:
         """Write ``L block`` to ``out``, both C-contiguous of shape (n, N)."""
-        team.run(multiply_rows, self.n, self.indptr, self.indices, self.data, block, out, grain=2 * CHUNK)
+        run_evenly(team, multiply_rows, self.n, 2 * CHUNK, self.indptr, self.indices, self.data, block, out)
 
     def residual(self, rhs: FloatArray, value: FloatArray, team: ThreadTeam) -> tuple[FloatArray, FloatArray]:
         """``rhs - L value`` of shape (n, N) and the norms of its columns of shape (N,)."""
@@ -135,6 +133,8 @@ class Method(Protocol):
     """A factored or otherwise prepared solver. It sees projected right-hand sides only."""
 
     name: str
+    # Whether a solution that misses its goal should be handed back once as ``guess``.
+    refines: bool
 
     def attempt(self, rhs: FloatArray, guess: FloatArray | None, goal: FloatArray) -> tuple[FloatArray, int]:
         """Approximate solution of ``L x = rhs`` and the iterations spent.
@@ -153,11 +153,19 @@ def count_chunks(n: int) -> int:
     return -(-n // CHUNK)
 
 
+def run_evenly(team: ThreadTeam, kernel: Callable[..., Any], n_items: int, least: int, *args: Any) -> None:
+    """Run a kernel whose items cost the same: one range per thread, of at least ``least`` items.
+
+    Conjugate gradients make five calls an iteration, so handing out more ranges costs more than it evens out.
+    """
+    team.run(kernel, n_items, *args, grain=max(least, -(-n_items // team.n_threads)))
+
+
 def column_dots(a: FloatArray, b: FloatArray, team: ThreadTeam) -> FloatArray:
     """Dot products of matching columns of two blocks (n, N), in an order that never changes."""
     n_chunks = count_chunks(len(a))
     partial = np.empty((n_chunks, a.shape[1]))
-    team.run(_dot_chunks, n_chunks, a, b, partial, grain=8)
+    run_evenly(team, _dot_chunks, n_chunks, 16, a, b, partial)
     return partial.sum(axis=0)
 
 
@@ -188,7 +196,7 @@ def prepare_laplacian(laplacian: Any) -> Laplacian:
         )
     _check_entries(matrix)
     n_parts, labels = connected_components(matrix, directed=False)
-    norm = float(abs(matrix).sum(axis=1).max())
+    norm = float(np.bincount(_row_numbers(matrix), weights=np.abs(matrix.data), minlength=1).max())
     return Laplacian(
         indptr=matrix.indptr.astype(np.int32),
         indices=matrix.indices.astype(np.int32),
@@ -198,6 +206,10 @@ def prepare_laplacian(laplacian: Any) -> Laplacian:
         labels=labels.astype(np.int32),
         sizes=np.bincount(labels, minlength=n_parts).astype(np.float64),
     )
+
+
+def _row_numbers(matrix: sp.csr_array) -> AnyArray:
+    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
 
 
 def _check_entries(matrix: sp.csr_array) -> None:
@@ -219,7 +231,10 @@ def _check_entries(matrix: sp.csr_array) -> None:
             f"rows of a Laplacian sum to zero, but row {row} sums to {sums[row]:.3g} "
             f"(largest entry {scale:.3g}). Build it with the diagonal equal to minus the rest of the row."
         )
-    asymmetry = abs(matrix - matrix.T)
+    mirror = sp.csr_array(matrix.T)
+    if np.array_equal(mirror.indices, matrix.indices) and np.allclose(mirror.data, matrix.data, 0.0, limit):
+        return
+    asymmetry = abs(matrix - mirror)
     if asymmetry.nnz and asymmetry.max() > limit:
         worst = asymmetry.tocoo()
         e = int(np.argmax(worst.data))
@@ -227,6 +242,18 @@ def _check_entries(matrix: sp.csr_array) -> None:
             f"laplacian must be symmetric, but entry ({worst.row[e]}, {worst.col[e]}) and its mirror differ "
             f"by {worst.data[e]:.3g}. Symmetrise it with (L + L.T) / 2."
         )
+
+
+@numba.njit(nogil=True, cache=True)
+def _subtract_means(labels: IntArray, sizes: FloatArray, block: FloatArray, out: FloatArray) -> None:
+    n, width = block.shape
+    means = np.zeros((len(sizes), width))
+    for i in range(n):
+        for k in range(width):
+            means[labels[i], k] += block[i, k]
+    for i in range(n):
+        for k in range(width):
+            out[i, k] = block[i, k] - means[labels[i], k] / sizes[labels[i]]
 
 
 @numba.njit(nogil=True, cache=True)
@@ -283,6 +310,6 @@ def _dot_chunks(start: int, stop: int, a: FloatArray, b: FloatArray, partial: Fl
     for c in range(start, stop):
         for k in range(width):
             partial[c, k] = 0.0
-        for i in range(c * CHUNK, min(n, (c + 1) * CHUNK)):
-            for k in range(width):
+        for i in range(np.uint64(c * CHUNK), np.uint64(min(n, (c + 1) * CHUNK))):
+            for k in range(np.uint64(width)):
                 partial[c, k] += a[i, k] * b[i, k]

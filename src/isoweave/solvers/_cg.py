@@ -13,8 +13,8 @@ import numba
 import numpy as np
 
 from isoweave._parallel import ThreadTeam
-from isoweave._typing import FloatArray, IntArray
-from isoweave.solvers._base import CHUNK, Laplacian, PreparationError, column_dots, count_chunks
+from isoweave._typing import AnyArray, FloatArray
+from isoweave.solvers._base import CHUNK, Laplacian, PreparationError, column_dots, count_chunks, run_evenly
 
 # The recursive residual drifts away from the true one; each restart from the true residual wins back
 # several digits, and more than a few mean that rounding, not the recursion, is the limit.
@@ -43,6 +43,8 @@ class ConjugateGradient:
         Iterations allowed per solve. None means ``1000 + 20 sqrt(n)``: diagonal preconditioning needs
         a multiple of the graph's diameter, about ``sqrt(n)`` for a sheet.
     """
+
+    refines = False
 
     def __init__(
         self,
@@ -74,7 +76,7 @@ class ConjugateGradient:
         return value, spent
 
     def _run(
-        self, value: FloatArray, residual: FloatArray, active: IntArray, goal: FloatArray, max_iter: int
+        self, value: FloatArray, residual: FloatArray, active: AnyArray, goal: FloatArray, max_iter: int
     ) -> int:
         """Improve the ``active`` columns of ``value`` in place by one conjugate gradient recursion."""
         lap, team = self._laplacian, self._team
@@ -91,7 +93,7 @@ class ConjugateGradient:
             # what it has, and the caller sees its true residual.
             sound = (curvature > 0) & (rz > 0) & np.isfinite(curvature) & np.isfinite(rz)
             step = np.where(sound, rz, 0.0) / np.where(sound, curvature, 1.0)
-            team.run(_advance_chunks, n_chunks, step, p, q, x, r, grain=8)
+            run_evenly(team, _advance_chunks, n_chunks, 16, step, p, q, x, r)
             keep = sound & (np.sqrt(column_dots(r, r, team)) > goal[active])
             if not keep.all():
                 value[:, active[~keep]] += x[:, ~keep]
@@ -102,7 +104,7 @@ class ConjugateGradient:
                 z, q = np.empty_like(r), np.empty_like(r)
             self._preconditioner.apply(r, z)
             rz_new = column_dots(r, z, team)
-            team.run(_direction_chunks, n_chunks, rz_new / rz, z, p, grain=8)
+            run_evenly(team, _direction_chunks, n_chunks, 16, rz_new / rz, z, p)
             rz = rz_new
         value[:, active] += x
         return max_iter
@@ -127,7 +129,7 @@ class Jacobi:
         self._team = team
 
     def apply(self, residual: FloatArray, out: FloatArray) -> None:
-        self._team.run(_scale_rows, len(residual), self._inverse, residual, out, grain=4 * CHUNK)
+        run_evenly(self._team, _scale_rows, len(residual), 16 * CHUNK, self._inverse, residual, out)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -143,8 +145,8 @@ def _advance_chunks(
 ) -> None:
     """x += step p and r -= step q."""
     n, width = p.shape
-    for i in range(start * CHUNK, min(n, stop * CHUNK)):
-        for k in range(width):
+    for i in range(np.uint64(start * CHUNK), np.uint64(min(n, stop * CHUNK))):
+        for k in range(np.uint64(width)):
             x[i, k] += step[k] * p[i, k]
             r[i, k] -= step[k] * q[i, k]
 
@@ -153,6 +155,6 @@ def _advance_chunks(
 def _direction_chunks(start: int, stop: int, beta: FloatArray, z: FloatArray, p: FloatArray) -> None:
     """p = z + beta p."""
     n, width = p.shape
-    for i in range(start * CHUNK, min(n, stop * CHUNK)):
-        for k in range(width):
+    for i in range(np.uint64(start * CHUNK), np.uint64(min(n, stop * CHUNK))):
+        for k in range(np.uint64(width)):
             p[i, k] = z[i, k] + beta[k] * p[i, k]

@@ -14,23 +14,20 @@ from isoweave.solvers._cholesky import analyse, factorise, substitute
 
 
 class Direct:
-    """Cholesky factor of the Laplacian with one vertex per component held at zero.
-
-    A solve that misses its goal gets one step of iterative refinement.
-    """
+    """Cholesky factor of the Laplacian with one vertex per component held at zero."""
 
     name = "direct"
+    refines = True
 
     def __init__(self, laplacian: Laplacian, team: ThreadTeam) -> None:
         plan = laplacian.elimination
         if plan.fill > MAX_FILL:
             raise PreparationError(f"the Cholesky factor would hold more than {MAX_FILL:,} entries")
-        # BLAS threads would fight over thousands of small products, and change the rounding.
-        self._blas = ThreadpoolController()
         self._laplacian, self._team = laplacian, team
         self._symbolic = analyse(plan)
         try:
-            with self._blas.limit(limits=1, user_api="blas"):
+            # BLAS threads would fight over thousands of small products, and change the rounding.
+            with ThreadpoolController().limit(limits=1, user_api="blas"):
                 self._values, failed = factorise(
                     self._symbolic, laplacian.indptr, laplacian.indices, laplacian.data
                 )
@@ -40,21 +37,18 @@ class Direct:
             raise PreparationError(f"the Laplacian is not positive definite at vertex {failed}")
 
     def attempt(self, rhs: FloatArray, guess: FloatArray | None, goal: FloatArray) -> tuple[FloatArray, int]:
-        """Solve for all columns; ``guess`` is of no use to a factor."""
-        with self._blas.limit(limits=1, user_api="blas"):
-            return _refine(
-                lambda block: substitute(self._symbolic, self._values, block),
-                self._laplacian,
-                self._team,
-                rhs,
-                goal,
-            )
+        """Solve for all columns, or improve ``guess`` by one step of iterative refinement."""
+        if guess is None:
+            return substitute(self._symbolic, self._values, rhs, self._team), 0
+        residual = self._laplacian.residual(rhs, guess, self._team)[0]
+        return guess + substitute(self._symbolic, self._values, residual, self._team), 1
 
 
 class Cholmod:
     """The same with SuiteSparse's factorisation, for those who have scikit-sparse."""
 
     name = "cholmod"
+    refines = True
 
     def __init__(self, laplacian: Laplacian, team: ThreadTeam) -> None:
         try:
@@ -85,32 +79,15 @@ class Cholmod:
             raise PreparationError(f"CHOLMOD failed: {error}") from error
 
     def attempt(self, rhs: FloatArray, guess: FloatArray | None, goal: FloatArray) -> tuple[FloatArray, int]:
-        """Solve for all columns; ``guess`` is of no use to a factor."""
+        """Solve for all columns, or improve ``guess`` by one step of iterative refinement."""
         with self._blas.limit(limits=1, user_api="blas"):
-            return _refine(self._substitute, self._laplacian, self._team, rhs, goal)
+            if guess is None:
+                return self._substitute(rhs), 0
+            residual = self._laplacian.residual(rhs, guess, self._team)[0]
+            return guess + self._substitute(residual), 1
 
     def _substitute(self, rhs: FloatArray) -> FloatArray:
         value = np.zeros_like(rhs)
         if self._solve is not None:
             value[self._free] = self._solve(rhs[self._free])
         return value
-
-
-def _refine(
-    solve: Callable[[FloatArray], FloatArray],
-    laplacian: Laplacian,
-    team: ThreadTeam,
-    rhs: FloatArray,
-    goal: FloatArray,
-) -> tuple[FloatArray, int]:
-    """Solution by a factor, corrected once where it misses ``goal``, and the corrections made.
-
-    A sound factor gains all the digits there are in one step; more would only repeat rounding.
-    """
-    value = solve(rhs)
-    residual, norms = laplacian.residual(rhs, value, team)
-    if (norms <= np.maximum(goal, laplacian.rounding(value, team))).all():
-        return value, 0
-    refined = value + solve(residual)
-    better = laplacian.residual(rhs, refined, team)[1] < norms
-    return np.where(better, refined, value), 1

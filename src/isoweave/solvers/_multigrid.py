@@ -8,10 +8,11 @@ from __future__ import annotations
 import numba
 import numpy as np
 import scipy.sparse as sp
+from threadpoolctl import ThreadpoolController
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray, IntArray
-from isoweave.solvers._base import CHUNK, Laplacian, multiply_rows
+from isoweave.solvers._base import CHUNK, Laplacian, multiply_rows, run_evenly
 
 _Csr = tuple[IntArray, IntArray, FloatArray]
 _MAX_COARSE = 200
@@ -33,8 +34,9 @@ class Multigrid:
         self._prolong = [_csr_arrays(level.P) for level in levels[:-1]]
         self._restrict = [_csr_arrays(level.P.T) for level in levels[:-1]]
         # The coarsest matrix inherits the constants in its kernel, hence a pseudo-inverse.
-        values, vectors = np.linalg.eigh(levels[-1].A.toarray())
-        self._coarse = (vectors * _invert(values, negligible)) @ vectors.T
+        with ThreadpoolController().limit(limits=1, user_api="blas"):
+            values, vectors = np.linalg.eigh(levels[-1].A.toarray())
+            self._coarse = (vectors * _invert(values, negligible)) @ vectors.T
 
     def apply(self, residual: FloatArray, out: FloatArray) -> None:
         out[:] = self._cycle(0, residual)
@@ -56,7 +58,7 @@ class Multigrid:
     def _multiply(self, matrix: _Csr, block: FloatArray) -> FloatArray:
         indptr, indices, data = matrix
         out = np.empty((len(indptr) - 1, block.shape[1]))
-        self._team.run(multiply_rows, len(out), indptr, indices, data, block, out, grain=2 * CHUNK)
+        run_evenly(self._team, multiply_rows, len(out), 2 * CHUNK, indptr, indices, data, block, out)
         return out
 
 

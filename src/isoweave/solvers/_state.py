@@ -108,8 +108,9 @@ class PoissonState:
         best_method = self._method
         while True:
             method = self._method
-            value, iterations = method.attempt(rhs, guess, tol * sizes)
-            result = self._assess(rhs, lap.project(value), sizes, tol, iterations, method.name)
+            result = self._attempt(method, rhs, None if method.refines else guess, sizes, tol)
+            if method.refines and result.status == "stalled":
+                result = self._attempt(method, rhs, result.value, sizes, tol)
             # Written so that a NaN residual never wins.
             if best is None or not best.residual <= result.residual:
                 best, best_method = result, method
@@ -121,20 +122,22 @@ class PoissonState:
                 return best
             self.notes.append(
                 f"{method.name} stalled at a relative residual of {result.residual:.2e} (tolerance "
-                f"{tol:.2e}) after {iterations} iterations; went on with {follower.name}"
+                f"{tol:.2e}) after {result.iterations} iterations; went on with {follower.name}"
             )
             self._method = follower
             guess = best.value if np.isfinite(best.residual) else None
 
-    def _assess(
-        self, rhs: FloatArray, value: FloatArray, sizes: FloatArray, tol: float, iterations: int, name: str
+    def _attempt(
+        self, method: Method, rhs: FloatArray, guess: FloatArray | None, sizes: FloatArray, tol: float
     ) -> SolveResult:
-        """Measure the true residuals of a solution."""
+        """Solve by one method and measure the true residuals."""
+        value, iterations = method.attempt(rhs, guess, tol * sizes)
+        value = self._laplacian.project(value)
         norms = self._laplacian.residual(rhs, value, self._team)[1]
         wanted = np.maximum(tol * sizes, self._laplacian.rounding(value, self._team))
         relative = float(np.max(norms / np.where(sizes > 0, sizes, 1.0), initial=0.0))
         return SolveResult(
-            value, relative, iterations, name, "converged" if (norms <= wanted).all() else "stalled"
+            value, relative, iterations, method.name, "converged" if (norms <= wanted).all() else "stalled"
         )
 
     def _next_method(self) -> Method | None:

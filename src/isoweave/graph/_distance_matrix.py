@@ -1,0 +1,131 @@
+"""Nearest-neighbour graphs of dense distance matrices."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+import scipy.sparse as sp
+
+from isoweave._typing import AnyArray, FloatArray
+from isoweave._validation import check_integer
+from isoweave.backends._neighbors import k_smallest
+from isoweave.graph._duplicates import group_pairs, groups_from_labels, spread_neighbors
+from isoweave.graph._graph import NeighborGraph
+from isoweave.graph._search import block_rows
+from isoweave.graph._validate import assemble_graph
+
+
+def knn_from_distances(D: Any, n_neighbors: int = 10) -> NeighborGraph:
+    """Nearest-neighbour graph of points known by all their distances.
+
+    Rounding is forgiven: asymmetry, a diagonal and negative values up to the square root of the type's
+    precision times the largest distance, which is the error of the usual formula for pairwise distances.
+    Lengths are the larger of the two entries. Duplicates (entries of exactly zero) count once, as in
+    :func:`knn_graph`. Ties for the last place are settled by the points' other distances, not by their
+    numbers.
+
+    Parameters
+    ----------
+    D : array of shape (n, n)
+        Distances between all pairs, finite and symmetric, zero on the diagonal.
+    n_neighbors : int
+        Less than n.
+
+    Returns
+    -------
+    NeighborGraph
+
+    Examples
+    --------
+    >>> knn_from_distances([[0, 1, 3], [1, 0, 2], [3, 2, 0]], n_neighbors=1).to_matrix().toarray()
+    array([[0., 1., 0.],
+           [1., 0., 2.],
+           [0., 2., 0.]])
+    """
+    k = check_integer("n_neighbors", n_neighbors, minimum=1)
+    matrix = _check_square(D)
+    n = len(matrix)
+    if k >= n:
+        raise ValueError(f"n_neighbors must be less than the number of points, got {k} for {n} points.")
+    keys, zero_rows, zero_cols = _check_distance_matrix(matrix)
+    n_groups, labels = group_pairs(n, zero_rows, zero_cols)
+    # Groups in the order of a function of their distances, so that ties are settled by geometry.
+    order = np.argsort(np.argsort(keys[np.unique(labels, return_index=True)[1]], kind="stable"))
+    groups = groups_from_labels(order[labels], n_groups)
+    first = groups.first
+    k_distinct = min(k, n_groups - 1)
+    neighbors = np.empty((n_groups, k_distinct), dtype=np.int32)
+    distances = np.empty((n_groups, k_distinct))
+
+    def search(start: int, stop: int) -> None:
+        block = np.ascontiguousarray(matrix[first[start:stop]][:, first], dtype=np.float64)
+        own = np.arange(start, stop, dtype=np.int32)
+        k_smallest(0, stop - start, block, own, neighbors[start:stop], distances[start:stop])
+
+    step = block_rows(n)
+    for lo in range(0, n_groups, step):
+        search(lo, min(lo + step, n_groups))
+    rows, cols, _ = spread_neighbors(groups, neighbors, distances, k)
+    lengths = np.maximum(np.maximum(matrix[rows, cols], matrix[cols, rows]).astype(np.float64), 0.0)
+    return assemble_graph(n, rows, cols, lengths, asymmetry="max")
+
+
+def _check_square(D: Any) -> AnyArray:
+    if sp.issparse(D):
+        raise TypeError(
+            f"Expected a dense distance matrix, got {type(D).__name__}; pass sparse matrices to "
+            "graph_from_matrix."
+        )
+    matrix = np.asarray(D)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"A distance matrix must be square, got shape {matrix.shape}.")
+    if matrix.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: the distance matrix has dtype {matrix.dtype}.")
+    if matrix.dtype.kind not in "fiu":
+        raise TypeError(f"Distances must be real numbers, got an array of dtype {matrix.dtype}.")
+    if len(matrix) < 2:
+        raise ValueError(f"A distance matrix needs at least 2 points, got shape {matrix.shape}.")
+    return matrix
+
+
+def _check_distance_matrix(matrix: AnyArray) -> tuple[FloatArray, AnyArray, AnyArray]:
+    """Check all entries; return a key of each row to settle ties by, and the pairs at distance zero."""
+    n = len(matrix)
+    blocks = [slice(lo, min(lo + block_rows(n), n)) for lo in range(0, n, block_rows(n))]
+    precision = np.finfo(matrix.dtype if matrix.dtype.kind == "f" else np.float64).eps
+    largest = 0.0
+    for rows in blocks:
+        bad = ~np.isfinite(matrix[rows])
+        if bad.any():
+            _raise_entry(matrix, bad, rows.start, "distances must be finite")
+        largest = max(largest, float(matrix[rows].max()))
+    tol = float(np.sqrt(precision)) * largest
+    keys = np.empty(n)
+    zeros: list[tuple[AnyArray, AnyArray]] = []
+    for rows in blocks:
+        block = matrix[rows].astype(np.float64)
+        # Roots, because plain sums of whole numbers are often equal.
+        keys[rows] = np.sqrt(np.maximum(block, 0)).sum(axis=1)
+        if (block < -tol).any():
+            _raise_entry(
+                matrix, block < -tol, rows.start, "Negative values in data: distances must not be negative"
+            )
+        own = np.zeros_like(block, dtype=np.bool_)
+        own[np.arange(len(block)), np.arange(rows.start, rows.stop)] = True
+        if (own & (block > tol)).any():
+            _raise_entry(matrix, own & (block > tol), rows.start, "the diagonal must be zero")
+        apart = np.abs(block - matrix[:, rows].T) > tol
+        if apart.any():
+            i, j = np.argwhere(apart)[0] + (rows.start, 0)
+            _raise_entry(
+                matrix, apart, rows.start, f"entry ({j}, {i}) is {matrix[j, i]}: distances must be symmetric"
+            )
+        at = np.nonzero((block <= 0) & ~own)
+        zeros.append((at[0] + rows.start, at[1]))
+    return keys, np.concatenate([a for a, _ in zeros]), np.concatenate([b for _, b in zeros])
+
+
+def _raise_entry(matrix: AnyArray, bad: AnyArray, offset: int, why: str) -> NoReturn:
+    i, j = np.argwhere(bad)[0] + (offset, 0)
+    raise ValueError(f"Entry ({i}, {j}) of the distance matrix is {matrix[i, j]}; {why}.")

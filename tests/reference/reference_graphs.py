@@ -1,0 +1,121 @@
+"""Small graphs to try every stage on, and comparison of maps up to a rigid motion."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+
+from isoweave.graph import graph_from_matrix
+
+
+def graph_of(edges, n):
+    """Graph of (i, j, length) triples."""
+    i, j, lengths = zip(*edges, strict=True)
+    return graph_from_matrix(sp.coo_array((np.array(lengths, float), (i, j)), shape=(n, n)))
+
+
+def knn_of(points, k):
+    """Max-symmetrised kNN graph by sorting all distances."""
+    distances = cdist(points, points)
+    edges = set()
+    for i in range(len(points)):
+        order = [int(j) for j in np.argsort(distances[i]) if j != i]
+        edges |= {(min(i, j), max(i, j)) for j in order[:k]}
+    return graph_of([(i, j, distances[i, j]) for i, j in sorted(edges)], len(points))
+
+
+def complete_of(points):
+    """All pairs."""
+    n = len(points)
+    distances = cdist(points, points)
+    return graph_of([(i, j, distances[i, j]) for i in range(n) for j in range(i)], n)
+
+
+def random_tree(n, rng):
+    return graph_of([(i, int(rng.integers(i)), rng.uniform(0.5, 2.0)) for i in range(1, n)], n)
+
+
+def random_sparse(n, extra, rng):
+    """A random tree and some more edges; lengths obey no triangle inequality."""
+    edges = {(int(rng.integers(i)), i) for i in range(1, n)}
+    while len(edges) < n - 1 + extra:
+        i, j = sorted(rng.choice(n, size=2, replace=False).tolist())
+        edges.add((i, j))
+    return graph_of([(i, j, rng.uniform(0.5, 2.0)) for i, j in sorted(edges)], n)
+
+
+def with_hubs(points, k, hubs, rng):
+    """A kNN graph in which some vertices are joined to most others, at random lengths."""
+    graph = knn_of(points, k)
+    edges = {(i, j): d for i, j, d in edges_of(graph)}
+    for hub in hubs:
+        for j in rng.choice(len(points), size=len(points) * 3 // 4, replace=False).tolist():
+            if j != hub:
+                edges.setdefault((min(hub, j), max(hub, j)), float(rng.uniform(1.0, 4.0)))
+    return graph_of([(i, j, d) for (i, j), d in sorted(edges.items())], len(points))
+
+
+def path_graph(n):
+    return graph_of([(i, i + 1, 1.0 + 0.1 * (i % 3)) for i in range(n - 1)], n)
+
+
+def cycle_graph(n):
+    return graph_of([(i, (i + 1) % n, 1.0 + 0.1 * (i % 3)) for i in range(n)], n)
+
+
+def star_graph(n):
+    return graph_of([(0, i, 1.0 + 0.1 * (i % 3)) for i in range(1, n)], n)
+
+
+def dumbbell(n_each, k, gap, rng):
+    """Two blobs in the plane joined by their three shortest bridges: points and graph."""
+    points = np.vstack([rng.normal(size=(n_each, 2)), rng.normal(size=(n_each, 2)) + [gap, 0.0]])
+    near = edges_of(knn_of(points, k))
+    across = cdist(points[:n_each], points[n_each:])
+    rows, cols = np.unravel_index(np.argsort(across, axis=None)[:3], across.shape)
+    bridges = [(int(i), int(j) + n_each, across[i, j]) for i, j in zip(rows, cols, strict=True)]
+    assert all((i < n_each) == (j < n_each) for i, j, _ in near)
+    return points, graph_of(near + bridges, 2 * n_each)
+
+
+def edges_of(graph):
+    """(i, j, length) of every undirected edge, i < j."""
+    return [
+        (int(i), int(j), float(d))
+        for i, j, d in zip(graph.sources, graph.indices, graph.lengths, strict=True)
+        if i < j
+    ]
+
+
+def row_of(graph, i):
+    """(edge number, neighbour, length) along the row of i."""
+    return rows_of(graph)[i]
+
+
+@lru_cache(maxsize=4)
+def rows_of(graph):
+    """All rows as lists, which loops read faster than arrays."""
+    triples = list(zip(range(len(graph.indices)), graph.indices.tolist(), graph.lengths.tolist(), strict=True))
+    return [triples[lo:hi] for lo, hi in pairwise(graph.indptr.tolist())]
+
+
+def permuted(graph, order):
+    """The graph whose vertex a is vertex ``order[a]`` of the given one."""
+    number = np.argsort(order)
+    return graph_of([(number[i], number[j], d) for i, j, d in edges_of(graph)], graph.n_vertices)
+
+
+def distance_gap(a, b):
+    """Largest difference of pairwise distances of two maps over the size of the first: zero up to a motion."""
+    first, second = cdist(a, a), cdist(b, b)
+    return float(np.abs(first - second).max() / first.max())
+
+
+def random_rotations(n, n_components, rng):
+    """Orthogonal matrices, reflections among them, shape (n, N, N)."""
+    q, r = np.linalg.qr(rng.normal(size=(n, n_components, n_components)))
+    return q * np.sign(np.einsum("ikk->ik", r))[:, None, :]

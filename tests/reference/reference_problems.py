@@ -1,0 +1,46 @@
+"""Alignment problems to try the optimisers on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isoweave._parallel import ThreadTeam
+from isoweave.frames import LocalFrames, calibrate_frames, local_frames, neighborhood_volumes
+from isoweave.iteration import build_problem
+from isoweave.operators import edge_inner_product, rank_inner_product
+from reference_graphs import knn_of, random_rotations, with_hubs
+
+TEAM = ThreadTeam(1)
+
+
+def make_problem(kind, n_components, n=50, seed=401, solver="direct"):
+    """A curved point set, so that no map is exact; the paper's product comes with second-order frames."""
+    rng = np.random.default_rng(seed + n_components)
+    points = rng.normal(size=(n, n_components + 1))
+    points[:, -1] = 0.3 * np.sum(points[:, :-1] ** 2, axis=1)
+    graph = knn_of(points, n_components + 5)
+    if kind == "hub":
+        graph = with_hubs(points, n_components + 5, [9], rng)
+    if kind == "paper":
+        frames = local_frames(graph, n_components, team=TEAM, frame_size="all", with_inverse=True)
+        inner = rank_inner_product(frames, neighborhood_volumes(graph, frames, "hull"), graph)
+    else:
+        frames = calibrate_frames(graph, local_frames(graph, n_components, team=TEAM, frame_size=6), "rows")
+        inner = edge_inner_product(graph, frames, "inverse")
+    return build_problem(graph, frames, inner, team=TEAM, solver=solver), rng
+
+
+def exact_frames(graph, points, rng, with_inverse=False):
+    """Frames from true positions, turned at random at every vertex: what exact second-order distances give."""
+    n, n_components = points.shape
+    turns = random_rotations(n, n_components, rng)
+    steps = points[graph.indices] - points[graph.sources]
+    rows = np.einsum("ec,erc->er", steps, turns[graph.sources])
+    inverse = None
+    if with_inverse:
+        inverse = np.empty_like(rows)
+        for i in range(n):
+            at = slice(graph.indptr[i], graph.indptr[i + 1])
+            inverse[at] = np.linalg.pinv(rows[at]).T
+    ones = np.ones(len(rows), dtype=bool)
+    return LocalFrames(rows, ones, np.ones((n, n_components)), np.ones(n), inverse), turns

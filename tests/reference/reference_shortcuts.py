@@ -1,0 +1,51 @@
+"""The rule of the shortcut filter, edge by edge."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reference_frames import dijkstra_loop, kruskal
+from reference_graphs import edges_of, graph_of, row_of
+
+SUPPORT, CHANCE, FEWEST_COMMON, DETOUR = 0.6, 1.5, 4, 7.0
+
+
+def suspects_loop(graph):
+    """Edges (i, j), i < j, whose ends share too few neighbours."""
+    around = [{v for _, v, _ in row_of(graph, i)} for i in range(graph.n_vertices)]
+    counts = {(i, j): len(around[i] & around[j]) for i, j, _ in edges_of(graph)}
+    shares = {(i, j): c / min(len(around[i]), len(around[j])) for (i, j), c in counts.items()}
+    typical = np.median(list(counts.values()))
+    if typical < FEWEST_COMMON:
+        return set()
+    threshold = min(SUPPORT, 1.0 - CHANCE / np.sqrt(typical)) * np.median(list(shares.values()))
+    return {edge for edge, share in shares.items() if share < threshold}
+
+
+def dropped_loop(graph):
+    """Edges the filter removes, sorted."""
+    n = graph.n_vertices
+    lengths = {(i, j): d for i, j, d in edges_of(graph)}
+    typical = []
+    for i in range(n):
+        own = sorted(d for _, _, d in row_of(graph, i))
+        typical.append(own[len(own) // 2] if own else 0.0)
+    suspects = suspects_loop(graph)
+    while suspects:
+        trusted = [(i, j, d) for (i, j), d in lengths.items() if (i, j) not in suspects]
+        rest = graph_of(trusted, n) if trusted else None
+        restored = set()
+        for i, j in suspects:
+            limit = DETOUR * max(lengths[i, j], typical[i], typical[j])
+            found = {} if rest is None else dijkstra_loop(rest, i)
+            if found.get(j, np.inf) <= limit:
+                restored.add((i, j))
+        if not restored:
+            # Shortest suspects that a spanning forest needs once all trusted edges are in it.
+            free = [(i, j, -1.0) for i, j, _ in trusted]
+            paid = [(i, j, lengths[i, j]) for i, j in suspects]
+            restored = kruskal(free + paid, n) & suspects
+        if not restored:
+            break
+        suspects -= restored
+    return sorted(suspects)

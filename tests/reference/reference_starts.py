@@ -1,0 +1,74 @@
+"""Landmark scaling, transitions and the connection Laplacian by loops and dense algebra."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reference_frames import dijkstra_loop
+from reference_graphs import row_of
+from reference_operators import best_rotation
+
+
+def all_distances(graph):
+    n = graph.n_vertices
+    result = np.full((n, n), np.inf)
+    for i in range(n):
+        for j, d in dijkstra_loop(graph, i).items():
+            result[i, j] = d
+    return result
+
+
+def landmarks_loop(graph, n_landmarks):
+    """Farthest points, the first one farthest from the vertex with the shortest mean edge."""
+    distances = all_distances(graph)
+    means = [np.mean([d for _, _, d in row_of(graph, i)]) for i in range(graph.n_vertices)]
+    chosen = [int(np.argmax(distances[int(np.argmin(means))]))]
+    while len(chosen) < n_landmarks:
+        chosen.append(int(np.argmax([min(distances[a, v] for a in chosen) for v in range(graph.n_vertices)])))
+    return chosen, distances[chosen]
+
+
+def landmark_start_loop(chosen, distances, n_components):
+    """Landmark MDS (de Silva and Tenenbaum): scaling of the landmarks, the rest by distances to them."""
+    size = len(chosen)
+    squared = np.array([[distances[a, chosen[b]] ** 2 for b in range(size)] for a in range(size)])
+    centring = np.eye(size) - 1.0 / size
+    values, vectors = np.linalg.eigh(-0.5 * centring @ squared @ centring)
+    order = np.argsort(values)[::-1][:n_components]
+    start = np.zeros((distances.shape[1], n_components))
+    for v in range(distances.shape[1]):
+        deviation = distances[:, v] ** 2 - squared.mean(axis=0)
+        for c, k in enumerate(order):
+            start[v, c] = -0.5 * deviation @ vectors[:, k] / np.sqrt(values[k])
+    return start
+
+
+def transition_loop(graph, frames, i, j):
+    """Orthogonal map from the frame of j to that of i over the vertices both see, and the part it explains."""
+
+    def positions(v):
+        seen = {w: frames.rows[e] for e, w, _ in row_of(graph, v) if frames.included[e]}
+        seen[v] = np.zeros(frames.n_components)
+        return seen
+
+    at_i, at_j = positions(i), positions(j)
+    common = sorted(set(at_i) & set(at_j))
+    x = np.array([at_i[v] for v in common])
+    y = np.array([at_j[v] for v in common])
+    x, y = x - x.mean(axis=0), y - y.mean(axis=0)
+    o = best_rotation(x.T @ y)
+    weight = np.trace(o.T @ x.T @ y) / (np.linalg.norm(x) * np.linalg.norm(y))
+    return o, weight * (1e-3 if len(common) <= frames.n_components else 1.0)
+
+
+def connection_loop(graph, frames):
+    """Dense matrix of the form sum over stored edges of w |Q_i - O Q_j|^2 / 2, both directions averaged."""
+    n, size = graph.n_vertices, frames.n_components
+    result = np.zeros((n * size, n * size))
+    for i in range(n):
+        for _, j, _ in row_of(graph, i):
+            (o, w), (back, w_back) = transition_loop(graph, frames, i, j), transition_loop(graph, frames, j, i)
+            weight = 0.5 * (w + w_back)
+            result[i * size : (i + 1) * size, i * size : (i + 1) * size] += weight * np.eye(size)
+            result[i * size : (i + 1) * size, j * size : (j + 1) * size] -= weight * 0.5 * (o + back.T)
+    return result
