@@ -258,6 +258,12 @@ def mean(records: Iterable[Record], column: str) -> float:
     return float(np.mean(values)) if values else float("nan")
 
 
+def standard_error(records: Sequence[Record], column: str) -> float:
+    """Of the mean of a column."""
+    values = [float(str(r[column])) for r in records if column in r]
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Lines of a Markdown table."""
     yield "| " + " | ".join(head) + " |"

@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -34,11 +35,12 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
     """Turn scikit-learn's ``n_jobs`` into a number of threads (None and -1 mean all cores)."""
     if n_jobs is None:
         return available_threads()
-    if isinstance(n_jobs, bool) or int(n_jobs) != n_jobs or n_jobs == 0:
-        raise ValueError(f"n_jobs must be a non-zero integer or None, got {n_jobs!r}.")
-    if n_jobs < 0:
-        return max(1, available_threads() + 1 + int(n_jobs))
-    return int(n_jobs)
+    wrong = f"n_jobs must be a non-zero integer or None, got {n_jobs!r}."
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral):
+        raise TypeError(wrong)
+    if n_jobs == 0:
+        raise ValueError(wrong)
+    return int(n_jobs) if n_jobs > 0 else max(1, available_threads() + 1 + int(n_jobs))
 
 
 class ThreadTeam:

@@ -12,8 +12,7 @@ from isoweave.backends._local_mds import _heap_pop, _heap_push
 def sample_balls(
     start, stop, sample, is_sample, n_wanted, indptr, indices, lengths, members, distances, counts
 ):
-    """Geodesic balls around sampled vertices start..stop, each grown until it holds ``n_wanted`` other
-    samples.
+    """Geodesic balls around samples start..stop, each grown until it holds ``n_wanted`` other samples.
 
     ``members[s, :counts[s]]`` are the vertices of ball s in order of distance; a ball is cut at the width of
     ``members``.

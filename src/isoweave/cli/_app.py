@@ -159,6 +159,53 @@ def dimension(
 
 
 @app.command()
+def evaluate(
+    graph_file: Annotated[
+        Path,
+        typer.Argument(metavar="GRAPH", help="Distance graph: sparse square .npz, .mtx, .edges, .csv ..."),
+    ],
+    embedding_file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="EMBEDDING", help="Coordinates by any tool: .npz (array embedding), .npy, .csv."
+        ),
+    ],
+    n_neighbors: Annotated[
+        int | None,
+        typer.Option(
+            "--n-neighbors",
+            "-k",
+            help="Neighbourhoods compared and voters for labels.",
+            show_default="smallest degree of the graph",
+        ),
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="One label per vertex; adds accuracy, nmi and ari.")
+    ] = None,
+    truth: Annotated[
+        Path | None,
+        typer.Option(help="True positions; adds parameter_error (affine) and procrustes_error (rigid)."),
+    ] = None,
+    asymmetry: Asymmetry = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON; null where undefined.")] = False,
+    verbose: Verbose = False,
+) -> None:
+    """Measure how well an embedding, by any tool, keeps a graph's distances."""
+    with reported(verbose):
+        from isoweave.cli._evaluate import run_evaluate
+
+        run_evaluate(
+            graph_file,
+            embedding_file,
+            n_neighbors=n_neighbors,
+            labels_file=labels,
+            truth_file=truth,
+            asymmetry=asymmetry,
+            as_json=as_json,
+        )
+
+
+@app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figures and the page.")] = Path("isoweave-demo"),
     verbose: Verbose = False,

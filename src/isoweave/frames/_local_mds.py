@@ -14,8 +14,8 @@ from isoweave.graph import NeighborGraph, rows_by_length
 FRAME_PER_NEIGHBOR = 2.5
 ROOM_PER_FRAME = 2.0
 # A frame holds at most this many of a vertex's own neighbours (or the frame's size, if that is more): beyond
-# it a vertex is a hub, and the rows of its far neighbours come from the other ends of the edges. The automatic
-# size goes no further either: in dense graphs the neighbours alone are plenty.
+# it a vertex is a hub, and the rows of its far neighbours come from the other ends of the edges. The
+# automatic size goes no further either: in dense graphs the neighbours alone are plenty.
 HUB_LIMIT = 128
 # Second-order frames of the paper are cut here: a dense matrix of this order is made per vertex.
 ALL_FRAME_LIMIT = 1000

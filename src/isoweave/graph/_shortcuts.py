@@ -82,8 +82,8 @@ def drop_shortcuts(
     Notes
     -----
     Connectivity is never lost: where supported edges leave parts of a component unconnected, the best
-    supported suspects that join them are restored. Graphs with hardly any triangles (roads, trees, grids) have a median
-    share of zero and are left alone. Cost is O(edges) for bounded degrees.
+    supported suspects that join them are restored. Graphs with hardly any triangles (roads, trees, grids)
+    have a median share of zero and are left alone. Cost is O(edges) for bounded degrees.
     """
     nothing = ShortcutReport(graph, np.empty((0, 2), dtype=np.int32), 0)
     if graph.n_edges == 0:

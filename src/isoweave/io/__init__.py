@@ -1,7 +1,18 @@
-"""Reading features and distance graphs from files, writing embeddings."""
+"""Reading features, distance graphs and what embeddings are compared with; writing embeddings."""
 
 from isoweave.io._errors import InputFileError
 from isoweave.io._read import LoadedInput, read_input
+from isoweave.io._reference import Coordinates, match_names, read_coordinates, read_labels
 from isoweave.io._write import check_output_path, write_embedding
 
-__all__ = ["InputFileError", "LoadedInput", "check_output_path", "read_input", "write_embedding"]
+__all__ = [
+    "Coordinates",
+    "InputFileError",
+    "LoadedInput",
+    "check_output_path",
+    "match_names",
+    "read_coordinates",
+    "read_input",
+    "read_labels",
+    "write_embedding",
+]

@@ -66,8 +66,8 @@ def _build_hierarchy(matrix: sp.csr_array) -> list:
     """pyamg's levels. Its spectral radius estimates start from numpy's global random state."""
     from pyamg.aggregation import smoothed_aggregation_solver
 
-    state = np.random.get_state()
-    np.random.seed(_SEED)
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(_SEED)  # noqa: NPY002
     try:
         solver = smoothed_aggregation_solver(
             sp.csr_matrix(matrix),
@@ -78,7 +78,7 @@ def _build_hierarchy(matrix: sp.csr_array) -> list:
             max_levels=20,
         )
     finally:
-        np.random.set_state(state)
+        np.random.set_state(state)  # noqa: NPY002
     return solver.levels
 
 

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.manifold import Isomap, LocallyLinearEmbedding
+
+from isoweave import baselines
+from isoweave.baselines import BASELINES, _eigen, _geodesics, available_baselines, run_baseline
+from isoweave.datasets import swiss_roll
+from isoweave.graph import graph_from_matrix, knn_graph
+from isoweave.metrics import evaluate, parameter_error, procrustes_error
+from reference_graphs import complete_of, graph_of
+
+SEED = 61
+
+
+@pytest.fixture(scope="module")
+def roll():
+    data = swiss_roll(320, height=12.0, random_state=SEED)
+    return data, knn_graph(data.data, 9)
+
+
+@pytest.mark.parametrize("name", list(BASELINES))
+def test_every_baseline_keeps_neighbourhoods_better_than_chance(roll, name):
+    if name not in available_baselines():
+        pytest.skip(f"{BASELINES[name].package} is not installed")
+    data, graph = roll
+    embedding = run_baseline(name, graph, 2, random_state=SEED, n_jobs=1)
+    assert embedding.shape == (320, 2)
+    assert embedding.dtype == np.float64
+    scores = evaluate(graph, embedding, n_neighbors=9, parameters=data.parameters)
+    # Random maps reach an F1 of about 0.04 and a correlation of about 0.
+    assert scores["f1"] > 0.15
+    assert scores["pearson"] > 0.5
+    again = run_baseline(name, graph.to_matrix(), 2, random_state=SEED, n_jobs=2)
+    np.testing.assert_allclose(again, embedding, rtol=0, atol=1e-6 * np.abs(embedding).max())
+
+
+def features(n=40, d=3, seed=SEED):
+    return np.random.default_rng(seed).normal(size=(n, d)) * [1.0, 0.8, 0.6][:d]
+
+
+@pytest.mark.parametrize(("name", "method"), [("lle", "standard"), ("hlle", "hessian")])
+def test_complete_graphs_agree_with_scikit_learn(name, method):
+    """There every neighbourhood is everything and geodesics are straight: the same problem."""
+    x = features()
+    ours = run_baseline(name, complete_of(x), 2)
+    model = LocallyLinearEmbedding(n_neighbors=39, n_components=2, method=method, eigen_solver="dense")
+    theirs = model.fit_transform(x)
+    np.testing.assert_allclose(
+        np.abs(ours), np.abs(theirs) * np.sqrt(len(x)), rtol=0, atol=1e-5 * np.abs(ours).max()
+    )
+
+
+@pytest.mark.parametrize("name", ["ltsa", "hlle", "isomap"])
+def test_exact_distances_in_the_plane(name):
+    """Affine functions of the plane cost nothing; Isomap recovers it up to a rigid motion."""
+    x = features(d=2)
+    found = run_baseline(name, complete_of(x), 2)
+    assert parameter_error(x, found) < 1e-12
+    if BASELINES[name].is_metric:
+        assert procrustes_error(x, found) < 1e-12
+
+
+def test_isomap_is_scikit_learns(roll):
+    """On features scikit-learn unites the neighbours of both ends too."""
+    data, graph = roll
+    theirs = Isomap(n_neighbors=9, n_components=2).fit_transform(data.data)
+    ours = run_baseline("isomap", graph, 2)
+    np.testing.assert_allclose(np.abs(ours), np.abs(theirs), rtol=0, atol=1e-8 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("name", ["isomap", "lle", "hlle", "ltsa", "laplacian", "diffusion"])
+def test_duplicates(name):
+    """Vertices at distance zero are edges like any other: they stay together or close by."""
+    x = np.vstack([features(50, 2), features(3, 2)])
+    graph = knn_graph(x, 8)
+    found = run_baseline(name, graph, 2, random_state=SEED)
+    assert np.isfinite(found).all()
+    if name == "isomap":
+        np.testing.assert_allclose(found[:3], found[50:], atol=1e-6)
+
+
+def test_neighbourhoods_are_filled_with_the_nearest():
+    path = graph_of([(i, i + 1, 1.0 + 0.01 * i) for i in range(9)], 10)
+    geodesics = _geodesics.all_geodesics(path)
+    for i, members in _geodesics.neighborhoods(path, geodesics, 4):
+        expected = [j for j in np.argsort(geodesics[i], kind="stable") if j != i][:4]
+        assert sorted(members) == sorted(expected)
+    for i, members in _geodesics.neighborhoods(path, geodesics, 1):
+        np.testing.assert_array_equal(members, path.indices[path.indptr[i] : path.indptr[i + 1]])
+
+
+def test_a_far_neighbour_is_kept_while_filling():
+    """Vertex 0 has one long edge, and nearer vertices by no shorter path than through it."""
+    graph = graph_of([(0, 1, 9.0), (1, 2, 1.0), (2, 3, 1.0), (3, 4, 1.0)], 5)
+    geodesics = _geodesics.all_geodesics(graph)
+    assert dict(_geodesics.neighborhoods(graph, geodesics, 2))[0].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("n_vectors", [1, 3])
+def test_sparse_and_dense_eigenvectors_agree(monkeypatch, n_vectors):
+    n = 60
+    path = sp.diags_array([-np.ones(n - 1), np.full(n, 2.0), -np.ones(n - 1)], offsets=[-1, 0, 1]).tolil()
+    path[0, 0] = path[n - 1, n - 1] = 1.0
+    matrix = sp.csr_array(path)
+    dense = _eigen.smallest_eigenvectors(matrix, n_vectors)
+    monkeypatch.setattr(_eigen, "_DENSE_UP_TO", 0)
+    sparse = _eigen.smallest_eigenvectors(matrix, n_vectors, SEED)
+    np.testing.assert_allclose(np.abs(dense), np.abs(sparse), atol=1e-7)
+    # Known: cosines of the path, mean square 1.
+    cosine = np.sqrt(2.0) * np.cos(np.pi * (np.arange(n) + 0.5) / n)
+    np.testing.assert_allclose(np.abs(dense[:, 0]), np.abs(cosine), atol=1e-10)
+
+
+def test_constants_are_taken_out_of_a_larger_kernel():
+    found = _eigen.smallest_eigenvectors(sp.csr_array((12, 12)), 2)
+    np.testing.assert_allclose(found.T @ np.ones(12), 0.0, atol=1e-12)
+    np.testing.assert_allclose(found.T @ found, 12.0 * np.eye(2), atol=1e-12)
+
+
+def test_errors(monkeypatch, roll):
+    _, graph = roll
+    with pytest.raises(ValueError, match="name must be one of .*isomap.*'isomup'"):
+        run_baseline("isomup", graph, 2)
+    with pytest.raises(ValueError, match="n_components must be below n - 1 = 319, got 319"):
+        run_baseline("isomap", graph, 319)
+    apart = graph_from_matrix(sp.block_diag([complete_of(features(9)).to_matrix()] * 2, format="csr"))
+    with pytest.raises(ValueError, match=r"this one has 2 components \(vertices \[9, 10, 11\]"):
+        run_baseline("lle", apart, 2)
+    monkeypatch.setattr(_geodesics, "MAX_DENSE_VERTICES", 300)
+    with pytest.raises(ValueError, match="Isomap stores all distances, .* up to 300 vertices.*has 320"):
+        run_baseline("isomap", graph, 2)
+    assert run_baseline("laplacian", graph, 2).shape == (320, 2)
+
+
+@pytest.mark.parametrize(("name", "extra"), [("umap", "baselines"), ("mde", "mde")])
+def test_a_missing_package_names_its_extra(monkeypatch, roll, name, extra):
+    import sys
+
+    monkeypatch.setitem(sys.modules, BASELINES[name].package, None)
+    with pytest.raises(ImportError, match=rf"isoweave\[{extra}\]"):
+        run_baseline(name, roll[1], 2)
+
+
+def test_available_leaves_out_what_is_missing(monkeypatch):
+    monkeypatch.setattr(baselines._run, "find_spec", lambda name: None)
+    assert available_baselines() == ("isomap", "lle", "hlle", "ltsa", "laplacian", "diffusion", "tsne")

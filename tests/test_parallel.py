@@ -1,0 +1,83 @@
+"""Threads for kernels: ranges cover everything once, counts are resolved, BLAS is held back."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from isoweave._parallel import ThreadTeam, available_threads, resolve_n_jobs, thread_team
+
+
+def mark(start, stop, out, seen):
+    out[start:stop] += 1
+    seen.append((start, stop, threading.current_thread().name))
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3])
+@pytest.mark.parametrize("n_items", [0, 1, 255, 256, 257, 5000])
+def test_every_item_is_done_once(n_jobs, n_items):
+    out, seen = np.zeros(n_items, dtype=int), []
+    with thread_team(n_jobs) as team:
+        assert team.n_threads == n_jobs
+        team.run(mark, n_items, out, seen)
+    assert np.all(out == 1)
+    ranges = sorted((lo, hi) for lo, hi, _ in seen)
+    assert ranges[0][0] == 0
+    assert ranges[-1][1] == n_items
+    assert all(a[1] == b[0] for a, b in zip(ranges, ranges[1:], strict=False))
+
+
+def test_small_jobs_stay_in_the_caller():
+    seen = []
+    with thread_team(2) as team:
+        team.run(mark, 100, np.zeros(100), seen)
+        team.run(mark, 100, np.zeros(100), seen, grain=10)
+    names = [name for _, _, name in seen]
+    assert names[0] == threading.current_thread().name
+    assert all(name.startswith("isoweave") for name in names[1:])
+    assert all(hi - lo >= 10 or hi == 100 for lo, hi, _ in seen[1:])
+
+
+def test_alone_there_is_one_range():
+    seen = []
+    ThreadTeam(1).run(mark, 10_000, np.zeros(10_000), seen)
+    assert [(lo, hi) for lo, hi, _ in seen] == [(0, 10_000)]
+
+
+def test_errors_come_through():
+    def fail(start, stop):
+        if start > 0:
+            raise ZeroDivisionError(f"range {start}")
+
+    with thread_team(2) as team, pytest.raises(ZeroDivisionError, match="range"):
+        team.run(fail, 5000)
+
+
+def test_blas_has_one_thread_inside_only():
+    np.ones((4, 4)) @ np.ones((4, 4))
+    before = [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+    assert before
+    with thread_team(2):
+        inside = [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+    after = [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+    assert set(inside) == {1}
+    assert after == before
+
+
+def test_resolved_counts():
+    cores = available_threads()
+    assert cores >= 1
+    assert resolve_n_jobs(None) == resolve_n_jobs(-1) == cores
+    assert resolve_n_jobs(3) == 3
+    assert resolve_n_jobs(np.int64(2)) == 2
+    assert resolve_n_jobs(-2) == max(1, cores - 1)
+    assert resolve_n_jobs(-1000) == 1
+
+
+@pytest.mark.parametrize("value", [0, 1.5, True, "two", "2", float("nan"), float("inf"), [1], (), {}])
+def test_wrong_counts_are_named(value):
+    with pytest.raises((ValueError, TypeError), match="n_jobs must be"):
+        resolve_n_jobs(value)

@@ -1,0 +1,229 @@
+"""What an embedding may not depend on: numbering, motions, units, order of edges, axes of the frames."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+
+from isoweave import IsometricEmbedding, embed_graph
+from isoweave._parallel import ThreadTeam
+from isoweave.datasets import flat_torus, klein_bottle, s_curve, swiss_roll
+from isoweave.frames import calibrate_frames, local_frames
+from isoweave.graph import connected_components, knn_graph
+from isoweave.iteration import build_problem, minimize_energy
+from isoweave.operators import edge_inner_product
+from reference_graphs import distance_gap, edges_of, graph_of, knn_of, permuted, random_rotations, random_sparse
+
+TEAM = ThreadTeam(1)
+# Steps are the same ones up to rounding, which a few dozen of them amplify.
+CLOSE = 1e-7
+
+
+@st.composite
+def clouds(draw):
+    """Points of a curved sheet or of space with no ties, and k and N to go with them."""
+    rng = np.random.default_rng(draw(st.integers(1, 100_000)))
+    n_components = draw(st.integers(1, 3))
+    n = draw(st.integers(25, 60))
+    points = rng.normal(size=(n, n_components + 1))
+    points[:, -1] *= draw(st.sampled_from([0.1, 1.0]))
+    k = draw(st.integers(n_components + 3, 10))
+    return points, k, n_components, rng
+
+
+@st.composite
+def graphs(draw):
+    """Connected graphs: of points, or random ones whose lengths obey no triangle inequality."""
+    points, k, n_components, rng = draw(clouds())
+    graph = random_sparse(40, draw(st.integers(20, 200)), rng)
+    if draw(st.booleans()):
+        graph = knn_of(points, k)
+    if connected_components(graph)[0] > 1:
+        graph = random_sparse(30, 60, rng)
+    return graph, n_components, rng
+
+
+@given(graphs())
+@settings(max_examples=12)
+def test_numbering_of_the_vertices(case):
+    graph, n_components, rng = case
+    order = rng.permutation(graph.n_vertices)
+    here = embed_graph(graph.to_matrix(), n_components)
+    there = embed_graph(permuted(graph, order).to_matrix(), n_components)
+    assert here.energy == pytest.approx(there.energy, rel=CLOSE, abs=1e-20)
+    assert (here.n_iter, here.status, here.start) == (there.n_iter, there.status, there.start)
+    assert distance_gap(here.coordinates[order], there.coordinates) < CLOSE
+    np.testing.assert_allclose(here.stretch[order], there.stretch, atol=1e-5)
+
+
+@pytest.mark.parametrize("start", ["auto", "landmark", "synchronised", "coarse", "identity"])
+@pytest.mark.parametrize(("make", "n_components"), [(swiss_roll, 2), (flat_torus, 3), (klein_bottle, 3)])
+def test_numbering_with_every_start(start, make, n_components):
+    """Identity is the exception: it takes the frames' own axes for aligned, and those are arbitrary."""
+    graph = knn_graph(make(400, random_state=263).data, 8)
+    order = np.random.default_rng(269).permutation(400)
+    here = embed_graph(graph.to_matrix(), n_components, start=start)
+    there = embed_graph(permuted(graph, order).to_matrix(), n_components, start=start)
+    assert np.isfinite(there.coordinates).all()
+    if start != "identity":
+        assert distance_gap(here.coordinates[order], there.coordinates) < 1e-4
+
+
+def test_numbering_of_a_grid():
+    """Equal lengths everywhere: which of the vertices at one distance come first must not matter."""
+    places = np.array([(i, j) for i in range(12) for j in range(9)], dtype=float)
+    graph = graph_of(
+        [
+            (i, j, float(np.linalg.norm(places[i] - places[j])))
+            for i in range(108)
+            for j in range(i)
+            if np.linalg.norm(places[i] - places[j]) < 1.5
+        ],
+        108,
+    )
+    order = np.random.default_rng(271).permutation(108)
+    here = embed_graph(graph.to_matrix(), tol=1e-4)
+    there = embed_graph(permuted(graph, order).to_matrix(), tol=1e-4)
+    assert here.energy == pytest.approx(there.energy, rel=1e-3)
+    assert distance_gap(here.coordinates[order], there.coordinates) < 1e-3
+
+
+@given(clouds())
+@settings(max_examples=8)
+def test_order_of_the_points(case):
+    points, k, n_components, rng = case
+    order = rng.permutation(len(points))
+    model = IsometricEmbedding(n_components, n_neighbors=k, components="largest")
+    here, there = _quiet(model, points), _quiet(model, points[order])
+    inside = ~np.isnan(here[:, 0])
+    np.testing.assert_array_equal(np.isnan(there[:, 0]), ~inside[order])
+    assert distance_gap(here[order][inside[order]], there[inside[order]]) < CLOSE
+
+
+@given(clouds(), st.floats(-50.0, 50.0))
+@settings(max_examples=8)
+def test_rigid_motion_of_the_points(case, shift):
+    points, k, n_components, rng = case
+    turn = random_rotations(1, points.shape[1], rng)[0]
+    model = IsometricEmbedding(n_components, n_neighbors=k, components="largest")
+    here, there = _quiet(model, points), _quiet(model, points @ turn + shift)
+    inside = ~np.isnan(here[:, 0])
+    # A shift of 50 costs two digits of the lengths.
+    assert distance_gap(here[inside], there[inside]) < 1e-5
+
+
+@given(graphs(), st.integers(-60, 60))
+@settings(max_examples=10)
+def test_powers_of_two_as_unit_change_no_digit(case, power):
+    graph, n_components, _ = case
+    matrix = graph.to_matrix()
+    here = embed_graph(matrix, n_components)
+    there = embed_graph(sp.csr_array(matrix * 2.0**power), n_components)
+    np.testing.assert_array_equal(there.coordinates, np.ldexp(here.coordinates, power))
+    np.testing.assert_array_equal(there.alignments, here.alignments)
+    np.testing.assert_array_equal(there.stretch, here.stretch)
+    assert there.energy == np.ldexp(here.energy, 2 * power)
+    assert there.relative_energy == here.relative_energy
+    assert [r.step for r in there.history] == [r.step for r in here.history]
+
+
+@given(clouds(), st.integers(-60, 60))
+@settings(max_examples=5)
+def test_powers_of_two_for_features(case, power):
+    points, k, n_components, _ = case
+    model = IsometricEmbedding(n_components, n_neighbors=k, components="largest")
+    np.testing.assert_array_equal(
+        _quiet(model, np.ldexp(points, power)), np.ldexp(_quiet(model, points), power)
+    )
+
+
+@given(graphs(), st.floats(1e-12, 1e12))
+@settings(max_examples=10)
+def test_any_unit_to_rounding(case, factor):
+    graph, n_components, _ = case
+    matrix = graph.to_matrix()
+    here, there = embed_graph(matrix, n_components), embed_graph(sp.csr_array(matrix * factor), n_components)
+    assert there.n_iter == here.n_iter
+    assert distance_gap(factor * here.coordinates, there.coordinates) < CLOSE
+    assert there.relative_energy == pytest.approx(here.relative_energy, rel=1e-6, abs=1e-20)
+
+
+def test_any_unit_for_graphs_large_enough_to_be_sampled():
+    """Which vertices are sampled for the coarse start may not depend on the unit either."""
+    matrix = knn_graph(s_curve(7000, random_state=277).data, 8).to_matrix()
+    here, there = embed_graph(matrix), embed_graph(sp.csr_array(matrix * 3.3))
+    assert here.start == there.start
+    np.testing.assert_allclose(there.coordinates, 3.3 * here.coordinates, atol=1e-5 * np.abs(there.coordinates).max())
+
+
+@given(graphs())
+@settings(max_examples=8)
+def test_order_and_form_of_the_edges_change_no_bit(case):
+    graph, n_components, rng = case
+    matrix = graph.to_matrix()
+    expected = embed_graph(matrix, n_components).coordinates
+    coo = sp.coo_array(matrix)
+    order = rng.permutation(coo.nnz)
+    shuffled = sp.coo_array((coo.data[order], (coo.row[order], coo.col[order])), shape=coo.shape)
+    once = sp.triu(matrix)
+    flipped = [edge if rng.uniform() < 0.5 else (edge[1], edge[0], edge[2]) for edge in edges_of(graph)]
+    i, j, lengths = zip(*flipped, strict=True)
+    either = sp.coo_array((np.array(lengths), (i, j)), shape=coo.shape)
+    for form in (shuffled, matrix.tocsc(), once, either):
+        np.testing.assert_array_equal(embed_graph(form, n_components).coordinates, expected)
+
+
+@given(graphs())
+@settings(max_examples=8)
+def test_a_twin_of_a_vertex_changes_nothing_else(case):
+    graph, n_components, rng = case
+    n = graph.n_vertices
+    v = int(rng.integers(n))
+    expected = embed_graph(graph.to_matrix(), n_components)
+    wider = graph_of([*edges_of(graph), (v, n, 0.0)], n + 1)
+    result = embed_graph(wider.to_matrix(), n_components)
+    np.testing.assert_array_equal(result.coordinates[:n], expected.coordinates)
+    np.testing.assert_array_equal(result.coordinates[n], expected.coordinates[v])
+    assert result.energy == expected.energy
+
+
+@given(graphs())
+@settings(max_examples=10)
+def test_axes_of_the_frames(case):
+    """One orthogonal map per vertex, injected between the stages: same minimum, same coordinates."""
+    graph, n_components, rng = case
+    frames = calibrate_frames(graph, local_frames(graph, n_components, team=TEAM))
+    turns = random_rotations(graph.n_vertices, n_components, rng)
+    turned = replace(frames, rows=np.einsum("er,erc->ec", frames.rows, turns[graph.sources]))
+    inner = edge_inner_product(graph, frames)
+    start = rng.normal(size=(graph.n_vertices, n_components))
+    first, second = (
+        minimize_energy(build_problem(graph, version, inner, team=TEAM), start) for version in (frames, turned)
+    )
+    assert first.energy == pytest.approx(second.energy, rel=1e-6, abs=1e-18)
+    scale = np.abs(first.coordinates).max()
+    np.testing.assert_allclose(first.coordinates, second.coordinates, atol=1e-5 * scale)
+
+
+@given(graphs())
+@settings(max_examples=10)
+def test_energy_never_rises_and_is_at_most_that_of_nothing(case):
+    graph, n_components, _ = case
+    result = embed_graph(graph.to_matrix(), n_components)
+    energies = [record.energy for record in result.history]
+    assert all(later <= earlier for earlier, later in zip(energies, energies[1:], strict=False))
+    assert 0.0 <= result.relative_energy <= 1.0
+    assert np.isfinite(result.coordinates).all()
+
+
+def _quiet(model, points):
+    """Fit without the warning about parts."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The graph has", UserWarning)
+        return model.fit_transform(points)
