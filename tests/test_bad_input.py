@@ -76,7 +76,9 @@ def test_asymmetric_weights(embed):
     matrix = matrix_of().tolil()
     i, j = 0, int(matrix_of()[[0]].indices[0])
     matrix[i, j] = 10.0 * matrix[j, i]
-    with pytest.raises(ValueError, match=rf"disagree: entry \({i}, {j}\) = .* and entry \({j}, {i}\) = .*asymmetry="):
+    with pytest.raises(
+        ValueError, match=rf"disagree: entry \({i}, {j}\) = .* and entry \({j}, {i}\) = .*asymmetry="
+    ):
         embed(matrix.tocsr())
     for policy in ("max", "min", "mean"):
         embed(matrix.tocsr(), asymmetry=policy)
@@ -151,7 +153,10 @@ def test_wrong_options(embed, settings, error, text):
         (np.zeros((40, 3)), r"start must be a real array of shape \(40, 2\), got shape \(40, 3\)"),
         (np.zeros((40, 2), dtype=complex), r"got shape \(40, 2\) and dtype complex128"),
         (np.full((40, 2), "a"), r"and dtype <U1"),
-        (np.where(np.arange(80).reshape(40, 2) == 7, np.nan, 0.0), r"start must be finite, but entry \(3, 1\) is nan"),
+        (
+            np.where(np.arange(80).reshape(40, 2) == 7, np.nan, 0.0),
+            r"start must be finite, but entry \(3, 1\) is nan",
+        ),
     ],
 )
 def test_wrong_starts(embed, start, text):
@@ -176,7 +181,11 @@ def test_wrong_options_for_features(settings, error, text):
 @pytest.mark.parametrize(
     ("data", "error", "text"),
     [
-        ([["a", "b"], ["c", "d"]], ValueError, r"could not convert string to float|[Uu]nable to convert|dtype"),
+        (
+            [["a", "b"], ["c", "d"]],
+            ValueError,
+            r"could not convert string to float|[Uu]nable to convert|dtype",
+        ),
         (np.full((5, 2), np.nan), ValueError, "NaN"),
         (np.full((5, 2), np.inf), ValueError, "infinity"),
         (np.ones((5, 2), dtype=complex), ValueError, "Complex data not supported"),
@@ -235,10 +244,15 @@ FORMATS = {
     "dok": lambda a: a.todok(),
     "spmatrix": sp.csr_matrix,
     "read-only": read_only,
-    "stored diagonal": lambda a: sp.csr_array(sp.coo_array(
-        (np.r_[a.data, np.zeros(a.shape[0])],
-         (np.r_[sp.coo_array(a).row, np.arange(a.shape[0])], np.r_[a.indices, np.arange(a.shape[0])])),
-        shape=a.shape)),
+    "stored diagonal": lambda a: sp.csr_array(
+        sp.coo_array(
+            (
+                np.r_[a.data, np.zeros(a.shape[0])],
+                (np.r_[sp.coo_array(a).row, np.arange(a.shape[0])], np.r_[a.indices, np.arange(a.shape[0])]),
+            ),
+            shape=a.shape,
+        )
+    ),
 }
 
 
@@ -280,7 +294,9 @@ def test_other_number_types(embed, dtype):
     assert distance_gap(wanted, found.astype(np.float64)) < (1e-3 if np.dtype(dtype).itemsize <= 4 else 1e-9)
 
 
-@pytest.mark.parametrize("prepare", [np.asfortranarray, lambda x: x[::-1][::-1], lambda x: np.ascontiguousarray(x)])
+@pytest.mark.parametrize(
+    "prepare", [np.asfortranarray, lambda x: x[::-1][::-1], lambda x: np.ascontiguousarray(x)]
+)
 def test_feature_layouts(prepare):
     data = s_curve(80, random_state=251).data
     expected = IsometricEmbedding(n_neighbors=6).fit_transform(data)

@@ -89,7 +89,9 @@ def test_starts(start):
 def test_the_seed_changes_nothing_that_is_not_random():
     make, k, n_components = CASES["plane"]
     matrix = knn_graph(make(), k).to_matrix()
-    assert_same(embed_graph(matrix, n_components, random_state=1), embed_graph(matrix, n_components, random_state=2))
+    assert_same(
+        embed_graph(matrix, n_components, random_state=1), embed_graph(matrix, n_components, random_state=2)
+    )
 
 
 def test_the_seed_changes_what_is_random():
@@ -122,7 +124,9 @@ def test_a_fresh_process_gets_the_same_bits():
         "print(hashlib.sha256(np.ascontiguousarray(y).tobytes()).hexdigest())\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    here = IsometricEmbedding(2, n_neighbors=8, n_jobs=1).fit_transform(swiss_roll(500, random_state=227).data)
+    here = IsometricEmbedding(2, n_neighbors=8, n_jobs=1).fit_transform(
+        swiss_roll(500, random_state=227).data
+    )
     assert done.stdout.strip() == hashlib.sha256(np.ascontiguousarray(here).tobytes()).hexdigest()
 
 

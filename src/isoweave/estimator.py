@@ -85,6 +85,8 @@ class IsometricEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         The symmetric graph of distances.
     alignments_ : array of shape (n_samples, n_components, n_components)
     energy_ : float
+    relative_energy_ : float
+        Energy over that of the collapsed map: 0 is an exact isometry. Its root is the misfit of the edges.
     history_ : tuple of StepRecord
     n_iter_ : int
     status_ : str
@@ -182,6 +184,7 @@ class IsometricEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.graph_ = graph.to_matrix()
         self.alignments_ = result.alignments
         self.energy_ = result.energy
+        self.relative_energy_ = result.relative_energy
         self.history_ = result.history
         self.n_iter_ = result.n_iter
         self.status_ = result.status

@@ -45,7 +45,9 @@ def test_jacobi_of_degenerate_matrices(values):
     work, vectors = a.copy(), np.empty(a.shape)
     jacobi_eigh(work, vectors)
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(len(values)), atol=1e-13)
-    np.testing.assert_allclose(np.sort(np.diag(work)), np.sort(values), atol=1e-14 * max(np.abs(values).max(), 1))
+    np.testing.assert_allclose(
+        np.sort(np.diag(work)), np.sort(values), atol=1e-14 * max(np.abs(values).max(), 1)
+    )
 
 
 @pytest.mark.parametrize("n_wanted", [1, 2, 3, 7])

@@ -150,7 +150,10 @@ def test_separate_parts():
     assert len(caught) == 1
     assert np.isfinite(result.coordinates).all()
     np.testing.assert_array_equal(result.component_labels, part)
-    boxes = [(result.coordinates[part == p].min(axis=0), result.coordinates[part == p].max(axis=0)) for p in range(4)]
+    boxes = [
+        (result.coordinates[part == p].min(axis=0), result.coordinates[part == p].max(axis=0))
+        for p in range(4)
+    ]
     for a in range(4):
         for b in range(a):
             apart = (boxes[a][1] < boxes[b][0]) | (boxes[b][1] < boxes[a][0])
@@ -193,7 +196,9 @@ def test_small_parts_live_in_fewer_dimensions():
         result = embed_graph(matrix, n_components=3)
     assert np.isfinite(result.coordinates).all()
     pair = np.flatnonzero(part == 1)
-    assert np.linalg.norm(np.diff(result.coordinates[pair], axis=0)) == pytest.approx(matrix[pair[0], pair[1]])
+    assert np.linalg.norm(np.diff(result.coordinates[pair], axis=0)) == pytest.approx(
+        matrix[pair[0], pair[1]]
+    )
 
 
 def test_vertices_without_any_edge():
@@ -247,7 +252,9 @@ def test_all_points_identical():
 def test_two_vertices():
     result = embed_graph(graph_of([(0, 1, 3.5)], 2).to_matrix(), n_components=1)
     assert abs(result.coordinates[0, 0] - result.coordinates[1, 0]) == pytest.approx(3.5)
-    with pytest.raises(ValueError, match=r"n_components=2 is more than any neighbourhood can support.*2 distinct"):
+    with pytest.raises(
+        ValueError, match=r"n_components=2 is more than any neighbourhood can support.*2 distinct"
+    ):
         embed_graph(graph_of([(0, 1, 3.5)], 2).to_matrix(), n_components=2)
 
 
@@ -305,7 +312,9 @@ def test_lengths_of_very_different_size():
     result = embed_graph(complete_of(points).to_matrix(), n_components=3)
     assert np.isfinite(result.coordinates).all()
     assert result.relative_energy < 1e-20
-    with pytest.raises(ValueError, match=r"distances span from 1e-80 to .*rescale or remove the extreme ones"):
+    with pytest.raises(
+        ValueError, match=r"distances span from 1e-80 to .*rescale or remove the extreme ones"
+    ):
         embed_graph(graph_of([(0, 1, 1.0), (1, 2, 1e-80), (0, 2, 1.0)], 3).to_matrix())
 
 

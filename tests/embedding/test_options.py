@@ -49,18 +49,24 @@ def test_the_papers_product_alone_brings_its_frames():
     assert (options.frame_size, options.calibrate, options.optimizer) == ("all", "none", "lbfgs")
 
 
-@pytest.mark.parametrize(("given", "resolved"), [(True, "rows"), (False, "none"), (np.True_, "rows"), ("vertices", "vertices")])
+@pytest.mark.parametrize(
+    ("given", "resolved"), [(True, "rows"), (False, "none"), (np.True_, "rows"), ("vertices", "vertices")]
+)
 def test_calibrate_takes_booleans(given, resolved):
     assert resolve_options(2, calibrate=given).calibrate == resolved
 
 
-@pytest.mark.parametrize(("given", "resolved"), [(True, True), (False, False), ("keep", False), ("auto", True)])
+@pytest.mark.parametrize(
+    ("given", "resolved"), [(True, True), (False, False), ("keep", False), ("auto", True)]
+)
 def test_shortcuts_take_booleans(given, resolved):
     assert resolve_options(2, shortcuts=given).drop_shortcuts is resolved
 
 
 def test_numpy_scalars_become_plain():
-    options = resolve_options(np.int64(2), frame_size=np.float32(2.5), tol=np.float64(0.1), max_iter=np.int8(4))
+    options = resolve_options(
+        np.int64(2), frame_size=np.float32(2.5), tol=np.float64(0.1), max_iter=np.int8(4)
+    )
     assert type(options.n_components) is int
     assert type(options.frame_size) is float
     assert type(options.max_iter) is int

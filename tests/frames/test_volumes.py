@@ -56,7 +56,9 @@ def test_equal():
 def test_ratios_of_known_shapes(dimension):
     """Simplices with a corner at the vertex: side^N / N!."""
     sides = np.array([1.0, 2.0, 0.5])
-    graph, frames, centres = stars([np.vstack([simplex(dimension, s), simplex(dimension, s) / 2]) for s in sides])
+    graph, frames, centres = stars(
+        [np.vstack([simplex(dimension, s), simplex(dimension, s) / 2]) for s in sides]
+    )
     volumes = neighborhood_volumes(graph, frames, "hull")
     assert volumes.mean() == pytest.approx(1.0)
     np.testing.assert_allclose(volumes[centres] / volumes[centres[0]], sides**dimension, rtol=1e-9)

@@ -42,16 +42,18 @@ def test_agrees_with_scipy(name, n_neighbors):
     distances = dijkstra(graph.to_matrix())
     expected = {}
     for i in range(graph.n_vertices):
-        reached = [j for j in np.argsort(distances[i], kind="stable") if j != i and np.isfinite(distances[i, j])]
+        reached = [
+            j for j in np.argsort(distances[i], kind="stable") if j != i and np.isfinite(distances[i, j])
+        ]
         for j in reached[:n_neighbors]:
             expected[min(i, j), max(i, j)] = distances[i, j]
     dense = geodesic_neighbors(graph, n_neighbors, team=TEAM)
-    found = {
-        (i, j): d for i in range(dense.n_vertices) for _, j, d in row_of(dense, i) if i < j
-    }
+    found = {(i, j): d for i in range(dense.n_vertices) for _, j, d in row_of(dense, i) if i < j}
     assert set(found) >= set(expected)
+    own = {(i, j): d for i in range(graph.n_vertices) for _, j, d in row_of(graph, i) if i < j}
     for edge, d in found.items():
-        assert d == pytest.approx(distances[edge], rel=1e-12)
+        # An edge longer than the way round it (a hub's, here) stays as it was measured.
+        assert d == pytest.approx(distances[edge] if edge in expected else own[edge], rel=1e-12)
     # Nothing but the nearest, and what keeps the graph in one piece.
     assert len(found) <= len(expected) + graph.n_edges
 

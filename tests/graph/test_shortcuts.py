@@ -10,6 +10,7 @@ from scipy.sparse.csgraph import dijkstra
 
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave.datasets import add_shortcuts, difficult, flat_torus, klein_bottle, swiss_roll
+from isoweave.graph import _shortcuts as module
 from isoweave.graph import (
     connected_components,
     drop_shortcuts,
@@ -18,7 +19,6 @@ from isoweave.graph import (
     knn_graph,
     shared_neighborhood,
 )
-from isoweave.graph import _shortcuts as module
 from reference_graphs import (
     complete_of,
     cycle_graph,
@@ -86,7 +86,9 @@ def test_agrees_with_the_loop_on_odd_graphs(seed):
     elif kind == 1:
         graph = random_sparse(70, 500, rng)
     elif kind == 2:
-        blobs = np.vstack([rng.normal(size=(50, 2)), 0.05 * rng.normal(size=(50, 2)) + 2.5, rng.normal(size=(9, 2)) * 9])
+        blobs = np.vstack(
+            [rng.normal(size=(50, 2)), 0.05 * rng.normal(size=(50, 2)) + 2.5, rng.normal(size=(9, 2)) * 9]
+        )
         graph = knn_of(blobs, 9)
     else:
         graph = strip_with_shortcuts(seed, n=150, n_shortcuts=25)[0]
@@ -170,7 +172,9 @@ def test_torus_and_roll_keep_their_suspects():
         cycle_graph(12),
         complete_of(np.random.default_rng(599).normal(size=(30, 3))),
         graph_of([(0, 1, 1.0)], 2),
-        graph_of([(i, i + 1, 1.0) for i in range(19)] + [(i, i + 2, 2.0) for i in range(18)] + [(0, 19, 0.1)], 20),
+        graph_of(
+            [(i, i + 1, 1.0) for i in range(19)] + [(i, i + 2, 2.0) for i in range(18)] + [(0, 19, 0.1)], 20
+        ),
     ],
     ids=["tree", "cycle", "complete", "edge", "few triangles"],
 )

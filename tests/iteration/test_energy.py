@@ -20,7 +20,16 @@ TEAM = ThreadTeam(1)
 
 CASES = pytest.mark.parametrize(
     ("kind", "n_components"),
-    [("edge", 1), ("edge", 2), ("edge", 3), ("edge", 5), ("hub", 2), ("paper", 1), ("paper", 2), ("paper", 3)],
+    [
+        ("edge", 1),
+        ("edge", 2),
+        ("edge", 3),
+        ("edge", 5),
+        ("hub", 2),
+        ("paper", 1),
+        ("paper", 2),
+        ("paper", 3),
+    ],
 )
 
 
@@ -29,12 +38,16 @@ def test_agrees_with_the_loop(kind, n_components):
     problem, rng = make_problem(kind, n_components)
     coordinates = rng.normal(size=(50, n_components))
     here = problem.evaluate(coordinates)
-    energies, rotations, half_gradient = energy_loop(problem.graph, problem.frames, problem.inner, coordinates)
+    energies, rotations, half_gradient = energy_loop(
+        problem.graph, problem.frames, problem.inner, coordinates
+    )
     np.testing.assert_allclose(here.energies, energies, rtol=1e-10)
     assert here.energy == pytest.approx(energies.sum(), rel=1e-12)
     np.testing.assert_allclose(here.half_gradient, half_gradient, atol=1e-10 * np.abs(half_gradient).max())
     np.testing.assert_allclose(
-        np.einsum("irk,irc->ikc", here.alignments, here.alignments), np.eye(n_components) + 0 * rotations, atol=1e-12
+        np.einsum("irk,irc->ikc", here.alignments, here.alignments),
+        np.eye(n_components) + 0 * rotations,
+        atol=1e-12,
     )
 
 

@@ -14,7 +14,11 @@ from reference_starts import all_distances, landmark_start_loop, landmarks_loop
 
 def graphs():
     rng = np.random.default_rng(419)
-    return [knn_of(rng.normal(size=(60, 2)), 6), random_sparse(50, 30, rng), complete_of(rng.normal(size=(20, 3)))]
+    return [
+        knn_of(rng.normal(size=(60, 2)), 6),
+        random_sparse(50, 30, rng),
+        complete_of(rng.normal(size=(20, 3))),
+    ]
 
 
 @pytest.mark.parametrize("graph", graphs())

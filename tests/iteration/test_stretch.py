@@ -8,7 +8,6 @@ import pytest
 from isoweave._parallel import ThreadTeam
 from isoweave.frames import calibrate_frames, local_frames
 from isoweave.iteration import local_stretch
-from isoweave.iteration import _stretch as module
 from reference_graphs import complete_of, knn_of, random_rotations, with_hubs
 from reference_problems import exact_frames
 
@@ -16,8 +15,7 @@ TEAM = ThreadTeam(1)
 
 
 @pytest.mark.parametrize("n_components", [1, 2, 3])
-def test_agrees_with_least_squares(n_components, monkeypatch):
-    monkeypatch.setattr(module, "_BLOCK", 17)
+def test_agrees_with_least_squares(n_components):
     rng = np.random.default_rng(467)
     graph = with_hubs(rng.normal(size=(50, 3)), 7, [6], rng)
     frames = calibrate_frames(graph, local_frames(graph, n_components, team=TEAM, frame_size=5))

@@ -21,7 +21,16 @@ from isoweave.iteration import (
 )
 from isoweave.metrics import procrustes_error
 from isoweave.operators import edge_inner_product
-from reference_graphs import dumbbell, edges_of, graph_of, knn_of, path_graph, random_sparse, row_of, with_hubs
+from reference_graphs import (
+    dumbbell,
+    edges_of,
+    graph_of,
+    knn_of,
+    path_graph,
+    random_sparse,
+    row_of,
+    with_hubs,
+)
 from reference_problems import exact_frames
 from reference_starts import connection_loop, transition_loop
 
@@ -51,9 +60,7 @@ def test_transitions_agree_with_the_loop(name, n_components):
     graph, frames = case(name, n_components)
     m = len(graph.indices)
     transitions, weights = np.full((m, n_components, n_components), np.nan), np.full(m, np.nan)
-    frame_transitions(
-        0, 40, graph.indptr, graph.indices, frames.rows, frames.included, transitions, weights
-    )
+    frame_transitions(0, 40, graph.indptr, graph.indices, frames.rows, frames.included, transitions, weights)
     np.testing.assert_allclose(
         transitions @ transitions.transpose(0, 2, 1), np.tile(np.eye(n_components), (m, 1, 1)), atol=1e-12
     )
@@ -71,8 +78,12 @@ def test_transitions_agree_with_the_loop(name, n_components):
 
 
 def _overlap(graph, frames, i, j):
-    seen_i = {v: frames.rows[e] for e, v, _ in row_of(graph, i) if frames.included[e]} | {i: 0.0 * frames.rows[0]}
-    seen_j = {v: frames.rows[e] for e, v, _ in row_of(graph, j) if frames.included[e]} | {j: 0.0 * frames.rows[0]}
+    seen_i = {v: frames.rows[e] for e, v, _ in row_of(graph, i) if frames.included[e]} | {
+        i: 0.0 * frames.rows[0]
+    }
+    seen_j = {v: frames.rows[e] for e, v, _ in row_of(graph, j) if frames.included[e]} | {
+        j: 0.0 * frames.rows[0]
+    }
     common = sorted(set(seen_i) & set(seen_j))
     x, y = (np.array([seen[v] for v in common]) for seen in (seen_i, seen_j))
     return (x - x.mean(axis=0)).T @ (y - y.mean(axis=0))

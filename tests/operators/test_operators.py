@@ -151,7 +151,9 @@ def test_divergence_is_the_adjoint_of_the_differences(columns):
     rng = np.random.default_rng(331)
     f = rng.normal(size=(graph.n_vertices, columns))
     z = rng.normal(size=(len(graph.indices), columns))
-    np.testing.assert_allclose(np.sum(differences(graph, f) * z), np.sum(f * divergence(graph, z, TEAM)), rtol=1e-12)
+    np.testing.assert_allclose(
+        np.sum(differences(graph, f) * z), np.sum(f * divergence(graph, z, TEAM)), rtol=1e-12
+    )
     np.testing.assert_allclose(divergence(graph, z, TEAM), divergence_loop(graph, z), atol=1e-12)
     # Integrated: what leaves one vertex arrives at others.
     np.testing.assert_allclose(divergence(graph, z, TEAM).sum(axis=0), 0.0, atol=1e-11)
@@ -181,7 +183,9 @@ def test_several_components_have_a_kernel_each(kind):
     graph = knn_of(points, 4)
     frames = local_frames(graph, 2, team=TEAM, frame_size="all", with_inverse=True)
     volumes = np.ones(graph.n_vertices)
-    inner = rank_inner_product(frames, volumes, graph) if kind == "paper" else edge_inner_product(graph, frames)
+    inner = (
+        rank_inner_product(frames, volumes, graph) if kind == "paper" else edge_inner_product(graph, frames)
+    )
     left = (np.arange(21) < 12).astype(float)[:, None]
     laplacian = build_laplacian(graph, inner)
     np.testing.assert_allclose(laplacian @ left, 0.0, atol=1e-12 * abs(laplacian).max())

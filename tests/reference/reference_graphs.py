@@ -99,7 +99,9 @@ def row_of(graph, i):
 @lru_cache(maxsize=4)
 def rows_of(graph):
     """All rows as lists, which loops read faster than arrays."""
-    triples = list(zip(range(len(graph.indices)), graph.indices.tolist(), graph.lengths.tolist(), strict=True))
+    triples = list(
+        zip(range(len(graph.indices)), graph.indices.tolist(), graph.lengths.tolist(), strict=True)
+    )
     return [triples[lo:hi] for lo, hi in pairwise(graph.indptr.tolist())]
 
 

@@ -10,11 +10,17 @@ from reference_graphs import edges_of, graph_of, row_of
 SUPPORT, CHANCE, FEWEST_COMMON, DETOUR = 0.6, 1.5, 4, 7.0
 
 
-def suspects_loop(graph):
-    """Edges (i, j), i < j, whose ends share too few neighbours."""
+def support_loop(graph):
+    """Number of common neighbours, and their share of the smaller neighbourhood, of every edge (i, j), i < j."""
     around = [{v for _, v, _ in row_of(graph, i)} for i in range(graph.n_vertices)]
     counts = {(i, j): len(around[i] & around[j]) for i, j, _ in edges_of(graph)}
     shares = {(i, j): c / min(len(around[i]), len(around[j])) for (i, j), c in counts.items()}
+    return counts, shares
+
+
+def suspects_loop(graph):
+    """Edges (i, j), i < j, whose ends share too few neighbours."""
+    counts, shares = support_loop(graph)
     typical = np.median(list(counts.values()))
     if typical < FEWEST_COMMON:
         return set()
@@ -31,6 +37,7 @@ def dropped_loop(graph):
         own = sorted(d for _, _, d in row_of(graph, i))
         typical.append(own[len(own) // 2] if own else 0.0)
     suspects = suspects_loop(graph)
+    _, shares = support_loop(graph)
     while suspects:
         trusted = [(i, j, d) for (i, j), d in lengths.items() if (i, j) not in suspects]
         rest = graph_of(trusted, n) if trusted else None
@@ -41,9 +48,11 @@ def dropped_loop(graph):
             if found.get(j, np.inf) <= limit:
                 restored.add((i, j))
         if not restored:
-            # Shortest suspects that a spanning forest needs once all trusted edges are in it.
+            # Suspects that a spanning forest needs once all trusted edges are in it: best supported, then
+            # shortest.
             free = [(i, j, -1.0) for i, j, _ in trusted]
-            paid = [(i, j, lengths[i, j]) for i, j in suspects]
+            ranked = sorted(suspects, key=lambda edge: (-shares[edge], lengths[edge]))
+            paid = [(i, j, float(rank)) for rank, (i, j) in enumerate(ranked)]
             restored = kruskal(free + paid, n) & suspects
         if not restored:
             break

@@ -67,7 +67,10 @@ def connection_loop(graph, frames):
     result = np.zeros((n * size, n * size))
     for i in range(n):
         for _, j, _ in row_of(graph, i):
-            (o, w), (back, w_back) = transition_loop(graph, frames, i, j), transition_loop(graph, frames, j, i)
+            (o, w), (back, w_back) = (
+                transition_loop(graph, frames, i, j),
+                transition_loop(graph, frames, j, i),
+            )
             weight = 0.5 * (w + w_back)
             result[i * size : (i + 1) * size, i * size : (i + 1) * size] += weight * np.eye(size)
             result[i * size : (i + 1) * size, j * size : (j + 1) * size] -= weight * 0.5 * (o + back.T)

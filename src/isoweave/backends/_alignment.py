@@ -230,3 +230,20 @@ def divergence(start, stop, indptr, reverse, flux, out):
             back = reverse[e]
             for c in range(n):
                 out[i, c] += flux[back, c] - flux[e, c]
+
+
+@njit(nogil=True, cache=True)
+def normal_equations(start, stop, indptr, indices, included, frame, coordinates, gram, cross):
+    """Per vertex ``E^T E`` and ``E^T dphi`` of the least-squares differential (eq. 17)."""
+    n = frame.shape[1]
+    for i in range(start, stop):
+        gram[i] = 0.0
+        cross[i] = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            if not included[e]:
+                continue
+            j = indices[e]
+            for r in range(n):
+                for c in range(n):
+                    gram[i, r, c] += frame[e, r] * frame[e, c]
+                    cross[i, r, c] += frame[e, r] * (coordinates[j, c] - coordinates[i, c])

@@ -68,7 +68,7 @@ def diffusion_maps(graph: NeighborGraph, n_components: int) -> FloatArray:
 
 
 def _positive(graph: NeighborGraph) -> sp.csr_matrix:
-    """The graph's matrix with zero lengths raised a little: scipy's path search drops stored zeros."""
+    """The graph's matrix with zero lengths raised a little, lest a stored zero be read as no edge."""
     positive = graph.lengths[graph.lengths > 0.0]
     least = 1e-9 * float(np.median(positive)) if len(positive) else 1.0
     matrix = sp.csr_matrix(graph.to_matrix().copy())

@@ -104,6 +104,7 @@ def _summary(estimator: Any, seconds: float, output: Path) -> Table:
         "components": f"{len(np.unique(estimator.component_labels_)):,}",
         "dropped edges": f"{len(estimator.dropped_edges_):,}",
         "energy": f"{estimator.energy_:.6g}",
+        "misfit of edges": f"{100 * estimator.relative_energy_**0.5:.2g} %",
         "steps": f"{estimator.n_iter_:,}",
         "status": f"{estimator.status_}",
         "seconds": f"{seconds:.2f}",

@@ -69,7 +69,7 @@ def embed_component(
     choice = problem.poisson.choice
     return ComponentResult(
         iteration=result,
-        stretch=local_stretch(graph, frames, coordinates),
+        stretch=local_stretch(graph, frames, coordinates, team=team),
         mass=problem.mass,
         start=name,
         solver=f"{problem.poisson.solver}: {choice.reason}",

@@ -28,7 +28,8 @@ def geodesic_neighbors(graph: NeighborGraph, n_neighbors: int, *, team: ThreadTe
     Returns
     -------
     NeighborGraph
-        Union of both directions; its shortest paths have the lengths of the original ones.
+        Union of both directions and of the graph's own edges; its shortest paths have the lengths of the
+        original ones.
     """
     from isoweave.backends import _local_mds as kernels
 

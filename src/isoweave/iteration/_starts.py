@@ -26,7 +26,7 @@ _MOST_COMPANIONS = 40
 # "auto" tries the synchronised start up to this many unknowns (n N) and dimensions: it factors a matrix of
 # that order with N x N blocks, which beyond costs more than all the rest. Larger graphs go through a coarser
 # one.
-SYNCHRONISED_LIMIT = 12_000
+SYNCHRONISED_LIMIT = 6_000
 LOW_DIMENSION = 3
 # The landmark start wins unless the other has clearly less energy: on surfaces that cannot be flattened, near
 # ties go with much worse global distances (flat tori: Pearson .69 against .91 at 15 % less energy). Where
@@ -47,7 +47,7 @@ def optimise_from(
     problem : AlignmentProblem
     start : {"auto", "landmark", "synchronised", "coarse", "identity"}
         "auto": the landmark start; in up to three dimensions also the synchronised one, which is taken if it
-        ends with less than 0.75 of the energy; where that would be costly (n N > 12,000), the coarse start
+        ends with less than 0.75 of the energy; where that would be costly (n N > 6,000), the coarse start
         instead, which does the same on a sample of the vertices.
     optimise : callable
         From coordinates (n, N) to an :class:`IterationResult`.

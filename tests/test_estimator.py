@@ -1,0 +1,285 @@
+"""The estimator: parameters, fitted attributes, features, parts, and its place in scikit-learn."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from isoweave import IsometricEmbedding, embed_graph
+from isoweave.datasets import s_curve
+from isoweave.graph import graph_from_matrix, knn_graph
+from isoweave.metrics import procrustes_error
+from reference_graphs import distance_gap
+
+SHEET = s_curve(250, random_state=281)
+
+# The public names, with their defaults, as the design lists them.
+PARAMETERS = {
+    "n_components": 2,
+    "n_neighbors": 10,
+    "metric": "euclidean",
+    "metric_params": None,
+    "preset": "default",
+    "start": "auto",
+    "solver": "auto",
+    "inner_product": "auto",
+    "frame_size": "auto",
+    "calibrate": "auto",
+    "scale": "edges",
+    "shortcuts": "auto",
+    "components": "separate",
+    "asymmetry": "error",
+    "tol": None,
+    "max_iter": None,
+    "n_jobs": None,
+    "random_state": None,
+    "verbose": 0,
+    "callback": None,
+}
+
+
+def blobs(sizes=(40, 25, 10), seed=283):
+    """Planar blobs far apart, rows shuffled: points and blob of each."""
+    rng = np.random.default_rng(seed)
+    label = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    return rng.normal(size=(len(label), 2)) + 100.0 * label[:, None], label
+
+
+def test_parameters():
+    assert IsometricEmbedding().get_params() == PARAMETERS
+
+
+def test_fitted_attributes():
+    model = IsometricEmbedding(n_neighbors=8)
+    assert model.fit(SHEET.data) is model
+    assert model.embedding_.shape == (250, 2)
+    assert isinstance(model.graph_, sp.csr_array)
+    assert (model.graph_ != knn_graph(SHEET.data, 8).to_matrix()).nnz == 0
+    assert model.alignments_.shape == (250, 2, 2)
+    assert model.energy_ == pytest.approx(model.history_[-1].energy)
+    assert model.n_iter_ == model.history_[-1].iteration
+    assert model.status_ == "converged"
+    assert model.component_labels_.tolist() == [0] * 250
+    assert model.stretch_.shape == (250, 2)
+    assert model.dropped_edges_.shape == (0, 2)
+    assert (model.n_components_, model.n_neighbors_, model.n_features_in_) == (2, 8, 3)
+    assert procrustes_error(SHEET.truth, model.embedding_) < 0.01
+
+
+def test_fit_transform_and_the_function_agree():
+    model = IsometricEmbedding(n_neighbors=8)
+    expected = model.fit(SHEET.data).embedding_
+    np.testing.assert_array_equal(model.fit_transform(SHEET.data), expected)
+    np.testing.assert_array_equal(embed_graph(model.graph_).coordinates, expected)
+
+
+def test_precomputed_sparse():
+    graph = knn_graph(SHEET.data, 8).to_matrix()
+    model = IsometricEmbedding(metric="precomputed").fit(graph)
+    np.testing.assert_array_equal(
+        model.embedding_, IsometricEmbedding(n_neighbors=8).fit_transform(SHEET.data)
+    )
+    assert model.n_neighbors_ is None
+    assert model.n_features_in_ == 250
+
+
+def test_precomputed_dense_takes_the_nearest():
+    distances = cdist(SHEET.data, SHEET.data)
+    dense = IsometricEmbedding(metric="precomputed", n_neighbors=8).fit(distances)
+    features = IsometricEmbedding(n_neighbors=8).fit(SHEET.data)
+    assert dense.n_neighbors_ == 8
+    assert dense.graph_.nnz == features.graph_.nnz
+    assert distance_gap(features.embedding_, dense.embedding_) < 1e-6
+
+
+@pytest.mark.parametrize("metric", ["manhattan", "cosine", "chebyshev"])
+def test_other_metrics(metric):
+    data = np.abs(SHEET.data) + 0.5
+    model = IsometricEmbedding(n_neighbors=8, metric=metric, components="largest")
+    result = model.fit(data)
+    expected = knn_graph(data, 8, metric=metric).to_matrix()
+    assert (result.graph_ != expected).nnz == 0
+
+
+def test_metric_parameters_and_functions():
+    named = IsometricEmbedding(n_neighbors=8, metric="minkowski", metric_params={"p": 3}).fit(SHEET.data)
+    function = IsometricEmbedding(n_neighbors=8, metric=_cubic).fit(SHEET.data)
+    assert named.graph_.nnz == function.graph_.nnz
+    assert distance_gap(named.embedding_, function.embedding_) < 1e-6
+
+
+def _cubic(a, b):
+    return np.sum(np.abs(a - b) ** 3) ** (1.0 / 3.0)
+
+
+def test_dimension_is_estimated():
+    model = IsometricEmbedding("auto", n_neighbors=8).fit(s_curve(800, random_state=293).data)
+    assert model.n_components_ == 2
+    assert model.embedding_.shape == (800, 2)
+    from_graph = IsometricEmbedding("auto", metric="precomputed").fit(model.graph_)
+    assert from_graph.embedding_.shape[1] == from_graph.n_components_ == 2
+
+
+def test_dimension_never_exceeds_what_points_span():
+    data = np.random.default_rng(307).normal(size=(6, 40))
+    model = IsometricEmbedding("auto", n_neighbors=5).fit(data)
+    assert 1 <= model.n_components_ <= 5
+
+
+def test_neighbours_are_clipped_with_a_warning():
+    data = SHEET.data[:7]
+    with pytest.warns(
+        UserWarning, match="n_neighbors=10 is not smaller than n_samples=7; 6 neighbours are used"
+    ) as seen:
+        model = IsometricEmbedding().fit(data)
+    assert len(seen) == 1
+    assert model.n_neighbors_ == 6
+
+
+def test_separate_parts():
+    points, label = blobs()
+    with pytest.warns(UserWarning, match=r"3 connected components \(sizes 40, 25, 10\)") as caught:
+        model = IsometricEmbedding(n_neighbors=6).fit(points)
+    assert len(caught) == 1
+    np.testing.assert_array_equal(model.component_labels_, label)
+    assert model.embedding_.shape == (75, 2)
+    assert np.isfinite(model.embedding_).all()
+    for blob in range(3):
+        assert procrustes_error(points[label == blob], model.embedding_[label == blob]) < 0.2
+
+
+def test_largest_part():
+    points, label = blobs()
+    with pytest.warns(UserWarning, match="only the largest|Only the largest") as caught:
+        model = IsometricEmbedding(n_neighbors=6, components="largest").fit(points)
+    assert len(caught) == 1
+    np.testing.assert_array_equal(np.isnan(model.embedding_).any(axis=1), label != 0)
+
+
+def test_bridged_parts():
+    """Bridges measure the gaps: the map has one part and roughly the true distances between the blobs."""
+    points, label = blobs()
+    model = IsometricEmbedding(n_neighbors=6, components="bridge").fit(points)
+    assert np.isfinite(model.embedding_).all()
+    assert model.component_labels_.tolist() == [0] * 75
+    assert model.graph_.nnz > knn_graph(points, 6).to_matrix().nnz
+    centres = [[y[label == blob].mean(axis=0) for blob in range(3)] for y in (points, model.embedding_)]
+    for a, b in ((0, 1), (1, 2)):
+        true, found = (np.linalg.norm(c[a] - c[b]) for c in centres)
+        assert found == pytest.approx(true, rel=0.1)
+
+
+def test_bridges_of_a_connected_graph_change_nothing():
+    expected = IsometricEmbedding(n_neighbors=8).fit_transform(SHEET.data)
+    np.testing.assert_array_equal(
+        IsometricEmbedding(n_neighbors=8, components="bridge").fit_transform(SHEET.data), expected
+    )
+
+
+def test_refused_parts_and_bridges_without_features():
+    points, _ = blobs()
+    with pytest.raises(ValueError, match="3 connected components .*Raise n_neighbors"):
+        IsometricEmbedding(n_neighbors=6, components="error").fit(points)
+    graph = knn_graph(points, 6).to_matrix()
+    with pytest.raises(ValueError, match="components='bridge' needs features"):
+        IsometricEmbedding(metric="precomputed", components="bridge").fit(graph)
+
+
+def test_duplicate_points():
+    data = np.vstack([SHEET.data, SHEET.data[:40], SHEET.data[:3]])
+    model = IsometricEmbedding(n_neighbors=8).fit(data)
+    y = model.embedding_
+    assert np.isfinite(y).all()
+    np.testing.assert_array_equal(y[250:290], y[:40])
+    np.testing.assert_array_equal(y[290:], y[:3])
+    assert np.count_nonzero(graph_from_matrix(model.graph_).lengths == 0) >= 80
+    assert len(np.unique(y, axis=0)) == 250
+
+
+def test_identical_points():
+    model = IsometricEmbedding(n_neighbors=4).fit(np.ones((30, 3)))
+    np.testing.assert_array_equal(model.embedding_, np.zeros((30, 2)))
+    assert model.status_ == "converged"
+
+
+def test_points_on_a_line():
+    line = np.outer(np.sort(np.random.default_rng(311).uniform(size=60)), [1.0, 2.0, -1.0])
+    y = IsometricEmbedding(2, n_neighbors=8).fit_transform(line)
+    assert np.isfinite(y).all()
+    assert procrustes_error(line, y) < 1e-12
+
+
+def test_float32_in_float32_out():
+    single = IsometricEmbedding(n_neighbors=8).fit(SHEET.data.astype(np.float32))
+    double = IsometricEmbedding(n_neighbors=8).fit(SHEET.data)
+    assert single.embedding_.dtype == np.float32
+    assert double.embedding_.dtype == np.float64
+    assert distance_gap(double.embedding_, single.embedding_.astype(float)) < 1e-2
+
+
+def test_sparse_features():
+    data = np.where(np.random.default_rng(313).uniform(size=(120, 15)) < 0.3, 1.0, 0.0)
+    data = data * np.random.default_rng(317).normal(size=(120, 15))
+    dense = IsometricEmbedding(n_neighbors=12, components="largest").fit_transform(data)
+    sparse = IsometricEmbedding(n_neighbors=12, components="largest").fit_transform(sp.csr_array(data))
+    inside = ~np.isnan(dense[:, 0])
+    assert distance_gap(dense[inside], sparse[inside]) < 1e-6
+
+
+def test_callback_and_limit():
+    model = IsometricEmbedding(n_neighbors=8, callback=lambda state: state.iteration >= 2).fit(SHEET.data)
+    assert model.status_ == "stopped"
+    assert model.n_iter_ == 2
+    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
+        model = IsometricEmbedding(n_neighbors=8, max_iter=1, tol=1e-9).fit(SHEET.data)
+    assert model.status_ == "max_iter"
+
+
+@pytest.mark.parametrize("random_state", [None, 5, np.int64(5), np.random.RandomState(5)])
+def test_kinds_of_seeds(random_state):
+    y = IsometricEmbedding(n_neighbors=8, random_state=random_state).fit_transform(SHEET.data)
+    np.testing.assert_array_equal(y, IsometricEmbedding(n_neighbors=8).fit_transform(SHEET.data))
+
+
+def test_names_pipelines_clones_and_pickles():
+    model = IsometricEmbedding(n_neighbors=8).fit(SHEET.data)
+    assert model.get_feature_names_out().tolist() == ["isometricembedding0", "isometricembedding1"]
+    pipe = make_pipeline(StandardScaler(), IsometricEmbedding(n_neighbors=8))
+    assert pipe.fit_transform(SHEET.data).shape == (250, 2)
+    twin = clone(model)
+    assert not hasattr(twin, "embedding_")
+    np.testing.assert_array_equal(twin.fit_transform(SHEET.data), model.embedding_)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.embedding_, model.embedding_)
+    assert again.history_ == model.history_
+
+
+def test_parameters_are_stored_untouched():
+    start = np.zeros((250, 2))
+    model = IsometricEmbedding(n_neighbors=8, start=start, calibrate=True, shortcuts=False).fit(SHEET.data)
+    assert model.start is start
+    assert model.calibrate is True
+    assert model.shortcuts is False
+
+
+def test_paper_preset():
+    with pytest.warns(ConvergenceWarning, match="max_iter=5"):
+        model = IsometricEmbedding(n_neighbors=8, preset="paper", max_iter=5).fit(SHEET.data)
+    assert np.isfinite(model.embedding_).all()
+    assert model.n_iter_ == 5
+
+
+def test_refitting_forgets():
+    model = IsometricEmbedding(n_neighbors=8)
+    model.fit(SHEET.data[:100])
+    model.set_params(n_components=3).fit(SHEET.data)
+    assert model.embedding_.shape == (250, 3)
+    assert model.alignments_.shape == (250, 3, 3)
