@@ -199,23 +199,24 @@ def _is_available(row: Row) -> bool:
 
 
 class Records:
-    """Finished cases in a file of JSON lines; records made by other code are not used.
+    """Finished cases in a file of JSON lines, the newest of each.
 
-    "Other code" means another fingerprint: a hash of the package's syntax trees without comments and
-    docstrings, so that a reworded docstring does not cost a rerun.
+    A case counts as done if the code has not changed since: the fingerprint is a hash of the package's syntax
+    trees without comments and docstrings, so that a reworded docstring does not cost a rerun. Records of
+    other code are still shown until they are replaced, and marked.
     """
 
     def __init__(self, path: Path, *, any_code: bool = False) -> None:
         self._path = path
+        self._any_code = any_code
         self._lines: dict[tuple[str, int, str], Record] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         for record in map(json.loads, lines):
-            if any_code or record["code"] == fingerprint(record["method"] != "isomap"):
-                self._lines[record["row"], record["seed"], record["method"]] = record
+            self._lines[record["row"], record["seed"], record["method"]] = record
 
     def __contains__(self, key: tuple[str, int, str]) -> bool:
-        return key in self._lines
+        return key in self._lines and (self._any_code or not is_stale(self._lines[key]))
 
     def add(self, row: str, seed: int, method: str, values: dict[str, float]) -> None:
         record: Record = {"row": row, "seed": seed, "method": method}
@@ -228,6 +229,19 @@ class Records:
         """Records of one row and method, in order of the seeds."""
         found = [r for (a, _, b), r in self._lines.items() if (a, b) == (row, method)]
         return sorted(found, key=lambda r: int(str(r["seed"])))
+
+
+STALE = "† measured with an earlier version of the code."
+
+
+def is_stale(record: Record) -> bool:
+    """Whether the code a record depends on has changed since."""
+    return record["code"] != fingerprint(record["method"] != "isomap")
+
+
+def mark(label: str, records: Iterable[Record]) -> str:
+    """The label, with a dagger if any of its records is of other code."""
+    return f"{label} †" if any(map(is_stale, records)) else label
 
 
 @cache

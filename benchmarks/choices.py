@@ -23,10 +23,12 @@ from threadpoolctl import threadpool_limits
 from cases import (
     RECORDS,
     ROOT,
+    STALE,
     Case,
     Records,
     Row,
     load_case,
+    mark,
     markdown_table,
     mean,
     score,
@@ -145,6 +147,8 @@ def page(rows: list[Row], records: Records, n_seeds: int) -> str:
         lines += ["", f"## {row.title}, N = {row.n_components}", "", *_section(row, records, n_seeds)]
     for section in (filter_section, outline_section, optimiser_section):
         lines += ["", *section(records)]
+    if any("†" in line for line in lines):
+        lines += ["", STALE]
     return "\n".join(lines) + "\n"
 
 
@@ -160,7 +164,12 @@ def _section(row: Row, records: Records, n_seeds: int) -> Iterator[str]:
     for name, variant in VARIANTS.items():
         values = [mean(found[name], c) for c in present]
         if found[name]:
-            cells.append((variant.label, *(_cell(v, c) for v, c in zip(values, present, strict=True))))
+            cells.append(
+                (
+                    mark(variant.label, found[name]),
+                    *(_cell(v, c) for v, c in zip(values, present, strict=True)),
+                )
+            )
         if name == "default" and len(found[name]) > 1:
             errors = [standard_error(found[name], c) for c in present]
             cells.append(("±", *(_cell(v, c) for v, c in zip(errors, present, strict=True))))
@@ -178,7 +187,7 @@ def main() -> None:
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     parser.add_argument("--seeds", type=int, default=3, help="how many seeds of every row")
     parser.add_argument("--write-only", action="store_true", help="run nothing")
-    parser.add_argument("--any-code", action="store_true", help="use records of other versions of the code")
+    parser.add_argument("--any-code", action="store_true", help="do not rerun because the code has changed")
     arguments = parser.parse_args()
     records = Records(RECORDS / "choices.jsonl", any_code=arguments.any_code)
     rows = select_rows(arguments.rows)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cases import Records, markdown_table, mean
+from cases import Records, mark, markdown_table, mean
 from isoweave import embed_graph
 from isoweave._parallel import ThreadTeam
 from isoweave.datasets import swiss_roll
@@ -76,7 +76,9 @@ def filter_section(records: Records) -> Iterator[str]:
                     c: round(mean(found, c) * len(found)) for c in ("shortcuts", "missed", "good_dropped")
                 }
                 clean = sum(int(str(r["missed"])) == 0 for r in found)
-                cells.append((f"{noise:g}", str(k), *map(str, total.values()), f"{clean} of {len(found)}"))
+                cells.append(
+                    (mark(f"{noise:g}", found), str(k), *map(str, total.values()), f"{clean} of {len(found)}")
+                )
     if cells:
         yield "## Shortcut filter"
         yield ""
@@ -135,7 +137,7 @@ def outline_section(records: Records) -> Iterator[str]:
                 found = records.of(f"{kind} {k}", start)
                 if found:
                     energy, error = mean(found, "relative_energy"), mean(found, "procrustes_error")
-                    line.append(f"{1e3 * energy:.1f} / {error:.1e}")
+                    line.append(mark(f"{1e3 * energy:.1f} / {error:.1e}", found))
             if line:
                 cells.append((kind, str(k), *line))
     if cells:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cases import ROWS, Records, markdown_table, mean
+from cases import ROWS, Records, mark, markdown_table, mean
 from isoweave._parallel import ThreadTeam
 from isoweave.frames import calibrate_frames, local_frames, neighborhood_volumes
 from isoweave.graph import NeighborGraph, knn_graph
@@ -77,7 +77,9 @@ def optimiser_section(records: Records) -> Iterator[str]:
                     f"{mean(found, f'recursion {part:g}'):.0f} / {mean(found, f'lbfgs {part:g}'):.0f}"
                     for part in WITHIN
                 ]
-                cells.append((ROWS[name].title, label, *counts, f"{mean(found, 'energy ratio'):.3f}"))
+                cells.append(
+                    (mark(ROWS[name].title, found), label, *counts, f"{mean(found, 'energy ratio'):.3f}")
+                )
     if cells:
         yield "## Optimisers"
         yield ""

@@ -28,12 +28,14 @@ from threadpoolctl import threadpool_limits
 from cases import (
     RECORDS,
     ROOT,
+    STALE,
     Case,
     Record,
     Records,
     Row,
     isomap,
     load_case,
+    mark,
     markdown_table,
     mean,
     score,
@@ -194,6 +196,8 @@ def page(rows: list[Row], records: Records, recovery: list[tuple[int, float]]) -
     lines += markdown_table(("data", "must reach", "reached", ""), _floor_rows(rows, records, recovery))
     for row in rows:
         lines += ["", f"## {row.title}, N = {row.n_components}", "", *_section(row, records)]
+    if any("†" in line for line in lines):
+        lines += ["", STALE]
     return "\n".join(lines) + "\n"
 
 
@@ -209,7 +213,7 @@ def _floor_rows(
             demand = f"{COLUMNS[floor.column]} {sign} {limit}{where}"
             verdict = "pass" if floor.holds(found) else "**FAIL**"
             pattern = ".1e" if floor.column == "procrustes_error" else ".4f"
-            yield row.title, demand, format(floor.measured(found), pattern), verdict
+            yield mark(row.title, found), demand, format(floor.measured(found), pattern), verdict
     if recovery:
         worst = max(error for _, error in recovery)
         title = "Complete graphs of exact distances, N = 1 .. 10"
@@ -232,11 +236,10 @@ def _section(row: Row, records: Records) -> Iterator[str]:
         rs = found[method]
         if rs:
             line = [show(mean(rs, c), c) for c in present]
-            worst = [c for c in ("procrustes_error",) if c in present and len(rs) > 1]
-            for column in worst:
-                top = max(float(str(r[column])) for r in rs)
-                line[present.index(column)] += f" (worst {show(top, column)})"
-            cells.append((label, *line, str(len(rs))))
+            if "procrustes_error" in present and len(rs) > 1:
+                worst = max(float(str(r["procrustes_error"])) for r in rs)
+                line[present.index("procrustes_error")] += f" (worst {worst:.1e})"
+            cells.append((mark(label, rs), *line, str(len(rs))))
     yield from markdown_table(("method", *(COLUMNS[c] for c in present), f"{seeds}s"), cells)
 
 
@@ -247,7 +250,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seeds", type=int, default=15, help="how many seeds of every row")
     parser.add_argument("--write-only", action="store_true", help="run nothing")
-    parser.add_argument("--any-code", action="store_true", help="use records of other versions of the code")
+    parser.add_argument("--any-code", action="store_true", help="do not rerun because the code has changed")
     arguments = parser.parse_args()
     records = Records(RECORDS / "quality.jsonl", any_code=arguments.any_code)
     rows = select_rows(arguments.rows)

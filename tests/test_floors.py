@@ -26,22 +26,22 @@ SEEDS = (1009, 1013, 1019)
 
 def scores(make, k, n_components, *names):
     """The named metrics of the default embedding, one dict per seed."""
-    result = []
-    for seed in SEEDS:
-        data = make(1500, random_state=seed)
-        model = IsometricEmbedding(n_components, n_neighbors=k).fit(data.data)
-        y, graph = model.embedding_, model.graph_
-        geodesics = geodesic_rows(graph) if {"pearson", "global_stress"} & set(names) else None
-        metrics = {
-            "f1": lambda: neighborhood_scores(graph, y, n_neighbors=k).f1,
-            "local_distance": lambda: local_distance(graph, y),
-            "pearson": lambda: pearson(geodesics, y),
-            "global_stress": lambda: global_stress(geodesics, y),
-            "parameter_error": lambda: parameter_error(data.parameters, y),
-            "procrustes_error": lambda: procrustes_error(data.truth, y),
-        }
-        result.append({name: metrics[name]() for name in names})
-    return result
+    return [measure(make(1500, random_state=seed), k, n_components, names) for seed in SEEDS]
+
+
+def measure(data, k, n_components, names):
+    model = IsometricEmbedding(n_components, n_neighbors=k).fit(data.data)
+    y, graph = model.embedding_, model.graph_
+    geodesics = geodesic_rows(graph) if {"pearson", "global_stress"} & set(names) else None
+    metrics = {
+        "f1": lambda: neighborhood_scores(graph, y, n_neighbors=k).f1,
+        "local_distance": lambda: local_distance(graph, y),
+        "pearson": lambda: pearson(geodesics, y),
+        "global_stress": lambda: global_stress(geodesics, y),
+        "parameter_error": lambda: parameter_error(data.parameters, y),
+        "procrustes_error": lambda: procrustes_error(data.truth, y),
+    }
+    return {name: metrics[name]() for name in names}
 
 
 def mean(records, name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def test_every_item_is_done_once(n_jobs, n_items):
     ranges = sorted((lo, hi) for lo, hi, _ in seen)
     assert ranges[0][0] == 0
     assert ranges[-1][1] == n_items
-    assert all(a[1] == b[0] for a, b in zip(ranges, ranges[1:], strict=False))
+    assert all(a[1] == b[0] for a, b in pairwise(ranges))
 
 
 def test_small_jobs_stay_in_the_caller():

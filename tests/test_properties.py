@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from itertools import pairwise
 
 import hypothesis.strategies as st
 import numpy as np
@@ -231,7 +232,7 @@ def test_energy_never_rises_and_is_at_most_that_of_nothing(case):
     graph, n_components, _ = case
     result = embed_graph(graph.to_matrix(), n_components)
     energies = [record.energy for record in result.history]
-    assert all(later <= earlier for earlier, later in zip(energies, energies[1:], strict=False))
+    assert all(later <= earlier for earlier, later in pairwise(energies))
     assert 0.0 <= result.relative_energy <= 1.0
     assert np.isfinite(result.coordinates).all()
 

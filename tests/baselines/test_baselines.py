@@ -52,6 +52,65 @@ def test_lle_of_a_complete_graph_is_scikit_learns():
     assert_same_up_to_signs(run_baseline("lle", complete_of(x), 2), model.fit_transform(x) * np.sqrt(40))
 
 
+def test_lle_of_a_sparse_graph_equals_its_loop(roll):
+    """Gram matrices of shortest paths are indefinite; their negative part is left out."""
+    _, graph = roll
+    geodesics = _geodesics.all_geodesics(graph)
+    residual = np.eye(220)
+    was_indefinite = False
+    for i in range(220):
+        near = graph.indices[graph.indptr[i] : graph.indptr[i + 1]]
+        gram = np.empty((len(near), len(near)))
+        for a, j in enumerate(near):
+            for b, k in enumerate(near):
+                gram[a, b] = (geodesics[i, j] ** 2 + geodesics[i, k] ** 2 - geodesics[j, k] ** 2) / 2
+        values, vectors = np.linalg.eigh(gram)
+        was_indefinite |= values[0] < -1e-3 * values[-1]
+        gram = (vectors * np.maximum(values, 0)) @ vectors.T
+        weights = np.linalg.solve(gram + 1e-3 * np.trace(gram) * np.eye(len(near)), np.ones(len(near)))
+        residual[i, near] -= weights / weights.sum()
+    assert was_indefinite
+    vectors = np.linalg.eigh(residual.T @ residual)[1][:, 1:3] * np.sqrt(220)
+    assert_same_up_to_signs(run_baseline("lle", graph, 2), vectors)
+
+
+def test_diffusion_maps_equal_the_textbook(roll):
+    """Right eigenvectors of the transition matrix, the density divided out, times their eigenvalues."""
+    _, graph = roll
+    geodesics = _geodesics.all_geodesics(graph)
+    kernel = np.exp(-(geodesics**2) / (2 * np.median(geodesics[np.triu_indices(220, 1)]) ** 2))
+    density = kernel.sum(axis=1)
+    kernel = kernel / np.outer(density, density)
+    degree = kernel.sum(axis=1)
+    values, vectors = np.linalg.eig(kernel / degree[:, None])
+    order = np.argsort(-values.real)
+    expected = vectors.real[:, order[1:3]] * values.real[order[1:3]]
+    # Normalised in the stationary distribution.
+    share = degree / degree.sum()
+    expected /= np.sqrt(share @ (vectors.real[:, order[1:3]] ** 2))
+    assert_same_up_to_signs(run_baseline("diffusion", graph, 2), expected)
+
+
+@pytest.mark.parametrize(("n_components", "power"), [(2, 1), (4, 2)])
+def test_tsne_is_given_squares_where_it_does_not_square(monkeypatch, roll, n_components, power):
+    """scikit-learn squares given distances in its approximate version only."""
+    seen = []
+
+    class Spy:
+        def __init__(self, **options):
+            seen.append(options)
+
+        def fit_transform(self, distances):
+            seen.append(distances)
+            return seen[0]["init"]
+
+    monkeypatch.setattr("sklearn.manifold.TSNE", Spy)
+    start = run_baseline("tsne", roll[1], n_components)
+    np.testing.assert_array_equal(seen[1], _geodesics.all_geodesics(roll[1]) ** power)
+    assert start[:, 0].std() == pytest.approx(1e-4, rel=1e-5)
+    assert seen[0]["method"] == ("exact" if power == 2 else "barnes_hut")
+
+
 @pytest.mark.parametrize("name", ["hlle", "ltsa"])
 def test_tangent_methods_equal_their_feature_versions(name):
     """Loops over features, tangents by singular vectors. (scikit-learn's Hessian version keeps the whole

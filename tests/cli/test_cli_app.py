@@ -32,11 +32,11 @@ def test_version():
 def test_help_names_every_command():
     result = run("--help")
     assert result.exit_code == 0
-    for command in ("embed", "dimension", "evaluate", "demo"):
+    for command in ("embed", "dimension", "evaluate", "demo", "reproduce"):
         assert command in result.stdout
 
 
-@pytest.mark.parametrize("command", ["embed", "dimension", "evaluate", "demo"])
+@pytest.mark.parametrize("command", ["embed", "dimension", "evaluate", "demo", "reproduce"])
 def test_command_help(command):
     assert run(command, "--help").exit_code == 0
 

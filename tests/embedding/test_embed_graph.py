@@ -33,7 +33,7 @@ def sheet_matrix(n=300, k=8, seed=131):
 
 
 def parts_matrix(sizes=(30, 20, 12, 1), seed=137):
-    """Disjoint planar blobs, vertices shuffled; the last may be a single vertex. Matrix and part of each vertex."""
+    """Disjoint planar blobs, vertices shuffled: matrix, and part of each vertex."""
     rng = np.random.default_rng(seed)
     part = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
     n = len(part)

@@ -106,7 +106,7 @@ def test_hubs_keep_their_nearest_neighbours_only(name, monkeypatch):
 
 
 def test_every_edge_a_graph_hangs_on_has_a_row(monkeypatch):
-    """Two stars joined by one long edge between their centres: both are hubs, the edge is far from nearest."""
+    """Two stars joined by a long edge between their centres, both hubs: it is not among the nearest."""
     monkeypatch.setattr(_local_mds, "HUB_LIMIT", 15)
     left = [(0, i, 1.0 + 0.01 * i) for i in range(2, 22)]
     right = [(1, i, 1.0 + 0.01 * i) for i in range(22, 42)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -49,7 +51,7 @@ def test_energy_never_rises_and_the_end_is_a_fixed_point(kind, n_components):
     problem, _ = make_problem(kind, n_components)
     result = alternate(problem, np.tile(np.eye(n_components), (50, 1, 1)), tol=1e-8, max_iter=30_000)
     energies = [record.energy for record in result.history]
-    assert all(later <= earlier for earlier, later in zip(energies, energies[1:], strict=False))
+    assert all(later <= earlier for earlier, later in pairwise(energies))
     assert result.status in ("converged", "stalled")
     again = problem.integrate(result.alignments)
     again -= again.mean(axis=0)

@@ -86,7 +86,7 @@ def test_prolongation_of_exact_places_is_near_them():
 
 
 def test_vertices_no_ball_reaches_get_a_place(monkeypatch):
-    """A long path with small balls: far vertices have no anchor and take that of the nearest vertex with one."""
+    """A long path with small balls: far vertices have no anchor and go where the nearest with one is."""
     monkeypatch.setattr(module, "_SAMPLE_NEIGHBORS", 1)
     monkeypatch.setattr(module, "_BALL_SLACK", 1)
     graph = path_graph(200)

@@ -55,7 +55,7 @@ def test_from_a_distorted_start(n_components, kind):
 
 @pytest.mark.parametrize("n_components", [1, 2, 3])
 def test_the_recursion_gets_there_too(n_components):
-    points, turns, problem = exact_problem(n_components, "paper")
+    points, _, problem = exact_problem(n_components, "paper")
     noise = np.random.default_rng(503).normal(size=points.shape)
     alignments = problem.evaluate(points + 0.05 * problem.graph.lengths.min() * noise).alignments
     result = alternate(problem, alignments, tol=1e-12, max_iter=20_000)

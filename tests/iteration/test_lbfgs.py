@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ def test_energy_never_rises(kind, n_components, scale):
     start = scale * rng.normal(size=(50, n_components))
     result = minimize_energy(problem, start, tol=1e-6, max_iter=200)
     energies = [record.energy for record in result.history]
-    assert all(later <= earlier for earlier, later in zip(energies, energies[1:], strict=False))
+    assert all(later <= earlier for earlier, later in pairwise(energies))
     assert energies[-1] < energies[0]
     assert result.energy == energies[-1]
     assert [record.iteration for record in result.history] == sorted({r.iteration for r in result.history})

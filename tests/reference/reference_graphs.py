@@ -73,7 +73,7 @@ def star_graph(n):
 
 def dumbbell(n_each, k, gap, rng):
     """Two blobs in the plane joined by their three shortest bridges: points and graph."""
-    points = np.vstack([rng.normal(size=(n_each, 2)), rng.normal(size=(n_each, 2)) + [gap, 0.0]])
+    points = np.vstack([rng.normal(size=(n_each, 2)), rng.normal(size=(n_each, 2)) + np.array([gap, 0.0])])
     near = edges_of(knn_of(points, k))
     across = cdist(points[:n_each], points[n_each:])
     rows, cols = np.unravel_index(np.argsort(across, axis=None)[:3], across.shape)
@@ -112,7 +112,7 @@ def permuted(graph, order):
 
 
 def distance_gap(a, b):
-    """Largest difference of pairwise distances of two maps over the size of the first: zero up to a motion."""
+    """Largest difference of pairwise distances of two maps over the size of the first: 0 up to a motion."""
     first, second = cdist(a, a), cdist(b, b)
     return float(np.abs(first - second).max() / first.max())
 

@@ -87,7 +87,7 @@ def best_rotation(matrix):
 
 
 def energy_loop(graph, frames, inner, coordinates, alignments=None):
-    """Energies per vertex, alignments and half the gradient; the alignments are the best ones unless given."""
+    """Energies per vertex, alignments (the best ones unless given) and half the gradient."""
     n, n_components = coordinates.shape
     energies = np.zeros(n)
     rotations = np.zeros((n, n_components, n_components))

@@ -31,7 +31,7 @@ def make_problem(kind, n_components, n=50, seed=401, solver="direct"):
 
 
 def exact_frames(graph, points, rng, with_inverse=False):
-    """Frames from true positions, turned at random at every vertex: what exact second-order distances give."""
+    """Frames from true positions in random axes per vertex: what exact second-order distances give."""
     n, n_components = points.shape
     turns = random_rotations(n, n_components, rng)
     steps = points[graph.indices] - points[graph.sources]

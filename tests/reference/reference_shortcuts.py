@@ -11,7 +11,7 @@ SUPPORT, CHANCE, FEWEST_COMMON, DETOUR = 0.6, 1.5, 4, 7.0
 
 
 def support_loop(graph):
-    """Number of common neighbours, and their share of the smaller neighbourhood, of every edge (i, j), i < j."""
+    """Common neighbours of every edge (i, j), i < j: their number and share of the smaller neighbourhood."""
     around = [{v for _, v, _ in row_of(graph, i)} for i in range(graph.n_vertices)]
     counts = {(i, j): len(around[i] & around[j]) for i, j, _ in edges_of(graph)}
     shares = {(i, j): c / min(len(around[i]), len(around[j])) for (i, j), c in counts.items()}

@@ -44,7 +44,10 @@ def landmark_start_loop(chosen, distances, n_components):
 
 
 def transition_loop(graph, frames, i, j):
-    """Orthogonal map from the frame of j to that of i over the vertices both see, and the part it explains."""
+    """Orthogonal map from the frame of j to that of i over what both see, and the part it explains.
+
+    Over too few vertices to tell: the normalised cross product, at little weight.
+    """
 
     def positions(v):
         seen = {w: frames.rows[e] for e, w, _ in row_of(graph, v) if frames.included[e]}
@@ -56,9 +59,11 @@ def transition_loop(graph, frames, i, j):
     x = np.array([at_i[v] for v in common])
     y = np.array([at_j[v] for v in common])
     x, y = x - x.mean(axis=0), y - y.mean(axis=0)
+    size = np.linalg.norm(x) * np.linalg.norm(y)
+    if len(common) <= frames.n_components:
+        return x.T @ y / size, 1e-3
     o = best_rotation(x.T @ y)
-    weight = np.trace(o.T @ x.T @ y) / (np.linalg.norm(x) * np.linalg.norm(y))
-    return o, weight * (1e-3 if len(common) <= frames.n_components else 1.0)
+    return o, np.trace(o.T @ x.T @ y) / size
 
 
 def connection_loop(graph, frames):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from isoweave.backends._local_mds import _heap_pop, _heap_push
+from isoweave.backends._neighborhoods import heap_pop, heap_push
 
 
 @njit(nogil=True, cache=True)
@@ -35,7 +35,7 @@ def sample_balls(
         size, count, found = 1, 0, -1
         while size > 0 and count < capacity and found < n_wanted:
             d, u = keys[0], items[0]
-            size = _heap_pop(keys, items, size)
+            size = heap_pop(keys, items, size)
             if stamp[u] == mark + 1:
                 continue
             stamp[u] = mark + 1
@@ -56,7 +56,7 @@ def sample_balls(
                 if stamp[v] < mark or (stamp[v] == mark and t < distance[v]):
                     stamp[v] = mark
                     distance[v] = t
-                    size = _heap_push(keys, items, size, t, v)
+                    size = heap_push(keys, items, size, t, v)
         counts[s] = count
 
 

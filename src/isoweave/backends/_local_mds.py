@@ -1,4 +1,4 @@
-"""Compiled kernel of the local frames: neighbourhood, local geodesics, Gram matrix, eigenvectors.
+"""Compiled kernel of the local frames: local geodesics, Gram matrices, eigenvectors.
 
 Cost per vertex is bounded whatever the degrees are: see :func:`local_mds`.
 """
@@ -9,139 +9,11 @@ import numpy as np
 from numba import njit
 
 from isoweave.backends._eigen import leading_eigenpairs
+from isoweave.backends._neighborhoods import gather, nearest_by_geodesic, within_hops
 
 # Eigenvalues below this part of the largest one are rounding noise of the Gram matrix:
 # the local rank is lower.
 _RANK_TOLERANCE = 1e-10
-
-
-@njit(nogil=True, cache=True)
-def sort_rows_by_length(start, stop, indptr, indices, lengths, near_indices, near_lengths):
-    """Copy the rows start..stop with the edges of each row in order of length (ties: as stored)."""
-    for i in range(start, stop):
-        lo, hi = indptr[i], indptr[i + 1]
-        order = np.argsort(lengths[lo:hi], kind="mergesort")
-        for a in range(hi - lo):
-            near_indices[lo + a] = indices[lo + order[a]]
-            near_lengths[lo + a] = lengths[lo + order[a]]
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _heap_push(keys, items, size, key, item):
-    a = size
-    while a > 0:
-        parent = (a - 1) >> 1
-        if keys[parent] <= key:
-            break
-        keys[a] = keys[parent]
-        items[a] = items[parent]
-        a = parent
-    keys[a] = key
-    items[a] = item
-    return size + 1
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _heap_pop(keys, items, size):
-    """Remove the root; the caller has read it."""
-    size -= 1
-    key, item = keys[size], items[size]
-    a = 0
-    while True:
-        child = 2 * a + 1
-        if child >= size:
-            break
-        if child + 1 < size and keys[child + 1] < keys[child]:
-            child += 1
-        if keys[child] >= key:
-            break
-        keys[a] = keys[child]
-        items[a] = items[child]
-        a = child
-    keys[a] = key
-    items[a] = item
-    return size
-
-
-@njit(nogil=True, cache=True)
-def nearest_by_geodesic(
-    i, limit, indptr, near_indices, near_lengths, distance, stamp, mark, found, keys, items
-):
-    """Settle the ``limit`` vertices nearest to i along the graph, i first; return how many there are.
-
-    Only the first ``limit`` edges of a row sorted by length can lead to one of the ``limit`` nearest
-    vertices (the ends of the shorter ones are nearer), so a hub costs no more than any other vertex.
-    ``distance`` and ``stamp`` are scratch of length n; ``stamp[v] == mark`` means reached,
-    ``mark + 1`` settled.
-    """
-    distance[i] = 0.0
-    stamp[i] = mark
-    keys[0] = 0.0
-    items[0] = i
-    size = 1
-    count = 0
-    while size > 0 and count < limit:
-        d, u = keys[0], items[0]
-        size = _heap_pop(keys, items, size)
-        if stamp[u] == mark + 1:
-            continue
-        stamp[u] = mark + 1
-        found[count] = u
-        count += 1
-        lo = indptr[u]
-        hi = min(indptr[u + 1], lo + limit)
-        for a in range(lo, hi):
-            v = near_indices[a]
-            t = d + near_lengths[a]
-            if stamp[v] < mark or (stamp[v] == mark and t < distance[v]):
-                stamp[v] = mark
-                distance[v] = t
-                size = _heap_push(keys, items, size, t, v)
-    return count
-
-
-@njit(nogil=True, cache=True)
-def nearest_lists(start, stop, indptr, near_indices, near_lengths, columns, distances):
-    """The vertices nearest along the graph for start..stop, nearest first; -1 where there are no more."""
-    n = len(indptr) - 1
-    limit = columns.shape[1] + 1
-    distance = np.empty(n)
-    stamp = np.zeros(n, dtype=np.int64)
-    found = np.empty(limit, dtype=np.int32)
-    keys = np.empty(limit * limit + 1)
-    items = np.empty(limit * limit + 1, dtype=np.int32)
-    mark = 0
-    for i in range(start, stop):
-        mark += 2
-        count = nearest_by_geodesic(
-            i, limit, indptr, near_indices, near_lengths, distance, stamp, mark, found, keys, items
-        )
-        for a in range(1, limit):
-            columns[i, a - 1] = found[a] if a < count else -1
-            distances[i, a - 1] = distance[found[a]] if a < count else np.inf
-
-
-@njit(nogil=True, cache=True)
-def within_hops(i, n_hops, limit, indptr, near_indices, stamp, mark, found):
-    """Vertices within ``n_hops`` edges of i in order of hops, i first, at most ``limit`` of them."""
-    found[0] = i
-    stamp[i] = mark
-    count = 1
-    begin = 0
-    for _ in range(n_hops):
-        end = count
-        for a in range(begin, end):
-            u = found[a]
-            for b in range(indptr[u], indptr[u + 1]):
-                v = near_indices[b]
-                if stamp[v] < mark:
-                    if count == limit:
-                        return count
-                    stamp[v] = mark
-                    found[count] = v
-                    count += 1
-        begin = end
-    return count
 
 
 @njit(nogil=True, cache=True)
@@ -260,87 +132,67 @@ def local_mds(
     distance = np.empty(n)
     stamp = np.zeros(n, dtype=np.int64)
     place = np.empty(n, dtype=np.int32)
-    capacity = 0
+    own = 0
     for i in range(start, stop):
-        capacity = max(capacity, min(indptr[i + 1] - indptr[i], row_limit))
-    if len(forced) > 0:
-        for i in range(start, stop):
-            count = min(indptr[i + 1] - indptr[i], row_limit)
+        count = min(indptr[i + 1] - indptr[i], row_limit)
+        if len(forced) > 0:
             for e in range(indptr[i], indptr[i + 1]):
                 count += forced[e]
-            capacity = max(capacity, count)
-    capacity = min(capacity + max(frame_size, room_size) + 1, n)
-    settled = np.empty(capacity, dtype=np.int32)
+        own = max(own, count)
+    # Vertices at equal distances are taken together, up to another frame of them.
+    most = min(room_size + (0 if hop_frames else frame_size), n)
+    capacity = min(own + max(frame_size, most) + 1, n)
+    inner = np.empty(capacity, dtype=np.int32)
+    outer = np.empty(capacity, dtype=np.int32)
     room = np.empty(capacity, dtype=np.int32)
-    n_heap = capacity * min(max(room_size, 1), n) + 1
-    keys = np.empty(min(n_heap, len(indices) + 1))
-    items = np.empty(min(n_heap, len(indices) + 1), dtype=np.int32)
+    n_heap = 1 if hop_frames else min(most * most, len(indices)) + 1
+    keys = np.empty(n_heap)
+    items = np.empty(n_heap, dtype=np.int32)
     dense = np.empty((capacity, capacity))
     mark = 0
     for i in range(start, stop):
         lo, hi = indptr[i], indptr[i + 1]
-        # 1. The vertices: first those of the frame (i, its neighbours, the nearest others),
-        # then the rest of the room.
-        mark += 3
+        # 1. The vertices of the frame, and those that paths may lead through.
         if hop_frames:
-            n_near = within_hops(i, 3, room_size, indptr, near_indices, stamp, mark, settled)
-            mark += 3
-            n_second = within_hops(i, 2, frame_size, indptr, near_indices, stamp, mark, settled)
+            n_inner = within_hops(i, 2, frame_size, indptr, near_indices, stamp, mark + 1, inner)
+            n_outer = within_hops(i, 3, room_size, indptr, near_indices, stamp, mark + 2, outer)
         else:
-            n_near = nearest_by_geodesic(
-                i, room_size, indptr, near_indices, near_lengths, distance, stamp, mark, settled, keys, items
+            n_inner = nearest_by_geodesic(
+                i,
+                room_size,
+                most,
+                indptr,
+                near_indices,
+                near_lengths,
+                distance,
+                stamp,
+                mark + 1,
+                inner,
+                keys,
+                items,
             )
-            n_second = 0
+            outer[:n_inner] = inner[:n_inner]
+            n_outer = n_inner
         mark += 3
-        room[0] = i
-        place[i] = 0
-        stamp[i] = mark
-        n_frame = 1
-        for rank in range(hi - lo):
-            wanted = rank < row_limit
-            v = near_indices[lo + rank]
-            if not wanted and len(forced) == 0:
-                break
-            if not wanted:
-                continue
-            room[n_frame] = v
-            place[v] = n_frame
-            stamp[v] = mark
-            n_frame += 1
-        if len(forced) > 0:
-            for e in range(lo, hi):
-                v = indices[e]
-                if forced[e] and stamp[v] != mark:
-                    room[n_frame] = v
-                    place[v] = n_frame
-                    stamp[v] = mark
-                    n_frame += 1
-        a = 0
-        n_wanted = n_second if hop_frames else n_near
-        while a < n_wanted and (hop_frames or n_frame < frame_size):
-            v = settled[a]
-            if stamp[v] != mark:
-                room[n_frame] = v
-                place[v] = n_frame
-                stamp[v] = mark
-                n_frame += 1
-            a += 1
-        if hop_frames:
-            mark += 3
-            n_near = within_hops(i, 3, room_size, indptr, near_indices, stamp, mark, settled)
-            mark += 3
-            for b in range(n_frame):
-                stamp[room[b]] = mark
-            a = 0
-        n_room = n_frame
-        while a < n_near and n_room < capacity:
-            v = settled[a]
-            if stamp[v] != mark:
-                room[n_room] = v
-                place[v] = n_room
-                stamp[v] = mark
-                n_room += 1
-            a += 1
+        n_frame, n_room = gather(
+            i,
+            frame_size,
+            hop_frames,
+            row_limit,
+            forced,
+            indptr,
+            indices,
+            near_indices,
+            distance,
+            inner,
+            n_inner,
+            outer,
+            n_outer,
+            room,
+            place,
+            stamp,
+            mark,
+        )
         # 2. Geodesics among the frame's vertices (eq. 1).
         _fill_adjacency(room, n_room, row_limit, indptr, indices, lengths, place, stamp, mark, dense)
         _shortest_paths(dense, n_frame, n_room)

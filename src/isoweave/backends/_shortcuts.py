@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from isoweave.backends._local_mds import _heap_pop, _heap_push
+from isoweave.backends._neighborhoods import heap_pop, heap_push
 
 
 @njit(nogil=True, cache=True)
@@ -83,7 +83,7 @@ def find_detours(
         size, settled, scanned = 1, 0, 0
         while size > 0:
             d, w = keys[0], items[0]
-            size = _heap_pop(keys, items, size)
+            size = heap_pop(keys, items, size)
             if stamp[w] == mark + 1:
                 continue
             stamp[w] = mark + 1
@@ -103,4 +103,4 @@ def find_detours(
                 if stamp[x] < mark or (stamp[x] == mark and t < distance[x]):
                     stamp[x] = mark
                     distance[x] = t
-                    size = _heap_push(keys, items, size, t, x)
+                    size = heap_push(keys, items, size, t, x)

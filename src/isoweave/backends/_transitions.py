@@ -14,8 +14,8 @@ def frame_transitions(start, stop, indptr, indices, rows, included, transitions,
 
     ``transitions[e]`` is the orthogonal O that brings the frame of j to that of i over the vertices both see,
     i.e. minimises ``|X_i - X_j O^T|`` after centring, and ``weights[e]`` is the part of the overlap that
-    it explains, in 0 .. 1. Edges whose overlap does not span the space get weight zero unless nothing
-    better is there.
+    it explains, in 0 .. 1. Over N vertices or fewer no orthogonal map is determined; then O is the normalised
+    cross product of the overlaps, whose norm is at most one, with a weight of 1e-3.
     """
     n = len(indptr) - 1
     n_components = rows.shape[1]
@@ -72,15 +72,20 @@ def frame_transitions(start, stop, indptr, indices, rows, included, transitions,
                 square_j -= mean_j[r] * mean_j[r] / count
                 for c in range(n_components):
                     cross[r, c] -= mean_i[r] * mean_j[c] / count
+            scale = np.sqrt(max(square_i, 0.0) * max(square_j, 0.0))
+            if count <= n_components:
+                # Too few vertices to tell a turn from a reflection: what they do say, at little weight.
+                weights[e] = 1e-3
+                for r in range(n_components):
+                    for c in range(n_components):
+                        transitions[e, r, c] = cross[r, c] / scale if scale > 0.0 else 0.0
+                continue
             polar(cross, q, columns, turn)
             trace = 0.0
             for r in range(n_components):
                 for c in range(n_components):
                     trace += q[r, c] * cross[r, c]
                     transitions[e, r, c] = q[r, c]
-            scale = np.sqrt(max(square_i, 0.0) * max(square_j, 0.0))
             weights[e] = trace / scale if scale > 0.0 else 0.0
-            if count <= n_components:
-                weights[e] *= 1e-3
         for e in range(indptr[i], indptr[i + 1]):
             where[indices[e]] = -1

@@ -215,3 +215,56 @@ def demo(
         from isoweave.cli._demo import run_demo_command
 
         run_demo_command(out)
+
+
+@app.command()
+def reproduce(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME...",
+            help="swiss, difficult, klein, torus, mnist, fmnist, rnaseq, robustness, graphs, or all.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for records, tables, figures and the page.")],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few seeds and points: minutes, and only a first look.")
+    ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the data files.", show_default="environment variable ISOWEAVE_DATA"),
+    ] = None,
+    fetch: Annotated[
+        bool, typer.Option("--fetch", help="Fetch MNIST and Fashion-MNIST from OpenML if not in the folder.")
+    ] = False,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Methods to run: default, paper-energy, paper, isomap, lle, hlle, ltsa, laplacian, "
+            "diffusion, tsne, umap, mde; repeat the option or put commas.",
+            show_default="those of each experiment",
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Most seeds of a row.", show_default="those of each experiment")
+    ] = None,
+    n_jobs: Annotated[int, typer.Option("--n-jobs", "-j", help="Threads of every method.")] = 1,
+    verbose: Verbose = False,
+) -> None:
+    """Rerun the paper's experiments: ours, the paper's recursion and other methods.
+
+    What OUT holds already is not run again.
+    """
+    with reported(verbose):
+        from isoweave.cli._reproduce import run_reproduce
+
+        run_reproduce(
+            names,
+            out,
+            quick=quick,
+            data_home=data,
+            fetch=fetch,
+            methods=methods,
+            n_seeds=seeds,
+            n_jobs=n_jobs,
+        )

@@ -128,6 +128,7 @@ def sample_vertices(graph: NeighborGraph, size: int, *, team: ThreadTeam, seed: 
     Vertices are ranked by a scramble of the lengths around them, which all numberings share. Where lengths
     are all alike (grids) the ranks tie, and a random order decides.
     """
-    scramble = np.modf(sums_of_lengths(graph, team) * (1e6 * np.sqrt(2.0)))[0]
+    sums = sums_of_lengths(graph, team)
+    scramble = np.modf(sums / np.median(sums) * (1e6 * np.sqrt(2.0)))[0]
     ties = np.random.default_rng(seed).permutation(graph.n_vertices)
     return np.sort(np.lexsort((ties, scramble))[:size]).astype(np.int32)

@@ -14,6 +14,9 @@ _MEMORY = 10
 _SUFFICIENT_DECREASE = 1e-4
 _MAX_HALVINGS = 25
 _ROUNDING = 1e-13
+# Steps in a row that lower the energy by rounding only.
+_NO_GAIN = 1e-15
+_MAX_IDLE = 5
 # Relative misfit below which the data count as flat and iterations go on longer: long bends of a flat map
 # cost little energy and relax last, while on data that cannot be flattened they are better left alone.
 _GOOD_FIT = 0.2
@@ -65,6 +68,7 @@ def minimize_energy(
     history = [StepRecord(0, here.energy, size, 0.0)]
     pairs: deque[tuple[FloatArray, FloatArray, FloatArray, float]] = deque(maxlen=_MEMORY)
     status = "max_iter"
+    idle = 0
     for iteration in range(1, max_iter + 1):
         if _is_small(size, here.energy, mass, tol):
             status = "converged"
@@ -101,6 +105,11 @@ def minimize_energy(
             pairs.append((move, change, preconditioned - previous_preconditioned, 1.0 / curvature))
         size = _relative(here, preconditioned, mass)
         history.append(StepRecord(iteration, here.energy, size, step))
+        gained = previous.energy - here.energy
+        idle = idle + 1 if gained <= _NO_GAIN * here.energy else 0
+        if idle == _MAX_IDLE:
+            status = "stalled"
+            break
         if callback is not None and callback(IterationState(stage, iteration, here.energy, size, x)):
             status = "stopped"
             break

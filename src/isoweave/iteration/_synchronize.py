@@ -12,8 +12,8 @@ from isoweave.frames._frames import LocalFrames
 from isoweave.graph._graph import NeighborGraph
 
 _EXTRA_VECTORS = 3
-_MAX_SWEEPS = 60
-_TOLERANCE = 1e-6
+_MAX_SWEEPS = 200
+_TOLERANCE = 1e-10
 
 
 def connection_laplacian(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> sp.csr_array:

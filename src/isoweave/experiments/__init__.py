@@ -1,0 +1,31 @@
+"""The paper's experiments: a spec, its runs, records as JSON lines, tables, figures and a page."""
+
+from isoweave.experiments._catalog import EXPERIMENTS
+from isoweave.experiments._figures import draw_experiment
+from isoweave.experiments._methods import METHODS, Method, choose_methods
+from isoweave.experiments._page import write_page
+from isoweave.experiments._records import Records
+from isoweave.experiments._run import Progress, plan_tasks, run_experiments
+from isoweave.experiments._spec import FULL, QUICK, Experiment, Problem, Request, Row, Scale
+from isoweave.experiments._tables import write_tables
+
+__all__ = [
+    "EXPERIMENTS",
+    "FULL",
+    "METHODS",
+    "QUICK",
+    "Experiment",
+    "Method",
+    "Problem",
+    "Progress",
+    "Records",
+    "Request",
+    "Row",
+    "Scale",
+    "choose_methods",
+    "draw_experiment",
+    "plan_tasks",
+    "run_experiments",
+    "write_page",
+    "write_tables",
+]

@@ -1,0 +1,119 @@
+"""The methods that are compared: ours, the paper's, and the baselines, behind one call."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from isoweave._typing import FloatArray
+from isoweave.baselines import BASELINES, available_baselines, run_baseline
+from isoweave.embedding import embed_graph
+from isoweave.graph import NeighborGraph, knn_graph
+
+
+@dataclass(frozen=True)
+class Method:
+    """A column of the figures, a line of the tables.
+
+    Attributes
+    ----------
+    name, title : str
+    options : dict
+        Of :func:`isoweave.embed_graph`, for our own variants.
+    baseline : str or None
+        Name in :mod:`isoweave.baselines`, for the others.
+    """
+
+    name: str
+    title: str
+    options: dict[str, Any] = field(default_factory=dict)
+    baseline: str | None = None
+
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method("default", "isoweave"),
+        Method("paper-energy", "paper's energy, good start", {"inner_product": "paper", "start": "landmark"}),
+        Method("paper", "paper as printed", {"preset": "paper"}),
+        *(Method(b.name, b.title, baseline=b.name) for b in BASELINES.values()),
+    )
+}
+
+
+@dataclass(frozen=True, eq=False)
+class MethodRun:
+    """An embedding and what it took."""
+
+    embedding: FloatArray
+    seconds: float
+    cpu_seconds: float
+    status: str
+    steps: int | None = None
+    dropped_edges: int | None = None
+
+
+def choose_methods(asked: Sequence[str] | None, usual: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Methods that can run here, and why others cannot, by name.
+
+    Parameters
+    ----------
+    asked : sequence of str or None
+        Names the user gave; None takes the usual ones.
+    usual : sequence of str
+    """
+    unknown = [name for name in asked or () if name not in METHODS]
+    if unknown:
+        raise ValueError(f"unknown method {unknown[0]!r}; there are {', '.join(METHODS)}.")
+    chosen, missing = [], {}
+    installed = available_baselines()
+    for name in asked or usual:
+        baseline = METHODS[name].baseline
+        if baseline is None or baseline in installed:
+            chosen.append(name)
+        else:
+            extra = BASELINES[baseline].extra
+            missing[name] = f"{BASELINES[baseline].package} is not installed: pip install 'isoweave[{extra}]'"
+    return chosen, missing
+
+
+def run_method(
+    name: str, graph: NeighborGraph, n_components: int, *, n_neighbors: int, seed: int, n_jobs: int = 1
+) -> MethodRun:
+    """Embed a graph and measure the time, the making of the graph not counted."""
+    method = METHODS[name]
+    wall, cpu = time.perf_counter(), time.process_time()
+    if method.baseline is not None:
+        embedding = run_baseline(
+            method.baseline, graph, n_components, n_neighbors=n_neighbors, random_state=seed, n_jobs=n_jobs
+        )
+        return MethodRun(embedding, time.perf_counter() - wall, time.process_time() - cpu, "done")
+    with warnings.catch_warnings(), threadpool_limits(n_jobs):
+        # The paper's recursion may well run to its limit; the record says so.
+        warnings.simplefilter("ignore")
+        result = embed_graph(
+            graph.to_matrix(), n_components, n_jobs=n_jobs, random_state=seed, **method.options
+        )
+    return MethodRun(
+        result.coordinates,
+        time.perf_counter() - wall,
+        time.process_time() - cpu,
+        result.status,
+        result.n_iter,
+        len(result.dropped_edges),
+    )
+
+
+def warm_up(name: str, n_components: int) -> None:
+    """Embed a little data, so that no clock runs while numba compiles."""
+    if METHODS[name].baseline not in (None, "umap"):
+        return
+    rng = np.random.default_rng(7)
+    graph = knn_graph(rng.normal(size=(40 + 6 * n_components, n_components)), n_components + 4, n_jobs=1)
+    run_method(name, graph, n_components, n_neighbors=n_components + 4, seed=7)

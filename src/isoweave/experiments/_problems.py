@@ -1,0 +1,211 @@
+"""Loaders of the rows: data sets to problems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from isoweave import datasets
+from isoweave._typing import AnyArray, FloatArray
+from isoweave.baselines import run_baseline
+from isoweave.datasets import Dataset, GraphDataset
+from isoweave.experiments._spec import Problem, Request
+from isoweave.graph import (
+    NeighborGraph,
+    bridge_components,
+    connected_components,
+    graph_from_matrix,
+    intrinsic_dimension,
+    knn_from_distances,
+    knn_graph,
+    subgraph,
+)
+
+N_SAMPLES = 1500
+GROUP_SIZE = 1000
+# Components of single-cell counts that are kept: beyond them distances are noise.
+N_PRINCIPAL = 50
+
+
+def connected_knn(data: AnyArray, n_neighbors: int, n_components: int) -> tuple[NeighborGraph, str]:
+    """Graph of nearest neighbours; parts are joined by the shortest edges between them, which is noted."""
+    graph = knn_graph(data, n_neighbors, n_jobs=1)
+    n_parts, _ = connected_components(graph)
+    if n_parts == 1:
+        return graph, ""
+    joined = bridge_components(graph, data, n_bridges=n_components + 1, n_jobs=1)
+    return joined, f"{n_parts} components joined by {joined.n_edges - graph.n_edges} edges"
+
+
+def from_features(data: Dataset, n_neighbors: int, n_components: int) -> Problem:
+    """The usual problem: kNN graph, scored against itself and whatever is known."""
+    n_neighbors = min(n_neighbors, data.n_samples - 1)
+    graph, note = connected_knn(data.data, n_neighbors, n_components)
+    color = data.labels if data.parameters is None else data.parameters[:, 0]
+    return Problem(
+        graph, n_neighbors, n_components, data.truth, data.parameters, data.labels, color=color, note=note
+    )
+
+
+def swiss(n_neighbors: int, *, short_circuited: bool = False) -> Callable[[Request], Problem]:
+    """Swiss rolls; with shortcuts the true distances are the reference."""
+
+    def load(request: Request) -> Problem:
+        data = datasets.swiss_roll(request.size(N_SAMPLES), random_state=request.seed)
+        problem = from_features(data, n_neighbors, 2)
+        return replace(problem, distances=cdist(data.truth, data.truth)) if short_circuited else problem
+
+    return load
+
+
+def difficult(request: Request) -> Problem:
+    return from_features(datasets.difficult(request.size(N_SAMPLES), random_state=request.seed), 14, 5)
+
+
+def torus(request: Request) -> Problem:
+    return from_features(datasets.flat_torus(request.size(N_SAMPLES), random_state=request.seed), 10, 3)
+
+
+def klein(request: Request) -> Problem:
+    """As in the paper, maps are compared with Isomap's."""
+    problem = from_features(datasets.klein_bottle(request.size(N_SAMPLES), random_state=request.seed), 8, 3)
+    return replace(problem, parameters=run_baseline("isomap", problem.graph, 3, n_jobs=1))
+
+
+def image_groups(load_images: Callable[..., Dataset]) -> Callable[[Request], Problem]:
+    """Disjoint groups of 1,000 test images; the seed is the number of the group."""
+
+    def load(request: Request) -> Problem:
+        whole = load_images("test", data_home=request.data_home, fetch=request.fetch)
+        order = np.random.default_rng(7).permutation(whole.n_samples)
+        first = request.seed * GROUP_SIZE
+        members = order[first : first + request.size(GROUP_SIZE)]
+        assert whole.labels is not None
+        return from_features(replace(whole, data=whole.data[members], labels=whole.labels[members]), 13, 13)
+
+    return load
+
+
+def expression(load_cells: Callable[..., Dataset], *, principal: bool) -> Callable[[Request], Problem]:
+    """Gene expression; k = N = the two-nearest-neighbour estimate of the dimension, as in the paper."""
+
+    def load(request: Request) -> Problem:
+        whole = load_cells(data_home=request.data_home)
+        data = np.asarray(whole.data, dtype=np.float64)
+        note = ""
+        if principal:
+            data = _principal_components(data, N_PRINCIPAL)
+            note = f"first {data.shape[1]} principal components; "
+        n_components = max(2, round(intrinsic_dimension(data)))
+        members = np.arange(len(data))
+        if request.size(len(data)) < len(data):
+            members = np.random.default_rng(7).permutation(len(data))[: request.size(len(data))]
+            n_components = min(n_components, len(members) // 10)
+        assert whole.labels is not None
+        labels = whole.labels[members]
+        part = Dataset(whole.name, data[members], labels=labels)
+        problem = from_features(part, max(n_components, 5), n_components)
+        n_classes = len(np.unique(labels))
+        size = f"{len(members):,} samples, {n_classes} classes, k = {problem.n_neighbors}, N = {n_components}"
+        return replace(problem, note="; ".join(filter(None, (note + size, problem.note))))
+
+    return load
+
+
+def shortcut_roll(n_shortcuts: int) -> Callable[[Request], Problem]:
+    """A swiss roll's true neighbours with false edges between its sheets; scored without them."""
+
+    def load(request: Request) -> Problem:
+        data = datasets.swiss_roll(request.size(N_SAMPLES), random_state=request.seed)
+        assert data.truth is not None
+        # Neighbours of the flat sheet: those of the roll may hold shortcuts of their own.
+        problem = from_features(replace(data, data=data.truth), 10, 2)
+        if n_shortcuts == 0:
+            return problem
+        matrix, _ = datasets.add_shortcuts(
+            problem.graph.to_matrix(), data.data, n_shortcuts, random_state=request.seed
+        )
+        return replace(problem, graph=graph_from_matrix(matrix), clean_graph=problem.graph)
+
+    return load
+
+
+def noisy_roll(noise: float) -> Callable[[Request], Problem]:
+    """A swiss roll with Gaussian noise; scored against the graph of the same points without it."""
+
+    def load(request: Request) -> Problem:
+        n = request.size(N_SAMPLES)
+        data = datasets.swiss_roll(n, noise=noise, random_state=request.seed)
+        problem = from_features(data, 10, 2)
+        assert data.truth is not None
+        clean, _ = connected_knn(data.truth, 10, 2)
+        return replace(problem, clean_graph=clean, distances=cdist(data.truth, data.truth))
+
+    return load
+
+
+def cities(max_miles: float | None) -> Callable[[Request], Problem]:
+    """128 cities by road miles; the map is to be recovered up to an affine map (roads are not straight).
+
+    Local scores are against each city's eight nearest by road, global ones against all the miles.
+    """
+
+    def load(request: Request) -> Problem:
+        whole = datasets.load_city_miles(data_home=request.data_home)
+        part = datasets.load_city_miles(max_miles=max_miles, data_home=request.data_home)
+        graph = graph_from_matrix(part.graph)
+        miles = whole.graph.toarray()
+        assert whole.truth is not None
+        return Problem(
+            graph,
+            8,
+            2,
+            parameters=whole.truth,
+            clean_graph=knn_from_distances(miles, 8),
+            distances=miles,
+            color=whole.truth[:, 0],
+            note=f"{graph.n_edges:,} edges",
+        )
+
+    return load
+
+
+def mesh(name: str) -> Callable[[Request], Problem]:
+    """A surface to be flattened: the edges of its triangles. Fewer vertices: a disk around one of them."""
+
+    def load(request: Request) -> Problem:
+        data: GraphDataset = datasets.load_mesh(name, data_home=request.data_home)
+        graph = graph_from_matrix(data.graph)
+        assert data.truth is not None
+        color: FloatArray = data.truth[:, 1]
+        if request.size(graph.n_vertices) < graph.n_vertices:
+            from scipy.sparse.csgraph import dijkstra
+
+            away = dijkstra(graph.to_matrix(), indices=0)
+            members = np.sort(np.argsort(away, kind="stable")[: request.size(graph.n_vertices)])
+            graph, color = subgraph(graph, members), color[members]
+        return Problem(graph, 6, 2, color=color, note=f"{graph.n_vertices:,} vertices")
+
+    return load
+
+
+def faces(request: Request) -> Problem:
+    data = datasets.load_faces(data_home=request.data_home)
+    n = request.size(data.n_samples)
+    members = np.sort(np.random.default_rng(7).permutation(data.n_samples)[:n])
+    assert data.parameters is not None
+    part = replace(data, data=data.data[members], parameters=data.parameters[members])
+    problem = from_features(part, 8, 3)
+    assert part.parameters is not None
+    return replace(problem, color=part.parameters[:, 1])
+
+
+def _principal_components(data: FloatArray, n_kept: int) -> FloatArray:
+    from sklearn.decomposition import PCA
+
+    kept = min(n_kept, *data.shape)
+    components: FloatArray = PCA(kept, svd_solver="full").fit_transform(data)
+    return components

@@ -1,0 +1,172 @@
+"""What an experiment is: rows of problems, the methods that solve them, the numbers that are shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from isoweave._typing import AnyArray, FloatArray
+from isoweave.graph import NeighborGraph
+
+DataHome: TypeAlias = str | os.PathLike[str] | None
+
+Record: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of an experiment is run.
+
+    Attributes
+    ----------
+    name : str
+        Kept in every record, so that quick results are never taken for full ones.
+    n_samples : int or None
+        Most points of a problem; None takes what the experiment says.
+    n_seeds : int or None
+        Most seeds of a row.
+    all_rows : bool
+        False leaves out rows marked as not needed for a first look.
+    """
+
+    name: str
+    n_samples: int | None = None
+    n_seeds: int | None = None
+    all_rows: bool = True
+
+
+FULL = Scale("full")
+"""Everything, as the paper did it."""
+QUICK = Scale("quick", n_samples=800, n_seeds=2, all_rows=False)
+"""Few seeds and points: minutes on two cores, and no more than a first look."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a row's loader is asked for.
+
+    Attributes
+    ----------
+    seed : int
+    n_samples : int or None
+        Most points.
+    data_home : path or None
+        The data folder; the environment variable ``ISOWEAVE_DATA`` by default.
+    fetch : bool
+        Fetch images that are not there from OpenML.
+    """
+
+    seed: int
+    n_samples: int | None = None
+    data_home: DataHome = None
+    fetch: bool = False
+
+    def size(self, usual: int) -> int:
+        """Number of points: the usual one, unless fewer are asked for."""
+        return usual if self.n_samples is None else min(usual, self.n_samples)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A distance graph to embed, and all that maps of it are compared with.
+
+    Attributes
+    ----------
+    graph : NeighborGraph
+        Connected; what every method is given.
+    n_neighbors, n_components : int
+    truth : array of shape (n, d) or None
+        Isometric coordinates.
+    parameters : array of shape (n, d) or None
+        Coordinates to be recovered up to an affine map; the truth, where there is one, by default.
+    labels : integer array of shape (n,) or None
+    clean_graph : NeighborGraph or None
+        Scores are against this graph rather than the one that is embedded (added shortcuts, noise).
+    distances : array of shape (n, n) or None
+        Global scores are against these rather than the graph's geodesics (short-circuited graphs).
+    color : array of shape (n,) or None
+        What the points of a figure are coloured by.
+    note : str
+        Anything a reader of the table should know.
+    """
+
+    graph: NeighborGraph
+    n_neighbors: int
+    n_components: int
+    truth: FloatArray | None = None
+    parameters: FloatArray | None = None
+    labels: AnyArray | None = None
+    clean_graph: NeighborGraph | None = None
+    distances: FloatArray | None = None
+    color: AnyArray | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Problems that are averaged: one setting, several seeds.
+
+    Attributes
+    ----------
+    name, title : str
+    load : callable
+        Problem of a :class:`Request`; raises DatasetMissingError where its file is not there.
+    seeds : tuple of int
+    curve : str or None
+        Name of the curve the row is a point of.
+    value : float
+        Its abscissa there.
+    needed : bool
+        Part of a quick run.
+    methods : tuple of str or None
+        Where not all methods of the experiment can run.
+    """
+
+    name: str
+    title: str
+    load: Callable[[Request], Problem]
+    seeds: tuple[int, ...] = (0,)
+    curve: str | None = None
+    value: float = float("nan")
+    needed: bool = True
+    methods: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Rows, methods and what is shown of them.
+
+    Attributes
+    ----------
+    name, title, about : str
+        ``about`` is a paragraph for the page.
+    rows : tuple of Row
+    methods : tuple of str
+        Those run by default.
+    metrics : tuple of str
+        Columns of the tables and panels of the box plots.
+    axis : str or None
+        Label of the rows' ``value``, for curves.
+    log_metrics : tuple of str
+        Drawn on a logarithmic axis.
+    draw_maps : bool
+        Keep the maps of each row's first seed and draw them.
+    """
+
+    name: str
+    title: str
+    about: str
+    rows: tuple[Row, ...]
+    methods: tuple[str, ...]
+    metrics: tuple[str, ...]
+    axis: str | None = None
+    log_metrics: tuple[str, ...] = ("procrustes_error", "parameter_error")
+    draw_maps: bool = False
+
+    def rows_for(self, scale: Scale) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.needed or scale.all_rows)
+
+    def seeds_for(self, row: Row, scale: Scale) -> tuple[int, ...]:
+        return row.seeds[: scale.n_seeds]
