@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import sys
 
@@ -114,20 +115,39 @@ def test_numpys_global_state_is_neither_used_nor_changed():
     assert_same(first, embed_graph(matrix))
 
 
-def test_a_fresh_process_gets_the_same_bits():
-    code = (
-        "import hashlib, numpy as np\n"
-        "from isoweave import IsometricEmbedding\n"
-        "from isoweave.datasets import swiss_roll\n"
-        "data = swiss_roll(500, random_state=227).data\n"
-        "y = IsometricEmbedding(2, n_neighbors=8, n_jobs=2).fit_transform(data)\n"
-        "print(hashlib.sha256(np.ascontiguousarray(y).tobytes()).hexdigest())\n"
+PROGRAM = """
+import hashlib, numpy as np
+from isoweave import IsometricEmbedding
+from isoweave.datasets import swiss_roll
+data = swiss_roll(500, random_state=227).data
+y = IsometricEmbedding(2, n_neighbors=8, n_jobs=2).fit_transform(data)
+print(hashlib.sha256(np.ascontiguousarray(y).tobytes()).hexdigest())
+"""
+
+
+def hash_of_a_fresh_process(**environment):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | environment,
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_a_fresh_process_gets_the_same_bits():
     here = IsometricEmbedding(2, n_neighbors=8, n_jobs=1).fit_transform(
         swiss_roll(500, random_state=227).data
     )
-    assert done.stdout.strip() == hashlib.sha256(np.ascontiguousarray(here).tobytes()).hexdigest()
+    assert hash_of_a_fresh_process() == hashlib.sha256(np.ascontiguousarray(here).tobytes()).hexdigest()
+
+
+@pytest.mark.slow
+def test_kernels_just_compiled_and_kernels_from_the_cache_agree(tmp_path):
+    """The first run after installation compiles, the second loads what the first has stored."""
+    first, second = (hash_of_a_fresh_process(NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
+    assert first == second
 
 
 def test_input_is_not_changed():

@@ -9,26 +9,11 @@ import numpy as np
 from numba import njit
 
 from isoweave.backends._eigen import leading_eigenpairs
-from isoweave.backends._neighborhoods import gather, nearest_by_geodesic, within_hops
+from isoweave.backends._neighborhoods import find_edge, gather, nearest_by_geodesic, within_hops
 
 # Eigenvalues below this part of the largest one are rounding noise of the Gram matrix:
 # the local rank is lower.
 _RANK_TOLERANCE = 1e-10
-
-
-@njit(nogil=True, cache=True)
-def _has_edge(indptr, indices, lengths, u, v):
-    """Length of edge uv by bisection in the row of u, or -1."""
-    lo, hi = indptr[u], indptr[u + 1]
-    while lo < hi:
-        mid = (lo + hi) >> 1
-        if indices[mid] < v:
-            lo = mid + 1
-        else:
-            hi = mid
-    if lo < indptr[u + 1] and indices[lo] == v:
-        return lengths[lo]
-    return -1.0
 
 
 @njit(nogil=True, cache=True)
@@ -62,10 +47,10 @@ def _fill_adjacency(room, n_room, row_limit, indptr, indices, lengths, place, st
             for b in range(a):
                 v = room[b]
                 if indptr[v + 1] - indptr[v] > row_limit:
-                    length = _has_edge(indptr, indices, lengths, u, v)
-                    if length >= 0.0:
-                        dense[a, b] = length
-                        dense[b, a] = length
+                    e = find_edge(indptr, indices, u, v)
+                    if e >= 0:
+                        dense[a, b] = lengths[e]
+                        dense[b, a] = lengths[e]
 
 
 @njit(nogil=True, cache=True)

@@ -21,6 +21,21 @@ def sort_rows_by_length(start, stop, indptr, indices, lengths, near_indices, nea
             near_lengths[lo + a] = lengths[lo + order[a]]
 
 
+@njit(nogil=True, cache=True)
+def find_edge(indptr, indices, u, v):
+    """Position of edge (u, v) by bisection in the row of u, or -1."""
+    lo, hi = indptr[u], indptr[u + 1]
+    while lo < hi:
+        mid = (lo + hi) >> 1
+        if indices[mid] < v:
+            lo = mid + 1
+        else:
+            hi = mid
+    if lo < indptr[u + 1] and indices[lo] == v:
+        return lo
+    return -1
+
+
 @njit(nogil=True, cache=True, inline="always")
 def heap_push(keys, items, size, key, item):
     a = size

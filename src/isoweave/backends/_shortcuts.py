@@ -5,22 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from isoweave.backends._neighborhoods import heap_pop, heap_push
-
-
-@njit(nogil=True, cache=True)
-def _contains(indptr, indices, u, v):
-    """Position of edge (u, v), or -1."""
-    lo, hi = indptr[u], indptr[u + 1]
-    while lo < hi:
-        mid = (lo + hi) >> 1
-        if indices[mid] < v:
-            lo = mid + 1
-        else:
-            hi = mid
-    if lo < indptr[u + 1] and indices[lo] == v:
-        return lo
-    return -1
+from isoweave.backends._neighborhoods import find_edge, heap_pop, heap_push
 
 
 @njit(nogil=True, cache=True)
@@ -40,7 +25,7 @@ def common_neighbors(start, stop, indptr, indices, reverse, share):
             small, large = (i, j) if degree_i <= degree_j else (j, i)
             count = 0
             for a in range(indptr[small], indptr[small + 1]):
-                if _contains(indptr, indices, large, indices[a]) >= 0:
+                if find_edge(indptr, indices, large, indices[a]) >= 0:
                     count += 1
             share[e] = count / min(degree_i, degree_j)
 
@@ -69,7 +54,7 @@ def find_detours(
         small, large = (u, v) if degree_u <= degree_v else (v, u)
         for a in range(indptr[small], indptr[small + 1]):
             if trusted[a] and lengths[a] <= limit:
-                b = _contains(indptr, indices, large, indices[a])
+                b = find_edge(indptr, indices, large, indices[a])
                 if b >= 0 and trusted[b] and lengths[a] + lengths[b] <= limit:
                     found[s] = 1
                     break

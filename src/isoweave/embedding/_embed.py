@@ -13,6 +13,7 @@ from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave._validation import check_integer
 from isoweave.embedding._component import ComponentResult, embed_component
 from isoweave.embedding._options import EmbeddingOptions, resolve_options
+from isoweave.embedding._parts import assemble, in_users_terms, members, split
 from isoweave.embedding._result import Embedding
 from isoweave.graph import (
     NeighborGraph,
@@ -21,16 +22,13 @@ from isoweave.graph import (
     graph_from_matrix,
     local_order,
     merge_duplicates,
-    pack_components,
     renumber,
     subgraph,
 )
-from isoweave.iteration import Callback, IterationState, StepRecord
+from isoweave.iteration import Callback
 
 logger = logging.getLogger("isoweave")
 
-# Worst last: the status of an embedding is that of its worst component.
-_STATUSES = ("converged", "stalled", "max_iter", "stopped")
 # Beyond this ratio of lengths fourth powers overflow, and nothing at the small end would be visible.
 _LARGEST_RATIO = 1e70
 
@@ -169,11 +167,11 @@ def embed(
             report = drop_shortcuts(merged, team=team)
             filtered = report.graph
             if len(report.dropped):
-                dropped = _members(graph, representative, report.dropped)
+                dropped = members(graph, representative, report.dropped)
                 say(f"{len(dropped)} edges dropped as shortcuts")
         n_parts, labels = connected_components(filtered)
         _check_parts(options, n_parts, labels, n_components)
-        parts = _split(labels, n_parts)
+        parts = split(labels, n_parts)
         firsts = np.unique(representative, return_index=True)[1]
         results: list[ComponentResult | None] = []
         for c, vertices in enumerate(parts):
@@ -186,12 +184,12 @@ def embed(
             if callback is not None:
                 place = np.full(len(labels), -1, dtype=np.int64)
                 place[vertices] = np.arange(len(vertices))
-                hook = _in_users_terms(callback, place[representative], unit, c, n_parts)
+                hook = in_users_terms(callback, place[representative], unit, c, n_parts)
             result = embed_component(part, options, team=team, user_start=here, callback=hook)
             results.append(result)
             if c == 0:
                 say(f"start: {result.start}; solver {result.solver}; {result.iteration.n_iter} steps")
-    embedding = _assemble(graph, options, unit, representative, labels, parts, results, dropped)
+    embedding = assemble(graph, options, unit, representative, labels, parts, results, dropped)
     if embedding.status == "max_iter":
         from sklearn.exceptions import ConvergenceWarning
 
@@ -271,95 +269,3 @@ def _check_parts(options: EmbeddingOptions, n_parts: int, labels: IntArray, n_co
     if options.components == "largest":
         fate = "only the largest was embedded; the other rows are NaN"
     warnings.warn(f"{what} {fate[0].upper()}{fate[1:]} (see component_labels_).", UserWarning, stacklevel=4)
-
-
-def _split(labels: IntArray, n_parts: int) -> list[AnyArray]:
-    """Vertices of every component, in one pass."""
-    order = np.argsort(labels, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(labels, minlength=n_parts))[:-1])
-
-
-def _members(graph: NeighborGraph, representative: IntArray, dropped: IntArray) -> IntArray:
-    """Edges of the input between the groups of duplicates whose merged edges were dropped."""
-    n_groups = int(representative.max()) + 1
-    low, high = representative[graph.sources], representative[graph.indices]
-    keys = low.astype(np.int64) * n_groups + high
-    mask = np.isin(keys, dropped[:, 0].astype(np.int64) * n_groups + dropped[:, 1])
-    pairs = np.sort(np.column_stack((graph.sources[mask], graph.indices[mask])), axis=1)
-    return np.unique(pairs, axis=0).astype(np.int32)
-
-
-def _in_users_terms(callback: Callback, place: AnyArray, unit: float, part: int, n_parts: int) -> Callback:
-    """The user's callback, given coordinates in the order and unit of the input.
-
-    ``place`` is the row of every input vertex within the component at work, -1 outside of it.
-    """
-    inside = place >= 0
-
-    def call(state: IterationState) -> object:
-        coordinates = np.full((len(place), state.coordinates.shape[1]), np.nan)
-        coordinates[inside] = state.coordinates[place[inside]] * unit
-        stage = state.stage if n_parts == 1 else f"{state.stage} (component {part + 1} of {n_parts})"
-        energy = state.energy * unit * unit
-        return callback(IterationState(stage, state.iteration, energy, state.gradient_norm, coordinates))
-
-    return call
-
-
-def _assemble(
-    graph: NeighborGraph,
-    options: EmbeddingOptions,
-    unit: float,
-    representative: IntArray,
-    labels: IntArray,
-    parts: list[AnyArray],
-    results: list[ComponentResult | None],
-    dropped: IntArray,
-) -> Embedding:
-    """Put the components side by side, give duplicates their coordinates, restore the unit."""
-    n_components = options.n_components
-    n_merged = len(labels)
-    coordinates = np.full((n_merged, n_components), np.nan)
-    alignments = np.broadcast_to(np.eye(n_components), (n_merged, n_components, n_components)).copy()
-    stretch = np.ones((n_merged, n_components))
-    placed = [
-        r.iteration.coordinates if r is not None else np.zeros((len(v), n_components))
-        for v, r in zip(parts, results, strict=True)
-    ]
-    if options.components == "largest":
-        parts, placed, results = parts[:1], placed[:1], results[:1]
-    offsets = pack_components(placed) if len(parts) > 1 else [np.zeros(n_components)]
-    energy = mass = 0.0
-    status = 0
-    history: tuple[StepRecord, ...] = (StepRecord(0, 0.0, 0.0, 0.0),)
-    for c, (vertices, local, offset, result) in enumerate(zip(parts, placed, offsets, results, strict=True)):
-        coordinates[vertices] = (local + offset) * unit
-        if result is None:
-            continue
-        alignments[vertices] = result.iteration.alignments
-        stretch[vertices] = result.stretch
-        energy += result.iteration.energy
-        mass += result.mass
-        status = max(status, _STATUSES.index(result.iteration.status))
-        if c == 0:
-            history = tuple(
-                StepRecord(r.iteration, r.energy * unit * unit, r.gradient_norm, r.step)
-                for r in result.iteration.history
-            )
-    first = results[0]
-    return Embedding(
-        coordinates=coordinates[representative],
-        alignments=alignments[representative],
-        energy=energy * unit * unit,
-        # In the unit near the median, where neither over- nor underflows.
-        relative_energy=energy / mass if mass > 0 else 0.0,
-        history=history,
-        n_iter=history[-1].iteration,
-        status=_STATUSES[status],
-        component_labels=labels[representative],
-        stretch=stretch[representative],
-        dropped_edges=dropped,
-        graph=graph,
-        start="none" if first is None else first.start,
-        solver="none" if first is None else first.solver,
-    )

@@ -46,8 +46,8 @@ lengths. Gram error: relative error of local inner products. Pearson, Kendall an
 paths. Parameter error and procrustes: what the best affine map, or rigid motion, onto the true coordinates
 leaves, over their variance. Accuracy, NMI, ARI: vote of the nearest neighbours in the map. Spectral methods,
 t-SNE and UMAP have a scale of their own, so that their edge errors and stress say little. Means ± standard
-deviations over the seeds, best in bold; seconds of one run, the graph not counted. Box plots: whiskers at the
-extremes, boxes from the 25th to the 75th percentile, medians in red.</p>
+deviations over the seeds, best in bold; CPU seconds of one run, the graph not counted. Box plots: whiskers
+at the extremes, boxes from the 25th to the 75th percentile, medians in red.</p>
 {sections}
 <footer>{footer}</footer>
 </body>

@@ -35,7 +35,8 @@ TITLES = {
     "accuracy": "accuracy",
     "nmi": "NMI",
     "ari": "ARI",
-    "seconds": "seconds",
+    # Of one thread: the time on the wall depends on what else the machine does.
+    "cpu_seconds": "CPU seconds",
 }
 SMALLER_IS_BETTER = frozenset(
     ("local_distance", "local_angle", "local_metric", "global_stress", "parameter_error", "procrustes_error")
@@ -54,8 +55,8 @@ class Table:
 
 
 def values_of(records: Sequence[Record], metric: str) -> list[float]:
-    """Values of a metric (or ``seconds``) over the runs that have it."""
-    found = (r.get("seconds") if metric == "seconds" else r["scores"].get(metric) for r in records)
+    """Values of a metric (or ``cpu_seconds``) over the runs that have it."""
+    found = (r.get(metric) if metric == "cpu_seconds" else r["scores"].get(metric) for r in records)
     return [float(value) for value in found if value is not None]
 
 
@@ -63,7 +64,7 @@ def show(value: float, metric: str) -> str:
     """A cell: rigid-motion errors span decades, seconds are rough, the rest has three digits."""
     if metric == "procrustes_error":
         return f"{value:.1e}"
-    if metric == "seconds":
+    if metric == "cpu_seconds":
         return f"{value:.2f}" if value < 10 else f"{value:.0f}"
     return f"{value:.3f}" if abs(value) < 100 else f"{value:.3g}"
 
@@ -76,7 +77,7 @@ def make_table(
     runs = {name: found for name, found in runs.items() if found}
     if not runs:
         return None
-    columns = [m for m in (*experiment.metrics, "seconds") if any(values_of(r, m) for r in runs.values())]
+    columns = [m for m in (*experiment.metrics, "cpu_seconds") if any(values_of(r, m) for r in runs.values())]
     printed = PRINTED.get(experiment.name, {}) if with_printed else {}
     lines: list[tuple[str, ...]] = []
     means: dict[tuple[int, int], float] = {}
@@ -104,7 +105,7 @@ def make_table(
 def _cell(values: list[float], metric: str) -> str:
     if not values:
         return ""
-    if len(values) == 1 or metric == "seconds":
+    if len(values) == 1 or metric == "cpu_seconds":
         return show(float(np.mean(values)), metric)
     if metric == "procrustes_error":
         return f"{show(float(np.mean(values)), metric)} (worst {show(max(values), metric)})"
@@ -114,7 +115,7 @@ def _cell(values: list[float], metric: str) -> str:
 def _best(means: dict[tuple[int, int], float], columns: Sequence[str]) -> Iterator[tuple[int, int]]:
     for column, metric in enumerate(columns):
         found = {line: value for (line, c), value in means.items() if c == column}
-        if metric != "seconds" and len(found) > 1:
+        if metric != "cpu_seconds" and len(found) > 1:
             limit = min(found.values()) if metric in SMALLER_IS_BETTER else max(found.values())
             yield from ((line, column) for line, value in found.items() if value == limit)
 
@@ -230,7 +231,7 @@ def _summary(
             if not found:
                 continue
             metrics = dict.fromkeys(name for record in good for name in record["scores"])
-            numbers = {name: _statistics(values_of(good, name)) for name in (*metrics, "seconds")}
+            numbers = {name: _statistics(values_of(good, name)) for name in (*metrics, "cpu_seconds")}
             entry = {"runs": len(good), "failed": len(found) - len(good), "metrics": numbers}
             rows.setdefault(row.name, {"title": row.title, "methods": {}})["methods"][method] = entry
     summary = {
