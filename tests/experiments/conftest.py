@@ -19,4 +19,4 @@ def data_folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def tiny():
     """One seed and few points of every experiment."""
-    return Scale("tiny", n_samples=110, n_seeds=1, all_rows=False)
+    return Scale("tiny", n_samples=110, n_seeds=1, all_rows=False, paper_steps=20)

@@ -67,12 +67,14 @@ def test_problems_are_connected_and_repeatable(name, tiny, data_folder):
 
 
 def test_every_method_on_a_tiny_problem(tmp_path):
-    scale = Scale("tiny", n_samples=90, n_seeds=1)
+    scale = Scale("tiny", n_samples=90, n_seeds=1, paper_steps=3)
     # Those of optional packages take long to import and compile; the tests of the baselines run them.
     names = [name for name in METHODS if name not in ("umap", "mde")]
     records, _ = run(["klein"], tmp_path, scale, names)
     assert {record["method"] for record in records} == set(names)
     assert [record["error"] for record in records] == [None] * len(names)
+    paper = records.of("klein", "tiny", method="paper")[0]
+    assert (paper["steps"], paper["status"]) == (3, "max_iter")
     # Against Isomap's own map, as in the paper.
     assert records.of("klein", "tiny", method="isomap")[0]["scores"]["parameter_error"] < 1e-12
 

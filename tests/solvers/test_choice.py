@@ -37,11 +37,13 @@ def laplacian(n: int, dim: int, k: int) -> sp.csr_array:
 def test_choice(n, dim, n_components, solver):
     lap = laplacian(n, dim, 12)
     choice = choose_solver(lap, n_components)
-    assert choice.solver == solver and choice.reason
+    assert choice.solver == solver
+    assert choice.reason
     if n > 3000:
         assert (choice.predicted_fill <= 50 * lap.nnz) == (solver == "direct")
     state = factor_laplacian(lap, n_components=n_components, team=ThreadTeam(1))
-    assert state.choice == choice and state.solver == solver
+    assert state.choice == choice
+    assert state.solver == solver
 
 
 def test_predicted_fill_is_the_size_of_the_factor():
@@ -76,7 +78,8 @@ def test_incomplete_factor_with_nothing_dropped_is_exact():
     matrix[lap.ground, lap.ground] *= 2.0
     ptr, rows, values, failed = pre._factor
     factor = sp.csc_array((values, rows, ptr), shape=(30, 30)).toarray()
-    assert failed == -1 and pre.shift == 0.0
+    assert failed == -1
+    assert pre.shift == 0.0
     np.testing.assert_allclose(factor @ factor.T, matrix, atol=1e-12)
     np.testing.assert_allclose(factor, np.linalg.cholesky(matrix), atol=1e-12)
     block = np.random.default_rng(3).normal(size=(30, 2))

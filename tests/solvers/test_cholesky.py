@@ -65,7 +65,8 @@ def test_counts_and_structure_match_elimination(name):
     s = analyse(plan)
     for node in range(len(s.starts) - 1):
         rows = s.rows[s.row_ptr[node] : s.row_ptr[node + 1]]
-        assert np.all(np.diff(rows) > 0) and s.starts[node + 1] - s.starts[node] <= _MAX_WIDTH
+        assert np.all(np.diff(rows) > 0)
+        assert s.starts[node + 1] - s.starts[node] <= _MAX_WIDTH
         for j in range(s.starts[node], s.starts[node + 1]):
             assert set(np.flatnonzero(twin[:, j])) <= set(rows)
 
@@ -127,7 +128,8 @@ def test_minimum_degree_beats_the_natural_order_and_copes_with_hubs():
     hub[:, 1000] = -1.0
     hub = sp.csr_array(hub)
     order = elimination_order(hub.indptr.astype(np.int32), hub.indices.astype(np.int32))
-    assert order[-1] == 1000 and sorted(order) == list(range(3600))
+    assert order[-1] == 1000
+    assert sorted(order) == list(range(3600))
     filled = plan_elimination(hub.indptr.astype(np.int32), hub.indices.astype(np.int32), order, 10**9).fill
     assert filled <= ordered.fill * 1.5 + 3600
 

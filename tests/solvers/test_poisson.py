@@ -80,8 +80,10 @@ def test_cases_are_what_they_claim():
     for name, lap in CASES.items():
         values = np.linalg.eigvalsh(lap.toarray())
         n_parts = sp.csgraph.connected_components(lap)[0]
-        assert n_parts == (1 if "parts" not in name else n_parts) and (n_parts > 1) == ("parts" in name)
-        assert np.all(np.abs(values[:n_parts]) < 1e-9 * values[-1]) and values[n_parts] > 1e-9 * values[-1]
+        assert n_parts == (1 if "parts" not in name else n_parts)
+        assert (n_parts > 1) == ("parts" in name)
+        assert np.all(np.abs(values[:n_parts]) < 1e-9 * values[-1])
+        assert values[n_parts] > 1e-9 * values[-1]
         off_diagonal = lap - sp.diags_array(lap.diagonal())
         assert (off_diagonal.max() > 0) == name.startswith("paper")
 
@@ -95,7 +97,9 @@ def test_known_solution_is_recovered(solver, case, dtype):
     rhs = (lap @ truth).astype(dtype)
     state = factor_laplacian(lap, solver=solver, n_components=3, team=TEAM, tol=1e-11)
     result = state.solve(rhs)
-    assert result.status == "converged" and result.solver == solver and state.notes == []
+    assert result.status == "converged"
+    assert result.solver == solver
+    assert state.notes == []
     # tol bounds the residual; the error may be larger by the condition number.
     atol = 1e-6 if dtype == np.float64 else 2e-3
     np.testing.assert_allclose(result.value, truth, atol=atol * np.abs(truth).max())
@@ -152,7 +156,8 @@ def test_same_bits_for_any_number_of_threads(solver, width):
         with thread_team(n_jobs) as team:
             state = factor_laplacian(lap, solver=solver, n_components=2, team=team, tol=0.1)
             values.append(state.solve(rhs).value)
-    assert np.array_equal(values[0], values[1]) and np.array_equal(values[0], values[2])
+    assert np.array_equal(values[0], values[1])
+    assert np.array_equal(values[0], values[2])
 
 
 @pytest.mark.parametrize("solver", ["amg", "ic", "jacobi"])
@@ -184,17 +189,17 @@ def test_warm_start_saves_iterations(solver):
 def test_numpy_random_state_is_left_alone_and_does_not_matter():
     lap = CASES["edge-2d"]
     rhs = np.random.default_rng(9).normal(size=(lap.shape[0], 1))
-    saved = np.random.get_state()
+    saved = np.random.get_state()  # noqa: NPY002
     try:
         values = []
         for seed in (3, 4):
-            np.random.seed(seed)
+            np.random.seed(seed)  # noqa: NPY002
             expected = np.random.RandomState(seed).random_sample(3)
             values.append(factor_laplacian(lap, solver="amg", n_components=2, team=TEAM).solve(rhs).value)
-            assert np.array_equal(np.random.random_sample(3), expected)
+            assert np.array_equal(np.random.random_sample(3), expected)  # noqa: NPY002
         assert np.array_equal(values[0], values[1])
     finally:
-        np.random.set_state(saved)
+        np.random.set_state(saved)  # noqa: NPY002
 
 
 class Useless:
@@ -220,9 +225,11 @@ def test_stalled_preconditioner_falls_back_to_jacobi(monkeypatch, solver, fill):
     assert state.solver == solver
     result = state.solve(rhs)
     assert (result.solver, result.status, state.solver) == ("jacobi", "converged", "jacobi")
-    assert len(state.notes) == 1 and state.notes[0].startswith(f"{solver} stalled")
+    assert len(state.notes) == 1
+    assert state.notes[0].startswith(f"{solver} stalled")
     # The replacement stays: later solves do not stall first.
-    assert state.solve(rhs).solver == "jacobi" and len(state.notes) == 1
+    assert state.solve(rhs).solver == "jacobi"
+    assert len(state.notes) == 1
 
 
 def test_the_whole_ladder_ends_at_the_direct_solver(monkeypatch):
@@ -237,7 +244,8 @@ def test_the_whole_ladder_ends_at_the_direct_solver(monkeypatch):
     lap = CASES["paper-2d"]
     rhs = lap @ np.random.default_rng(3).normal(size=(lap.shape[0], 2))
     state = factor_laplacian(lap, solver="amg", n_components=2, team=TEAM)
-    assert state.solver == "jacobi" and state.notes == ["amg could not be prepared: no room"]
+    assert state.solver == "jacobi"
+    assert state.notes == ["amg could not be prepared: no room"]
     result = state.solve(rhs)
     assert (result.solver, result.status) == ("direct", "converged")
     assert "went on with direct" in state.notes[1]
@@ -257,9 +265,10 @@ def test_an_exhausted_ladder_returns_the_best_and_says_so(monkeypatch):
     state = factor_laplacian(lap, solver="direct", n_components=2, team=TEAM)
     result = state.solve(rhs)
     assert (result.solver, result.status, result.iterations) == ("jacobi", "stalled", 2)
-    assert 1e-10 < result.residual < 1.0 and np.isfinite(result.value).all()
+    assert 1e-10 < result.residual < 1.0
+    assert np.isfinite(result.value).all()
+    monkeypatch.setitem(_state._BUILDERS, "jacobi", refuse)
     with pytest.raises(RuntimeError, match=r"No solver could be prepared: .*not positive definite"):
-        monkeypatch.setitem(_state._BUILDERS, "jacobi", refuse)
         factor_laplacian(lap, solver="direct", n_components=2, team=TEAM)
 
 
@@ -270,7 +279,8 @@ def test_direct_solver_hands_over_a_larger_kernel(monkeypatch):
     rhs = lap @ np.array([[1.0], [0.0], [0.0], [2.0]])
     state = factor_laplacian(lap, solver="direct", n_components=1, team=TEAM)
     result = state.solve(rhs)
-    assert result.solver == "jacobi" and result.status == "converged"
+    assert result.solver == "jacobi"
+    assert result.status == "converged"
     assert "not positive definite" in state.notes[0]
 
 
@@ -280,7 +290,8 @@ def test_factor_too_large_is_refused(monkeypatch):
     monkeypatch.setattr(_base, "MAX_FILL", 100)
     monkeypatch.setattr(_direct, "MAX_FILL", 100)
     state = factor_laplacian(CASES["edge-2d"], solver="direct", n_components=2, team=TEAM)
-    assert state.solver == "jacobi" and "more than 100 entries" in state.notes[0]
+    assert state.solver == "jacobi"
+    assert "more than 100 entries" in state.notes[0]
 
 
 def test_cholmod_agrees_or_names_the_extra(monkeypatch):
@@ -305,7 +316,8 @@ def test_stored_zeros_do_not_join_components():
     data = np.concatenate([lap.data, [0.0, 0.0]])
     rows, columns = np.concatenate([lap.row, [1, 2]]), np.concatenate([lap.col, [2, 1]])
     prepared = prepare_laplacian(sp.coo_array((data, (rows, columns)), shape=(4, 4)))
-    assert list(prepared.sizes) == [2.0, 2.0] and len(prepared.data) == 8
+    assert list(prepared.sizes) == [2.0, 2.0]
+    assert len(prepared.data) == 8
 
 
 def test_input_is_not_changed_and_formats_agree():
@@ -361,7 +373,8 @@ def test_direct_solution_is_refined_once(monkeypatch):
     result = state.solve(rhs, tol=1e-10)
     assert (result.iterations, result.status, result.solver) == (1, "converged", "direct")
     # 1e-14 by the refinement, 1e-12 by rounding: close points have weights far above the rest.
-    assert result.residual < 1e-11 and state.notes == []
+    assert result.residual < 1e-11
+    assert state.notes == []
 
 
 def test_residuals_at_rounding_level_count_as_converged():
@@ -372,6 +385,8 @@ def test_residuals_at_rounding_level_count_as_converged():
     rhs = np.cos(np.pi * (np.arange(n) + 0.5) / n)[:, None]  # the smoothest mode: ||x|| is 4e7 ||b||
     state = factor_laplacian(path.tocsr(), solver="direct", n_components=1, team=TEAM)
     result = state.solve(rhs)
-    assert result.residual > 1e-10 and result.status == "converged" and state.notes == []
+    assert result.residual > 1e-10
+    assert result.status == "converged"
+    assert state.notes == []
     eigenvalue = 4 * np.sin(np.pi / (2 * n)) ** 2
     np.testing.assert_allclose(result.value, rhs / eigenvalue, rtol=0, atol=1e-6 / eigenvalue)

@@ -8,9 +8,6 @@ from numba import njit
 _EXTRA_VECTORS = 2
 _MAX_SWEEPS = 40
 _TOLERANCE = 1e-11
-# Sums may be regrouped into vector instructions; the grouping is fixed when the code is compiled, so results
-# repeat bit for bit. NaN and infinity keep their meaning.
-_FASTMATH = {"reassoc", "contract", "nsz"}
 
 
 @njit(nogil=True, cache=True)
@@ -41,7 +38,7 @@ def leading_eigenpairs(matrix, n_wanted):
     return values, vectors
 
 
-@njit(nogil=True, cache=True, fastmath=_FASTMATH)
+@njit(nogil=True, cache=True)
 def _orthonormalise(rows):
     """Modified Gram-Schmidt, twice, on the rows; False when they are dependent."""
     b, m = rows.shape
@@ -107,7 +104,7 @@ def jacobi_eigh(matrix, vectors):
                     vectors[k, q] = s * x + c * y
 
 
-@njit(nogil=True, cache=True, fastmath=_FASTMATH)
+@njit(nogil=True, cache=True)
 def _block_iteration(matrix, n_wanted):
     """Block power iteration from the matrix's own largest columns.
 

@@ -15,25 +15,25 @@ from isoweave.graph import graph_from_matrix
 from isoweave.io import InputFileError, match_names, read_coordinates, read_input, read_labels
 from isoweave.metrics import evaluate
 
-# What a number is best at, beside its name: +1 larger is better, -1 smaller is better.
+# Meaning, in words that fit beside the number on 80 columns, and whether more (1) or less (-1) is better.
 _MEANING = {
     "local_distance": ("relative error of edge lengths", -1),
-    "local_angle": ("error of angles between neighbours, degrees", -1),
+    "local_angle": ("error of angles at vertices, degrees", -1),
     "local_metric": ("relative error of local Gram matrices", -1),
-    "precision": ("edges of the map that are edges of the graph", 1),
-    "recall": ("edges of the graph that are edges of the map", 1),
+    "precision": ("neighbours in the map that are edges", 1),
+    "recall": ("edges that are neighbours in the map", 1),
     "f1": ("harmonic mean of the two", 1),
-    "trustworthiness": ("near in the map, near in the graph (ranks)", 1),
-    "continuity": ("near in the graph, near in the map (ranks)", 1),
-    "global_stress": ("relative error of all geodesic distances", -1),
+    "trustworthiness": ("near in the map, near in the graph", 1),
+    "continuity": ("near in the graph, near in the map", 1),
+    "global_stress": ("relative error of all distances", -1),
     "pearson": ("correlation of distances with geodesics", 1),
     "spearman": ("the same of their ranks", 1),
-    "kendall": ("share of pairs in the same order, -1 to 1", 1),
-    "parameter_error": ("left by the best affine map onto the truth", -1),
-    "procrustes_error": ("left by the best rigid motion onto the truth", -1),
-    "accuracy": ("labels voted for by nearest neighbours", 1),
-    "nmi": ("mutual information of voted and given labels", 1),
-    "ari": ("adjusted Rand index of voted and given labels", 1),
+    "kendall": ("agreement of their order, -1 to 1", 1),
+    "parameter_error": ("left by an affine map onto the truth", -1),
+    "procrustes_error": ("left by a rigid motion onto the truth", -1),
+    "accuracy": ("labels the nearest neighbours vote for", 1),
+    "nmi": ("mutual information of vote and labels", 1),
+    "ari": ("adjusted Rand index of the two", 1),
 }
 
 

@@ -206,6 +206,7 @@ def _run_task(
             n_neighbors=problem.n_neighbors,
             seed=task.seed,
             n_jobs=n_jobs,
+            paper_steps=task.scale.paper_steps,
         )
         scores = score(problem, done.embedding)
     # Whatever a method or the library behind it raises is its result here, not the end of a long run.

@@ -152,9 +152,10 @@ def scale_note(scale: Scale) -> str:
     """What a reader must know about a run that is not the full one; empty for that."""
     if scale.name == "full":
         return ""
+    steps = f", the paper's recursion cut at {scale.paper_steps} steps" if scale.paper_steps else ""
     return (
         f"{scale.name.capitalize()} run: seeds per row at most {scale.n_seeds}, points at most "
-        f"{scale.n_samples}, not all rows. A first look, not the paper's setting; do not quote."
+        f"{scale.n_samples}, not all rows{steps}. A first look, not the paper's setting; do not quote."
     )
 
 

@@ -123,7 +123,7 @@ def support_threshold(graph: NeighborGraph, share: FloatArray, support: float = 
     suspect only if its count is also ``CHANCE`` such deviations under c.
     """
     smaller = np.minimum(graph.degrees[graph.sources], graph.degrees[graph.indices])
-    typical = float(np.median(share * smaller))
+    typical = float(np.median(np.rint(share * smaller)))
     if typical < FEWEST_COMMON:
         return 0.0
     return min(support, 1.0 - CHANCE / np.sqrt(typical)) * float(np.median(share))
@@ -197,5 +197,7 @@ def _reconnecting(
     # One edge per pair of parts, the first in rank; then the spanning forest of lowest ranks.
     keys, first = np.unique((low.astype(np.int64) * n_parts + high)[across], return_index=True)
     chosen = np.flatnonzero(across)[first]
-    parts = sp.csr_array((chosen + 1.0, (keys // n_parts, keys % n_parts)), shape=(n_parts, n_parts))
+    # scipy 1.12 wants the indices of csgraph's input in 32 bits.
+    ends = ((keys // n_parts).astype(np.int32), (keys % n_parts).astype(np.int32))
+    parts = sp.csr_array((chosen + 1.0, ends), shape=(n_parts, n_parts))
     return ranked[minimum_spanning_tree(parts).data.astype(np.int64) - 1]
