@@ -100,7 +100,7 @@ thread, without the neighbour search. Columns as in the quality table.
 
 
 def seeds_of(row: Row, n_seeds: int) -> tuple[int, ...]:
-    """Other samples than the quality table's, which is kept for judging."""
+    """Other samples than the quality table's."""
     if len(row.seeds) < 15:
         return row.seeds[:n_seeds]
     # Maps of the torus differ so much from sample to sample that three tell nothing.
