@@ -34,7 +34,8 @@ def minimize_energy(
     """Minimise ``F(phi) = min_Q J(phi, Q)`` (eq. 12).
 
     With no memory the full step ``-L^-1 grad F / 2`` is exactly one sweep of the paper's recursion (best Q,
-    then Poisson solve); the memory saves most of the sweeps to the same fixed point (docs/choices.md counts them).
+    then Poisson solve); the memory saves most of the sweeps to the same fixed point (docs/choices.md counts
+    them).
 
     Parameters
     ----------
