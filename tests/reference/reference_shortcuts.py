@@ -7,7 +7,7 @@ import numpy as np
 from reference_frames import dijkstra_loop, kruskal
 from reference_graphs import edges_of, graph_of, row_of
 
-SUPPORT, CHANCE, FEWEST_COMMON, DETOUR = 0.6, 1.5, 4, 7.0
+SUPPORT, CHANCE, FEWEST_COMMON, DETOUR = 0.6, 1.5, 5, 7.0
 
 
 def support_loop(graph):

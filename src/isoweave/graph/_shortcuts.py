@@ -31,7 +31,7 @@ from isoweave.graph._order import rows_by_length
 
 SUPPORT = 0.6
 CHANCE = 1.5
-FEWEST_COMMON = 4
+FEWEST_COMMON = 5
 DETOUR = 7.0
 # A search that meets more vertices or edges than this is given up and the edge kept: where balls are that
 # full (high dimension, hubs) a detour says nothing.
