@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
-from isoweave._parallel import thread_team
+from isoweave._parallel import resolve_n_jobs, thread_team
 from isoweave._typing import FloatArray
 from isoweave.baselines._geodesics import all_geodesics
 from isoweave.baselines._spectral import isomap
@@ -76,7 +76,9 @@ def umap(
     return embedding
 
 
-def mde(graph: NeighborGraph, n_components: int, *, random_state: Any = None) -> FloatArray:
+def mde(
+    graph: NeighborGraph, n_components: int, *, random_state: Any = None, n_jobs: int | None = None
+) -> FloatArray:
     """pymde's ``preserve_distances`` of the graph: distances along it, kept as well as possible."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -89,12 +91,15 @@ def mde(graph: NeighborGraph, n_components: int, *, random_state: Any = None) ->
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(check_random_state(random_state).randint(2**31 - 1)))
             legacy = np.random.get_state()  # noqa: NPY002 (pymde samples edges with numpy's global state)
+            threads = torch.get_num_threads()
             try:
+                torch.set_num_threads(resolve_n_jobs(n_jobs))
                 pymde.seed(int(torch.initial_seed()) % 2**31)
                 data = pymde.Graph(sp.csr_matrix(graph.to_matrix()))
                 problem = pymde.preserve_distances(data, embedding_dim=n_components)
                 found = problem.embed()
             finally:
+                torch.set_num_threads(threads)
                 np.random.set_state(legacy)  # noqa: NPY002
     embedding: FloatArray = found.cpu().numpy().astype(np.float64)
     return embedding

@@ -12,7 +12,7 @@ import numpy as np
 from isoweave._typing import FloatArray
 from isoweave.datasets import DatasetMissingError
 from isoweave.experiments._catalog import EXPERIMENTS
-from isoweave.experiments._methods import choose_methods, run_method, warm_up
+from isoweave.experiments._methods import METHODS, choose_methods, run_method, warm_up
 from isoweave.experiments._records import Key, Records, fingerprint, versions
 from isoweave.experiments._spec import FULL, DataHome, Experiment, Problem, Record, Request, Row, Scale
 from isoweave.metrics import evaluate, global_stress, kendall, pearson, spearman
@@ -80,8 +80,12 @@ def plan_tasks(
         skipped += [f"{experiment.name}, {name}: {reason}" for name, reason in missing.items()]
         for row in experiment.rows_for(scale):
             allowed = [name for name in usable if row.methods is None or methods or name in row.methods]
-            for seed in experiment.seeds_for(row, scale):
-                tasks += [Task(experiment, row, seed, method, scale) for method in allowed]
+            for number, seed in enumerate(experiment.seeds_for(row, scale)):
+                tasks += [
+                    Task(experiment, row, seed, name, scale)
+                    for name in allowed
+                    if (METHODS[name].n_seeds or number + 1) > number
+                ]
     return tasks, skipped
 
 
