@@ -22,9 +22,10 @@ from isoweave.experiments import (
     plan_tasks,
     run_experiments,
 )
+from isoweave.experiments import _group as group_module
 from isoweave.experiments import _methods as methods_module
 from isoweave.experiments import _records as records_module
-from isoweave.experiments import _run as run_module
+from isoweave.experiments import _tasks as run_tasks
 from isoweave.graph import connected_components
 from isoweave.metrics import evaluate, neighborhood_scores, pearson
 
@@ -88,11 +89,11 @@ def test_scores_are_against_the_clean_graph_and_the_truth():
     roll = swiss_roll(300, random_state=501)
     assert problem.graph.n_edges == problem.clean_graph.n_edges + 2
     y = run_baseline("isomap", problem.graph, 2)
-    found = run_module.score(problem, y)
+    found = group_module.score(problem, y)
     assert found["f1"] == neighborhood_scores(problem.clean_graph, y, n_neighbors=10).f1
     noisy = next(row for row in EXPERIMENTS["robustness"].rows if row.name == "noise0.4")
     problem = noisy.load(Request(501, 300))
-    found = run_module.score(problem, y)
+    found = group_module.score(problem, y)
     assert found["pearson"] == pytest.approx(pearson(cdist(roll.truth, roll.truth), y), rel=1e-12)
     assert found["procrustes_error"] == evaluate(problem.graph, y, truth=roll.truth)["procrustes_error"]
 
@@ -113,7 +114,7 @@ def test_a_rerun_skips_what_is_done(tmp_path, tiny, monkeypatch):
         raise AssertionError("ran again")
 
     with monkeypatch.context() as patch:
-        patch.setattr(run_module, "run_method", refuse)
+        patch.setattr(group_module, "run_method", refuse)
         records, _ = run(["torus"], tmp_path, tiny, ["isomap"])
     assert (tmp_path / "records.jsonl").read_text() == before
     assert len(records) == 1
@@ -198,3 +199,52 @@ def test_a_missing_package_is_said(monkeypatch):
     assert "isoweave[baselines]" in missing["umap"]
     _, skipped = plan_tasks(["torus"], ["umap"])
     assert skipped == [f"torus, umap: {missing['umap']}"]
+
+
+def test_several_processes_give_the_same_records(tmp_path, tiny, data_folder):
+    two = replace(tiny, n_seeds=2)
+    names = ["torus", "klein", "mnist"]
+    methods = ["default", "laplacian"]
+    found = {
+        n_jobs: run(
+            names,
+            tmp_path / str(n_jobs),
+            two,
+            methods,
+            data_folder=data_folder,
+            n_jobs=n_jobs,
+            maps_folder=tmp_path / str(n_jobs),
+        )[0]
+        for n_jobs in (1, 2)
+    }
+    records, others = found[1], found[2]
+    # The little data folder has images for one group only.
+    assert len(records) == 10
+    key = records_module.key_of
+    assert {key(r): r["scores"] for r in records} == {key(r): r["scores"] for r in others}
+    for folder in ("1", "2"):
+        assert len(list((tmp_path / folder).glob("torus-*.npz"))) == 2
+
+
+def test_missing_data_are_said_once_by_several_processes(tmp_path, tiny, monkeypatch):
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
+    two = replace(tiny, n_seeds=3)
+    seen = []
+    _, skipped = run(["mnist"], tmp_path, two, ["isomap"], n_jobs=2, progress=seen.append)
+    assert len(skipped) == 1
+    assert skipped[0].startswith("mnist, groups of 1,000: mnist_test.npz is needed")
+    assert seen[-1].done == seen[-1].total == 3
+
+
+def test_other_experiments_need_one_process(tmp_path, tiny):
+    own = replace(EXPERIMENTS["torus"], title="another")
+    tasks = [run_tasks.Task(own, own.rows[0], seed, "isomap", tiny) for seed in (1, 2)]
+    with pytest.raises(ValueError, match="not in the catalogue"):
+        run_experiments(tasks, Records(tmp_path / "records.jsonl"), n_jobs=2)
+
+
+def test_a_slow_method_has_fewer_seeds(monkeypatch):
+    monkeypatch.setattr(run_tasks, "choose_methods", lambda asked, usual: (list(usual), {}))
+    tasks, _ = plan_tasks(["klein"])
+    count = {name: sum(task.method == name for task in tasks) for name in ("default", "mde")}
+    assert count == {"default": 15, "mde": 5}

@@ -18,9 +18,12 @@ from isoweave.experiments import (
     QUICK,
     Progress,
     Records,
+    compare,
+    count_wins,
     draw_experiment,
     plan_tasks,
     run_experiments,
+    summary_markdown,
     write_page,
     write_tables,
 )
@@ -99,6 +102,10 @@ def run_reproduce(
                     experiment, records, scale, out / "figures", out / "maps"
                 )
             console.print(f"wrote {out / experiment.name}.md .csv .json", highlight=False, soft_wrap=True)
+    comparisons = compare(records, scale)
+    if comparisons:
+        (out / "summary.md").write_text(summary_markdown(comparisons), encoding="utf-8")
+        console.print(count_wins(comparisons), highlight=False)
     page = write_page(records, scale, figures, out / "index.html", reasons)
     failed = sum(record["error"] is not None for record in records)
     if failed:

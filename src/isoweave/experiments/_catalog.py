@@ -103,6 +103,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             (*OURS, *SPECTRAL, *OTHERS),
             ("local_metric", "f1", "pearson", "global_stress", "parameter_error", "local_distance"),
             draw_maps=True,
+            reference="isomap",
         ),
         Experiment(
             "torus",

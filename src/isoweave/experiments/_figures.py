@@ -11,9 +11,9 @@ import numpy as np
 
 from isoweave._typing import FloatArray
 from isoweave.demo._page import align_plane
+from isoweave.experiments._group import map_path
 from isoweave.experiments._methods import METHODS
 from isoweave.experiments._records import Records
-from isoweave.experiments._run import map_path
 from isoweave.experiments._spec import Experiment, Record, Row, Scale
 from isoweave.experiments._tables import TITLES, values_of
 from isoweave.plotting import plot_embedding
@@ -21,6 +21,9 @@ from isoweave.plotting import plot_embedding
 _PANEL = (3.6, 2.9)  # inches
 _PER_LINE = 4
 _LEAST_DRAWN = 1e-7
+# Methods without a scale would hide the rest beyond this error; an arrow shows that they are there.
+_MOST_DRAWN = 2.0
+_UNSCALED = ("global_stress", "local_distance", "local_metric")
 _MARKS = "osD^vP*X"
 
 
@@ -125,11 +128,9 @@ def _finish(axes: Any, experiment: Experiment, metric: str, drawn: Sequence[floa
     axes.grid(alpha=0.3)
     if metric in experiment.log_metrics and drawn and max(drawn) > 0.0:
         axes.set_yscale("log")
-        # An error against itself (Isomap's of the Klein bottle) is rounding.
         axes.set_ylim(bottom=max(0.5 * min(drawn), _LEAST_DRAWN))
-    elif metric in ("global_stress", "local_distance", "local_metric") and drawn and max(drawn) > 2.0:
-        # Methods without a scale would hide the rest.
-        axes.set_ylim(0.0, 2.0)
+    elif metric in _UNSCALED and drawn and max(drawn) > _MOST_DRAWN:
+        axes.set_ylim(0.0, _MOST_DRAWN)
 
 
 def _metrics_with_values(experiment: Experiment, records: Sequence[Record]) -> list[str]:
@@ -150,7 +151,11 @@ def _draw_scores(
             for at, method in enumerate(methods):
                 found = records.of(experiment.name, scale.name, row.name, method)
                 values = values_of([r for r in found if r["error"] is None], metric)
+                if method == experiment.reference and metric == "parameter_error":
+                    continue
                 drawn += values
+                if metric in _UNSCALED and values and min(values) > _MOST_DRAWN:
+                    axes.annotate("↑", (at, 0.9), xycoords=("data", "axes fraction"), ha="center")
                 if len(values) > 1:
                     _box(axes, values, at, 0.6, _color(method))
                 elif values:

@@ -10,6 +10,7 @@ from pathlib import Path
 from isoweave.experiments._catalog import EXPERIMENTS
 from isoweave.experiments._records import Records, versions
 from isoweave.experiments._spec import Experiment, Scale
+from isoweave.experiments._summary import compare, count_wins, summary_cells
 from isoweave.experiments._tables import Table, make_tables, scale_note
 
 _PAGE = """<!doctype html>
@@ -29,6 +30,8 @@ table {{ border-collapse: collapse; font-size: .85rem; }}
 th, td {{ padding: .25rem .6rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }}
 th:first-child, td:first-child {{ text-align: left; }}
 tr.printed td {{ color: #666; font-style: italic; }}
+tr.ours td:last-child {{ color: #06611d; font-weight: bold; }}
+tr.theirs td:last-child {{ color: #8a1c1c; font-weight: bold; }}
 td.best {{ font-weight: bold; }}
 .warning {{ background: #fff3cd; border: 1px solid #e0c060; padding: .5rem 1rem; }}
 img {{ max-width: 100%; }}
@@ -48,6 +51,7 @@ leaves, over their variance. Accuracy, NMI, ARI: vote of the nearest neighbours 
 t-SNE and UMAP have a scale of their own, so that their edge errors and stress say little. Means ± standard
 deviations over the seeds, best in bold; CPU seconds of one run, the graph not counted. Box plots: whiskers
 at the extremes, boxes from the 25th to the 75th percentile, medians in red.</p>
+{summary}
 {sections}
 <footer>{footer}</footer>
 </body>
@@ -82,13 +86,41 @@ def write_page(
         _section(e, make_tables(e, records, scale), figures.get(e.name, {}), skipped.get(e.name, ()))
         for e in shown
     )
+    if summary := _summary(records, scale):
+        links = f'<a href="#summary">Who wins where</a>{links}'
     note = scale_note(scale)
     warning = f'<p class="warning">{html.escape(note)}</p>' if note else ""
     footer = html.escape(", ".join(f"{name} {version}" for name, version in versions().items()))
-    page = _PAGE.format(warning=warning, links=links, sections=sections, footer=footer)
+    page = _PAGE.format(warning=warning, links=links, summary=summary, sections=sections, footer=footer)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
     return path
+
+
+def _summary(records: Records, scale: Scale) -> str:
+    """Ours against the best of the others; empty where ours or the others did not run."""
+    comparisons = compare(records, scale)
+    if not comparisons:
+        return ""
+    head, lines = summary_cells(comparisons)
+    won = {"isoweave": "ours", "level": "level"}
+    rows = [
+        f'<tr class="{won.get(cells[-1], "theirs")}">'
+        + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
+        + "</tr>"
+        for cells in lines
+    ]
+    return (
+        '<section id="summary"><h2>Who wins where</h2>\n'
+        f"<p>{html.escape(count_wins(comparisons))} Level: the paired difference is within two standard "
+        "errors (with fewer than three seeds: within one hundredth).</p>\n"
+        "<details><summary>All measures</summary>"
+        '<div class="wide"><table><thead><tr>'
+        + "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
+        + "</tr></thead>\n<tbody>\n"
+        + "\n".join(rows)
+        + "\n</tbody></table></div></details></section>"
+    )
 
 
 def _section(

@@ -1,92 +1,26 @@
-"""Running experiments: plan, load, embed, score, record."""
+"""Running experiments: what is not recorded yet, several problems at a time."""
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from itertools import groupby
 from pathlib import Path
+from typing import TypeAlias
 
-import numpy as np
-
-from isoweave._typing import FloatArray
-from isoweave.datasets import DatasetMissingError
+from isoweave._parallel import resolve_n_jobs
 from isoweave.experiments._catalog import EXPERIMENTS
-from isoweave.experiments._methods import METHODS, choose_methods, run_method, warm_up
-from isoweave.experiments._records import Key, Records, fingerprint, versions
-from isoweave.experiments._spec import FULL, DataHome, Experiment, Problem, Record, Request, Row, Scale
-from isoweave.metrics import evaluate, global_stress, kendall, pearson, spearman
+from isoweave.experiments._clock import Clock, Progress
+from isoweave.experiments._group import ProblemMissingError, Source, run_group
+from isoweave.experiments._records import Records
+from isoweave.experiments._spec import DataHome, Record, Scale
+from isoweave.experiments._tasks import Task
 
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """One method on one problem."""
-
-    experiment: Experiment
-    row: Row
-    seed: int
-    method: str
-    scale: Scale
-
-    @property
-    def key(self) -> Key:
-        return self.experiment.name, self.row.name, self.seed, self.method, self.scale.name
-
-    @property
-    def label(self) -> str:
-        return f"{self.experiment.name} {self.row.title}, seed {self.seed}, {self.method}"
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is.
-
-    Attributes
-    ----------
-    done, total : int
-        Tasks.
-    label : str
-        What is running now; empty at the end.
-    seconds_left : float or None
-        From what tasks of the same kind took; None before the first one.
-    """
-
-    done: int
-    total: int
-    label: str
-    seconds_left: float | None
-
-
-def plan_tasks(
-    names: Sequence[str], methods: Sequence[str] | None = None, scale: Scale = FULL
-) -> tuple[list[Task], list[str]]:
-    """Everything the named experiments consist of, and what cannot run because a package is missing.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Experiments; "all" stands for every one.
-    methods : sequence of str, optional
-        In place of those each experiment runs by default.
-    scale : Scale
-    """
-    unknown = [name for name in names if name not in EXPERIMENTS and name != "all"]
-    if unknown:
-        raise ValueError(f"unknown experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)} and all.")
-    chosen = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
-    tasks, skipped = [], []
-    for experiment in (EXPERIMENTS[name] for name in chosen):
-        usable, missing = choose_methods(methods, experiment.methods)
-        skipped += [f"{experiment.name}, {name}: {reason}" for name, reason in missing.items()]
-        for row in experiment.rows_for(scale):
-            allowed = [name for name in usable if row.methods is None or methods or name in row.methods]
-            for number, seed in enumerate(experiment.seeds_for(row, scale)):
-                tasks += [
-                    Task(experiment, row, seed, name, scale)
-                    for name in allowed
-                    if (METHODS[name].n_seeds or number + 1) > number
-                ]
-    return tasks, skipped
+# Tasks that are done, or the reason why none of the group can be.
+_Outcome: TypeAlias = tuple[Sequence[Task], list[Record] | str]
+# Experiment, row, seed, methods and scale: enough for another process to find the tasks.
+_Address: TypeAlias = tuple[str, str, int, tuple[str, ...], Scale]
 
 
 def run_experiments(
@@ -96,7 +30,7 @@ def run_experiments(
     data_home: DataHome = None,
     fetch: bool = False,
     maps_folder: Path | None = None,
-    n_jobs: int = 1,
+    n_jobs: int | None = 1,
     progress: Callable[[Progress], None] | None = None,
 ) -> list[str]:
     """Run what is not recorded yet.
@@ -113,10 +47,11 @@ def run_experiments(
         Fetch images that are not there from OpenML, through scikit-learn.
     maps_folder : pathlib.Path, optional
         Where maps to be drawn are kept.
-    n_jobs : int
-        Threads of every method.
+    n_jobs : int or None
+        Problems solved at a time, each in a process of its own (1: in this one); None and -1 take all cores.
+        Every method runs on one thread, so that processor times compare.
     progress : callable, optional
-        Called before every task and at the end.
+        Called before every task (with several processes, after every problem) and at the end.
 
     Returns
     -------
@@ -124,164 +59,87 @@ def run_experiments(
         What was skipped and why: data that are not there or cannot be read. A method that fails is recorded
         with its error.
     """
-    clock = _Clock(tasks, records)
+    workers = resolve_n_jobs(n_jobs)
+    clock = Clock(tasks, records, workers)
     report = progress or (lambda _: None)
-    skipped: list[str] = []
-    missing: set[tuple[str, str]] = set()
-    warm: set[tuple[str, int]] = set()
+    source = Source(data_home, fetch, maps_folder)
     pending = [task for task in tasks if not records.is_done(task.key)]
-    for (name, row_name, seed), group in groupby(pending, lambda t: (t.experiment.name, t.row.name, t.seed)):
-        same = list(group)
-        if (name, row_name) in missing:
-            clock.drop(same)
+    groups = [
+        list(found)
+        for _, found in groupby(pending, lambda task: (task.experiment.name, task.row.name, task.seed))
+    ]
+    workers = min(workers, len(groups))
+    outcomes = (
+        _in_processes(groups, source, workers, lambda label: report(clock.now(label)))
+        if workers > 1
+        else _in_turn(groups, source, lambda label: report(clock.now(label)))
+    )
+    reasons: dict[tuple[str, str], str] = {}
+    for group, outcome in outcomes:
+        if isinstance(outcome, str):
+            reasons.setdefault((group[0].experiment.name, group[0].row.name), outcome)
+            clock.drop(group)
             continue
-        first = same[0]
-        report(clock.now(f"{name} {first.row.title}, seed {seed}, loading"))
-        try:
-            problem = first.row.load(Request(seed, first.scale.n_samples, data_home, fetch))
-        except (DatasetMissingError, ValueError, OSError) as error:
-            said = "" if isinstance(error, DatasetMissingError) else "could not be loaded: "
-            skipped.append(f"{name}, {first.row.title}: {said}{error}")
-            missing.add((name, row_name))
-            clock.drop(same)
-            continue
-        keep_map = maps_folder is not None and first.experiment.draw_maps and seed == first.row.seeds[0]
-        for task in same:
-            report(clock.now(task.label))
-            kind = (task.method, problem.n_components)
-            record, embedding = _run_task(task, problem, n_jobs, is_cold=kind not in warm)
-            warm.add(kind)
+        for task, record in zip(group, outcome, strict=True):
             records.add(record)
             clock.finish(task, record)
-            if keep_map and embedding is not None:
-                assert maps_folder is not None
-                _write_map(maps_folder, task, problem, embedding)
     report(clock.now(""))
-    return skipped
+    return list(reasons.values())
 
 
-def score(problem: Problem, embedding: FloatArray) -> dict[str, float]:
-    """All metrics of :mod:`isoweave.metrics` that the problem allows."""
-    scores = evaluate(
-        problem.clean_graph or problem.graph,
-        embedding,
-        n_neighbors=problem.n_neighbors,
-        labels=problem.labels,
-        truth=problem.truth,
-        parameters=problem.parameters,
-        n_jobs=1,
-    )
-    if problem.distances is not None:
-        measures = {
-            "global_stress": global_stress,
-            "pearson": pearson,
-            "spearman": spearman,
-            "kendall": kendall,
+def _in_turn(
+    groups: Sequence[list[Task]], source: Source, report: Callable[[str], None]
+) -> Iterator[_Outcome]:
+    """In this process; every task is handed over as soon as it is done."""
+    missing: dict[tuple[str, str], str] = {}
+    for group in groups:
+        row = (group[0].experiment.name, group[0].row.name)
+        try:
+            if row in missing:
+                raise ProblemMissingError(missing[row])
+            for task, record in run_group(group, source, report):
+                yield [task], [record]
+        except ProblemMissingError as error:
+            missing[row] = str(error)
+            yield group, str(error)
+
+
+def _in_processes(
+    groups: Sequence[list[Task]], source: Source, workers: int, report: Callable[[str], None]
+) -> Iterator[_Outcome]:
+    """Each group in one of several processes, as they finish."""
+    # A forked child of a process that has threads may hang.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        futures: dict[Future[list[Record] | str], list[Task]] = {
+            pool.submit(_run_elsewhere, _address(group), source): group for group in groups
         }
-        scores |= {name: measure(problem.distances, embedding) for name, measure in measures.items()}
-    return scores
+        report(f"{len(groups)} problems in {workers} processes")
+        try:
+            for future in as_completed(futures):
+                group = futures[future]
+                yield group, future.result()
+                report(f"{group[0].experiment.name} {group[0].row.title}, seed {group[0].seed} done")
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
-def _run_task(
-    task: Task, problem: Problem, n_jobs: int, *, is_cold: bool
-) -> tuple[Record, FloatArray | None]:
-    record: Record = {
-        "experiment": task.experiment.name,
-        "row": task.row.name,
-        "seed": task.seed,
-        "method": task.method,
-        "scale": task.scale.name,
-        "n_vertices": problem.graph.n_vertices,
-        "n_edges": problem.graph.n_edges,
-        "n_neighbors": problem.n_neighbors,
-        "n_components": problem.n_components,
-        "note": problem.note,
-        "error": None,
-        "code": fingerprint(task.method),
-        "versions": versions(),
-    }
+def _address(group: Sequence[Task]) -> _Address:
+    first = group[0]
+    if EXPERIMENTS.get(first.experiment.name) is not first.experiment:
+        raise ValueError(f"experiment {first.experiment.name!r} is not in the catalogue: use n_jobs=1.")
+    methods = tuple(task.method for task in group)
+    return first.experiment.name, first.row.name, first.seed, methods, first.scale
+
+
+def _run_elsewhere(address: _Address, source: Source) -> list[Record] | str:
+    """Worker: the records of a group, or why there are none."""
+    name, row_name, seed, methods, scale = address
+    experiment = EXPERIMENTS[name]
+    row = next(row for row in experiment.rows if row.name == row_name)
+    group = [Task(experiment, row, seed, method, scale) for method in methods]
     try:
-        if is_cold:
-            warm_up(task.method, problem.n_components)
-        done = run_method(
-            task.method,
-            problem.graph,
-            problem.n_components,
-            n_neighbors=problem.n_neighbors,
-            seed=task.seed,
-            n_jobs=n_jobs,
-            paper_steps=task.scale.paper_steps,
-        )
-        scores = score(problem, done.embedding)
-    # Whatever a method or the library behind it raises is its result here, not the end of a long run.
-    except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        return {**record, "error": reason[:500], "scores": {}}, None
-    record |= {
-        "status": done.status,
-        "steps": done.steps,
-        "dropped_edges": done.dropped_edges,
-        "seconds": done.seconds,
-        "cpu_seconds": done.cpu_seconds,
-        "n_jobs": n_jobs,
-        "scores": {k: float(v) for k, v in scores.items() if k not in ("n_neighbors", "n_rows")},
-    }
-    return record, done.embedding
-
-
-def map_path(folder: Path, key: Key) -> Path:
-    """File of a map that is drawn."""
-    experiment, row, _, method, scale = key
-    return folder / f"{experiment}-{row}-{method}-{scale}.npz"
-
-
-def _write_map(folder: Path, task: Task, problem: Problem, embedding: FloatArray) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    color = np.zeros(len(embedding)) if problem.color is None else problem.color
-    np.savez_compressed(map_path(folder, task.key), embedding=embedding.astype(np.float32), color=color)
-
-
-class _Clock:
-    """Time left, from what the same method took on the same row, or on any."""
-
-    def __init__(self, tasks: Sequence[Task], records: Records) -> None:
-        self._left = {task.key: task for task in tasks if not records.is_done(task.key)}
-        self._total = len(tasks)
-        self._seconds: dict[tuple[str, str, str], list[float]] = {}
-        for record in records:
-            self._note(record)
-
-    def _note(self, record: Record) -> None:
-        if record["error"] is None:
-            kind = (record["experiment"], record["row"], record["method"])
-            self._seconds.setdefault(kind, []).append(float(record["seconds"]))
-
-    def finish(self, task: Task, record: Record) -> None:
-        self._left.pop(task.key)
-        self._note(record)
-
-    def drop(self, tasks: Sequence[Task]) -> None:
-        for task in tasks:
-            self._left.pop(task.key)
-
-    def now(self, label: str) -> Progress:
-        return Progress(self._total - len(self._left), self._total, label, self._forecast())
-
-    def _forecast(self) -> float | None:
-        if not self._seconds:
-            return None
-        by_method: dict[str, list[float]] = {}
-        for (_, _, method), seconds in self._seconds.items():
-            by_method.setdefault(method, []).extend(seconds)
-        anything = float(np.mean([second for seconds in by_method.values() for second in seconds]))
-        return sum(self._guess(task, by_method, anything) for task in self._left.values())
-
-    def _guess(self, task: Task, by_method: dict[str, list[float]], anything: float) -> float:
-        for found in self._known(task, by_method):
-            if found:
-                return float(np.mean(found))
-        return anything
-
-    def _known(self, task: Task, by_method: dict[str, list[float]]) -> Iterator[list[float]]:
-        yield self._seconds.get((task.experiment.name, task.row.name, task.method), [])
-        yield by_method.get(task.method, [])
+        return [record for _, record in run_group(group, source, lambda _: None)]
+    except ProblemMissingError as error:
+        return str(error)

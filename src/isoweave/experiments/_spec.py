@@ -43,7 +43,7 @@ class Scale:
 
 FULL = Scale("full")
 """Everything, as the paper did it."""
-QUICK = Scale("quick", n_samples=800, n_seeds=2, all_rows=False, paper_steps=100)
+QUICK = Scale("quick", n_samples=600, n_seeds=2, all_rows=False, paper_steps=100)
 """Few seeds and points: minutes on two cores, and no more than a first look."""
 
 
@@ -157,6 +157,8 @@ class Experiment:
         Drawn on a logarithmic axis.
     draw_maps : bool
         Keep the maps of each row's first seed and draw them.
+    reference : str or None
+        Method whose own map the parameter error is against: its zero is not drawn and wins nothing.
     """
 
     name: str
@@ -168,6 +170,7 @@ class Experiment:
     axis: str | None = None
     log_metrics: tuple[str, ...] = ("procrustes_error", "parameter_error")
     draw_maps: bool = False
+    reference: str | None = None
 
     def rows_for(self, scale: Scale) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.needed or scale.all_rows)

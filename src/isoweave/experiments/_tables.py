@@ -87,9 +87,10 @@ def make_table(
             cells = []
             for column, metric in enumerate(columns):
                 values = values_of(good, metric)
-                if values:
+                is_reference = metric == "parameter_error" and name == experiment.reference
+                if values and not is_reference:
                     means[len(lines), column] = float(np.mean(values))
-                cells.append(_cell(values, metric))
+                cells.append("reference" if is_reference else _cell(values, metric))
             failed = len(runs[name]) - len(good)
             count = f"{len(good)}" + (f" ({failed} failed)" if failed else "")
             lines.append((METHODS[name].title, *cells, count))
