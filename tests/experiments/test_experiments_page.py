@@ -23,7 +23,8 @@ window.addEventListener("load", () => {
     images: images.length,
     decoded: images.filter(i => i.complete && i.naturalWidth > 300 && i.naturalHeight > 100).length,
     tables: document.querySelectorAll("table").length,
-    rows: document.querySelectorAll("tbody tr").length,
+    rows: document.querySelectorAll("section:not(#summary) tbody tr").length,
+    summary: document.querySelectorAll("#summary tbody tr").length,
     widest: Math.max(...images.map(i => i.getBoundingClientRect().right)) - window.innerWidth,
     loaded: performance.getEntriesByType("resource").filter(r => !r.name.startsWith("data:")).length,
   });
@@ -89,6 +90,8 @@ def test_page_in_a_browser(out, tmp_path):
     # One for every row and the summary of them.
     assert found["tables"] == 4
     assert found["rows"] == 3 * 3 + 7
+    summary = (out / "summary.md").read_text(encoding="utf-8")
+    assert found["summary"] == summary.count("\n|") - 2 > 0
     assert found["loaded"] == 0
     assert found["widest"] <= 0
 
