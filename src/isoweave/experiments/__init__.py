@@ -2,6 +2,7 @@
 
 from isoweave.experiments._catalog import EXPERIMENTS
 from isoweave.experiments._clock import Progress
+from isoweave.experiments._csv import add_csv
 from isoweave.experiments._figures import draw_experiment
 from isoweave.experiments._methods import METHODS, Method, choose_methods
 from isoweave.experiments._page import write_page
@@ -26,6 +27,7 @@ __all__ = [
     "Request",
     "Row",
     "Scale",
+    "add_csv",
     "choose_methods",
     "compare",
     "count_wins",

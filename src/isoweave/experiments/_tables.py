@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from isoweave.experiments._csv import to_csv
 from isoweave.experiments._methods import METHODS
 from isoweave.experiments._paper import PRINTED
 from isoweave.experiments._records import Records, without_nan
@@ -177,7 +176,7 @@ def write_tables(
     folder.mkdir(parents=True, exist_ok=True)
     contents = {
         "md": markdown(experiment, records, scale, skipped),
-        "csv": _csv(records.of(experiment.name, scale.name)),
+        "csv": to_csv(records.of(experiment.name, scale.name)),
         "json": json.dumps(_summary(experiment, records, scale, skipped), indent=1, allow_nan=False) + "\n",
     }
     paths = []
@@ -206,20 +205,6 @@ def markdown(experiment: Experiment, records: Records, scale: Scale, skipped: Se
         "and UMAP have a scale of their own: their edge errors and stress say little.",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _csv(records: Sequence[Record]) -> str:
-    """One line per run, all metrics."""
-    metrics = list(dict.fromkeys(name for record in records for name in record["scores"]))
-    fixed = ["experiment", "row", "seed", "method", "scale", "n_vertices", "n_edges", "n_neighbors"]
-    fixed += ["n_components", "status", "steps", "dropped_edges", "seconds", "cpu_seconds", "error"]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow((*fixed, *metrics))
-    for record in records:
-        scores = record["scores"]
-        writer.writerow([*(record.get(name) for name in fixed), *(scores.get(name) for name in metrics)])
-    return text.getvalue()
 
 
 def _summary(

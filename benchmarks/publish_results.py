@@ -1,0 +1,54 @@
+"""Copy what ``isoweave reproduce all`` made into the documentation: tables, runs and small figures.
+
+    isoweave reproduce all --out results -j 2
+    python benchmarks/publish_results.py results docs/results
+
+Without figures the tables are made again from the runs that are there already (after a change of layout):
+
+    python benchmarks/publish_results.py docs/results docs/results
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from pathlib import Path
+
+from isoweave.experiments import EXPERIMENTS, FULL, Records, add_csv, compare, summary_markdown, write_tables
+
+
+def publish(source: Path, target: Path) -> None:
+    """Tables and figures of every experiment ``source`` has runs of."""
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        records = Records(Path(scratch) / "records.jsonl")
+        for name in EXPERIMENTS:
+            if (source / f"{name}.csv").exists():
+                add_csv(source / f"{name}.csv", records)
+    for name, experiment in EXPERIMENTS.items():
+        if not records.of(name, FULL.name):
+            continue
+        markdown, _, summary = write_tables(experiment, records, FULL, target)
+        summary.unlink()
+        figures = sorted((source / "figures").glob(f"{name}_*.png"))
+        (target / "figures").mkdir(exist_ok=True)
+        for figure in figures:
+            if source != target:
+                shutil.copyfile(figure, target / "figures" / figure.name)
+        with markdown.open("a", encoding="utf-8") as file:
+            for figure in figures:
+                file.write(f"\n![{figure.stem.replace('_', ' ')}](figures/{figure.name})\n")
+    (target / "summary.md").write_text(summary_markdown(compare(records, FULL)), encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("source", type=Path)
+    parser.add_argument("target", type=Path)
+    options = parser.parse_args()
+    publish(options.source, options.target)
+
+
+if __name__ == "__main__":
+    main()
