@@ -127,7 +127,7 @@ def test_kept_edges():
 def test_planted_shortcuts_of_a_roll_are_found(seed):
     roll = swiss_roll(800, random_state=seed)
     clean = knn_graph(roll.data, 8)
-    matrix, added = add_shortcuts(clean.to_matrix(), roll.data, 10, detour=8.0, random_state=seed)
+    matrix, added = add_shortcuts(clean.to_matrix(), roll.data, 20, detour=4.0, random_state=seed)
     report = drop_shortcuts(graph_from_matrix(matrix), team=TEAM)
     assert {tuple(edge) for edge in added.tolist()} <= set(pairs(report.dropped))
     # The edges the roll itself has too many of count as shortcuts as well; nothing else does.

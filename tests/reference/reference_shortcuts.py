@@ -7,7 +7,7 @@ import numpy as np
 from reference_frames import dijkstra_loop, kruskal
 from reference_graphs import edges_of, graph_of, row_of
 
-SUPPORT, CHANCE, FEWEST_COMMON, DETOUR = 0.6, 1.5, 5, 7.0
+SUPPORT, CHANCE, FEWEST_COMMON, DETOUR = 0.6, 1.5, 5, 8.0
 
 
 def support_loop(graph):
@@ -43,7 +43,8 @@ def dropped_loop(graph):
         rest = graph_of(trusted, n) if trusted else None
         restored = set()
         for i, j in suspects:
-            limit = DETOUR * max(lengths[i, j], typical[i], typical[j])
+            usual = max(typical[i], typical[j])
+            limit = max(lengths[i, j], usual) + DETOUR * usual
             found = {} if rest is None else dijkstra_loop(rest, i)
             if found.get(j, np.inf) <= limit:
                 restored.add((i, j))

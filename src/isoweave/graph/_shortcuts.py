@@ -3,17 +3,18 @@
 An edge is dropped when two things hold.
 
 1. *Unsupported*: its ends share far fewer neighbours than the ends of a typical edge do.
-2. *Long way round*: no chain of supported edges joins its ends within ``DETOUR`` times its scale.
+2. *Long way round*: no chain of supported edges joins its ends that is longer than the edge by no more
+   than ``DETOUR`` typical edges.
 
 Edges that fail only the first test are restored, and then count as supported for the next round, until
 nothing changes. Restoring round by round fills the gaps that setting edges aside has torn: a hole of
 the sampling closes from its rim inwards, while the two sheets a shortcut joins stay far apart however
 much is restored.
 
-Why 0.6 and 7. Two balls at the distance of their own radius still share 39 % of their area in the plane,
-while the ends of a shortcut share other shortcuts only; 0.6 of the median lies between. Seven means: an edge
-that closes a loop of eight edges or fewer is a hole of the sampling. On a spiral sheet (swiss roll) the way
-round is at least 7.85 gaps between sheets, whatever the number of neighbours.
+Why 0.6 and 8. Two balls at the distance of their own radius still share 39 % of their area in the plane,
+while the ends of a shortcut share other shortcuts only; 0.6 of the median lies between. Eight means: an edge
+that closes a loop of ten typical edges or fewer is a hole of the sampling. Counting in typical edges and not
+in multiples of the edge finds long shortcuts too, whose way round is only a few times their own length.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from isoweave.graph._order import rows_by_length
 SUPPORT = 0.6
 CHANCE = 1.5
 FEWEST_COMMON = 5
-DETOUR = 7.0
+DETOUR = 8.0
 # A search that meets more vertices or edges than this is given up and the edge kept: where balls are that
 # full (high dimension, hubs) a detour says nothing.
 _MAX_SETTLED = 2000
@@ -72,8 +73,8 @@ def drop_shortcuts(
     support : float
         An edge is suspect when its share of common neighbours is below this part of the median share.
     detour : float
-        A suspect is restored when supported edges join its ends within this many times its scale, the longest
-        of the edge and the median edges at its ends.
+        A suspect is restored when a chain of supported edges joins its ends that is longer than itself by at
+        most this many typical edges (the longer of the median edges at its ends).
 
     Returns
     -------
@@ -93,13 +94,13 @@ def drop_shortcuts(
     n_suspects = int(np.count_nonzero(~trusted)) // 2
     if n_suspects == 0:
         return nothing
-    scales = _edge_scales(graph, team)
+    limits = _detour_limits(graph, detour, team)
     forward = graph.sources < graph.indices
     for _ in range(_MAX_ROUNDS):
         suspects = np.flatnonzero(~trusted & forward)
         if len(suspects) == 0:
             return ShortcutReport(graph, nothing.dropped, n_suspects)
-        restored = suspects[_has_detour(graph, suspects, detour * scales[suspects], trusted, team)]
+        restored = suspects[_has_detour(graph, suspects, limits[suspects], trusted, team)]
         if len(restored) == 0:
             restored = _reconnecting(graph, suspects, share, trusted)
             if len(restored) == 0:
@@ -148,12 +149,17 @@ def keep_edges(graph: NeighborGraph, mask: BoolArray) -> NeighborGraph:
     return NeighborGraph(indptr, graph.indices[mask], graph.lengths[mask])
 
 
-def _edge_scales(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
-    """Longest of the edge itself and the median edges at its ends: not every tiny edge is a shortcut."""
+def _detour_limits(graph: NeighborGraph, detour: float, team: ThreadTeam) -> FloatArray:
+    """Longest way round that restores each stored edge: its length and some typical edges of its ends.
+
+    An edge shorter than those counts as one of them: not every tiny edge is a shortcut.
+    """
     _, near_lengths = rows_by_length(graph, team)
     middle = np.minimum(graph.indptr[:-1] + graph.degrees // 2, len(near_lengths) - 1)
-    typical = np.where(graph.degrees > 0, near_lengths[middle], 0.0)
-    return np.maximum(graph.lengths, np.maximum(typical[graph.sources], typical[graph.indices]))
+    median = np.where(graph.degrees > 0, near_lengths[middle], 0.0)
+    typical = np.maximum(median[graph.sources], median[graph.indices])
+    limits: FloatArray = np.maximum(graph.lengths, typical) + detour * typical
+    return limits
 
 
 def _has_detour(
