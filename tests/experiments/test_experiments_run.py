@@ -257,3 +257,9 @@ def test_a_slow_method_has_fewer_seeds(monkeypatch):
     tasks, _ = plan_tasks(["klein"])
     count = {name: sum(task.method == name for task in tasks) for name in ("default", "mde")}
     assert count == {"default": 15, "mde": 3}
+
+
+def test_a_row_may_give_a_method_fewer_seeds():
+    tasks, _ = plan_tasks(["difficult"], ["paper", "default"])
+    assert sum(task.method == "paper" for task in tasks) == 5
+    assert sum(task.method == "default" for task in tasks) == 15

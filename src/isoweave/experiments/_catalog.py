@@ -93,7 +93,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "difficult",
             'The "difficult" 5-D set',
             "1,500 points in R^10 with five parameters, 15 samplings, k = 14, N = 5.",
-            (Row("k14", "k = 14", _problems.difficult, SEEDS),),
+            (Row("k14", "k = 14", _problems.difficult, SEEDS, fewer_seeds={"paper": 5}),),
             (*OURS, *SPECTRAL, *OTHERS),
             (*_LOCAL, "parameter_error", *_GLOBAL),
         ),
@@ -122,7 +122,16 @@ EXPERIMENTS: dict[str, Experiment] = {
             "mnist",
             "MNIST",
             "The 10,000 test images in 10 disjoint groups of 1,000, k = N = 13.",
-            (Row("groups", "groups of 1,000", _problems.image_groups(datasets.load_mnist), GROUPS),),
+            (
+                Row(
+                    "groups",
+                    "groups of 1,000",
+                    _problems.image_groups(datasets.load_mnist),
+                    GROUPS,
+                    # More than a minute each.
+                    fewer_seeds={"paper": 3},
+                ),
+            ),
             HIGH_DIMENSIONAL,
             ("f1", "local_distance", "local_metric", *_GLOBAL, *_LABELS),
         ),
@@ -130,7 +139,16 @@ EXPERIMENTS: dict[str, Experiment] = {
             "fmnist",
             "Fashion-MNIST",
             "The 10,000 test images in 10 disjoint groups of 1,000, k = N = 13.",
-            (Row("groups", "groups of 1,000", _problems.image_groups(datasets.load_fashion_mnist), GROUPS),),
+            (
+                Row(
+                    "groups",
+                    "groups of 1,000",
+                    _problems.image_groups(datasets.load_fashion_mnist),
+                    GROUPS,
+                    # More than a minute each.
+                    fewer_seeds={"paper": 3},
+                ),
+            ),
             HIGH_DIMENSIONAL,
             ("f1", "local_distance", "local_metric", *_GLOBAL, *_LABELS),
         ),

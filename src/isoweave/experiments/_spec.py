@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from isoweave._typing import AnyArray, FloatArray
@@ -126,6 +126,8 @@ class Row:
         Part of a quick run.
     methods : tuple of str or None
         Where not all methods of the experiment can run.
+    fewer_seeds : mapping of str to int
+        Most seeds of methods that take too long for all of them.
     """
 
     name: str
@@ -136,6 +138,11 @@ class Row:
     value: float = float("nan")
     needed: bool = True
     methods: tuple[str, ...] | None = None
+    fewer_seeds: Mapping[str, int] = field(default_factory=dict)
+
+    def takes(self, method: str, number: int) -> bool:
+        """Whether a method is run on the seed of this number."""
+        return number < self.fewer_seeds.get(method, len(self.seeds))
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,6 @@ def plan_tasks(
                 tasks += [
                     Task(experiment, row, seed, name, scale)
                     for name in allowed
-                    if (METHODS[name].n_seeds or number + 1) > number
+                    if row.takes(name, number) and number < (METHODS[name].n_seeds or number + 1)
                 ]
     return tasks, skipped
