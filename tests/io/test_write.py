@@ -1,15 +1,16 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
+import threading
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from isoweave.io import check_output_path, read_input, write_embedding
-from isoweave.io._write import atomic_write
 
 EMBEDDING = np.random.default_rng(5).normal(size=(4, 2)) * [1e-9, 1e9]
 NAMES = ("a", "b, c", 'say "d"', "é")
@@ -66,28 +67,50 @@ def test_columns(tmp_path):
         assert tuple(frame["vertex"]) == NAMES
 
 
-def test_failure_keeps_the_old_file(tmp_path):
-    path = tmp_path / "y.npy"
+def test_large_tables_are_written_in_blocks(tmp_path):
+    embedding = np.random.default_rng(6).normal(size=(25_003, 2))
+    write_embedding(tmp_path / "y.csv", embedding, names=[str(i) for i in range(len(embedding))])
+    head, *rows = (tmp_path / "y.csv").read_text().splitlines()
+    assert head == "vertex,x1,x2"
+    assert rows == [f"{i},{x!r},{y!r}" for i, (x, y) in enumerate(embedding.tolist())]
+
+
+def test_archives_open_with_numpy(tmp_path):
+    """Whatever the order and type: the archive is made by hand, as numpy makes it."""
+    arrays = {"a": np.asfortranarray(np.eye(3)[:, :2]), "b": np.array("text"), "c": np.array(2.5)}
+    write_embedding(tmp_path / "y.npz", EMBEDDING, **arrays)
+    np.savez(tmp_path / "z.npz", embedding=EMBEDDING, **arrays)
+    assert (tmp_path / "y.npz").read_bytes() == (tmp_path / "z.npz").read_bytes()
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".npy", ".csv", ".parquet"])
+def test_failure_keeps_the_old_file(tmp_path, monkeypatch, suffix):
+    """Every call that can fail is made to fail in tests/storage/test_failing_writes.py."""
+    path = tmp_path / f"y{suffix}"
     path.write_text("old")
 
-    def write_half_and_fail():
-        with atomic_write(path) as file:
-            file.write(b"half")
-            file.flush()
-            raise RuntimeError("disk full")
+    def fail(fd):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(RuntimeError, match="disk full"):
-        write_half_and_fail()
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match=r"y\.\w+: no space is left .*; what was there before is unchanged\.$"):
+        write_embedding(path, EMBEDDING, names=NAMES)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_name_appears_only_when_complete(tmp_path):
-    path = tmp_path / "y.npy"
-    with atomic_write(path) as file:
-        file.write(b"all")
-        assert not path.exists()
-    assert path.read_bytes() == b"all"
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+@pytest.mark.parametrize("suffix", [".npz", ".npy", ".csv", ".parquet"])
+def test_pipes_get_the_same_bytes(tmp_path, suffix):
+    file, pipe = tmp_path / f"file{suffix}", tmp_path / f"pipe{suffix}"
+    write_embedding(file, EMBEDDING, names=NAMES)
+    os.mkfifo(pipe)
+    found = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
+    reader.start()
+    write_embedding(pipe, EMBEDDING, names=NAMES)
+    reader.join(timeout=30)
+    assert found == [file.read_bytes()]
 
 
 def test_permissions_follow_the_umask(tmp_path):
@@ -109,8 +132,11 @@ def test_symbolic_link_keeps_pointing(tmp_path):
 def test_output_is_checked_early(tmp_path):
     with pytest.raises(ValueError, match=r"y\.txt: the suffix must be one of \.npz, \.npy, \.csv, \.parquet"):
         check_output_path(tmp_path / "y.txt")
-    with pytest.raises(ValueError, match="folder .*none does not exist"):
+    with pytest.raises(OSError, match="folder .*none does not exist"):
         check_output_path(tmp_path / "none" / "y.npz")
     (tmp_path / "y.npz").mkdir()
-    with pytest.raises(ValueError, match="it is a folder"):
+    with pytest.raises(OSError, match="it is a folder"):
         check_output_path(tmp_path / "y.npz")
+    with pytest.raises(OSError, match="the name is too long"):
+        check_output_path(tmp_path / f"{'x' * 300}.npz")
+    assert check_output_path(tmp_path / "z.npz") == tmp_path / "z.npz"

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
+from isoweave._files import write_text
 from isoweave.cli._errors import one_line
 from isoweave.experiments import (
     EXPERIMENTS,
@@ -104,7 +105,7 @@ def run_reproduce(
             console.print(f"wrote {out / experiment.name}.md .csv .json", highlight=False, soft_wrap=True)
     comparisons = compare(records, scale)
     if comparisons:
-        (out / "summary.md").write_text(summary_markdown(comparisons), encoding="utf-8")
+        write_text(out / "summary.md", summary_markdown(comparisons))
         console.print(count_wins(comparisons), highlight=False)
     page = write_page(records, scale, figures, out / "index.html", reasons)
     failed = sum(record["error"] is not None for record in records)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from isoweave._files import atomic_write, write_text
 from isoweave._typing import FloatArray
 from isoweave.demo._cases import DemoCase, DemoResult
 
@@ -129,8 +130,8 @@ def _save_small(figure: Figure, path: Path) -> None:
 
     buffer = io.BytesIO()
     figure.savefig(buffer, dpi=100)
-    with Image.open(buffer) as image:
-        image.convert("RGB").quantize(256).save(path, optimize=True)
+    with Image.open(buffer) as image, atomic_write(path) as file:
+        image.convert("RGB").quantize(256).save(file, format="png", optimize=True)
 
 
 def _caption(result: DemoResult) -> str:
@@ -160,7 +161,7 @@ def write_page(
         for title, path in figures.items()
     )
     page = folder / "index.html"
-    page.write_text(_PAGE.format(head=head, rows=rows, figures=images), encoding="utf-8")
+    write_text(page, _PAGE.format(head=head, rows=rows, figures=images))
     return page
 
 

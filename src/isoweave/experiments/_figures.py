@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from isoweave._files import atomic_write
 from isoweave._typing import FloatArray
 from isoweave.demo._page import align_plane
 from isoweave.experiments._group import map_path
@@ -102,8 +103,8 @@ def _save(figure: Any, path: Path, *, with_svg: bool = True) -> None:
     _save_small(figure, path)
     if with_svg:
         # No date and no random names: the same records give the same file.
-        with plt.rc_context({"svg.hashsalt": "isoweave"}):
-            figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+        with plt.rc_context({"svg.hashsalt": "isoweave"}), atomic_write(path.with_suffix(".svg")) as file:
+            figure.savefig(file, format="svg", metadata={"Date": None})
     plt.close(figure)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from isoweave._files import atomic_write
 from isoweave._typing import FloatArray
 from isoweave.datasets import DatasetMissingError
 from isoweave.experiments._methods import run_method, warm_up
@@ -179,4 +180,5 @@ def map_path(folder: Path, key: Key) -> Path:
 def _write_map(folder: Path, task: Task, problem: Problem, embedding: FloatArray) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     color = np.zeros(len(embedding)) if problem.color is None else problem.color
-    np.savez_compressed(map_path(folder, task.key), embedding=embedding.astype(np.float32), color=color)
+    with atomic_write(map_path(folder, task.key)) as file:
+        np.savez_compressed(file, embedding=embedding.astype(np.float32), color=color)

@@ -7,6 +7,7 @@ import html
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from isoweave._files import write_text
 from isoweave.experiments._catalog import EXPERIMENTS
 from isoweave.experiments._records import Records, versions
 from isoweave.experiments._spec import Experiment, Scale
@@ -93,7 +94,7 @@ def write_page(
     footer = html.escape(", ".join(f"{name} {version}" for name, version in versions().items()))
     page = _PAGE.format(warning=warning, links=links, summary=summary, sections=sections, footer=footer)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
+    write_text(path, page)
     return path
 
 

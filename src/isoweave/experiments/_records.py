@@ -6,7 +6,6 @@ import ast
 import hashlib
 import json
 import math
-import os
 import platform
 from collections.abc import Iterator
 from functools import cache
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import isoweave
+from isoweave._files import append_text
 from isoweave.experiments._spec import Record
 
 Key: TypeAlias = tuple[str, str, int, str, str]
@@ -72,10 +72,7 @@ class Records:
         line = json.dumps(without_nan(record), allow_nan=False)
         self._records[key_of(record)] = json.loads(line)
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n" if self._ends_in_newline else "\n" + line + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        append_text(self._path, line + "\n" if self._ends_in_newline else "\n" + line + "\n")
         self._ends_in_newline = True
 
     def of(

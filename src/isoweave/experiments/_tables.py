@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from isoweave._files import write_text
 from isoweave.experiments._csv import to_csv
 from isoweave.experiments._methods import METHODS
 from isoweave.experiments._paper import PRINTED
@@ -182,7 +183,7 @@ def write_tables(
     paths = []
     for suffix, text in contents.items():
         path = folder / f"{experiment.name}.{suffix}"
-        path.write_text(text, encoding="utf-8", newline="")
+        write_text(path, text)
         paths.append(path)
     return paths
 

@@ -6,59 +6,39 @@ import csv
 import io
 import json
 import os
-import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import zipfile
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from isoweave._files import atomic_write, check_writable
 from isoweave._typing import AnyArray
 from isoweave.io._parquet import import_pyarrow, write_columns
 
 _SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
+_ROWS_AT_ONCE = 10_000
 
 
 def check_output_path(path: str | os.PathLike[str]) -> Path:
-    """Refuse an output that could not be written, before hours are spent computing it."""
+    """Refuse an output that could not be written, before hours are spent computing it.
+
+    Raises
+    ------
+    ValueError
+        The suffix is unknown.
+    WriteError
+        An OSError: the folder does not exist or may not be written in, the name is taken by a folder, ...
+    """
     path = Path(path)
     if path.suffix.lower() not in _SUFFIXES:
         raise ValueError(f"cannot write {path}: the suffix must be one of {', '.join(_SUFFIXES)}.")
-    if path.is_dir():
-        raise ValueError(f"cannot write {path}: it is a folder.")
-    if not path.parent.is_dir():
-        raise ValueError(f"cannot write {path}: folder {path.parent} does not exist.")
-    if not os.access(path.parent, os.W_OK):
-        raise ValueError(f"cannot write {path}: no permission to write in {path.parent}.")
+    check_writable(path)
     if path.suffix.lower() == ".parquet":
         import_pyarrow()
     return path
-
-
-@contextmanager
-def atomic_write(path: Path) -> Iterator[IO[bytes]]:
-    """A binary file that takes its name only once it is complete and on disk.
-
-    A crash, a full disk or an exception leaves the old file, if there was one, as it was.
-    """
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    if hasattr(os, "O_DIRECTORY"):  # POSIX: the new name is only durable once its folder is
-        folder = os.open(target.parent, os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def write_embedding(
@@ -108,13 +88,19 @@ def _write_npz(file: IO[bytes], contents: dict[str, Any]) -> None:
     for key, array in arrays.items():
         if array.dtype.hasobject:
             raise TypeError(f"{key} cannot be stored without pickling: {contents[key]!r}.")
-    np.savez(file, **arrays)  # type: ignore[arg-type]
+    # As numpy.savez writes it, except that the archive is closed whatever happens.
+    with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
+        for key, array in arrays.items():
+            with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def _write_csv(file: IO[bytes], columns: dict[str, AnyArray]) -> None:
     # repr of a Python float is the shortest text that reads back as the same number.
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))
-    text.detach()  # flushes, and leaves the file open for its owner
+    rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+    block: list[Any] = [tuple(columns)]
+    while block:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(block)
+        file.write(text.getvalue().encode("utf-8"))
+        block = list(islice(rows, _ROWS_AT_ONCE))

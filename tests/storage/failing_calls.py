@@ -1,0 +1,92 @@
+"""A stand-in for a full disk, a spent quota or a dying device: chosen system calls fail."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from contextlib import contextmanager
+
+KINDS = ("open", "write", "fsync", "close", "rename", "replace", "mkdir")
+# What a full disk refuses; it still renames and closes.
+SPACE_KINDS = ("open", "write", "fsync", "mkdir")
+
+
+class Calls:
+    """Counts the calls of this thread and acts at the one with the given number.
+
+    Parameters
+    ----------
+    number : int
+        1 is the first call.
+    act : callable of (kind, real function, arguments)
+        Does what happens at that call in place of the function.
+    kinds : tuple of str
+    is_lasting : bool
+        Whether all later calls of these kinds meet the same fate.
+    """
+
+    def __init__(self, number, act, kinds=KINDS, is_lasting=False):
+        self.number = number
+        self.act = act
+        self.kinds = kinds
+        self.is_lasting = is_lasting
+        self.seen = []
+
+    @property
+    def has_acted(self):
+        return len(self.seen) >= self.number
+
+    @contextmanager
+    def active(self):
+        thread = threading.get_ident()
+        real = {kind: getattr(os, kind) for kind in self.kinds}
+
+        def stand_in(kind):
+            def call(*arguments, **named):
+                # The flags of an open for reading alone are 0; a full disk does not mind those.
+                creates = kind != "open" or arguments[1] & os.O_CREAT
+                if threading.get_ident() != thread or (self.is_lasting and not creates):
+                    return real[kind](*arguments, **named)
+                self.seen.append(kind)
+                if len(self.seen) == self.number or (self.is_lasting and self.has_acted):
+                    return self.act(kind, real[kind], arguments, named)
+                return real[kind](*arguments, **named)
+
+            return call
+
+        for kind in self.kinds:
+            setattr(os, kind, stand_in(kind))
+        try:
+            yield self
+        finally:
+            for kind, function in real.items():
+                setattr(os, kind, function)
+
+
+def fail_with(code):
+    """An action that raises; half of a write arrives first, and a failed close closes, as on Linux."""
+
+    def act(kind, real, arguments, named):
+        if kind == "write":
+            fd, data = arguments
+            real(fd, memoryview(data)[: len(data) // 2])
+        if kind == "close":
+            real(*arguments, **named)
+        raise OSError(code, os.strerror(code))
+
+    return act
+
+
+def die(when):
+    """An action that kills the process: before the call, after it, or in the middle of a write."""
+
+    def act(kind, real, arguments, named):
+        if when == "torn" and kind == "write":
+            fd, data = arguments
+            real(fd, memoryview(data)[: len(data) // 2])
+        if when == "after":
+            real(*arguments, **named)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return act
