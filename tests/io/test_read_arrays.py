@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from isoweave.io import InputFileError, read_input
+from isoweave.io import InputFileError, _arrays, read_input
 
 
 @pytest.fixture
@@ -41,12 +41,14 @@ def test_npy_fortran_order(tmp_path, features):
     np.testing.assert_array_equal(read_input(tmp_path / "x.npy").features, features)
 
 
-def test_large_npy_is_memory_mapped(tmp_path):
-    array = np.ones((1 << 20, 9))
-    np.save(tmp_path / "x.npy", array)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_large_npy_is_memory_mapped(tmp_path, monkeypatch, features, order):
+    np.save(tmp_path / "x.npy", np.asarray(features, order=order))
+    assert not isinstance(read_input(tmp_path / "x.npy").features, np.memmap)
+    monkeypatch.setattr(_arrays, "_MAP_BYTES", 100)
     loaded = read_input(tmp_path / "x.npy")
     assert isinstance(loaded.features, np.memmap)
-    assert loaded.features.shape == array.shape
+    np.testing.assert_array_equal(loaded.features, features)
 
 
 @pytest.mark.parametrize("key", ["X", "data", "features", "anything"])
@@ -62,7 +64,9 @@ def test_npz_named_array_wins(tmp_path, features):
 
 def test_npz_with_two_candidates(tmp_path, features):
     np.savez(tmp_path / "x.npz", A=features, B=features)
-    with pytest.raises(InputFileError, match=r"x\.npz: expected a 2-D array named X.*A \(6, 3\), B \(6, 3\)"):
+    with pytest.raises(
+        InputFileError, match=r"x\.npz: expected a 2-D array named X.*'A' \(6, 3\), 'B' \(6, 3\)"
+    ):
         read_input(tmp_path / "x.npz")
 
 
@@ -152,7 +156,7 @@ def test_bad_features(tmp_path, array, message):
         ({"shape": np.array([-3, 3])}, "must be two sizes"),
         ({"shape": np.array([3, 10**10])}, "refused"),
         ({"format": np.array(b"bsr")}, "format 'bsr' is not supported"),
-        ({"format": np.array([1, 2])}, "format 'None' is not supported"),
+        ({"format": np.array([1, 2])}, "format 'int64 of shape .2,.' is not supported"),
         ({"data": np.array([1, 1, 1j])}, "'data' of a sparse matrix must be 1-D numbers"),
         ({"data": np.array([1.0, -1.0, 1.0])}, "distance -1.0 between vertices 1 and 2"),
         ({"data": np.array([1.0, np.nan, 1.0])}, "distance nan between vertices 1 and 2"),
@@ -228,7 +232,8 @@ def test_missing_file_folder_and_suffix(tmp_path):
 
 
 def test_error_survives_pickling(tmp_path):
-    error = InputFileError(tmp_path / "x.csv", "too short", 3)
+    error = InputFileError(tmp_path / "x.csv", "too short", 3, 40)
+    assert str(error).endswith("x.csv, line 3, byte 40: too short")
     copy = pickle.loads(pickle.dumps(error))
     assert str(copy) == str(error)
-    assert (copy.reason, copy.line) == ("too short", 3)
+    assert (copy.reason, copy.line, copy.offset) == ("too short", 3, 40)

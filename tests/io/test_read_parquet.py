@@ -8,6 +8,8 @@ import pytest
 
 from isoweave.io import InputFileError, read_input, write_embedding
 
+quick = pytest.mark.usefixtures("in_process")
+
 
 def test_features(tmp_path):
     frame = pd.DataFrame({"a": [1, 2], "b": [0.5, 1.5], "c": np.array([1, 2], dtype="float32")})
@@ -17,6 +19,7 @@ def test_features(tmp_path):
     assert loaded.names is None
 
 
+@quick
 def test_names_in_index_or_first_column(tmp_path):
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}, index=["p", "q"])
     frame.to_parquet(tmp_path / "x.parquet")
@@ -27,6 +30,7 @@ def test_names_in_index_or_first_column(tmp_path):
     np.testing.assert_array_equal(loaded.features, [[1, 3], [2, 4]])
 
 
+@quick
 @pytest.mark.parametrize("names", [None, ("a", "b", "c")])
 def test_edges(tmp_path, names):
     ids = names or (0, 1, 2)
@@ -38,6 +42,7 @@ def test_edges(tmp_path, names):
     np.testing.assert_array_equal(loaded.graph.toarray(), [[0, 1.5, 0], [1.5, 0, 0], [0, 0, 0]])
 
 
+@quick
 @pytest.mark.parametrize(
     ("columns", "as_graph", "message"),
     [

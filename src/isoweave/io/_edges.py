@@ -4,19 +4,93 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 
 from isoweave._typing import AnyArray
-from isoweave.io._arrays import as_distances, check_size, csr_from_triplets
-from isoweave.io._errors import InputFileError
-from isoweave.io._text import Row, parse_number, read_lines, read_rows
+from isoweave.io._errors import InputFileError, quoted
+from isoweave.io._lines import Block, parse_number, read_blocks
+from isoweave.io._names import check_words
+from isoweave.io._sparse import as_distances, check_size, csr_from_triplets, sorted_pairs
+from isoweave.io._text import Row, split_block
 
-_INTEGER = re.compile(r"-?[0-9]+")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 _WORD = re.compile(r"[^\W\d][\w .()\[\]/-]*")
+_MAX_VERTICES = 2**31
+
+
+class _Edges:
+    """Edges read so far, and how their vertices are named."""
+
+    def __init__(self, path: Path, first: Row) -> None:
+        self.path = path
+        self.first_line = first.line
+        self.is_integer = all(_INTEGER.fullmatch(cell) for cell in first.cells[:2])
+        self.sources, self.targets = array("q"), array("q")
+        self.lengths, self.lines = array("d"), array("q")
+        self.number_of: dict[str, int] = {}
+
+    def append(self, row: Row) -> None:
+        """One edge, with every check."""
+        _check_cells(self.path, row)
+        i, j, length = row.cells
+        if self.is_integer:
+            ends = (self._row_number(i, row.line), self._row_number(j, row.line))
+        else:
+            if not i or not j:
+                raise InputFileError(self.path, "empty vertex name", row.line)
+            source = self.number_of.setdefault(i, len(self.number_of))
+            ends = (source, self.number_of.setdefault(j, len(self.number_of)))
+        value = parse_number(length)
+        if value is None:
+            raise InputFileError(self.path, f"distance {quoted(length)} is not a number", row.line)
+        if not 0 <= value < float("inf"):
+            raise InputFileError(
+                self.path, f"distance {value}; distances must be finite and not negative", row.line
+            )
+        self.sources.append(ends[0])
+        self.targets.append(ends[1])
+        self.lengths.append(value)
+        self.lines.append(row.line)
+
+    def append_block(self, block: Block, delimiter: str | None) -> bool:
+        """All edges of a block at once; False, and nothing appended, unless all of it is in order."""
+        if not (self.is_integer and block.is_plain):
+            return False
+        rows = [text.split(delimiter) for text in block.lines]
+        try:
+            i_text, j_text, length_text = zip(*rows, strict=True)
+            i = np.fromiter(map(int, i_text), dtype=np.int64, count=len(rows))
+            j = np.fromiter(map(int, j_text), dtype=np.int64, count=len(rows))
+            length = np.fromiter(map(float, length_text), dtype=np.float64, count=len(rows))
+        except (ValueError, OverflowError):  # a header, comment or blank line, or a fault: line by line
+            return False
+        ends = (min(i.min(), j.min()), max(i.max(), j.max()))
+        if not (ends[0] >= 0 and ends[1] < _MAX_VERTICES and length.min() >= 0 and length.max() < np.inf):
+            return False
+        self.sources.frombytes(i.tobytes())
+        self.targets.frombytes(j.tobytes())
+        self.lengths.frombytes(length.tobytes())
+        self.lines.extend(range(block.first, block.first + len(rows)))
+        return True
+
+    def _row_number(self, text: str, line: int) -> int:
+        if not _INTEGER.fullmatch(text):
+            raise InputFileError(
+                self.path,
+                f"vertex {quoted(text)} is not an integer, as on line {self.first_line}; name all vertices "
+                "or none",
+                line,
+            )
+        # Counted before int() sees them, which refuses thousands of digits in its own way.
+        digits = text.lstrip("+-0")
+        if len(digits) > 10 or (digits and text[0] == "-") or int(digits or "0") >= _MAX_VERTICES:
+            raise InputFileError(
+                self.path, f"vertex {text[:40]} is not a row number: integers are counted from 0", line
+            )
+        return int(digits or "0")
 
 
 def read_edge_list(path: Path, delimiter: str | None) -> tuple[sp.csr_array, tuple[str, ...] | None]:
@@ -38,33 +112,32 @@ def read_edge_list(path: Path, delimiter: str | None) -> tuple[sp.csr_array, tup
     graph : csr array of shape (n, n)
     names : tuple of n str, or None for integer vertices
     """
-    rows = read_rows(path, delimiter or _find_delimiter(path))
-    first = next(rows, None)
-    if first is not None and _is_header(first):
-        first = next(rows, None)
-    if first is None:
+    edges: _Edges | None = None
+    is_first = True
+    for block in read_blocks(path):
+        if edges is not None and edges.append_block(block, delimiter):
+            continue
+        if is_first and delimiter is None:
+            delimiter = _find_delimiter(block)
+        for row in split_block(path, block, delimiter):
+            if is_first and _is_header(row):
+                is_first = False
+                continue
+            is_first = False
+            if edges is None:
+                _check_cells(path, row)
+                edges = _Edges(path, row)
+            edges.append(row)
+    if edges is None:
         raise InputFileError(path, "the file holds no edges; expected lines of: i j distance")
-    _check_cells(path, first)
-    is_integer = all(_INTEGER.fullmatch(cell) for cell in first.cells[:2])
-
-    sources, targets, lengths, lines = array("q"), array("q"), array("d"), array("q")
-    number_of: dict[str, int] = {}
-    for row in _chain(first, rows):
-        _check_cells(path, row)
-        i, j, length = row.cells
-        if is_integer:
-            sources.append(_row_number(path, i, first.line, row.line))
-            targets.append(_row_number(path, j, first.line, row.line))
-        else:
-            if not i or not j:
-                raise InputFileError(path, "empty vertex name", row.line)
-            sources.append(number_of.setdefault(i, len(number_of)))
-            targets.append(number_of.setdefault(j, len(number_of)))
-        lengths.append(_length(path, length, row.line))
-        lines.append(row.line)
-    i_all, j_all, length_all = (np.asarray(column) for column in (sources, targets, lengths))
-    graph = graph_from_edges(path, i_all, j_all, length_all, np.asarray(lines))
-    return graph, None if is_integer else tuple(number_of)
+    i_all, j_all, length_all, lines = (
+        np.asarray(column) for column in (edges.sources, edges.targets, edges.lengths, edges.lines)
+    )
+    graph = graph_from_edges(path, i_all, j_all, length_all, lines)
+    if edges.is_integer:
+        return graph, None
+    check_words(path, edges.number_of, len(edges.number_of), path.stat().st_size)
+    return graph, tuple(edges.number_of)
 
 
 def graph_from_edges(
@@ -85,9 +158,9 @@ def graph_from_edges(
     low, high = np.minimum(i, j), np.maximum(i, j)
     n = int(high.max()) + 1
     line = None if lines is None else int(lines[np.argmax(high)])
-    check_size(path, n, n, len(i), line)
+    check_size(path, n, n, len(i), path.stat().st_size, line)
 
-    order = np.lexsort((low, high))
+    order = sorted_pairs(high, low, (n, n))
     low, high, lengths = low[order], high[order], lengths[order]
     repeated = (low[1:] == low[:-1]) & (high[1:] == high[:-1])
     conflict = repeated & (lengths[1:] != lengths[:-1])
@@ -109,9 +182,10 @@ def graph_from_edges(
     return as_distances(path, csr_from_triplets(row, col, both, (n, n)))
 
 
-def _find_delimiter(path: Path) -> str | None:
-    for _, text in read_lines(path):
-        return next((mark for mark in ",\t" if mark in text), None)
+def _find_delimiter(block: Block) -> str | None:
+    for text in block.lines:
+        if text.strip(" \t") and not text.startswith("#"):
+            return next((mark for mark in ",\t" if mark in text), None)
     return None
 
 
@@ -127,32 +201,3 @@ def _is_header(row: Row) -> bool:
 def _check_cells(path: Path, row: Row) -> None:
     if len(row.cells) != 3:
         raise InputFileError(path, f"expected 3 cells (i, j, distance), found {len(row.cells)}", row.line)
-
-
-def _chain(first: Row, rows: Iterator[Row]) -> Iterator[Row]:
-    yield first
-    yield from rows
-
-
-def _row_number(path: Path, text: str, first_line: int, line: int) -> int:
-    if not _INTEGER.fullmatch(text):
-        raise InputFileError(
-            path,
-            f"vertex {text[:40]!r} is not an integer, as on line {first_line}; name all vertices or none",
-            line,
-        )
-    number = int(text) if len(text) < 12 else -1
-    if not 0 <= number < 2**31:
-        raise InputFileError(
-            path, f"vertex {text[:40]} is not a row number: integers are counted from 0", line
-        )
-    return number
-
-
-def _length(path: Path, text: str, line: int) -> float:
-    length = parse_number(text)
-    if length is None:
-        raise InputFileError(path, f"distance {text[:40]!r} is not a number", line)
-    if not 0 <= length < float("inf"):
-        raise InputFileError(path, f"distance {length}; distances must be finite and not negative", line)
-    return length

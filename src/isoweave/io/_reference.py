@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from isoweave._typing import AnyArray
-from isoweave.io._arrays import as_features, read_npy, read_npz
-from isoweave.io._errors import InputFileError
+from isoweave.io._arrays import read_npy, read_npz
+from isoweave.io._errors import InputFileError, quoted
+from isoweave.io._features import as_features
+from isoweave.io._lines import parse_number
+from isoweave.io._names import check_characters, check_words, words_from_array
+from isoweave.io._open import reading
 from isoweave.io._read import read_input
-from isoweave.io._text import parse_number, read_rows
+from isoweave.io._text import read_rows
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": None}
 # Names under which coordinates and labels are commonly stored, the first one found is taken.
@@ -57,14 +62,14 @@ def read_coordinates(path: str | os.PathLike[str]) -> Coordinates:
     """
     path = Path(path)
     if path.suffix.lower() in (".npz", ".npy"):
-        arrays = _arrays(path)
-        key = next((key for key in (*_COORDINATE_KEYS, "") if key in arrays), None)
-        if key is not None:
-            array = arrays[key]
-            label = f"array {key!r}: " if key else ""
-            points = as_features(path, array[:, None] if array.ndim == 1 else array, label)
-            names = arrays.get("vertex_names")
-            return Coordinates(points, None if names is None else tuple(str(name) for name in names))
+        with reading(path):
+            arrays = _arrays(path)
+            key = next((key for key in (*_COORDINATE_KEYS, "") if key in arrays), None)
+            if key is not None:
+                found = arrays[key]
+                label = f"array {key!r}: " if key else ""
+                points = as_features(path, found[:, None] if found.ndim == 1 else found, label)
+                return Coordinates(points, _vertex_names(path, arrays, len(points)))
     loaded = read_input(path, as_graph=False)
     assert loaded.features is not None
     return Coordinates(loaded.features, loaded.names)
@@ -91,18 +96,21 @@ def read_labels(path: str | os.PathLike[str]) -> AnyArray:
     """
     path = Path(path)
     suffix = path.suffix.lower()
-    if suffix in _DELIMITERS:
-        return _labels_from_text(path, _DELIMITERS[suffix])
-    if suffix not in (".npz", ".npy"):
+    if suffix not in (".npz", ".npy", *_DELIMITERS):
         raise InputFileError(path, "labels are read from .npy, .npz, .csv, .tsv or .txt")
-    arrays = _arrays(path)
+    with reading(path):
+        if suffix in _DELIMITERS:
+            return _labels_from_text(path, _DELIMITERS[suffix])
+        return _labels_from_arrays(path, _arrays(path))
+
+
+def _labels_from_arrays(path: Path, arrays: dict[str, AnyArray]) -> AnyArray:
     key = next((key for key in (*_LABEL_KEYS, "") if key in arrays), None)
     if key is None and len(arrays) == 1:
         key = next(iter(arrays))
     if key is None:
-        raise InputFileError(
-            path, f"no array named {', '.join(_LABEL_KEYS)} among {', '.join(arrays) or 'no arrays'}"
-        )
+        found = ", ".join(quoted(name) for name in list(arrays)[:10]) or "no arrays"
+        raise InputFileError(path, f"no array named {', '.join(_LABEL_KEYS)} among {found}")
     labels = arrays[key]
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -110,7 +118,18 @@ def read_labels(path: str | os.PathLike[str]) -> AnyArray:
         raise InputFileError(path, f"expected one label per vertex, got shape {labels.shape}")
     if labels.dtype.kind not in "biufUS":
         raise InputFileError(path, f"labels must be numbers or words, got dtype {labels.dtype}")
+    if labels.dtype.kind == "U":
+        check_characters(path, labels, "")
+    elif labels.dtype.kind == "f":
+        _check_finite(path, labels)
     return labels
+
+
+def _vertex_names(path: Path, arrays: dict[str, AnyArray], n_points: int) -> tuple[str, ...] | None:
+    if "vertex_names" not in arrays:
+        return None
+    size = path.stat().st_size
+    return words_from_array(path, arrays["vertex_names"], n_points, size, "array 'vertex_names': ")
 
 
 def match_names(
@@ -125,39 +144,43 @@ def match_names(
     row_of = {name: row for row, name in enumerate(names)}
     if len(row_of) != len(names):
         twice = next(name for row, name in enumerate(names) if row_of[name] != row)
-        raise InputFileError(path, f"the name {twice!r} stands on more than one row")
+        raise InputFileError(path, f"the name {quoted(twice)} stands on more than one row")
     missing = [name for name in vertex_names if name not in row_of]
     if missing:
-        raise InputFileError(path, f"no row is named {missing[0]!r}, as a vertex of the graph is")
+        raise InputFileError(path, f"no row is named {quoted(missing[0])}, as a vertex of the graph is")
     return np.array([row_of[name] for name in vertex_names], dtype=np.intp)
 
 
 def _arrays(path: Path) -> dict[str, AnyArray]:
     """Arrays of an archive by name; the one of a .npy file under the empty name."""
-    try:
-        return read_npz(path) if path.suffix.lower() == ".npz" else {"": read_npy(path)}
-    except FileNotFoundError as error:
-        raise InputFileError(path, "no such file") from error
-    except OSError as error:
-        raise InputFileError(path, f"cannot be read ({error.strerror or error})") from error
+    return read_npz(path) if path.suffix.lower() == ".npz" else {"": read_npy(path)}
 
 
 def _labels_from_text(path: Path, delimiter: str | None) -> AnyArray:
-    try:
-        cells = [(row.line, row.cells[-1]) for row in read_rows(path, delimiter)]
-    except FileNotFoundError as error:
-        raise InputFileError(path, "no such file") from error
-    except OSError as error:
-        raise InputFileError(path, f"cannot be read ({error.strerror or error})") from error
-    empty = next((line for line, cell in cells if not cell), None)
-    if empty is not None:
-        raise InputFileError(path, "no label in the last cell", empty)
-    numbers = [parse_number(cell) for _, cell in cells]
+    cells: list[str] = []
+    lines = array("q")
+    for row in read_rows(path, delimiter):
+        if not row.cells[-1]:
+            raise InputFileError(path, "no label in the last cell", row.line)
+        cells.append(row.cells[-1])
+        lines.append(row.line)
+    numbers = [parse_number(cell) for cell in cells]
     if len(numbers) > 1 and numbers[0] is None and None not in numbers[1:]:
-        cells, numbers = cells[1:], numbers[1:]
+        del cells[0], numbers[0], lines[0]
     if not cells:
         raise InputFileError(path, "the file holds no labels")
     # Words: numbers among them are names too.
     if None in numbers:
-        return np.array([cell for _, cell in cells])
-    return np.array(numbers, dtype=np.float64)
+        check_words(path, cells, len(cells), path.stat().st_size, "a label")
+        return np.array(cells)
+    labels = np.array(numbers, dtype=np.float64)
+    _check_finite(path, labels, lines)
+    return labels
+
+
+def _check_finite(path: Path, labels: AnyArray, lines: Sequence[int] | None = None) -> None:
+    finite = np.isfinite(labels)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        line = None if lines is None else lines[row]
+        raise InputFileError(path, f"label {labels[row]} of row {row} is neither a number nor a word", line)

@@ -5,72 +5,52 @@ from __future__ import annotations
 import csv
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from isoweave._typing import AnyArray
-from isoweave.io._errors import InputFileError
+from isoweave.io._errors import InputFileError, brief, quoted
+from isoweave.io._lines import Block, parse_number, read_blocks, split_spaces
+from isoweave.io._names import check_words
 
-_MAX_LINE_BYTES = 1 << 26
 
-
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One line of a text file that holds data."""
 
     line: int
     cells: list[str]
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Number and text of every line that is neither blank nor a comment (#)."""
-    with path.open("rb") as file:
-        line = 0
-        while raw := file.readline(_MAX_LINE_BYTES):
-            line += 1
-            if len(raw) == _MAX_LINE_BYTES:
-                raise InputFileError(path, f"line longer than {_MAX_LINE_BYTES >> 20} MiB", line)
-            if b"\0" in raw:
-                raise InputFileError(path, "NUL byte: not a text file", line)
-            try:
-                # A byte order mark can only open the file; utf-8-sig would drop one from any line.
-                text = raw.decode("utf-8-sig" if line == 1 else "utf-8").strip("\r\n")
-            except UnicodeDecodeError as error:
-                raise InputFileError(
-                    path, f"not UTF-8 text (byte {error.start} of the line)", line
-                ) from error
-            if text.strip() and not text.startswith("#"):
-                yield line, text
-
-
 def read_rows(path: Path, delimiter: str | None) -> Iterator[Row]:
     """Lines split into stripped cells, at runs of white space if ``delimiter`` is None.
 
-    Cells may be quoted with double quotes where a delimiter is given; a quoted cell ends on its line.
+    Blank lines and comments (#) are left out. Cells may be quoted with double quotes where a delimiter is
+    given; a quoted cell ends on its line.
     """
-    for line, text in read_lines(path):
+    for block in read_blocks(path):
+        yield from split_block(path, block, delimiter)
+
+
+def split_block(path: Path, block: Block, delimiter: str | None) -> Iterator[Row]:
+    """The rows of one block, as :func:`read_rows`."""
+    for line, text in enumerate(block.lines, block.first):
+        if text.startswith("#") or not text.strip(" \t"):
+            continue
         if delimiter is None:
-            yield Row(line, text.split())
+            yield Row(line, split_spaces(text))
         elif '"' not in text:
-            yield Row(line, [cell.strip() for cell in text.split(delimiter)])
+            cells = text.split(delimiter)
+            if " " in text or "\t" in text:
+                cells = [cell.strip(" \t") for cell in cells]
+            yield Row(line, cells)
         else:
             try:
                 cells = next(csv.reader([text], delimiter=delimiter, strict=True, skipinitialspace=True))
             except csv.Error as error:
-                raise InputFileError(path, f"badly quoted cell ({error})", line) from error
-            yield Row(line, [cell.strip() for cell in cells])
-
-
-def parse_number(text: str) -> float | None:
-    """The number a cell holds, or None. Python's own extensions (1_000, Arabic digits) are not numbers."""
-    if "_" in text or not text.isascii():
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return None
+                raise InputFileError(path, f"badly quoted cell ({brief(error)})", line) from error
+            yield Row(line, [cell.strip(" \t") for cell in cells])
 
 
 def read_table(path: Path, delimiter: str | None) -> tuple[AnyArray, tuple[str, ...] | None]:
@@ -99,7 +79,9 @@ def read_table(path: Path, delimiter: str | None) -> tuple[AnyArray, tuple[str, 
     n_cells = len(first.cells) if header is None else len(header.cells)
     if n_cells == int(has_names):
         raise InputFileError(
-            path, f"{first.cells[0]!r} is not a number (expected commas in .csv, tabs in .tsv)", first.line
+            path,
+            f"{quoted(first.cells[0])} is not a number (expected commas in .csv, tabs in .tsv)",
+            first.line,
         )
 
     values, lines = array("d"), array("q")
@@ -122,6 +104,8 @@ def read_table(path: Path, delimiter: str | None) -> tuple[AnyArray, tuple[str, 
             f"cell {j + 1 + int(has_names)} holds {features[i, j]}; features must be finite numbers",
             lines[i],
         )
+    if has_names:
+        check_words(path, names, len(names), path.stat().st_size)
     return features, tuple(names) if has_names else None
 
 
@@ -136,6 +120,6 @@ def _append_numbers(path: Path, values: array[float], row: Row, start: int) -> N
     except ValueError:
         for position, cell in enumerate(cells, start + 1):
             if parse_number(cell) is None:
-                shown = "is empty" if not cell else f"holds {cell[:40]!r}, not a number"
+                shown = "is empty" if not cell else f"holds {quoted(cell)}, not a number"
                 raise InputFileError(path, f"cell {position} {shown}", row.line) from None
         raise
