@@ -9,7 +9,7 @@ import numpy as np
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray
 from isoweave.embedding._options import DEFAULT_TOL, EmbeddingOptions
-from isoweave.frames import calibrate_frames, local_frames, neighborhood_volumes
+from isoweave.frames import LocalFrames, calibrate_frames, local_frames, neighborhood_volumes
 from isoweave.graph import NeighborGraph
 from isoweave.iteration import (
     AlignmentProblem,
@@ -23,7 +23,14 @@ from isoweave.iteration import (
     minimize_energy,
     optimise_from,
 )
+from isoweave.iteration._state import badly_solved, check_finite, numerical_stage, unsolved
 from isoweave.operators import InnerProduct, edge_inner_product, rank_inner_product
+
+# Coordinates to start from, in units of the median length: beyond, squares of squares overflow.
+_LARGEST_START = 1e75
+# Energy of a map over that of all points in one place. At most 1 but for rounding wherever the Poisson
+# problems were solved.
+_MOST_ENERGY = 1.0 + 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,35 +52,93 @@ def embed_component(
     user_start: FloatArray | None = None,
     callback: Callback | None = None,
 ) -> ComponentResult:
-    """Embed a connected graph of at least two vertices with positive lengths."""
+    """Embed a connected graph of at least two vertices with positive lengths.
+
+    What every stage hands on is checked to be finite: a pass over it costs nothing beside the stage, and an
+    error names the stage.
+    """
     n_components = options.n_components
-    paper_product = options.inner_product == "paper"
-    raw = local_frames(
-        graph, n_components, team=team, frame_size=options.frame_size, with_inverse=paper_product
-    )
-    frames = calibrate_frames(graph, raw, options.calibrate)
-    inner: InnerProduct
-    if paper_product:
-        volumes = neighborhood_volumes(graph, raw, options.volumes, seed=options.seed)
-        inner = rank_inner_product(raw, volumes, graph)
-    else:
-        inner = edge_inner_product(graph, frames, options.edge_weights)
-    problem = build_problem(graph, frames, inner, team=team, solver=options.solver)
+    check_finite("distance graph", "lengths", graph.lengths)
+    if user_start is not None:
+        _check_size(user_start)
+    frames, inner = _frames(graph, options, team)
+    try:
+        problem = build_problem(graph, frames, inner, team=team, solver=options.solver)
+    except RuntimeError as error:
+        why = str(error).rstrip(".")
+        raise unsolved("operators", "no factor", graph=graph, inner=inner, why=why) from error
+    check_finite("operators", "energy of the collapsed map", problem.mass)
     name, result = _optimise(problem, options, user_start, callback)
+    _check_energy(problem, options, result)
     coordinates = result.coordinates
     if options.scale == "geodesics":
         coordinates = coordinates * _geodesic_factor(
             coordinates, find_landmarks(graph, n_components, team=team)
         )
     result = IterationResult(coordinates, result.alignments, result.energy, result.history, result.status)
+    check_finite("result", "coordinates", result.coordinates)
+    with numerical_stage("stretch"):
+        stretch = local_stretch(graph, frames, coordinates, team=team)
+    check_finite("stretch", "singular values", stretch)
     choice = problem.poisson.choice
     return ComponentResult(
         iteration=result,
-        stretch=local_stretch(graph, frames, coordinates, team=team),
+        stretch=stretch,
         mass=problem.mass,
         start=name,
         solver=f"{problem.poisson.solver}: {choice.reason}",
     )
+
+
+def _frames(
+    graph: NeighborGraph, options: EmbeddingOptions, team: ThreadTeam
+) -> tuple[LocalFrames, InnerProduct]:
+    """Calibrated frames and the inner product that goes with them."""
+    paper_product = options.inner_product == "paper"
+    with numerical_stage("local frames"):
+        raw = local_frames(
+            graph,
+            options.n_components,
+            team=team,
+            frame_size=options.frame_size,
+            with_inverse=paper_product,
+        )
+    check_finite("local frames", "rows", raw.rows)
+    check_finite("local frames", "eigenvalues", raw.spectrum)
+    frames = calibrate_frames(graph, raw, options.calibrate)
+    check_finite("calibration", "rows", frames.rows)
+    if not paper_product:
+        edge = edge_inner_product(graph, frames, options.edge_weights)
+        check_finite("inner product", "weights", edge.weights)
+        return frames, edge
+    volumes = neighborhood_volumes(graph, raw, options.volumes, seed=options.seed)
+    check_finite("inner product", "volumes", volumes)
+    rank = rank_inner_product(raw, volumes, graph)
+    check_finite("inner product", "inverse frames", rank.inverse)
+    return frames, rank
+
+
+def _check_size(start: FloatArray) -> None:
+    """Refuse a start so far out that energies overflow."""
+    largest = float(np.abs(start).max(initial=0.0))
+    if not largest <= _LARGEST_START:
+        raise ValueError(
+            f"start has coordinates of {largest:.3g} times the median distance, over {_LARGEST_START:g}; "
+            "give it in the unit of the distances."
+        )
+
+
+def _check_energy(problem: AlignmentProblem, options: EmbeddingOptions, result: IterationResult) -> None:
+    """Refuse a map worse than all points in one place.
+
+    Every exact Poisson solution has at most the energy of the collapsed map; more is a solve that failed.
+    """
+    share = result.energy / problem.mass if problem.mass > 0 else 0.0
+    ended = options.optimizer == "alternating" or result.status in ("converged", "stalled")
+    if not ended or share <= _MOST_ENERGY:
+        return
+    what = f"the map has {share:.1e} times the energy of all points in one place"
+    raise badly_solved(problem, "result", what)
 
 
 def _optimise(
@@ -86,6 +151,7 @@ def _optimise(
 
     def optimise(start: FloatArray) -> IterationResult:
         if options.optimizer == "alternating":
+            check_finite("recursion", "start", start)
             first = problem.evaluate(start).alignments
             return alternate(problem, first, tol=options.tol, max_iter=options.max_iter, callback=callback)
         return minimize_energy(problem, start, tol=options.tol, max_iter=options.max_iter, callback=callback)
@@ -95,7 +161,8 @@ def _optimise(
         return "given", optimise(user_start)
     # The recursion's tolerance is on alignments; the auxiliary problems of the starts have the energy's.
     tol = options.tol if options.optimizer == "lbfgs" else DEFAULT_TOL
-    return optimise_from(problem, options.start, optimise, tol=tol)
+    with numerical_stage(f"start {options.start!r}"):
+        return optimise_from(problem, options.start, optimise, tol=tol)
 
 
 def _geodesic_factor(coordinates: FloatArray, landmarks: Landmarks) -> float:
@@ -105,4 +172,6 @@ def _geodesic_factor(coordinates: FloatArray, landmarks: Landmarks) -> float:
         straight = np.linalg.norm(coordinates - coordinates[vertex], axis=1)
         cross += float(np.sum(straight * geodesic))
         square += float(np.sum(straight * straight))
-    return cross / square if square > 0 else 1.0
+    factor = cross / square if square > 0 else 1.0
+    check_finite("scale", "factor to the geodesics", factor)
+    return factor

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoweave._typing import AnyArray, IntArray
+from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.embedding._component import ComponentResult
 from isoweave.embedding._options import EmbeddingOptions
 from isoweave.embedding._result import Embedding
 from isoweave.graph import NeighborGraph, pack_components
 from isoweave.iteration import Callback, IterationState, StepRecord
+from isoweave.iteration._state import check_finite
 
 # Worst last: the status of an embedding is that of its worst component.
 _STATUSES = ("converged", "stalled", "max_iter", "stopped")
@@ -40,12 +41,26 @@ def in_users_terms(callback: Callback, place: AnyArray, unit: float, part: int, 
 
     def call(state: IterationState) -> object:
         coordinates = np.full((len(place), state.coordinates.shape[1]), np.nan)
-        coordinates[inside] = state.coordinates[place[inside]] * unit
+        # Beyond the largest number it is infinite, as the error at the end will say.
+        with np.errstate(over="ignore"):
+            coordinates[inside] = state.coordinates[place[inside]] * unit
         stage = state.stage if n_parts == 1 else f"{state.stage} (component {part + 1} of {n_parts})"
         energy = state.energy * unit * unit
         return callback(IterationState(stage, state.iteration, energy, state.gradient_norm, coordinates))
 
     return call
+
+
+def _in_unit(coordinates: FloatArray, unit: float) -> FloatArray:
+    """Coordinates in the unit of the input, which must be able to hold them."""
+    with np.errstate(over="ignore"):
+        scaled = coordinates * unit
+    if not np.isfinite(scaled).all():
+        raise ValueError(
+            f"The map of these distances (median near {unit:.1g}) extends beyond the largest number, "
+            f"{np.finfo(np.float64).max:.2g}; divide the distances by a power of ten."
+        )
+    return scaled
 
 
 def assemble(
@@ -71,11 +86,12 @@ def assemble(
     if options.components == "largest":
         parts, placed, results = parts[:1], placed[:1], results[:1]
     offsets = pack_components(placed) if len(parts) > 1 else [np.zeros(n_components)]
+    check_finite("layout", "shifts of the components", np.array(offsets))
     energy = mass = 0.0
     status = 0
     history: tuple[StepRecord, ...] = (StepRecord(0, 0.0, 0.0, 0.0),)
     for c, (vertices, local, offset, result) in enumerate(zip(parts, placed, offsets, results, strict=True)):
-        coordinates[vertices] = (local + offset) * unit
+        coordinates[vertices] = _in_unit(local + offset, unit)
         if result is None:
             continue
         alignments[vertices] = result.iteration.alignments

@@ -73,6 +73,11 @@ def graph_from_matrix(matrix: Any, *, asymmetry: str = "error", rtol: float = 1e
         if fast is not None:
             return fast
     rows, cols, values = _entries(matrix)
+    if not len(rows) == len(cols) == len(values):
+        raise ValueError(
+            f"The matrix holds {len(rows)} row numbers, {len(cols)} column numbers and {len(values)} values; "
+            "there must be one of each per entry. Build it again from its entries."
+        )
     _check_values(rows, cols, values)
     off_diagonal = rows != cols
     if not off_diagonal.all():

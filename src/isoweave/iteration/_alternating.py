@@ -6,7 +6,16 @@ import numpy as np
 
 from isoweave._typing import FloatArray
 from isoweave.iteration._problem import AlignmentProblem
-from isoweave.iteration._state import Callback, IterationResult, IterationState, StepRecord
+from isoweave.iteration._state import (
+    Callback,
+    IterationResult,
+    IterationState,
+    StepRecord,
+    check_finite,
+    checked_evaluation,
+    checked_solve,
+    read_only,
+)
 
 
 def alternate(
@@ -36,14 +45,20 @@ def alternate(
     IterationResult
         ``gradient_norm`` of the records is the paper's error.
 
+    Raises
+    ------
+    NumericalError
+        Where an array stops being finite; every step looks.
+
     Notes
     -----
     Two misprints of the paper are mended: B is formed with the differential (not its transpose), and the
     common rotation Q_0 is taken out by right multiplication. With an exact Poisson solve the sum of the B_i
     is symmetric positive semi-definite, so Q_0 is the identity up to rounding and is not computed.
     """
+    check_finite(stage, "alignments to start from", alignments)
     x = problem.integrate(alignments)
-    here = problem.evaluate(x)
+    here = checked_evaluation(problem, x, f"{stage}, step 0")
     history = [StepRecord(0, here.energy, _change(alignments, here.alignments), 1.0)]
     status = "max_iter"
     for iteration in range(1, max_iter + 1):
@@ -51,8 +66,9 @@ def alternate(
             status = "converged"
             break
         # L phi_new = div(W E Q) and the half gradient is L phi - div(W E Q): one solve gives the difference.
-        candidate = x - problem.poisson.solve(here.half_gradient).value
-        there = problem.evaluate(candidate)
+        where = f"{stage}, step {iteration}"
+        candidate = x - checked_solve(problem, here.half_gradient, where)
+        there = checked_evaluation(problem, candidate, where)
         if there.energy > here.energy:
             # Only an inexact solve can do this; nothing is left to gain.
             status = "stalled"
@@ -60,9 +76,11 @@ def alternate(
         change = _change(here.alignments, there.alignments)
         x, here = candidate, there
         history.append(StepRecord(iteration, here.energy, change, 1.0))
-        if callback is not None and callback(IterationState(stage, iteration, here.energy, change, x)):
-            status = "stopped"
-            break
+        if callback is not None:
+            state = IterationState(stage, iteration, here.energy, change, read_only(x))
+            if callback(state):
+                status = "stopped"
+                break
     else:
         if history[-1].gradient_norm < tol:
             status = "converged"

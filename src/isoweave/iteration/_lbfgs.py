@@ -8,7 +8,16 @@ import numpy as np
 
 from isoweave._typing import FloatArray
 from isoweave.iteration._problem import AlignmentProblem, Evaluation
-from isoweave.iteration._state import Callback, IterationResult, IterationState, StepRecord
+from isoweave.iteration._state import (
+    Callback,
+    IterationResult,
+    IterationState,
+    StepRecord,
+    check_finite,
+    checked_evaluation,
+    checked_solve,
+    read_only,
+)
 
 _MEMORY = 10
 _SUFFICIENT_DECREASE = 1e-4
@@ -48,23 +57,31 @@ def minimize_energy(
         data are iterated further, and data that fit exactly to rounding.
     max_iter : int
     callback : callable, optional
-        Called with an :class:`IterationState` after every step; returning True stops.
+        Called with an :class:`IterationState` after every step, its coordinates read-only; returning True
+        stops.
     stage : str
-        Name reported to the callback.
+        Name reported to the callback and in errors.
 
     Returns
     -------
     IterationResult
+
+    Raises
+    ------
+    NumericalError
+        Where an array stops being finite; every step looks.
 
     Notes
     -----
     The energy never rises: a step is taken only if it passes Armijo's test, otherwise it is halved. One
     Poisson solve per step.
     """
+    check_finite(stage, "start", start)
     x = start - start.mean(axis=0)
-    here = problem.evaluate(x)
+    here = checked_evaluation(problem, x, f"{stage}, step 0")
     mass = problem.mass
-    preconditioned = problem.poisson.solve(here.half_gradient).value
+    check_finite(stage, "energy of the collapsed map", mass)
+    preconditioned = checked_solve(problem, here.half_gradient, f"{stage}, step 0")
     size = _relative(here, preconditioned, mass)
     history = [StepRecord(0, here.energy, size, 0.0)]
     pairs: deque[tuple[FloatArray, FloatArray, FloatArray, float]] = deque(maxlen=_MEMORY)
@@ -74,17 +91,22 @@ def minimize_energy(
         if _is_small(size, here.energy, mass, tol):
             status = "converged"
             break
+        where = f"{stage}, step {iteration}"
         direction = _two_loop(here.half_gradient, preconditioned, pairs)
         slope = 2.0 * float(np.sum(here.half_gradient * direction))
         if slope >= 0.0:
-            # The memory lied about the curvature: fall back to the plain sweep, which always descends.
+            # The memory lied about the curvature: fall back to the plain sweep, which descends unless the
+            # solve that made it is wrong in every digit.
             pairs.clear()
             direction = -preconditioned
             slope = 2.0 * float(np.sum(here.half_gradient * direction))
+            if slope >= 0.0:
+                status = "stalled"
+                break
         step = 1.0
         accepted: Evaluation | None = None
         for _ in range(_MAX_HALVINGS):
-            trial = problem.evaluate(x + step * direction)
+            trial = checked_evaluation(problem, x + step * direction, where)
             if trial.energy <= here.energy + _SUFFICIENT_DECREASE * step * slope:
                 accepted = trial
                 break
@@ -99,7 +121,7 @@ def minimize_energy(
         previous, previous_preconditioned = here, preconditioned
         x = x + move
         here = accepted
-        preconditioned = problem.poisson.solve(here.half_gradient).value
+        preconditioned = checked_solve(problem, here.half_gradient, where)
         change = here.half_gradient - previous.half_gradient
         curvature = float(np.sum(move * change))
         if curvature > 1e-12 * abs(slope) * step:
@@ -111,9 +133,11 @@ def minimize_energy(
         if idle == _MAX_IDLE:
             status = "stalled"
             break
-        if callback is not None and callback(IterationState(stage, iteration, here.energy, size, x)):
-            status = "stopped"
-            break
+        if callback is not None:
+            state = IterationState(stage, iteration, here.energy, size, read_only(x))
+            if callback(state):
+                status = "stopped"
+                break
     else:
         if _is_small(size, here.energy, mass, tol):
             status = "converged"
@@ -128,7 +152,9 @@ def _is_small(size: float, energy: float, mass: float, tol: float) -> bool:
 
 def _relative(here: Evaluation, preconditioned: FloatArray, mass: float) -> float:
     """Norm of the gradient in the metric of the Laplacian, relative to the frames."""
-    square = max(float(np.sum(here.half_gradient * preconditioned)), 0.0)
+    # The product is negative only where the solve is wrong in every digit: then its size tells that nothing
+    # has converged, while zero would say the opposite.
+    square = abs(float(np.sum(here.half_gradient * preconditioned)))
     return float(np.sqrt(square / mass)) if mass > 0 else 0.0
 
 
