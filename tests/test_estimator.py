@@ -41,6 +41,7 @@ PARAMETERS = {
     "max_iter": None,
     "n_jobs": None,
     "random_state": None,
+    "memory_limit": None,
     "verbose": 0,
     "callback": None,
 }

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from isoweave._estimator_graph import GraphMixin
+from isoweave._estimator_growth import GrowthMixin
+from isoweave._estimator_points import NewPointsMixin
 from isoweave._typing import AnyArray
 from isoweave._validation import check_integer
-from isoweave.embedding import embed, resolve_options
-from isoweave.graph import (
-    NeighborGraph,
-    bridge_components,
-    choose_n_components,
-    connected_components,
-    graph_from_matrix,
-    intrinsic_dimension,
-    intrinsic_dimension_graph,
-    knn_from_distances,
-    knn_graph,
-)
+from isoweave.embedding import Embedding, EmbeddingOptions, embed, resolve_options
+from isoweave.graph import NeighborGraph
+from isoweave.storage import StoredMixin
 
 
-class IsometricEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class IsometricEmbedding(
+    StoredMixin,
+    GrowthMixin,
+    NewPointsMixin,
+    GraphMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+):
     """Map whose Euclidean distances match the distances of neighbours and the geodesics beyond.
 
     Local Euclidean frames are scaled from the distances around every point and woven into one map by
@@ -73,6 +73,9 @@ class IsometricEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Threads; None and -1 take all cores. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seeds what is random: approximate neighbours, projections of hull volumes. None is a fixed seed.
+    memory_limit : float or str, default=None
+        Refuse with a MemoryError, before the work begins, a fit whose process would grow beyond this: bytes,
+        or text as "4GB". None is 90 % of what the machine or its container allows, "none" no limit.
     verbose : int, default=0
     callback : callable, default=None
         Called after every step with an object that has ``stage``, ``iteration``, ``energy``,
@@ -100,6 +103,12 @@ class IsometricEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     n_neighbors_ : int or None
         Neighbours used; None for a graph given as it is.
     n_features_in_ : int
+
+    Notes
+    -----
+    :meth:`transform` and :meth:`place` put new points into the finished map; :meth:`add_samples` and
+    :meth:`update_graph` go on from it when points or edges have come or gone. For them the estimator keeps
+    the features it was fitted on: the array itself, not a copy, so do not write into it.
 
     Examples
     --------
@@ -131,6 +140,7 @@ class IsometricEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         max_iter: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
+        memory_limit: float | str | None = None,
         verbose: int = 0,
         callback: Any = None,
     ) -> None:
@@ -152,6 +162,7 @@ class IsometricEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.max_iter = max_iter
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.memory_limit = memory_limit
         self.verbose = verbose
         self.callback = callback
 
@@ -168,7 +179,7 @@ class IsometricEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         -------
         self
         """
-        seed = _seed(self.random_state)
+        seed = self._seed()
         # Options are checked before any work, with a placeholder where the dimension is still
         # to be estimated.
         auto = isinstance(self.n_components, str) and self.n_components == "auto"
@@ -176,10 +187,35 @@ class IsometricEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         X, graph = self._distance_graph(X, seed)
         n_components = self._dimension(X, graph) if auto else self.n_components
         options = self._options(n_components, seed)
-        if self.components == "bridge" and connected_components(graph)[0] > 1:
-            graph = self._bridged(X, graph, options.n_components)
+        graph = self._joined(X, graph, options)
         result = embed(graph, options, n_jobs=self.n_jobs, verbose=self.verbose, callback=self.callback)
+        self._keep(X, graph, result)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> AnyArray:
+        """Embed X and return the map, shape (n_samples, n_components)."""
+        return self.fit(X).embedding_
+
+    def transform(self, X: Any) -> AnyArray:
+        """Coordinates of new points in the map, which stays as it is; see :meth:`place`.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (m, n_features) or (m, n_samples)
+            Features, or with ``metric="precomputed"`` distances to the points of the fit.
+
+        Returns
+        -------
+        array of shape (m, n_components)
+            A point of the fit gets its own row of ``embedding_``.
+        """
+        check_is_fitted(self)
+        return self._place(X).coordinates
+
+    def _keep(self, X: Any, graph: NeighborGraph, result: Embedding) -> None:
+        """Set the fitted attributes."""
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
+        self._fit_X = None if self._is_precomputed() else X
         self.embedding_ = result.coordinates.astype(dtype, copy=False)
         self.graph_ = graph.to_matrix()
         self.alignments_ = result.alignments
@@ -191,14 +227,9 @@ class IsometricEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.component_labels_ = result.component_labels
         self.stretch_ = result.stretch
         self.dropped_edges_ = result.dropped_edges
-        self.n_components_ = options.n_components
-        return self
+        self.n_components_ = result.coordinates.shape[1]
 
-    def fit_transform(self, X: Any, y: Any = None) -> AnyArray:
-        """Embed X and return the map, shape (n_samples, n_components)."""
-        return self.fit(X).embedding_
-
-    def _options(self, n_components: Any, seed: int) -> Any:
+    def _options(self, n_components: Any, seed: int) -> EmbeddingOptions:
         return resolve_options(
             n_components,
             preset=self.preset,
@@ -213,65 +244,18 @@ class IsometricEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             tol=self.tol,
             max_iter=self.max_iter,
             seed=seed,
+            memory_limit=self.memory_limit,
         )
 
-    def _distance_graph(self, X: Any, seed: int) -> tuple[Any, NeighborGraph]:
-        """Validated input and its graph; sets ``n_neighbors_``."""
-        precomputed = isinstance(self.metric, str) and self.metric == "precomputed"
-        if precomputed and sp.issparse(X):
-            # Entries are checked by graph_from_matrix, which names the first bad one and keeps stored zeros.
-            X = validate_data(
-                self,
-                X,
-                accept_sparse=True,
-                dtype=None,
-                ensure_min_samples=0,
-                ensure_min_features=0,
-                ensure_all_finite=False,
-            )
-            self.n_neighbors_ = None
-            return X, graph_from_matrix(X, asymmetry=self.asymmetry)
-        check_integer("n_neighbors", self.n_neighbors, minimum=1)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
-        self.n_neighbors_ = self.n_neighbors
-        if self.n_neighbors >= X.shape[0]:
-            self.n_neighbors_ = X.shape[0] - 1
-            warnings.warn(
-                f"n_neighbors={self.n_neighbors} is not smaller than n_samples={X.shape[0]}; "
-                f"{self.n_neighbors_} neighbours are used.",
-                UserWarning,
-                stacklevel=3,
-            )
-        if precomputed:
-            return X, knn_from_distances(X, self.n_neighbors_)
-        return X, knn_graph(
-            X,
-            self.n_neighbors_,
-            metric=self.metric,
-            metric_params=self.metric_params,
-            n_jobs=self.n_jobs,
-            random_state=seed,
-        )
-
-    def _dimension(self, X: Any, graph: NeighborGraph) -> int:
-        """Intrinsic dimension of the data, never more than its points can span."""
-        if isinstance(self.metric, str) and self.metric == "precomputed":
-            value = intrinsic_dimension_graph(graph)
-        else:
-            value = intrinsic_dimension(
-                X, metric=self.metric, metric_params=self.metric_params, n_jobs=self.n_jobs
-            )
-        return min(choose_n_components(value), graph.n_vertices - 1)
-
-    def _bridged(self, X: Any, graph: NeighborGraph, n_components: int) -> NeighborGraph:
-        if isinstance(self.metric, str) and self.metric == "precomputed":
-            raise ValueError(
-                "components='bridge' needs features to measure distances between components, but "
-                "metric='precomputed' was given. Use components='separate', 'largest' or 'error'."
-            )
-        return bridge_components(
-            graph, X, metric=self.metric, metric_params=self.metric_params, n_bridges=n_components + 1
-        )
+    def _seed(self) -> int:
+        """A fixed seed for None, the number itself for an integer, otherwise a draw."""
+        state = self.random_state
+        if state is None:
+            return 0
+        if isinstance(state, int | np.integer) and not isinstance(state, bool):
+            return int(check_integer("random_state", state, minimum=0))
+        draw: AnyArray = check_random_state(state).randint(np.iinfo(np.int32).max, size=1)
+        return int(draw[0])
 
     @property
     def _n_features_out(self) -> int:
@@ -280,17 +264,7 @@ class IsometricEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.pairwise = isinstance(self.metric, str) and self.metric == "precomputed"
+        tags.input_tags.pairwise = self._is_precomputed()
         tags.input_tags.positive_only = tags.input_tags.pairwise
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _seed(random_state: Any) -> int:
-    """A fixed seed for None, the number itself for an integer, otherwise a draw."""
-    if random_state is None:
-        return 0
-    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
-        return int(check_integer("random_state", random_state, minimum=0))
-    draw: AnyArray = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=1)
-    return int(draw[0])
