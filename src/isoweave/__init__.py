@@ -10,17 +10,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from isoweave.embedding import Embedding, embed_graph
+    from isoweave.embedding import Embedding, ResourceEstimate, embed_graph, estimate_resources
     from isoweave.estimator import IsometricEmbedding
+    from isoweave.storage import load, save
 
 __version__ = "0.1.0"
 
-__all__ = ["Embedding", "IsometricEmbedding", "__version__", "embed_graph"]
+__all__ = [
+    "Embedding",
+    "IsometricEmbedding",
+    "ResourceEstimate",
+    "__version__",
+    "embed_graph",
+    "estimate_resources",
+    "load",
+    "save",
+]
 
 _HOMES = {
     "Embedding": "isoweave.embedding",
+    "ResourceEstimate": "isoweave.embedding",
     "embed_graph": "isoweave.embedding",
+    "estimate_resources": "isoweave.embedding",
     "IsometricEmbedding": "isoweave.estimator",
+    "load": "isoweave.storage",
+    "save": "isoweave.storage",
 }
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from isoweave.cli import _arguments as args
 from isoweave.cli._errors import reported
 
 app = typer.Typer(
@@ -16,28 +17,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-Input = Annotated[
-    Path,
-    typer.Argument(
-        metavar="INPUT",
-        help="Features (.npy .npz .csv .tsv .parquet) or distance graph (sparse square .npz, .mtx, .edges).",
-    ),
-]
-AsGraph = Annotated[
-    bool | None,
-    typer.Option(
-        "--graph/--features",
-        help="Read INPUT as a distance graph (tables: lines of i, j, distance) or as features.",
-        show_default="by suffix",
-    ),
-]
-Asymmetry = Annotated[
-    str | None,
-    typer.Option(help="Where the two directions of an edge differ: error, max, min or mean (graphs only)."),
-]
-Seed = Annotated[int | None, typer.Option(help="Seed of everything random.", show_default=False)]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Report every step; show tracebacks.")]
 
 
 def main() -> None:
@@ -53,6 +32,11 @@ def _print_version(is_asked: bool) -> None:
         raise typer.Exit
 
 
+def _given(**options: Any) -> dict[str, Any]:
+    """Options that were given; the others take the estimator's defaults."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
 @app.callback()
 def _root(
     version: Annotated[
@@ -64,58 +48,35 @@ def _root(
 
 @app.command()
 def embed(
-    input_file: Input,
+    input_file: args.Input,
     output: Annotated[
         Path,
         typer.Option("--output", "-o", help="Where to write: .npz (everything), .npy, .csv or .parquet."),
     ],
-    as_graph: AsGraph = None,
-    n_components: Annotated[
-        str | None, typer.Option("--n-components", "-n", help="Dimension of the map, or auto.")
-    ] = None,
-    n_neighbors: Annotated[
-        int | None, typer.Option("--n-neighbors", "-k", help="Neighbours of each point (features only).")
-    ] = None,
-    metric: Annotated[str | None, typer.Option(help="Distance between features, as in scikit-learn.")] = None,
-    preset: Annotated[str | None, typer.Option(help="default, or paper.")] = None,
-    start: Annotated[
-        str | None, typer.Option(help="auto, landmark, synchronised, coarse or identity.")
-    ] = None,
-    solver: Annotated[str | None, typer.Option(help="auto, direct, cholmod, amg, jacobi or ic.")] = None,
-    inner_product: Annotated[str | None, typer.Option(help="auto, edge or paper.")] = None,
-    frame_size: Annotated[
-        str | None,
-        typer.Option(
-            help="Points per local frame: auto, all, their number, or with a point a multiple of the "
-            "neighbours, as 2.5."
-        ),
-    ] = None,
-    calibrate: Annotated[
-        str | None,
-        typer.Option(help="Rescale frames to the measured distances: auto, rows, vertices or none."),
-    ] = None,
-    scale: Annotated[
-        str | None, typer.Option(help="What the overall size follows: edges or geodesics.")
-    ] = None,
-    shortcuts: Annotated[
-        str | None, typer.Option(help="Edges that look like shortcuts: auto, drop or keep.")
-    ] = None,
-    components: Annotated[
-        str | None,
-        typer.Option(help="Parts of a disconnected graph: separate, largest, bridge (features) or error."),
-    ] = None,
-    asymmetry: Asymmetry = None,
+    as_graph: args.AsGraph = None,
+    n_components: args.NComponents = None,
+    n_neighbors: args.NNeighbors = None,
+    metric: args.MetricName = None,
+    preset: args.Preset = None,
+    start: args.Start = None,
+    solver: args.Solver = None,
+    inner_product: args.InnerProduct = None,
+    frame_size: args.FrameSize = None,
+    calibrate: args.Calibrate = None,
+    scale: args.Scale = None,
+    shortcuts: args.Shortcuts = None,
+    components: args.Components = None,
+    asymmetry: args.Asymmetry = None,
     tol: Annotated[
         float | None,
         typer.Option(help="Stop when one more sweep would change less than this part of the misfit."),
     ] = None,
-    max_iter: Annotated[int | None, typer.Option(help="Most steps of the optimiser.")] = None,
-    n_jobs: Annotated[
-        int | None, typer.Option("--n-jobs", "-j", help="Threads; all cores by default.")
-    ] = None,
-    seed: Seed = None,
+    max_iter: args.MaxIter = None,
+    n_jobs: args.NJobs = None,
+    memory_limit: args.MemoryLimit = None,
+    seed: args.Seed = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
-    verbose: Verbose = False,
+    verbose: args.Verbose = False,
 ) -> None:
     """Embed features or a distance graph and write the coordinates.
 
@@ -124,32 +85,87 @@ def embed(
     with reported(verbose):
         from isoweave.cli._embed import run_embed
 
-        options = {
-            "n_components": n_components,
-            "n_neighbors": n_neighbors,
-            "metric": metric,
-            "preset": preset,
-            "start": start,
-            "solver": solver,
-            "inner_product": inner_product,
-            "frame_size": frame_size,
-            "calibrate": calibrate,
-            "scale": scale,
-            "shortcuts": shortcuts,
-            "components": components,
-            "asymmetry": asymmetry,
-            "tol": tol,
-            "max_iter": max_iter,
-            "n_jobs": n_jobs,
-            "random_state": seed,
-        }
-        given = {name: value for name, value in options.items() if value is not None}
+        given = _given(
+            n_components=n_components,
+            n_neighbors=n_neighbors,
+            metric=metric,
+            preset=preset,
+            start=start,
+            solver=solver,
+            inner_product=inner_product,
+            frame_size=frame_size,
+            calibrate=calibrate,
+            scale=scale,
+            shortcuts=shortcuts,
+            components=components,
+            asymmetry=asymmetry,
+            tol=tol,
+            max_iter=max_iter,
+            n_jobs=n_jobs,
+            memory_limit=memory_limit,
+            random_state=seed,
+        )
         run_embed(input_file, output, given, as_graph=as_graph, quiet=quiet, verbose=verbose)
 
 
 @app.command()
+def forecast(
+    input_file: args.Input,
+    as_graph: args.AsGraph = None,
+    n_components: args.NComponents = None,
+    n_neighbors: args.NNeighbors = None,
+    metric: args.MetricName = None,
+    preset: args.Preset = None,
+    start: args.Start = None,
+    solver: args.Solver = None,
+    inner_product: args.InnerProduct = None,
+    frame_size: args.FrameSize = None,
+    calibrate: args.Calibrate = None,
+    scale: args.Scale = None,
+    shortcuts: args.Shortcuts = None,
+    components: args.Components = None,
+    asymmetry: args.Asymmetry = None,
+    max_iter: args.MaxIter = None,
+    n_jobs: args.NJobs = None,
+    memory_limit: args.MemoryLimit = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, in bytes and seconds.")] = False,
+    verbose: args.Verbose = False,
+) -> None:
+    """Predict memory, time and solver of a fit without making it.
+
+    Options are those of embed. Features are searched for neighbours, which is measured. The exit code
+    is 0 if the fit stays within its memory limit, 3 if it does not, and 2 after an error.
+    """
+    with reported(verbose):
+        from isoweave.cli._forecast import run_forecast
+
+        given = _given(
+            n_components=n_components,
+            n_neighbors=n_neighbors,
+            metric=metric,
+            preset=preset,
+            start=start,
+            solver=solver,
+            inner_product=inner_product,
+            frame_size=frame_size,
+            calibrate=calibrate,
+            scale=scale,
+            shortcuts=shortcuts,
+            components=components,
+            asymmetry=asymmetry,
+            max_iter=max_iter,
+            n_jobs=n_jobs,
+            memory_limit=memory_limit,
+        )
+        run_forecast(input_file, given, as_graph=as_graph, as_json=as_json)
+
+
+@app.command()
 def dimension(
-    input_file: Input, as_graph: AsGraph = None, asymmetry: Asymmetry = None, verbose: Verbose = False
+    input_file: args.Input,
+    as_graph: args.AsGraph = None,
+    asymmetry: args.Asymmetry = None,
+    verbose: args.Verbose = False,
 ) -> None:
     """Estimate the intrinsic dimension (two-nearest-neighbour ratios)."""
     with reported(verbose):
@@ -186,9 +202,9 @@ def evaluate(
         Path | None,
         typer.Option(help="True positions; adds parameter_error (affine) and procrustes_error (rigid)."),
     ] = None,
-    asymmetry: Asymmetry = None,
+    asymmetry: args.Asymmetry = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; null where undefined.")] = False,
-    verbose: Verbose = False,
+    verbose: args.Verbose = False,
 ) -> None:
     """Measure how well an embedding, by any tool, keeps a graph's distances."""
     with reported(verbose):
@@ -208,7 +224,7 @@ def evaluate(
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figures and the page.")] = Path("isoweave-demo"),
-    verbose: Verbose = False,
+    verbose: args.Verbose = False,
 ) -> None:
     """Swiss roll and handwritten digits, against Isomap: a table, figures and a page."""
     with reported(verbose):
@@ -248,8 +264,11 @@ def reproduce(
     seeds: Annotated[
         int | None, typer.Option(help="Most seeds of a row.", show_default="those of each experiment")
     ] = None,
-    n_jobs: Annotated[int, typer.Option("--n-jobs", "-j", help="Threads of every method.")] = 1,
-    verbose: Verbose = False,
+    n_jobs: Annotated[
+        int,
+        typer.Option("--n-jobs", "-j", help="Problems solved at a time, each on a core; -1: all cores."),
+    ] = 1,
+    verbose: args.Verbose = False,
 ) -> None:
     """Rerun the paper's experiments: ours, the paper's recursion and other methods.
 

@@ -15,7 +15,7 @@ from isoweave.cli._progress import ProgressLine
 from isoweave.io import LoadedInput, check_output_path, read_input, write_embedding
 
 # Options that mean nothing for one kind of input: refused, because the user expects them to do something.
-_FOREIGN_OPTIONS = {"graph": ("metric", "n_neighbors"), "features": ("asymmetry",)}
+FOREIGN_OPTIONS = {"graph": ("metric", "n_neighbors"), "features": ("asymmetry",)}
 
 
 def run_embed(
@@ -43,7 +43,7 @@ def run_embed(
     progress = ProgressLine(Console(stderr=True), enabled=not quiet, verbose=verbose)
     with printed_warnings(quiet), progress:
         loaded = read_input(input_file, as_graph=as_graph)
-        for name in _FOREIGN_OPTIONS[loaded.kind]:
+        for name in FOREIGN_OPTIONS[loaded.kind]:
             if name in options:
                 raise option_mismatch(name, input_file, loaded.kind)
         if loaded.kind == "graph":

@@ -1,7 +1,17 @@
 """The whole pipeline as functions: a distance graph in, an :class:`Embedding` out."""
 
 from isoweave.embedding._embed import embed, embed_graph
+from isoweave.embedding._forecast import ResourceEstimate, StageEstimate, estimate_resources
 from isoweave.embedding._options import EmbeddingOptions, resolve_options
 from isoweave.embedding._result import Embedding
 
-__all__ = ["Embedding", "EmbeddingOptions", "embed", "embed_graph", "resolve_options"]
+__all__ = [
+    "Embedding",
+    "EmbeddingOptions",
+    "ResourceEstimate",
+    "StageEstimate",
+    "embed",
+    "embed_graph",
+    "estimate_resources",
+    "resolve_options",
+]

@@ -12,6 +12,7 @@ from isoweave._parallel import thread_team
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave._validation import check_integer
 from isoweave.embedding._component import ComponentResult, embed_component
+from isoweave.embedding._forecast import check_memory
 from isoweave.embedding._options import EmbeddingOptions, resolve_options
 from isoweave.embedding._parts import assemble, in_users_terms, members, split
 from isoweave.embedding._result import Embedding
@@ -51,6 +52,7 @@ def embed_graph(
     max_iter: int | None = None,
     n_jobs: int | None = None,
     random_state: int | None = None,
+    memory_limit: float | str | None = None,
     verbose: int = 0,
     callback: Callback | None = None,
 ) -> Embedding:
@@ -93,6 +95,10 @@ def embed_graph(
         Threads; None or -1 takes all cores. The result does not depend on it.
     random_state : int or None
         Seed of what is random (projections of hull volumes in the paper preset).
+    memory_limit : None, number of bytes, or str
+        Refuse with a MemoryError, before the work begins, a fit whose process would grow beyond this
+        (:func:`estimate_resources` predicts it). Text is as "4GB" or "512MiB"; None is 90 % of what the
+        machine or its container allows; "none" or infinity switches the check off.
     verbose : int
         1 prints a line per stage.
     callback : callable
@@ -126,6 +132,7 @@ def embed_graph(
         tol=tol,
         max_iter=max_iter,
         seed=0 if random_state is None else check_integer("random_state", random_state, minimum=0),
+        memory_limit=memory_limit,
     )
     if components == "bridge":
         raise ValueError(
@@ -152,6 +159,7 @@ def embed(
     say = _Reporter(verbose)
     n, n_components = graph.n_vertices, options.n_components
     user_start = _checked_start(options.start, n, n_components)
+    check_memory(graph, options, n_jobs)
     with thread_team(n_jobs) as team:
         unit, normal = _normalise(graph)
         merged, representative = merge_duplicates(normal)

@@ -9,6 +9,7 @@ import numpy as np
 
 from isoweave._typing import FloatArray
 from isoweave._validation import check_integer, check_option, check_real
+from isoweave.embedding._limits import parse_memory_limit
 
 PRESETS = ("default", "paper")
 STARTS = ("auto", "landmark", "synchronised", "coarse", "identity")
@@ -28,7 +29,8 @@ class EmbeddingOptions:
     """Resolved options: no "auto" is left except where it is decided per graph (start, solver, frame size).
 
     ``tol`` and ``max_iter`` have the meaning of the optimiser in use: see
-    :func:`isoweave.iteration.minimize_energy` and :func:`isoweave.iteration.alternate`.
+    :func:`isoweave.iteration.minimize_energy` and :func:`isoweave.iteration.alternate`. ``memory_limit`` is
+    bytes, infinite for none; None takes what the machine allows (:mod:`isoweave.embedding._limits`).
     """
 
     n_components: int
@@ -46,6 +48,7 @@ class EmbeddingOptions:
     tol: float
     max_iter: int
     seed: int
+    memory_limit: float | None = None
 
 
 def resolve_options(
@@ -63,6 +66,7 @@ def resolve_options(
     tol: float | None = None,
     max_iter: int | None = None,
     seed: int = 0,
+    memory_limit: float | str | None = None,
 ) -> EmbeddingOptions:
     """Check every option and fill in what the preset says.
 
@@ -123,4 +127,5 @@ def resolve_options(
         tol=check_real("tol", tol, minimum=0.0, include_minimum=False),
         max_iter=check_integer("max_iter", max_iter, minimum=1),
         seed=seed,
+        memory_limit=parse_memory_limit(memory_limit),
     )
