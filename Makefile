@@ -6,16 +6,17 @@ WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BENCH_STAMP := $(VENV)/.installed-bench
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
-.PHONY: help demo test test-full lint format bench clean
+.PHONY: help demo test test-full lint format bench bench-full clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo       swiss roll and digits against Isomap; table, figures and a page in demo-output/"
 	@echo "make test       the tests (minutes); make test-full adds the slow ones"
 	@echo "make lint       ruff and mypy; make format rewrites"
-	@echo "make bench      the benchmarks"
+	@echo "make bench      the performance suite up to 50,000 points; make bench-full everything (hours)"
 	@echo "make clean      removes .venv, caches and build products"
 
 $(STAMP): pyproject.toml
@@ -43,8 +44,18 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP)
+# The methods isoweave is compared with; report.py --write puts the tables into docs/performance.md.
+$(BENCH_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
+	@touch $@
+
+bench: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/report.py
+
+bench-full: $(BENCH_STAMP)
+	$(BIN)/python benchmarks/run.py --full
+	$(BIN)/python benchmarks/report.py
 
 clean:
 	rm -rf $(VENV) build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis

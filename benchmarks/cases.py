@@ -5,6 +5,7 @@ Shared by ``quality.py`` and ``choices.py``; see there for the commands.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import hashlib
 import json
@@ -39,6 +40,9 @@ RECORDS = ROOT / "build" / "benchmarks"
 # Of the synthetic data; choices.py, where settings are compared, has others.
 SEEDS = tuple(range(501, 516))
 N_GROUPS = 10
+
+_SCORING = ("metrics", "datasets")
+ENGINE = ("backends", "embedding", "frames", "graph", "iteration", "operators", "solvers")
 
 Record = dict[str, object]
 
@@ -244,13 +248,15 @@ def mark(label: str, records: Iterable[Record]) -> str:
     return f"{label} †" if any(map(is_stale, records)) else label
 
 
-@cache
 def fingerprint(engine: bool = True) -> str:
     """Hash of the code a record depends on: metrics and data sets, and the engine unless it is Isomap's."""
+    return hash_folders(*_SCORING, *(ENGINE if engine else ()))
+
+
+@cache
+def hash_folders(*folders: str) -> str:
+    """Hash of parts of the package, comments and docstrings left out."""
     package = Path(isoweave.__file__).parent
-    folders = ["metrics", "datasets"]
-    if engine:
-        folders += ["backends", "embedding", "frames", "graph", "iteration", "operators", "solvers"]
     digest = hashlib.sha256()
     for path in sorted(p for folder in folders for p in (package / folder).glob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -295,3 +301,29 @@ def show(value: float, column: str) -> str:
     if column in ("steps", "seconds"):
         return f"{value:.1f}" if value < 10 else f"{value:.0f}"
     return f"{value:.3f}"
+
+
+def page_parser(doc: str, n_seeds: int) -> argparse.ArgumentParser:
+    """The options that quality.py and choices.py share."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="two seeds; prints the page, writes nothing")
+    parser.add_argument("--rows", nargs="+", help="rows to run; all by default")
+    parser.add_argument("--seeds", type=int, default=n_seeds, help="how many seeds of every row")
+    parser.add_argument("--write-only", action="store_true", help="run nothing")
+    parser.add_argument("--any-code", action="store_true", help="do not rerun because the code has changed")
+    return parser
+
+
+def keep(records: Records, row: str, seed: int, method: str, values: dict[str, float]) -> None:
+    """Add a finished case to the records, and say so."""
+    records.add(row, seed, method, values)
+    shown = " ".join(f"{name}={value:.4g}" for name, value in values.items())
+    print(f"{row} {seed} {method}: {shown}", flush=True)
+
+
+def publish(page: str, text: str, *, quick: bool) -> None:
+    """Write a page of docs, or print it."""
+    if quick:
+        print(text)
+    else:
+        (ROOT / "docs" / page).write_text(text, encoding="utf-8")

@@ -8,7 +8,6 @@ Rows, scores, records (build/benchmarks/choices.jsonl) and real data as in quali
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Iterator
@@ -22,15 +21,17 @@ from threadpoolctl import threadpool_limits
 
 from cases import (
     RECORDS,
-    ROOT,
     STALE,
     Case,
     Records,
     Row,
+    keep,
     load_case,
     mark,
     markdown_table,
     mean,
+    page_parser,
+    publish,
     score,
     select_rows,
     show,
@@ -135,9 +136,7 @@ def run(rows: list[Row], variants: list[str], n_seeds: int, records: Records) ->
                 values: dict[str, float] = {"seconds": time.process_time() - started}
                 values |= {"steps": result.n_iter, "relative_energy": result.relative_energy}
                 values |= score(case, result.coordinates)
-                records.add(row.name, seed, name, values)
-                shown = " ".join(f"{k}={v:.4g}" for k, v in values.items())
-                print(f"{row.name} {seed} {name}: {shown}", flush=True)
+                keep(records, row.name, seed, name, values)
 
 
 def page(rows: list[Row], records: Records, n_seeds: int) -> str:
@@ -181,13 +180,8 @@ def _cell(value: float, column: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="two seeds; prints the page, writes nothing")
-    parser.add_argument("--rows", nargs="+", help="rows to run; all by default")
+    parser = page_parser(__doc__, 3)
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
-    parser.add_argument("--seeds", type=int, default=3, help="how many seeds of every row")
-    parser.add_argument("--write-only", action="store_true", help="run nothing")
-    parser.add_argument("--any-code", action="store_true", help="do not rerun because the code has changed")
     arguments = parser.parse_args()
     records = Records(RECORDS / "choices.jsonl", any_code=arguments.any_code)
     rows = select_rows(arguments.rows)
@@ -200,10 +194,7 @@ def main() -> None:
                 run_outlines(records, n_seeds)
                 run_optimisers(records, n_seeds)
     text = page(rows if arguments.quick else select_rows(None), records, n_seeds)
-    if arguments.quick:
-        print(text)
-    else:
-        (ROOT / "docs" / "choices.md").write_text(text, encoding="utf-8")
+    publish("choices.md", text, quick=arguments.quick)
 
 
 if __name__ == "__main__":

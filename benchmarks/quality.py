@@ -14,7 +14,6 @@ changed, so the command can be stopped and repeated. One thread throughout.
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Iterator
@@ -28,17 +27,19 @@ from threadpoolctl import threadpool_limits
 
 from cases import (
     RECORDS,
-    ROOT,
     STALE,
     Case,
     Record,
     Records,
     Row,
     isomap,
+    keep,
     load_case,
     mark,
     markdown_table,
     mean,
+    page_parser,
+    publish,
     score,
     select_rows,
     show,
@@ -176,9 +177,7 @@ def run(rows: list[Row], methods: list[str], n_seeds: int, records: Records) -> 
                 case = case or load_case(row, seed)
                 embedding, values = embed(case, method)
                 values |= score(case, embedding)
-                records.add(row.name, seed, method, values)
-                shown = " ".join(f"{k}={v:.4g}" for k, v in values.items())
-                print(f"{row.name} {seed} {method}: {shown}", flush=True)
+                keep(records, row.name, seed, method, values)
 
 
 def _warm_up(methods: list[str]) -> None:
@@ -269,14 +268,9 @@ def _section(row: Row, records: Records) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="two seeds; prints the page, writes nothing")
-    parser.add_argument("--rows", nargs="+", help="rows to run; all by default")
+    parser = page_parser(__doc__, 15)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--seeds", type=int, default=15, help="how many seeds of every row")
-    parser.add_argument("--write-only", action="store_true", help="run nothing")
     parser.add_argument("--fresh", action="store_true", help="the defaults on FRESH_SEEDS, synthetic rows")
-    parser.add_argument("--any-code", action="store_true", help="do not rerun because the code has changed")
     arguments = parser.parse_args()
     records = Records(RECORDS / "quality.jsonl", any_code=arguments.any_code)
     rows = select_rows(arguments.rows)
@@ -288,10 +282,7 @@ def main() -> None:
             run(rows, arguments.methods, 2 if arguments.quick else arguments.seeds, records)
         recovery = list(exact_recovery())
     text = page(rows if arguments.quick else select_rows(None), records, recovery)
-    if arguments.quick:
-        print(text)
-    else:
-        (ROOT / "docs" / "quality.md").write_text(text, encoding="utf-8")
+    publish("quality.md", text, quick=arguments.quick)
 
 
 if __name__ == "__main__":

@@ -1,124 +1,141 @@
-"""Time of every stage and of whole fits, with quality beside it.
+"""The performance suite: isoweave and its peers, stage by stage and end to end, with quality beside time.
 
-    python benchmarks/run.py                    # 1,000 to 50,000 points
-    python benchmarks/run.py --sizes 200000 1000000 --no-peers
+    python benchmarks/run.py                      # sizes up to 50,000 (make bench)
+    python benchmarks/run.py --full               # everything, a million points included (make bench-full)
+    python benchmarks/run.py --quick              # 1,000 points, a look whether it works
+    python benchmarks/run.py --workloads swiss --methods isoweave umap --sizes 10000
+    python benchmarks/run.py --full --list        # what there is to run, and what it took last time
 
-Processor seconds of all threads and wall seconds are printed; on a shared machine compare ratios within one
-run. Peers run on the same points. ``--json FILE`` appends one JSON line per row.
+Every case (method, data, size) runs in a process of its own, on the same number of threads, with everything
+compiled before the clock starts. Finished cases are kept (see ledger.py) and not run again, so the command
+can be stopped and repeated; ``--again`` runs them anyway. MNIST is read from the folder that ISOWEAVE_DATA
+names; without it a synthetic set of the same dimension takes its place. ``report.py`` makes the tables.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
-import resource
-import time
-from collections.abc import Callable
-from functools import partial
+import signal
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import scipy
+from cold_start import N_POINTS, measure_cold_start
+from ledger import Case, Ledger, Record, machine, open_ledger
+from methods import METHODS
+from process import environment, physical_bytes, run_watched
+from targets import COLD
+from workloads import WORKLOADS, available
 
-import isoweave
-from isoweave._parallel import thread_team
-from isoweave.datasets import swiss_roll
-from isoweave.frames import calibrate_frames, local_frames
-from isoweave.graph import drop_shortcuts, knn_graph, local_order, renumber
-from isoweave.iteration import build_problem, coarse_start, find_landmarks, minimize_energy
-from isoweave.metrics import local_distance, procrustes_error
-from isoweave.operators import edge_inner_product
-
-N_NEIGHBORS = 10
-SEED = 17
+STANDARD_MOST = 50_000
+QUICK_MOST = 1_000
+_MODULES = {"umap": "umap", "opentsne": "openTSNE", "pacmap": "pacmap"}
 
 
-class Stopwatch:
-    """Collects (name, wall seconds, processor seconds)."""
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[str, float, float]] = []
-
-    def __call__(self, name: str, task: Callable[[], Any]) -> Any:
-        wall, cpu = time.perf_counter(), time.process_time()
-        result = task()
-        self.rows.append((name, time.perf_counter() - wall, time.process_time() - cpu))
-        return result
-
-
-def time_stages(data: np.ndarray, n_jobs: int | None) -> list[tuple[str, float, float]]:
-    """Every stage of a default fit in two dimensions."""
-    watch = Stopwatch()
-    graph = watch("neighbours", lambda: knn_graph(data, N_NEIGHBORS, n_jobs=n_jobs))
-    with thread_team(n_jobs) as team:
-        order = watch("order", lambda: local_order(graph))
-        if order is not None:
-            graph = watch("renumber", lambda: renumber(graph, order))
-        graph = watch("shortcuts", lambda: drop_shortcuts(graph, team=team).graph)
-        raw = watch("frames", lambda: local_frames(graph, 2, team=team))
-        frames = watch("calibrate", lambda: calibrate_frames(graph, raw))
-        inner = edge_inner_product(graph, frames)
-        problem = watch("factor", lambda: build_problem(graph, frames, inner, team=team))
-        start = watch("landmark start", lambda: find_landmarks(graph, 2, team=team).start)
-        coarse = watch("coarse start", lambda: coarse_start(graph, 2, team=team, tol=0.03))
-        best = start if coarse is None else coarse
-        result = watch("optimise", lambda: minimize_energy(problem, best, tol=0.03))
-        watch("one solve", lambda: problem.poisson.solve(best))
-        watch("one energy", lambda: problem.evaluate(best))
-    print(f"    {result.n_iter} steps, {problem.poisson.choice.solver}: {problem.poisson.choice.reason}")
-    return watch.rows
+def select_cases(arguments: argparse.Namespace) -> Iterator[Case]:
+    """Small cases first, so that a run that is stopped has something of everything."""
+    methods = [m for m in METHODS.values() if arguments.methods is None or m.name in arguments.methods]
+    wanted = arguments.workloads
+    cases: list[Case] = []
+    for workload in available():
+        if wanted is not None and workload.name not in wanted:
+            continue
+        sizes = arguments.sizes or workload.sizes
+        if arguments.quick:
+            sizes = (QUICK_MOST,)
+        elif not arguments.full and not arguments.sizes:
+            sizes = [n for n in sizes if n <= STANDARD_MOST]
+        if workload.most is not None:
+            sizes = [n for n in sizes if n <= workload.most]
+        full = arguments.full or bool(arguments.sizes)
+        cases += [
+            (m.name, workload.name, n) for n in sizes for m in methods if m.takes(workload, n, full=full)
+        ]
+    if (wanted is None or COLD in wanted) and "isoweave" in [m.name for m in methods]:
+        cases.append(("isoweave", COLD, N_POINTS))
+    order = [*METHODS]
+    yield from sorted(cases, key=lambda case: (case[2], case[1], order.index(case[0])))
 
 
-def methods(n: int, n_jobs: int | None, peers: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "isoweave": isoweave.IsometricEmbedding(2, n_neighbors=N_NEIGHBORS, n_jobs=n_jobs)
-    }
-    if peers and n <= 10_000:
-        from sklearn.manifold import Isomap
+def run_case(case: Case, n_jobs: int, limit: float, memory_limit: float) -> Record:
+    """Measure one case in processes of its own."""
+    method, workload, n = case
+    head = {"method": method, "workload": workload, "n": n, "n_jobs": n_jobs}
+    if workload == COLD:
+        values: Record = {"status": "ok", **measure_cold_start(n_jobs)}
+    else:
+        command = [sys.executable, str(Path(__file__).with_name("measure.py")), json.dumps(head)]
+        values = run_watched(
+            command, environment(n_jobs), prepare_limit=1800, limit=limit, memory_limit=memory_limit
+        )
+    return {**head, "limit": limit, **values}
 
-        found["Isomap"] = Isomap(n_components=2, n_neighbors=N_NEIGHBORS, n_jobs=n_jobs)
-    return found
+
+def describe(record: Record | None) -> str:
+    """One line about a record."""
+    if record is None:
+        return "not run"
+    if record["status"] != "ok":
+        return str(record["status"])
+    if record["workload"] == COLD:
+        names = ("import", "first", "second")
+        return ", ".join(f"{name} {record[f'{name}_wall']:.2f} s" for name in names)
+    parts = [f"{record['wall']:.2f} s, {record['cpu']:.2f} s of processor"]
+    parts.append(f"{record['above_idle_bytes'] / 1e6:.0f} MB")
+    labels = {"f1": "F1", "local_distance": "edges", "pearson": "Pearson", "procrustes_error": "procrustes"}
+    parts += [f"{label} {record[name]:.3g}" for name, label in labels.items() if record.get(name) is not None]
+    return ", ".join(parts)
+
+
+def run(cases: list[Case], ledger: Ledger, arguments: argparse.Namespace) -> None:
+    """Run what is missing."""
+    memory_limit = arguments.memory * 1e9 if arguments.memory else 0.85 * physical_bytes()
+    for number, case in enumerate(cases, start=1):
+        title = f"[{number}/{len(cases)}] {case[1]} {case[2]:,} {case[0]}"
+        if not arguments.again and ledger.is_done(case, arguments.n_jobs, arguments.limit):
+            print(f"{title}: kept, {describe(ledger.get(case))}", flush=True)
+            continue
+        module = _MODULES.get(case[0])
+        if module is not None and importlib.util.find_spec(module) is None:
+            print(f"{title}: left out, {module} is not installed (pip install 'isoweave[bench]')", flush=True)
+            continue
+        record = run_case(case, arguments.n_jobs, arguments.limit, memory_limit)
+        if not record["status"].startswith("missing"):
+            ledger.add(record)
+        print(f"{title}: {describe(record)}", flush=True)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    how_much = parser.add_mutually_exclusive_group()
+    how_much.add_argument("--full", action="store_true", help="all sizes")
+    how_much.add_argument("--quick", action="store_true", help=f"{QUICK_MOST:,} points of everything")
+    how_much.add_argument("--sizes", type=int, nargs="+")
+    parser.add_argument("--workloads", nargs="+", choices=[*WORKLOADS, COLD], metavar="NAME")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, metavar="NAME")
+    parser.add_argument("--n-jobs", type=int, default=2, help="threads of every method and of BLAS")
+    parser.add_argument("--limit", type=float, default=900.0, help="seconds a fit may take")
+    parser.add_argument("--memory", type=float, help="GB a process may take; 85 %% of the machine's")
+    parser.add_argument("--again", action="store_true", help="run finished cases too")
+    parser.add_argument("--list", action="store_true", help="run nothing")
+    return parser
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 5000, 10_000, 50_000])
-    parser.add_argument("--n-jobs", type=int, default=None)
-    parser.add_argument("--no-peers", action="store_true")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    # Compiled code is loaded or made before any clock runs, the large-graph paths included.
-    isoweave.IsometricEmbedding(2).fit(swiss_roll(7000, random_state=SEED).data)
-    records = []
-    for n in options.sizes:
-        roll = swiss_roll(n, random_state=SEED)
-        print(f"\nswiss roll, {n:,} points, k = {N_NEIGHBORS}, N = 2")
-        print(f"    {'':16s}{'wall s':>10s}{'cpu s':>10s}{'cpu us per point':>20s}")
-        for name, wall, cpu in time_stages(roll.data, options.n_jobs):
-            print(f"    {name:16s}{wall:10.3f}{cpu:10.3f}{1e6 * cpu / n:20.1f}")
-            records.append({"n": n, "stage": name, "wall": wall, "cpu": cpu})
-        base = None
-        for name, method in methods(n, options.n_jobs, not options.no_peers).items():
-            watch = Stopwatch()
-            fitted = watch(name, partial(method.fit, roll.data))
-            _, wall, cpu = watch.rows[0]
-            base = base or (wall, cpu)
-            graph = getattr(fitted, "graph_", None)
-            scores = {"procrustes": procrustes_error(roll.truth, fitted.embedding_)}
-            if graph is not None:
-                scores["edges"] = local_distance(graph, fitted.embedding_)
-            shown = ", ".join(f"{key} {value:.2e}" for key, value in scores.items())
-            ratio = f"{wall / base[0]:.1f} x the time of isoweave" if name != "isoweave" else ""
-            print(f"  {name}: {wall:.2f} s, {cpu:.2f} s of processor; {shown}  {ratio}")
-            records.append({"n": n, "method": name, "wall": wall, "cpu": cpu, **scores})
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        print(f"  peak memory of the process so far {peak:.2f} GB")
-    if options.json is not None:
-        versions = {"isoweave": isoweave.__version__, "numpy": np.__version__, "scipy": scipy.__version__}
-        with options.json.open("a") as file:
-            for record in records:
-                file.write(json.dumps({**record, **versions}) + "\n")
+    arguments = parser().parse_args()
+    # A run that is told to end takes the case at work with it, which is in a group of its own.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    ledger = open_ledger()
+    cases = list(select_cases(arguments))
+    print(f"{len(cases)} cases on {machine()}, {arguments.n_jobs} threads", flush=True)
+    if arguments.list:
+        for case in cases:
+            print(f"{case[1]} {case[2]:,} {case[0]}: {describe(ledger.get(case))}")
+    else:
+        run(cases, ledger, arguments)
 
 
 if __name__ == "__main__":
