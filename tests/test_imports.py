@@ -14,9 +14,24 @@ import pytest
 PACKAGE = Path(importlib.util.find_spec("isoweave").submodule_search_locations[0])
 
 # From the bottom up; a module may import from its own layer and from those below it.
-FOUNDATION = ("_typing", "_parallel", "_validation", "backends")
+FOUNDATION = ("_typing", "_parallel", "_validation", "_file_parts", "_files", "backends")
 CORE = ("graph", "frames", "operators", "solvers", "iteration", "embedding")
-OUTER = ("estimator", "metrics", "datasets", "baselines", "plotting", "experiments", "io", "cli", "demo")
+OUTER = (
+    "estimator",
+    "_estimator_graph",
+    "_estimator_growth",
+    "_estimator_points",
+    "extension",
+    "storage",
+    "metrics",
+    "datasets",
+    "baselines",
+    "plotting",
+    "experiments",
+    "io",
+    "cli",
+    "demo",
+)
 
 
 def modules():
