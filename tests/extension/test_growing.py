@@ -52,6 +52,20 @@ def test_chains_are_followed_to_their_end():
     np.testing.assert_allclose(start[:, 1], 0.0, atol=1e-6)
 
 
+def test_those_with_the_most_neighbours_come_first():
+    """Vertex 4 has one old neighbour, vertex 3 two; placed after 3, vertex 4 keeps its distance to it."""
+    points = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, -1.0], [0.5, 1.0], [1.4, 0.9]])
+    edges = [(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (1, 4), (3, 4)]
+    graph = graph_of([(i, j, np.linalg.norm(points[i] - points[j])) for i, j in edges], 5)
+    known = points.copy()
+    known[3:] = np.nan
+    start = warm_start(graph, known, team=TEAM, embed_rest=no_rest)
+    for i, j in edges:
+        assert np.linalg.norm(start[i] - start[j]) == pytest.approx(
+            np.linalg.norm(points[i] - points[j]), rel=0.1
+        )
+
+
 def test_duplicates_of_known_points():
     rng = np.random.default_rng(647)
     points = rng.uniform(size=(40, 2))

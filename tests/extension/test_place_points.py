@@ -251,6 +251,10 @@ def test_components():
     assert np.isnan(found.residual[0])
     assert np.isfinite(found.coordinates[1]).all()
     assert found.n_used.tolist() == [4, 5]
+    # Also where the components are not told.
+    told = place_points(finished_map(graph, coordinates, team=TEAM), [0, 4], [0, 1, 2, 31], d[:4])
+    assert np.isfinite(told.coordinates).all()
+    assert told.n_used[0] == 3
 
 
 def test_too_few_neighbours_are_flagged():

@@ -141,6 +141,8 @@ def test_long_double_with_impossible_bits(tmp_path):
 def test_booleans_that_are_neither(tmp_path):
     path = write(tmp_path, npy("|b1", "(2, 2)", b"\x00\x01\x02\xff"))
     np.testing.assert_array_equal(read_input(path).features, [[0, 1], [1, 1]])
+    labels = read_labels(write(tmp_path, npy("|b1", "(4,)", b"\x00\x01\x02\xff")))
+    np.testing.assert_array_equal(labels.view(np.uint8), [0, 1, 1, 1])
 
 
 def test_integers_keep_their_values(tmp_path):

@@ -89,10 +89,15 @@ def test_byte_order_marks(tmp_path):
         "1j",
     ],
 )
-def test_what_is_no_number(tmp_path, cell):
-    for name, text in (("x.tsv", f"1\t2\n3\t{cell}\n"), ("g.tsv", f"0\t1\t2\n1\t2\t{cell}\n")):
-        with pytest.raises(InputFileError, match="line 2: "):
-            read_input(write(tmp_path, text, name), as_graph=name == "g.tsv")
+def test_what_is_no_number(tmp_path, monkeypatch, cell):
+    table, edges = f"1\t2\n3\t{cell}\n", f"0\t1\t2\n1\t2\t{cell}\n"
+    ends = f"0\t1\t2\n1\t{cell}\t2\n"
+    market = BANNER.decode() + f"30 30 2\n1 2 3\n2 {cell} 3\n"
+    for block in (1 << 19, 4):  # in small blocks the last line takes the fast way
+        monkeypatch.setattr(_lines, "_BLOCK_BYTES", block)
+        for name, text in (("x.tsv", table), ("g.tsv", edges), ("g.tsv", ends), ("g.mtx", market)):
+            with pytest.raises(InputFileError, match="line [24]: "):
+                read_input(write(tmp_path, text, name), as_graph=name != "x.tsv")
 
 
 @pytest.mark.parametrize("cell", ["nan", "NaN", "-nan", "inf", "-Infinity", "1e400", "-1e400", "9" * 400])

@@ -36,7 +36,7 @@ def same_sheet(
 
     Two neighbours are on one sheet if the map puts them no farther apart than ``FAR`` times the way over the
     new point, or if others link them. The sheet with the most neighbours wins, among equals the nearest.
-    Vertices without coordinates are linked by their component alone.
+    Vertices without coordinates are linked among each other by their component alone.
     """
     count = hi - lo
     for a in range(count):
@@ -46,7 +46,9 @@ def same_sheet(
             if group[a] == group[b] or labels[neighbors[lo + a]] != labels[neighbors[lo + b]]:
                 continue
             reach = FAR * (distances[lo + a] + distances[lo + b])
-            if _gap(coordinates, neighbors[lo + a], neighbors[lo + b]) > reach:
+            gap = _gap(coordinates, neighbors[lo + a], neighbors[lo + b])
+            is_open = np.isnan(coordinates[neighbors[lo + a], 0])
+            if gap > reach or is_open != np.isnan(coordinates[neighbors[lo + b], 0]):
                 continue
             old, new = max(group[a], group[b]), min(group[a], group[b])
             for other in range(count):

@@ -48,8 +48,8 @@ class NumericalError(ArithmeticError):
 class UnsolvedError(NumericalError, ValueError):
     """A Poisson problem has no usable solution: its distances are too many orders of magnitude apart.
 
-    The paper's weights go with the inverse squares of the lengths and leave no digit of a solution when these
-    differ by a factor of some millions. The edge inner product does not depend on the lengths.
+    The paper's weights go with the inverse squares of the lengths, so lengths eight orders of magnitude apart
+    span all the digits there are. The weights of the edge inner product do not depend on the lengths.
     """
 
 
