@@ -129,7 +129,14 @@ def _plain_arrays(arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
 def _write(target: Path, path: str | os.PathLike[str], head: Manifest, arrays: dict[str, AnyArray]) -> None:
     # Another writer may be replacing the store at this moment; what counts is the check under the lock.
     with suppress(FileNotFoundError):
-        _check_target(target, path)
+        before = os.lstat(target)
+        try:
+            _check_target(target, path)
+        except WriteError:
+            after = os.lstat(target)
+            # Half of the old folder and half of the new one were looked at, unless it is still the same.
+            if (before.st_ino, before.st_ctime_ns) == (after.st_ino, after.st_ctime_ns):
+                raise
     sweep(target)
     folder = open_folder(target.parent)
     try:
