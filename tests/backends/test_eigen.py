@@ -6,7 +6,27 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from isoweave.backends._eigen import jacobi_eigh, leading_eigenpairs
+from isoweave.backends._eigen import EXTRA_VECTORS, block_iteration, full_spectrum, jacobi_eigh
+
+
+def iterate(matrix, n_wanted):
+    """Whether block iteration settled, and its eigenpairs."""
+    m, block = len(matrix), n_wanted + EXTRA_VECTORS
+    # Scratch longer than the matrix, as the frames use it.
+    values, vectors, (rows, image) = np.empty(n_wanted), np.empty((m, n_wanted)), np.empty((2, block, m + 3))
+    small, turn = np.empty((2, block, block))
+    settled = block_iteration(
+        matrix, values, vectors, rows, image, small, turn, np.empty(block, dtype=np.int32)
+    )
+    return settled, values, vectors
+
+
+def leading_eigenpairs(matrix, n_wanted):
+    """Eigenpairs as the frames get them: by iteration, or by LAPACK where that does not settle."""
+    settled, values, vectors = iterate(matrix, n_wanted)
+    if not settled:
+        full_spectrum(matrix, values, vectors)
+    return values, vectors
 
 
 def with_spectrum(values, seed):
@@ -123,3 +143,21 @@ def test_scales_with_the_matrix():
         scaled = leading_eigenpairs(np.ldexp(matrix, power), 2)
         np.testing.assert_array_equal(scaled[0], np.ldexp(values, power))
         np.testing.assert_array_equal(scaled[1], vectors)
+
+
+@pytest.mark.parametrize("n_wanted", [1, 2, 5])
+def test_iteration_settles_where_the_gap_is_clear(n_wanted):
+    """Otherwise every frame would pay for the whole spectrum."""
+    values = np.r_[np.linspace(9.0, 6.0, n_wanted), np.linspace(0.1, -0.1, 40)]
+    assert iterate(with_spectrum(values, 109), n_wanted)[0]
+
+
+def test_iteration_leaves_most_of_a_spectrum_to_lapack():
+    assert not iterate(with_spectrum(np.linspace(9.0, 1.0, 9), 113), 3)[0]
+
+
+def test_more_values_wanted_than_there_are():
+    values, vectors = np.full(4, 7.0), np.full((4, 4), 7.0)
+    full_spectrum(np.diag([1.0, 3.0]), values, vectors)
+    np.testing.assert_allclose(values, [3.0, 1.0, 7.0, 7.0])
+    np.testing.assert_allclose(np.abs(vectors[:2, :2]), [[0.0, 1.0], [1.0, 0.0]])

@@ -3,52 +3,68 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from isoweave.backends._compile import helper, kernel
+
+_TWO_600 = 2.0**600
 
 
-@njit(nogil=True, cache=True)
-def _polar_plane(b, q):
-    """Closest orthogonal 2 x 2 matrix, rotation or reflection, whichever has the larger trace with b."""
-    rx, ry = b[0, 0] + b[1, 1], b[1, 0] - b[0, 1]
-    fx, fy = b[0, 0] - b[1, 1], b[1, 0] + b[0, 1]
-    rotation = np.hypot(rx, ry)
-    reflection = np.hypot(fx, fy)
-    if rotation >= reflection:
-        c, s = (rx / rotation, ry / rotation) if rotation > 0.0 else (1.0, 0.0)
-        q[0, 0], q[0, 1], q[1, 0], q[1, 1] = c, -s, s, c
-    else:
-        c, s = fx / reflection, fy / reflection
-        q[0, 0], q[0, 1], q[1, 0], q[1, 1] = c, s, s, -c
-
-
-@njit(nogil=True, cache=True)
+@helper
 def polar(b, q, columns, turn):
     """Orthogonal factor of the polar decomposition, ``q = U V^T`` for ``b = U S V^T`` (eq. 10).
 
-    One-sided Jacobi: rotate the columns of b until they are orthogonal. Directions in which b
-    vanishes are completed to an orthonormal basis, so q is orthogonal for every b, the zero
-    matrix included. ``columns`` and ``turn`` are (N, N) scratch; their rows hold the vectors.
+    In the plane that is the rotation or the reflection, whichever has the larger trace with b. Otherwise
+    one-sided Jacobi: rotate the columns of b until they are orthogonal. Directions in which b vanishes are
+    completed to an orthonormal basis, so q is orthogonal for every b, the zero matrix included. ``columns``
+    and ``turn`` are (N, N) scratch; their rows hold the vectors.
     """
-    n = b.shape[0]
+    n = len(b)
     if n == 1:
         q[0, 0] = -1.0 if b[0, 0] < 0.0 else 1.0
         return
+    largest = 0.0
+    for p in range(n):
+        for k in range(n):
+            largest = max(largest, abs(b[k, p]))
+    # The factor does not depend on the size of b, but squares must not vanish or overflow, and near the
+    # smallest number a length has few digits.
+    scale = _TWO_600 if largest < 1e-100 else 1.0 / _TWO_600 if largest > 1e100 else 1.0
     if n == 2:
-        _polar_plane(b, q)
+        x = scale * (b[0, 0] + b[1, 1])
+        y = scale * (b[1, 0] - b[0, 1])
+        trace = np.hypot(x, y)
+        mirrored = np.hypot(scale * (b[0, 0] - b[1, 1]), scale * (b[1, 0] + b[0, 1]))
+        sign = 1.0
+        if not trace >= mirrored:
+            x = scale * (b[0, 0] - b[1, 1])
+            y = scale * (b[1, 0] + b[0, 1])
+            trace = mirrored
+            sign = -1.0
+        elif trace == 0.0:
+            x = 1.0
+            trace = 1.0
+        q[0, 0] = x / trace
+        q[1, 0] = y / trace
+        q[0, 1] = -sign * q[1, 0]
+        q[1, 1] = sign * q[0, 0]
         return
     for p in range(n):
         for k in range(n):
-            columns[p, k] = b[k, p]
+            columns[p, k] = scale * b[k, p]
             turn[p, k] = 1.0 if p == k else 0.0
     for _ in range(30):
         rotated = False
         for p in range(n - 1):
             for r in range(p + 1, n):
-                alpha, beta, gamma = 0.0, 0.0, 0.0
+                alpha = 0.0
+                beta = 0.0
+                gamma = 0.0
                 for k in range(n):
-                    alpha += columns[p, k] * columns[p, k]
-                    beta += columns[r, k] * columns[r, k]
-                    gamma += columns[p, k] * columns[r, k]
+                    x = columns[p, k]
+                    y = columns[r, k]
+                    alpha += x * x
+                    beta += y * y
+                    gamma += x * y
                 if abs(gamma) <= 1e-15 * np.sqrt(alpha) * np.sqrt(beta) or gamma == 0.0:
                     continue
                 rotated = True
@@ -59,15 +75,17 @@ def polar(b, q, columns, turn):
                 c = 1.0 / np.sqrt(1.0 + t * t)
                 s = c * t
                 for k in range(n):
-                    x, y = columns[p, k], columns[r, k]
+                    x = columns[p, k]
+                    y = columns[r, k]
                     columns[p, k] = c * x - s * y
                     columns[r, k] = s * x + c * y
-                    x, y = turn[p, k], turn[r, k]
+                    x = turn[p, k]
+                    y = turn[r, k]
                     turn[p, k] = c * x - s * y
                     turn[r, k] = s * x + c * y
         if not rotated:
             break
-    _normalise_columns(columns)
+    _normalise_columns(columns, q)
     for k in range(n):
         for r in range(n):
             value = 0.0
@@ -76,61 +94,51 @@ def polar(b, q, columns, turn):
             q[k, r] = value
 
 
-@njit(nogil=True, cache=True)
-def _normalise_columns(columns):
+@helper
+def _normalise_columns(columns, scratch):
     """Scale orthogonal rows to unit length; replace vanishing ones by a completion of the basis."""
-    n = columns.shape[0]
+    n = len(columns)
+    squares = scratch[0]
     largest = 0.0
     for p in range(n):
-        norm = 0.0
+        squares[p] = 0.0
         for k in range(n):
-            norm += columns[p, k] * columns[p, k]
-        largest = max(largest, norm)
-    n_missing = 0
+            squares[p] += columns[p, k] * columns[p, k]
+        largest = max(largest, squares[p])
     for p in range(n):
-        norm = 0.0
         for k in range(n):
-            norm += columns[p, k] * columns[p, k]
-        if norm > 1e-26 * largest:
-            norm = np.sqrt(norm)
-            for k in range(n):
-                columns[p, k] /= norm
-        else:
-            n_missing += 1
-            for k in range(n):
-                columns[p, k] = 0.0
-    if n_missing == 0:
-        return
-    candidate = np.empty(n)
+            columns[p, k] = columns[p, k] / np.sqrt(squares[p]) if squares[p] > 1e-26 * largest else 0.0
     for p in range(n):
-        norm = 0.0
-        for k in range(n):
-            norm += columns[p, k] * columns[p, k]
-        if norm > 0.0:
+        if squares[p] > 1e-26 * largest:
             continue
         # The unit vector that the rows present cover least is the safest one to add.
-        best, coverage = 0, np.inf
+        best = 0
+        coverage = np.inf
         for k in range(n):
             covered = 0.0
             for r in range(n):
                 covered += columns[r, k] * columns[r, k]
             if covered < coverage - 1e-12:
-                best, coverage = k, covered
-        candidate[:] = 0.0
-        candidate[best] = 1.0
-        for _ in range(2):
-            for r in range(n):
-                dot = 0.0
-                for k in range(n):
-                    dot += columns[r, k] * candidate[k]
-                for k in range(n):
-                    candidate[k] -= dot * columns[r, k]
-        norm = np.sqrt((candidate * candidate).sum())
+                best = k
+                coverage = covered
+        columns[p, best] = 1.0
+        # Gram-Schmidt, twice.
+        for r in range(2 * n):
+            if r % n == p:
+                continue
+            dot = 0.0
+            for k in range(n):
+                dot += columns[r % n, k] * columns[p, k]
+            for k in range(n):
+                columns[p, k] -= dot * columns[r % n, k]
+        square = 0.0
         for k in range(n):
-            columns[p, k] = candidate[k] / norm
+            square += columns[p, k] * columns[p, k]
+        for k in range(n):
+            columns[p, k] /= np.sqrt(square)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def align_edges(start, stop, indptr, indices, weights, frame, coordinates, alignments, energies, flux):
     """Best alignments for the diagonal inner product, with energies and fluxes (eqs. 9, 10, 12).
 
@@ -144,7 +152,9 @@ def align_edges(start, stop, indptr, indices, weights, frame, coordinates, align
     columns = np.empty((n, n))
     turn = np.empty((n, n))
     for i in range(start, stop):
-        b[:] = 0.0
+        for r in range(n):
+            for c in range(n):
+                b[r, c] = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
             w = weights[e]
@@ -169,7 +179,7 @@ def align_edges(start, stop, indptr, indices, weights, frame, coordinates, align
                 alignments[i, r, c] = q[r, c]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def align_rank(start, stop, indptr, indices, inverse, frame, coordinates, alignments, energies, flux):
     """As :func:`align_edges` for the paper's inner product ``W_i = P_i P_i^T``.
 
@@ -183,8 +193,10 @@ def align_rank(start, stop, indptr, indices, inverse, frame, coordinates, alignm
     columns = np.empty((n, n))
     turn = np.empty((n, n))
     for i in range(start, stop):
-        differential[:] = 0.0
-        transport[:] = 0.0
+        for r in range(n):
+            for c in range(n):
+                differential[r, c] = 0.0
+                transport[r, c] = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
             for r in range(n):
@@ -219,7 +231,7 @@ def align_rank(start, stop, indptr, indices, inverse, frame, coordinates, alignm
                 alignments[i, r, c] = q[r, c]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def divergence(start, stop, indptr, reverse, flux, out):
     """Adjoint of the differences: ``out_i = sum_j flux_ji - flux_ij`` (eq. 7)."""
     n = flux.shape[1]
@@ -232,13 +244,15 @@ def divergence(start, stop, indptr, reverse, flux, out):
                 out[i, c] += flux[back, c] - flux[e, c]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def normal_equations(start, stop, indptr, indices, included, frame, coordinates, gram, cross):
     """Per vertex ``E^T E`` and ``E^T dphi`` of the least-squares differential (eq. 17)."""
     n = frame.shape[1]
     for i in range(start, stop):
-        gram[i] = 0.0
-        cross[i] = 0.0
+        for r in range(n):
+            for c in range(n):
+                gram[i, r, c] = 0.0
+                cross[i, r, c] = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             if not included[e]:
                 continue

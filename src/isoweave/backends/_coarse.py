@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from isoweave.backends._compile import kernel
 from isoweave.backends._neighborhoods import heap_pop, heap_push
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def sample_balls(
     start, stop, sample, is_sample, n_wanted, indptr, indices, lengths, members, distances, counts
 ):
@@ -19,7 +19,7 @@ def sample_balls(
     """
     n = len(indptr) - 1
     distance = np.empty(n)
-    stamp = np.zeros(n, dtype=np.int64)
+    stamp = np.zeros(n, dtype=np.int32)
     capacity = members.shape[1]
     n_heap = 1024
     keys = np.empty(n_heap)
@@ -32,9 +32,12 @@ def sample_balls(
         stamp[root] = mark
         keys[0] = 0.0
         items[0] = root
-        size, count, found = 1, 0, -1
+        size = 1
+        count = 0
+        found = -1
         while size > 0 and count < capacity and found < n_wanted:
-            d, u = keys[0], items[0]
+            d = keys[0]
+            u = items[0]
             size = heap_pop(keys, items, size)
             if stamp[u] == mark + 1:
                 continue
@@ -47,9 +50,11 @@ def sample_balls(
                 n_heap = 2 * (size + indptr[u + 1] - indptr[u])
                 wider_keys = np.empty(n_heap)
                 wider_items = np.empty(n_heap, dtype=np.int32)
-                wider_keys[:size] = keys[:size]
-                wider_items[:size] = items[:size]
-                keys, items = wider_keys, wider_items
+                for a in range(size):
+                    wider_keys[a] = keys[a]
+                    wider_items[a] = items[a]
+                keys = wider_keys
+                items = wider_items
             for a in range(indptr[u], indptr[u + 1]):
                 v = indices[a]
                 t = d + lengths[a]
@@ -60,7 +65,7 @@ def sample_balls(
         counts[s] = count
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def keep_nearest(first, counts, members, distances, anchors, lengths, filled):
     """Insert the members of balls ``first, first + 1, ...`` into every vertex's list of nearest anchors.
 
@@ -87,7 +92,7 @@ def keep_nearest(first, counts, members, distances, anchors, lengths, filled):
             lengths[v, a] = d
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def triangulate(start, stop, filled, anchors, distances, places, coordinates):
     """Position of the vertices start..stop from their distances to the nearest few anchors (eq. 13, locally).
 
@@ -106,24 +111,28 @@ def triangulate(start, stop, filled, anchors, distances, places, coordinates):
             coordinates[i, c] = places[anchors[i, 0], c]
         if count < n_components + 2 or distances[i, 0] == 0.0:
             continue
-        mean[:] = 0.0
-        for a in range(count):
-            for c in range(n_components):
+        for c in range(n_components):
+            mean[c] = 0.0
+            for a in range(count):
                 mean[c] += places[anchors[i, a], c] / count
         level = 0.0
         for a in range(count):
             square = 0.0
             for c in range(n_components):
-                square += (places[anchors[i, a], c] - mean[c]) ** 2
-            level += (square - distances[i, a] ** 2) / count
-        gram[:] = 0.0
-        right[:] = 0.0
+                x = places[anchors[i, a], c] - mean[c]
+                square += x * x
+            level += (square - distances[i, a] * distances[i, a]) / count
+        for r in range(n_components):
+            right[r] = 0.0
+            for c in range(n_components):
+                gram[r, c] = 0.0
         trace = 0.0
         for a in range(count):
             square = 0.0
             for c in range(n_components):
-                square += (places[anchors[i, a], c] - mean[c]) ** 2
-            value = 0.5 * (square - distances[i, a] ** 2 - level)
+                x = places[anchors[i, a], c] - mean[c]
+                square += x * x
+            value = 0.5 * (square - distances[i, a] * distances[i, a] - level)
             trace += square
             for r in range(n_components):
                 x = places[anchors[i, a], r] - mean[r]
@@ -140,7 +149,7 @@ def triangulate(start, stop, filled, anchors, distances, places, coordinates):
             coordinates[i, c] = mean[c] + solution[c]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def average_neighbors(start, stop, indptr, indices, values, out):
     """Half of every value plus half of the mean over the neighbours, for rows start..stop."""
     width = values.shape[1]

@@ -3,71 +3,52 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-_EXTRA_VECTORS = 2
+from isoweave.backends._compile import helper
+
+# Vectors iterated beside the wanted ones: what converges slowest is then not among the wanted.
+EXTRA_VECTORS = 2
 _MAX_SWEEPS = 40
 _TOLERANCE = 1e-11
 
 
-@njit(nogil=True, cache=True)
-def leading_eigenpairs(matrix, n_wanted):
-    """The ``n_wanted`` algebraically largest eigenpairs, largest first.
+@helper
+def full_spectrum(matrix, values, vectors):
+    """The algebraically largest eigenpairs by LAPACK, which computes all of them.
 
-    A few vectors of a matrix with a clear gap come from block power iteration with a Rayleigh-Ritz step,
-    several times cheaper than the whole spectrum; when it does not settle, or when most of
-    the spectrum is wanted, LAPACK computes all of it.
-
-    Returns
-    -------
-    values : (n_wanted,)
-    vectors : (m, n_wanted)
+    Parameters
+    ----------
+    matrix : (m, m)
+    values : (n_wanted,) output, largest first; of n_wanted > m the last ones are left alone
+    vectors : output, of which the first m rows and n_wanted columns are written
     """
-    m = matrix.shape[0]
-    if 3 * (n_wanted + _EXTRA_VECTORS) < m:
-        done, values, vectors = _block_iteration(matrix, n_wanted)
-        if done:
-            return values, vectors
+    m = len(matrix)
     all_values, all_vectors = np.linalg.eigh(matrix)
-    values = np.empty(n_wanted)
-    vectors = np.empty((m, n_wanted))
-    for c in range(n_wanted):
+    for c in range(min(m, len(values))):
         values[c] = all_values[m - 1 - c]
         for a in range(m):
             vectors[a, c] = all_vectors[a, m - 1 - c]
-    return values, vectors
 
 
-@njit(nogil=True, cache=True)
-def _orthonormalise(rows):
-    """Modified Gram-Schmidt, twice, on the rows; False when they are dependent."""
-    b, m = rows.shape
-    for c in range(b):
-        before = 0.0
+@helper
+def _project_out(rows, c, m):
+    """Take the directions of the rows before c out of row c; what is left of its squared length."""
+    for p in range(c):
+        dot = 0.0
         for a in range(m):
-            before += rows[c, a] * rows[c, a]
-        for _ in range(2):
-            for p in range(c):
-                dot = 0.0
-                for a in range(m):
-                    dot += rows[c, a] * rows[p, a]
-                for a in range(m):
-                    rows[c, a] -= dot * rows[p, a]
-        norm = 0.0
+            dot += rows[c, a] * rows[p, a]
         for a in range(m):
-            norm += rows[c, a] * rows[c, a]
-        if not norm > 1e-24 * before:
-            return False
-        scale = 1.0 / np.sqrt(norm)
-        for a in range(m):
-            rows[c, a] *= scale
-    return True
+            rows[c, a] -= dot * rows[p, a]
+    square = 0.0
+    for a in range(m):
+        square += rows[c, a] * rows[c, a]
+    return square
 
 
-@njit(nogil=True, cache=True)
+@helper
 def jacobi_eigh(matrix, vectors):
     """Cyclic Jacobi of a tiny symmetric matrix, in place: eigenvalues on the diagonal, vectors in columns."""
-    n = matrix.shape[0]
+    n = len(matrix)
     for p in range(n):
         for q in range(n):
             vectors[p, q] = 1.0 if p == q else 0.0
@@ -92,34 +73,38 @@ def jacobi_eigh(matrix, vectors):
                 c = 1.0 / np.sqrt(1.0 + t * t)
                 s = t * c
                 for k in range(n):
-                    x, y = matrix[k, p], matrix[k, q]
+                    x = matrix[k, p]
+                    y = matrix[k, q]
                     matrix[k, p] = c * x - s * y
                     matrix[k, q] = s * x + c * y
                 for k in range(n):
-                    x, y = matrix[p, k], matrix[q, k]
+                    x = matrix[p, k]
+                    y = matrix[q, k]
                     matrix[p, k] = c * x - s * y
                     matrix[q, k] = s * x + c * y
-                    x, y = vectors[k, p], vectors[k, q]
+                    x = vectors[k, p]
+                    y = vectors[k, q]
                     vectors[k, p] = c * x - s * y
                     vectors[k, q] = s * x + c * y
 
 
-@njit(nogil=True, cache=True)
-def _block_iteration(matrix, n_wanted):
-    """Block power iteration from the matrix's own largest columns.
+@helper
+def block_iteration(matrix, values, vectors, rows, image, small, turn, order):
+    """The same as :func:`full_spectrum` by block power iteration with a Rayleigh-Ritz step.
 
-    Rows of the work arrays are the vectors.
+    For a few vectors of a matrix with a clear gap this is several times cheaper than the whole spectrum.
+    False when it does not settle, or when most of the spectrum is wanted: then LAPACK must do it.
+
+    ``rows`` and ``image`` are scratch for ``n_wanted + EXTRA_VECTORS`` vectors of length m or more, ``small``
+    and ``turn`` square and ``order`` int32 for as many numbers.
     """
-    m = matrix.shape[0]
-    b = n_wanted + _EXTRA_VECTORS
-    values = np.empty(n_wanted)
-    vectors = np.empty((m, n_wanted))
-    rows = np.empty((b, m))
-    image = np.empty((b, m))
-    small = np.empty((b, b))
-    turn = np.empty((b, b))
+    m = len(matrix)
+    n_wanted = len(values)
+    b = len(small)
+    if 3 * b >= m:
+        return False
     # Start: columns of largest diagonal after projecting out the ones taken (a pivoted Cholesky choice).
-    weight = np.empty(m)
+    weight = image[0]
     power = 0.0
     for a in range(m):
         weight[a] = matrix[a, a]
@@ -132,28 +117,27 @@ def _block_iteration(matrix, n_wanted):
                 best = a
         for a in range(m):
             rows[c, a] = matrix[best, a]
-        for p in range(c):
-            dot = 0.0
-            for a in range(m):
-                dot += rows[c, a] * rows[p, a]
-            for a in range(m):
-                rows[c, a] -= dot * rows[p, a]
-        norm = 0.0
-        for a in range(m):
-            norm += rows[c, a] * rows[c, a]
-        if not norm > 0.0:
-            return False, values, vectors
-        norm = np.sqrt(norm)
+        square = _project_out(rows, c, m)
+        if not square > 0.0:
+            return False
+        norm = np.sqrt(square)
         for a in range(m):
             rows[c, a] /= norm
             weight[a] -= norm * rows[c, a] * rows[c, a]
         weight[best] = -np.inf
-    order = np.empty(b, dtype=np.int64)
     for sweep in range(_MAX_SWEEPS):
-        if not _orthonormalise(rows):
-            return False, values, vectors
         for c in range(b):
+            before = 0.0
             for a in range(m):
+                before += rows[c, a] * rows[c, a]
+            # Gram-Schmidt, twice.
+            _project_out(rows, c, m)
+            square = _project_out(rows, c, m)
+            if not square > 1e-24 * before:
+                return False
+            scale = 1.0 / np.sqrt(square)
+            for a in range(m):
+                rows[c, a] *= scale
                 image[c, a] = 0.0
             for k in range(m):
                 factor = rows[c, k]
@@ -169,14 +153,11 @@ def _block_iteration(matrix, n_wanted):
                     small[q, p] = dot
             jacobi_eigh(small, turn)
             for c in range(b):
-                order[c] = c
-            for c in range(1, b):
-                k = order[c]
-                p = c - 1
-                while p >= 0 and small[order[p], order[p]] < small[k, k]:
-                    order[p + 1] = order[p]
+                p = c
+                while p > 0 and small[order[p - 1], order[p - 1]] < small[c, c]:
+                    order[p] = order[p - 1]
                     p -= 1
-                order[p + 1] = k
+                order[p] = c
             # Residual of each wanted pair, and a gap below them: power iteration finds large |values| first,
             # so a wanted value under the size of a dropped negative one would be wrong.
             worst = 0.0
@@ -191,18 +172,18 @@ def _block_iteration(matrix, n_wanted):
                         x += rows[p, a] * turn[p, k]
                         y += image[p, a] * turn[p, k]
                     vectors[a, c] = x
-                    residual += (y - value * x) ** 2
+                    y -= value * x
+                    residual += y * y
                 values[c] = value
                 worst = max(worst, np.sqrt(residual))
             if values[n_wanted - 1] <= 0.0:
-                return False, values, vectors
+                return False
             if worst <= _TOLERANCE * values[0]:
                 # What the block has not seen may hide a larger value only if it is large enough itself.
-                unseen = power
                 for c in range(b):
-                    unseen -= small[c, c] * small[c, c]
-                return unseen < values[n_wanted - 1] ** 2, values, vectors
+                    power -= small[c, c] * small[c, c]
+                return power < values[n_wanted - 1] * values[n_wanted - 1]
         for c in range(b):
             for a in range(m):
                 rows[c, a] = image[c, a]
-    return False, values, vectors
+    return False

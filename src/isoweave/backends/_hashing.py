@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from isoweave.backends._compile import helper, kernel
 
 
-@njit(nogil=True, cache=True)
+@helper
 def _mix(x):
     """Finaliser of splitmix64: every bit of the result depends on every bit of ``x``."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -14,7 +15,7 @@ def _mix(x):
     return x ^ (x >> np.uint64(31))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def hash_rows(start, stop, bits, seed, hashes):
     """Hash of each row's bit patterns."""
     for i in range(start, stop):
@@ -24,7 +25,7 @@ def hash_rows(start, stop, bits, seed, hashes):
         hashes[i] = h
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def hash_sparse_rows(start, stop, bits, indices, indptr, seed, hashes):
     """Hash of each row's stored entries, their columns and bit patterns."""
     for i in range(start, stop):

@@ -6,9 +6,9 @@ Cost per vertex is bounded whatever the degrees are: see :func:`local_mds`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from isoweave.backends._eigen import leading_eigenpairs
+from isoweave.backends._compile import helper, kernel
+from isoweave.backends._eigen import EXTRA_VECTORS, block_iteration, full_spectrum
 from isoweave.backends._neighborhoods import find_edge, gather, nearest_by_geodesic, within_hops
 
 # Eigenvalues below this part of the largest one are rounding noise of the Gram matrix:
@@ -16,7 +16,7 @@ from isoweave.backends._neighborhoods import find_edge, gather, nearest_by_geode
 _RANK_TOLERANCE = 1e-10
 
 
-@njit(nogil=True, cache=True)
+@helper
 def _fill_adjacency(room, n_room, row_limit, indptr, indices, lengths, place, stamp, mark, dense):
     """Dense matrix of the edges among ``room``; infinity where there is none.
 
@@ -47,13 +47,13 @@ def _fill_adjacency(room, n_room, row_limit, indptr, indices, lengths, place, st
             for b in range(a):
                 v = room[b]
                 if indptr[v + 1] - indptr[v] > row_limit:
-                    e = find_edge(indptr, indices, u, v)
+                    e = find_edge(indices, indptr[u], indptr[u + 1], v)
                     if e >= 0:
                         dense[a, b] = lengths[e]
                         dense[b, a] = lengths[e]
 
 
-@njit(nogil=True, cache=True)
+@helper
 def _shortest_paths(dense, n_frame, n_room):
     """Floyd-Warshall, in place: shortest paths among the first ``n_frame`` vertices through all ``n_room``.
 
@@ -73,7 +73,7 @@ def _shortest_paths(dense, n_frame, n_room):
                 row_u[v] = s if s < row_u[v] else row_u[v]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def local_mds(
     start,
     stop,
@@ -115,7 +115,7 @@ def local_mds(
     n = len(indptr) - 1
     n_components = frame.shape[1]
     distance = np.empty(n)
-    stamp = np.zeros(n, dtype=np.int64)
+    stamp = np.zeros(n, dtype=np.int32)
     place = np.empty(n, dtype=np.int32)
     own = 0
     for i in range(start, stop):
@@ -127,22 +127,28 @@ def local_mds(
     # Vertices at equal distances are taken together, up to another frame of them.
     most = min(room_size + (0 if hop_frames else frame_size), n)
     capacity = min(own + max(frame_size, most) + 1, n)
-    inner = np.empty(capacity, dtype=np.int32)
-    outer = np.empty(capacity, dtype=np.int32)
+    found = np.empty(capacity, dtype=np.int32)
     room = np.empty(capacity, dtype=np.int32)
     n_heap = 1 if hop_frames else min(most * most, len(indices)) + 1
     keys = np.empty(n_heap)
     items = np.empty(n_heap, dtype=np.int32)
     dense = np.empty((capacity, capacity))
+    values = np.empty(n_components)
+    vectors = np.empty((capacity, n_components))
+    block = n_components + EXTRA_VECTORS
+    rows = np.empty((block, capacity))
+    image = np.empty((block, capacity))
+    small = np.empty((block, block))
+    turn = np.empty((block, block))
+    order = np.empty(block, dtype=np.int32)
     mark = 0
     for i in range(start, stop):
-        lo, hi = indptr[i], indptr[i + 1]
         # 1. The vertices of the frame, and those that paths may lead through.
         if hop_frames:
-            n_inner = within_hops(i, 2, frame_size, indptr, near_indices, stamp, mark + 1, inner)
-            n_outer = within_hops(i, 3, room_size, indptr, near_indices, stamp, mark + 2, outer)
+            n_inner, n_found = within_hops(i, 3, room_size, indptr, near_indices, stamp, mark + 1, found)
+            n_inner = min(n_inner, frame_size)
         else:
-            n_inner = nearest_by_geodesic(
+            n_found = nearest_by_geodesic(
                 i,
                 room_size,
                 most,
@@ -152,12 +158,11 @@ def local_mds(
                 distance,
                 stamp,
                 mark + 1,
-                inner,
+                found,
                 keys,
                 items,
             )
-            outer[:n_inner] = inner[:n_inner]
-            n_outer = n_inner
+            n_inner = n_found
         mark += 3
         n_frame, n_room = gather(
             i,
@@ -169,10 +174,9 @@ def local_mds(
             indices,
             near_indices,
             distance,
-            inner,
+            found,
             n_inner,
-            outer,
-            n_outer,
+            n_found,
             room,
             place,
             stamp,
@@ -196,14 +200,15 @@ def local_mds(
                 gram[v, u] = value
                 power += value * value * (2.0 if u != v else 1.0)
         # 4. Leading eigenpairs (eq. 3); directions that the neighbourhood does not have stay zero.
-        values, vectors = leading_eigenpairs(gram, min(n_components, m))
+        if not block_iteration(gram, values, vectors, rows, image, small, turn, order):
+            full_spectrum(gram, values, vectors)
         spectrum[i, n_components] = power
         for c in range(n_components):
             spectrum[i, c] = 0.0
-            if c < len(values):
+            if c < m:
                 spectrum[i, c] = max(values[c], 0.0)
         threshold = _RANK_TOLERANCE * spectrum[i, 0]
-        for e in range(lo, hi):
+        for e in range(indptr[i], indptr[i + 1]):
             v = indices[e]
             b = place[v] - 1
             included[e] = stamp[v] == mark and b < m

@@ -5,35 +5,46 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from isoweave.backends._compile import helper, kernel
+
 # Distances this close are equal: which of two such vertices comes first depends on the numbering and on the
 # order of a sum, so neither may be taken without the other.
 _TIE = 1.0 + 1e-9
 
 
-@njit(nogil=True, cache=True)
-def sort_rows_by_length(start, stop, indptr, indices, lengths, near_indices, near_lengths):
-    """Copy the rows start..stop with the edges of each row in order of length (ties: as stored)."""
+@kernel
+def sort_rows_by_length(start, stop, longest, indptr, indices, lengths, near_indices, near_lengths):
+    """Copy the rows start..stop with the edges of each row in order of length (ties: as stored).
+
+    By insertion; rows of more than ``longest`` edges are left to the caller.
+    """
     for i in range(start, stop):
-        lo, hi = indptr[i], indptr[i + 1]
-        order = np.argsort(lengths[lo:hi], kind="mergesort")
-        for a in range(hi - lo):
-            near_indices[lo + a] = indices[lo + order[a]]
-            near_lengths[lo + a] = lengths[lo + order[a]]
+        lo = indptr[i]
+        hi = indptr[i + 1]
+        if hi - lo > longest:
+            continue
+        for a in range(lo, hi):
+            length = lengths[a]
+            b = a
+            while b > lo and near_lengths[b - 1] > length:
+                near_lengths[b] = near_lengths[b - 1]
+                near_indices[b] = near_indices[b - 1]
+                b -= 1
+            near_lengths[b] = length
+            near_indices[b] = indices[a]
 
 
-@njit(nogil=True, cache=True)
-def find_edge(indptr, indices, u, v):
-    """Position of edge (u, v) by bisection in the row of u, or -1."""
-    lo, hi = indptr[u], indptr[u + 1]
+@helper
+def find_edge(indices, lo, end, v):
+    """Position of v in the sorted row ``indices[lo:end]`` by bisection, or -1."""
+    hi = end
     while lo < hi:
         mid = (lo + hi) >> 1
         if indices[mid] < v:
             lo = mid + 1
         else:
             hi = mid
-    if lo < indptr[u + 1] and indices[lo] == v:
-        return lo
-    return -1
+    return lo if lo < end and indices[lo] == v else -1
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -55,7 +66,8 @@ def heap_push(keys, items, size, key, item):
 def heap_pop(keys, items, size):
     """Remove the root; the caller has read it."""
     size -= 1
-    key, item = keys[size], items[size]
+    key = keys[size]
+    item = items[size]
     a = 0
     while True:
         child = 2 * a + 1
@@ -73,7 +85,7 @@ def heap_pop(keys, items, size):
     return size
 
 
-@njit(nogil=True, cache=True)
+@helper
 def nearest_by_geodesic(
     i, limit, most, indptr, near_indices, near_lengths, distance, stamp, mark, found, keys, items
 ):
@@ -92,7 +104,8 @@ def nearest_by_geodesic(
     count = 0
     reach = np.inf
     while size > 0 and count < most and keys[0] <= reach:
-        d, u = keys[0], items[0]
+        d = keys[0]
+        u = items[0]
         size = heap_pop(keys, items, size)
         if stamp[u] == mark + 1:
             continue
@@ -113,13 +126,13 @@ def nearest_by_geodesic(
     return count
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def nearest_lists(start, stop, indptr, near_indices, near_lengths, columns, distances):
     """The vertices nearest along the graph for start..stop, nearest first; -1 where there are no more."""
     n = len(indptr) - 1
     limit = columns.shape[1] + 1
     distance = np.empty(n)
-    stamp = np.zeros(n, dtype=np.int64)
+    stamp = np.zeros(n, dtype=np.int32)
     found = np.empty(limit, dtype=np.int32)
     keys = np.empty(limit * limit + 1)
     items = np.empty(limit * limit + 1, dtype=np.int32)
@@ -134,14 +147,21 @@ def nearest_lists(start, stop, indptr, near_indices, near_lengths, columns, dist
             distances[i, a - 1] = distance[found[a]] if a < count else np.inf
 
 
-@njit(nogil=True, cache=True)
+@helper
 def within_hops(i, n_hops, limit, indptr, near_indices, stamp, mark, found):
-    """Vertices within ``n_hops`` edges of i in order of hops, i first, at most ``limit`` of them."""
+    """Vertices within ``n_hops`` edges of i in order of hops, i first, at most ``limit`` of them.
+
+    Returns
+    -------
+    n_nearer, n_found : int
+        How many of them are within one edge less, and how many there are.
+    """
     found[0] = i
     stamp[i] = mark
     count = 1
     begin = 0
-    for _ in range(n_hops):
+    end = 1
+    for hop in range(n_hops):
         end = count
         for a in range(begin, end):
             u = found[a]
@@ -149,15 +169,15 @@ def within_hops(i, n_hops, limit, indptr, near_indices, stamp, mark, found):
                 v = near_indices[b]
                 if stamp[v] < mark:
                     if count == limit:
-                        return count
+                        return end if hop == n_hops - 1 else count, count
                     stamp[v] = mark
                     found[count] = v
                     count += 1
         begin = end
-    return count
+    return end, count
 
 
-@njit(nogil=True, cache=True, inline="always")
+@helper
 def _admit(v, count, room, place, stamp, mark):
     """Put v into the room unless it is there; return the number of vertices in it."""
     if stamp[v] == mark:
@@ -168,7 +188,7 @@ def _admit(v, count, room, place, stamp, mark):
     return count + 1
 
 
-@njit(nogil=True, cache=True)
+@helper
 def gather(
     i,
     frame_size,
@@ -179,10 +199,9 @@ def gather(
     indices,
     near_indices,
     distance,
-    inner,
+    found,
     n_inner,
-    outer,
-    n_outer,
+    n_found,
     room,
     place,
     stamp,
@@ -190,33 +209,42 @@ def gather(
 ):
     """Fill ``room`` with the vertices of the frame of i and then those that paths may lead through.
 
-    First i, its neighbours up to ``row_limit`` and the ``forced`` ones; then ``inner``, all of it for frames
-    by hops, otherwise in order of distance until the frame has ``frame_size`` vertices, with those that are
-    as far as the last; then ``outer``. ``stamp[v] == mark`` and ``place[v]`` tell where a vertex is.
+    First i, its neighbours up to ``row_limit`` and the ``forced`` ones; then ``found[:n_inner]``, all of it
+    for frames by hops, otherwise in order of distance until the frame has ``frame_size`` vertices, with those
+    that are as far as the last; then the rest of ``found``. ``stamp[v] == mark`` and ``place[v]`` tell where
+    a vertex is.
 
     Returns
     -------
     n_frame, n_room : int
     """
-    n_room = _admit(i, 0, room, place, stamp, mark)
-    lo, hi = indptr[i], indptr[i + 1]
+    room[0] = i
+    place[i] = 0
+    stamp[i] = mark
+    n_room = 1
+    lo = indptr[i]
+    hi = indptr[i + 1]
     for a in range(lo, min(hi, lo + row_limit)):
-        n_room = _admit(near_indices[a], n_room, room, place, stamp, mark)
+        v = near_indices[a]
+        room[n_room] = v
+        place[v] = n_room
+        stamp[v] = mark
+        n_room += 1
     if len(forced) > 0:
         for e in range(lo, hi):
             if forced[e]:
                 n_room = _admit(indices[e], n_room, room, place, stamp, mark)
     reach = np.inf if hop_frames or n_room < frame_size else -1.0
     for a in range(n_inner):
-        v = inner[a]
+        v = found[a]
         if not hop_frames and distance[v] > reach:
             break
         n_room = _admit(v, n_room, room, place, stamp, mark)
         if not hop_frames and n_room >= frame_size and reach == np.inf:
             reach = distance[v] * _TIE
     n_frame = n_room
-    for a in range(n_outer):
+    for a in range(n_found):
         if n_room == len(room):
             break
-        n_room = _admit(outer[a], n_room, room, place, stamp, mark)
+        n_room = _admit(found[a], n_room, room, place, stamp, mark)
     return n_frame, n_room

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from isoweave.backends._compile import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def measure_rows(start, stop, points, rows, candidates, neighbors, distances):
     """Nearest candidates of each row by coordinate differences, sorted; ties go to the lower index."""
     k = neighbors.shape[1]
@@ -37,7 +38,7 @@ def measure_rows(start, stop, points, rows, candidates, neighbors, distances):
                 neighbors[r, slot] = j
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def k_smallest(start, stop, scores, own, indices, values):
     """Smallest entries of each row of ``scores`` but its own, sorted; ties go to the lower index."""
     k = indices.shape[1]

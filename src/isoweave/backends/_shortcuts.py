@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from isoweave.backends._compile import kernel
 from isoweave.backends._neighborhoods import find_edge, heap_pop, heap_push
 
 
-@njit(nogil=True, cache=True)
-def common_neighbors(start, stop, indptr, indices, reverse, share):
+@kernel
+def common_neighbors(start, stop, indptr, indices, share):
     """Part of the smaller neighbourhood that the two ends of each edge share, for rows start..stop.
 
     The shorter row is looked up in the longer one, so an edge at a hub costs the degree of its other end.
@@ -20,17 +20,19 @@ def common_neighbors(start, stop, indptr, indices, reverse, share):
             j = indices[e]
             if j < i:
                 continue
-            degree_i = indptr[i + 1] - indptr[i]
-            degree_j = indptr[j + 1] - indptr[j]
-            small, large = (i, j) if degree_i <= degree_j else (j, i)
+            short = i
+            long = j
+            if indptr[i + 1] - indptr[i] > indptr[j + 1] - indptr[j]:
+                short = j
+                long = i
             count = 0
-            for a in range(indptr[small], indptr[small + 1]):
-                if find_edge(indptr, indices, large, indices[a]) >= 0:
+            for a in range(indptr[short], indptr[short + 1]):
+                if find_edge(indices, indptr[long], indptr[long + 1], indices[a]) >= 0:
                     count += 1
-            share[e] = count / min(degree_i, degree_j)
+            share[e] = count / (indptr[short + 1] - indptr[short])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def find_detours(
     start, stop, suspects, limits, max_settled, max_scanned, sources, indptr, indices, lengths, trusted, found
 ):
@@ -40,21 +42,25 @@ def find_detours(
     """
     n = len(indptr) - 1
     distance = np.empty(n)
-    stamp = np.zeros(n, dtype=np.int64)
+    stamp = np.zeros(n, dtype=np.int32)
     keys = np.empty(max_scanned + 1)
     items = np.empty(max_scanned + 1, dtype=np.int32)
     mark = 0
     for s in range(start, stop):
         e = suspects[s]
-        u, v = sources[e], indices[e]
+        u = sources[e]
+        v = indices[e]
         limit = limits[s]
         found[s] = 0
         # A common neighbour settles most cases.
-        degree_u, degree_v = indptr[u + 1] - indptr[u], indptr[v + 1] - indptr[v]
-        small, large = (u, v) if degree_u <= degree_v else (v, u)
-        for a in range(indptr[small], indptr[small + 1]):
+        short = u
+        long = v
+        if indptr[u + 1] - indptr[u] > indptr[v + 1] - indptr[v]:
+            short = v
+            long = u
+        for a in range(indptr[short], indptr[short + 1]):
             if trusted[a] and lengths[a] <= limit:
-                b = find_edge(indptr, indices, large, indices[a])
+                b = find_edge(indices, indptr[long], indptr[long + 1], indices[a])
                 if b >= 0 and trusted[b] and lengths[a] + lengths[b] <= limit:
                     found[s] = 1
                     break
@@ -65,9 +71,12 @@ def find_detours(
         stamp[u] = mark
         keys[0] = 0.0
         items[0] = u
-        size, settled, scanned = 1, 0, 0
+        size = 1
+        settled = 0
+        scanned = 0
         while size > 0:
-            d, w = keys[0], items[0]
+            d = keys[0]
+            w = items[0]
             size = heap_pop(keys, items, size)
             if stamp[w] == mark + 1:
                 continue

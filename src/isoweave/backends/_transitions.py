@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from isoweave.backends._alignment import polar
+from isoweave.backends._compile import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def frame_transitions(start, stop, indptr, indices, rows, included, transitions, weights):
     """Orthogonal maps between the frames at the ends of every edge, for rows start..stop (eq. 14).
 
@@ -19,11 +19,14 @@ def frame_transitions(start, stop, indptr, indices, rows, included, transitions,
     """
     n = len(indptr) - 1
     n_components = rows.shape[1]
-    where = np.full(n, -1, dtype=np.int32)
+    where = np.empty(n, dtype=np.int32)
+    for v in range(n):
+        where[v] = -1
     cross = np.empty((n_components, n_components))
     q = np.empty((n_components, n_components))
     columns = np.empty((n_components, n_components))
     turn = np.empty((n_components, n_components))
+    seen_i = np.empty(n_components)
     mean_i = np.empty(n_components)
     mean_j = np.empty(n_components)
     for i in range(start, stop):
@@ -32,40 +35,43 @@ def frame_transitions(start, stop, indptr, indices, rows, included, transitions,
                 where[indices[e]] = e
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
-            cross[:] = 0.0
-            mean_i[:] = 0.0
-            mean_j[:] = 0.0
-            square_i, square_j = 0.0, 0.0
+            for r in range(n_components):
+                mean_i[r] = 0.0
+                mean_j[r] = 0.0
+                for c in range(n_components):
+                    cross[r, c] = 0.0
+            square_i = 0.0
+            square_j = 0.0
             count = 0
             # Common vertices: those in both rows, i itself (origin of its own frame)
             # and j (origin of the other).
             for f in range(indptr[j], indptr[j + 1]):
-                if not included[f]:
-                    continue
                 v = indices[f]
                 a = where[v]
-                if a < 0 and v != i:
+                if not included[f] or (a < 0 and v != i):
                     continue
                 count += 1
+                for r in range(n_components):
+                    seen_i[r] = rows[a, r] if v != i else 0.0
                 for c in range(n_components):
-                    x = rows[a, c] if v != i else 0.0
-                    mean_i[c] += x
-                    mean_j[c] += rows[f, c]
-                    square_i += x * x
-                    square_j += rows[f, c] ** 2
+                    y = rows[f, c]
+                    mean_i[c] += seen_i[c]
+                    mean_j[c] += y
+                    square_i += seen_i[c] * seen_i[c]
+                    square_j += y * y
                     for r in range(n_components):
-                        y = rows[a, r] if v != i else 0.0
-                        cross[r, c] += y * rows[f, c]
+                        cross[r, c] += seen_i[r] * y
             if included[e]:
                 count += 1
                 for c in range(n_components):
-                    mean_i[c] += rows[e, c]
-                    square_i += rows[e, c] ** 2
+                    y = rows[e, c]
+                    mean_i[c] += y
+                    square_i += y * y
+            for r in range(n_components):
+                for c in range(n_components):
+                    transitions[e, r, c] = 1.0 if r == c else 0.0
+            weights[e] = 0.0
             if count == 0:
-                weights[e] = 0.0
-                for r in range(n_components):
-                    for c in range(n_components):
-                        transitions[e, r, c] = 1.0 if r == c else 0.0
                 continue
             for r in range(n_components):
                 square_i -= mean_i[r] * mean_i[r] / count
@@ -86,6 +92,7 @@ def frame_transitions(start, stop, indptr, indices, rows, included, transitions,
                 for c in range(n_components):
                     trace += q[r, c] * cross[r, c]
                     transitions[e, r, c] = q[r, c]
-            weights[e] = trace / scale if scale > 0.0 else 0.0
+            if scale > 0.0:
+                weights[e] = trace / scale
         for e in range(indptr[i], indptr[i + 1]):
             where[indices[e]] = -1

@@ -11,6 +11,9 @@ from isoweave.graph._graph import NeighborGraph
 
 # Smaller graphs fit into the cache in any order.
 _SMALLEST_REORDERED = 20_000
+# Rows up to this length are sorted by insertion in compiled code; compiling a sort for longer ones takes
+# longer than numpy takes for all of them.
+_LONGEST_INSERTED = 200
 
 
 def rows_by_length(graph: NeighborGraph, team: ThreadTeam) -> tuple[IntArray, FloatArray]:
@@ -20,7 +23,14 @@ def rows_by_length(graph: NeighborGraph, team: ThreadTeam) -> tuple[IntArray, Fl
     near_indices = np.empty_like(graph.indices)
     near_lengths = np.empty_like(graph.lengths)
     arrays = (graph.indptr, graph.indices, graph.lengths)
-    team.run(kernels.sort_rows_by_length, graph.n_vertices, *arrays, near_indices, near_lengths)
+    team.run(
+        kernels.sort_rows_by_length, graph.n_vertices, _LONGEST_INSERTED, *arrays, near_indices, near_lengths
+    )
+    for i in np.flatnonzero(graph.degrees > _LONGEST_INSERTED):
+        row = slice(graph.indptr[i], graph.indptr[i + 1])
+        order = np.argsort(graph.lengths[row], kind="stable")
+        near_indices[row] = graph.indices[row][order]
+        near_lengths[row] = graph.lengths[row][order]
     return near_indices, near_lengths
 
 

@@ -135,7 +135,7 @@ def shared_neighborhood(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
     from isoweave.backends import _shortcuts as kernels
 
     share = np.zeros(len(graph.indices))
-    team.run(kernels.common_neighbors, graph.n_vertices, graph.indptr, graph.indices, graph.reverse, share)
+    team.run(kernels.common_neighbors, graph.n_vertices, graph.indptr, graph.indices, share)
     forward = graph.sources < graph.indices
     share[graph.reverse[forward]] = share[forward]
     return share

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
-import numba
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
+from isoweave.backends._compile import kernel
 from isoweave.solvers._ordering import elimination_order
 from isoweave.solvers._symbolic import Elimination, plan_elimination
 
@@ -90,9 +90,10 @@ class Laplacian:
 
     def project(self, block: FloatArray) -> FloatArray:
         """Copy of ``block`` (n, N) with the mean over every component taken out of each column."""
-        out = np.empty_like(block)
-        _subtract_means(self.labels, self.sizes, block, out)
-        return out
+        # bincount adds in the order of the rows, whatever the number of threads.
+        sums = [np.bincount(self.labels, column, len(self.sizes)) for column in block.T]
+        means = np.column_stack(sums) / self.sizes[:, None]
+        return block - (means[self.labels] if len(means) > 1 else means)
 
     @cached_property
     def ground(self) -> IntArray:
@@ -244,19 +245,7 @@ def _check_entries(matrix: sp.csr_array) -> None:
         )
 
 
-@numba.njit(nogil=True, cache=True)
-def _subtract_means(labels: IntArray, sizes: FloatArray, block: FloatArray, out: FloatArray) -> None:
-    n, width = block.shape
-    means = np.zeros((len(sizes), width))
-    for i in range(n):
-        for k in range(width):
-            means[labels[i], k] += block[i, k]
-    for i in range(n):
-        for k in range(width):
-            out[i, k] = block[i, k] - means[labels[i], k] / sizes[labels[i]]
-
-
-@numba.njit(nogil=True, cache=True)
+@kernel
 def multiply_rows(
     start: int,
     stop: int,
@@ -303,7 +292,7 @@ def multiply_rows(
                     out[i, k] += weight * x[j, k]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _dot_chunks(start: int, stop: int, a: FloatArray, b: FloatArray, partial: FloatArray) -> None:
     """Column sums of ``a b`` over the rows of each chunk."""
     n, width = a.shape

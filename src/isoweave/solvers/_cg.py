@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numba
 import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
+from isoweave.backends._compile import kernel
 from isoweave.solvers._base import CHUNK, Laplacian, PreparationError, column_dots, count_chunks, run_evenly
 
 # The recursive residual drifts away from the true one; each restart from the true residual wins back
@@ -132,14 +132,14 @@ class Jacobi:
         run_evenly(self._team, _scale_rows, len(residual), 16 * CHUNK, self._inverse, residual, out)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _scale_rows(start: int, stop: int, scale: FloatArray, x: FloatArray, out: FloatArray) -> None:
     for i in range(start, stop):
         for k in range(x.shape[1]):
             out[i, k] = scale[i] * x[i, k]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _advance_chunks(
     start: int, stop: int, step: FloatArray, p: FloatArray, q: FloatArray, x: FloatArray, r: FloatArray
 ) -> None:
@@ -151,7 +151,7 @@ def _advance_chunks(
             r[i, k] -= step[k] * q[i, k]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _direction_chunks(start: int, stop: int, beta: FloatArray, z: FloatArray, p: FloatArray) -> None:
     """p = z + beta p."""
     n, width = p.shape

@@ -17,6 +17,7 @@ import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
+from isoweave.backends._compile import helper, kernel
 from isoweave.solvers._symbolic import Elimination, permute
 
 # Wide enough for BLAS to run at speed, narrow enough for the plain loops on diagonal blocks.
@@ -58,7 +59,10 @@ def factorise(s: Structure, indptr: IntArray, indices: IntArray, data: FloatArra
     """Values of the factor, and the original number of the first vertex without a positive pivot, or -1."""
     p, c, v = permute(indptr, indices, data, s.order)
     values = np.empty(s.value_ptr[-1])
-    failed = _factorise(s, p, c, v, np.empty(s.stack_size), np.empty(s.front_size), values)
+    failed = _factorise(
+        *(s.starts, s.row_ptr, s.rows, s.value_ptr, s.n_children),
+        *(p, c, v, np.empty(s.stack_size), np.empty(s.front_size), values),
+    )
     return values, -1 if failed < 0 else int(s.order[failed])
 
 
@@ -68,13 +72,13 @@ def substitute(s: Structure, values: FloatArray, rhs: FloatArray, team: ThreadTe
     n_pairs = (width + 1) // 2
     block = np.zeros((2 * n_pairs, len(s.order)))
     block[:width] = rhs[s.order].T
-    team.run(_substitute, n_pairs, s, values, block, grain=1)
+    team.run(_substitute, n_pairs, s.starts, s.row_ptr, s.rows, s.value_ptr, values, block, grain=1)
     out = np.zeros_like(rhs)
     out[s.order] = block[:width].T
     return out
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _supernodes(parent: IntArray, counts: AnyArray) -> tuple[IntArray, AnyArray, int]:
     """First columns and heights of the supernodes, the last one first, and their number.
 
@@ -82,8 +86,11 @@ def _supernodes(parent: IntArray, counts: AnyArray) -> tuple[IntArray, AnyArray,
     stay few; narrow supernodes may waste more, for they cost more than their entries.
     """
     n = len(parent)
-    starts, heights = np.empty(n, np.int32), np.empty(n, np.int64)
-    n_super, width, zeros = 0, 0, 0
+    starts = np.empty(n, np.int32)
+    heights = np.empty(n, np.int64)
+    n_super = 0
+    width = 0
+    zeros = 0
     for j in range(n - 1, -1, -1):
         if width > 0 and width < _MAX_WIDTH and parent[j] == j + 1:
             height = heights[n_super - 1] + 1
@@ -91,27 +98,37 @@ def _supernodes(parent: IntArray, counts: AnyArray) -> tuple[IntArray, AnyArray,
             if zeros + height - counts[j] <= share * (width + 1) * height:
                 zeros += height - counts[j]
                 width += 1
-                starts[n_super - 1], heights[n_super - 1] = j, height
+                starts[n_super - 1] = j
+                heights[n_super - 1] = height
                 continue
-        starts[n_super], heights[n_super] = j, counts[j]
-        n_super, width, zeros = n_super + 1, 1, 0
+        starts[n_super] = j
+        heights[n_super] = counts[j]
+        n_super += 1
+        width = 1
+        zeros = 0
     return starts, heights, n_super
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _structure(
     indptr: IntArray, indices: IntArray, parent: IntArray, starts: IntArray, row_ptr: AnyArray
 ) -> tuple[IntArray, IntArray, int]:
     """Rows and number of children of every supernode, and the most stack their updates ever need."""
-    n, n_super = len(parent), len(starts) - 1
+    n = len(parent)
+    n_super = len(starts) - 1
     rows = np.empty(row_ptr[n_super], np.int32)
-    n_children = np.zeros(n_super, np.int32)
-    owner, seen = np.empty(n, np.int32), np.full(n, -1, np.int32)
+    n_children = np.empty(n_super, np.int32)
+    owner = np.empty(n, np.int32)
+    seen = np.empty(n, np.int32)
     pending = np.empty(n_super, np.int32)
-    n_pending, stack, deepest = 0, 0, 0
+    n_pending = 0
+    stack = 0
+    deepest = 0
     for s in range(n_super):
+        n_children[s] = 0
         for j in range(starts[s], starts[s + 1]):
             owner[j] = s
+            seen[j] = -1
     for s in range(n_super):
         k = starts[s + 1] - starts[s]
         for t in range(k):
@@ -120,32 +137,37 @@ def _structure(
         used = row_ptr[s] + k
         for j in range(starts[s], starts[s + 1]):
             for e in range(indptr[j], indptr[j + 1]):
-                if indices[e] > j and seen[indices[e]] != s:
-                    seen[indices[e]] = s
-                    rows[used] = indices[e]
+                i = indices[e]
+                if i > j and seen[i] != s:
+                    seen[i] = s
+                    rows[used] = i
                     used += 1
         # In postorder the updates of the children are the last ones made.
         for _ in range(n_children[s]):
             n_pending -= 1
             c = pending[n_pending]
             first = row_ptr[c] + starts[c + 1] - starts[c]
-            stack -= (row_ptr[c + 1] - first) ** 2
+            size = row_ptr[c + 1] - first
+            stack -= size * size
             for t in range(first, row_ptr[c + 1]):
-                if seen[rows[t]] != s:
-                    seen[rows[t]] = s
-                    rows[used] = rows[t]
+                i = rows[t]
+                if seen[i] != s:
+                    seen[i] = s
+                    rows[used] = i
                     used += 1
+        size = used - row_ptr[s] - k
         sort_range(rows, row_ptr[s] + k, used)
-        if parent[starts[s + 1] - 1] >= 0:
+        above = parent[starts[s + 1] - 1]
+        if above >= 0:
             pending[n_pending] = s
             n_pending += 1
-            n_children[owner[parent[starts[s + 1] - 1]]] += 1
-            stack += (used - row_ptr[s] - k) ** 2
+            n_children[owner[above]] += 1
+            stack += size * size
             deepest = max(deepest, stack)
     return rows, n_children, deepest
 
 
-@numba.njit(nogil=True, cache=True)
+@helper
 def sort_range(a: IntArray, first: int, last: int) -> None:
     """Shell sort of part of an array in place (numba takes seconds to compile np.sort)."""
     gap = 1
@@ -153,7 +175,8 @@ def sort_range(a: IntArray, first: int, last: int) -> None:
         gap = 3 * gap + 1
     while gap > 0:
         for t in range(first + gap, last):
-            item, u = a[t], t
+            item = a[t]
+            u = t
             while u - gap >= first and a[u - gap] > item:
                 a[u] = a[u - gap]
                 u -= gap
@@ -161,98 +184,116 @@ def sort_range(a: IntArray, first: int, last: int) -> None:
         gap //= 3
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _factorise(
-    s: Structure, indptr: IntArray, indices: IntArray, data: FloatArray,
-    stack: FloatArray, buffer: FloatArray, values: FloatArray,
+    starts: IntArray, row_ptr: AnyArray, rows: IntArray, value_ptr: AnyArray, n_children: IntArray,
+    indptr: IntArray, indices: IntArray, data: FloatArray,
+    stack: FloatArray, front: FloatArray, values: FloatArray,
 ) -> int:  # fmt: skip
-    """Fill ``values``; the first column with no positive pivot, or -1."""
-    n_super = len(s.starts) - 1
-    where = np.empty(s.starts[n_super], np.int32)
+    """Fill ``values``; the first column with no positive pivot, or -1.
+
+    ``front`` holds the m x m matrix of a supernode row by row.
+    """
+    n_super = len(starts) - 1
+    where = np.empty(len(indptr) - 1, np.int32)
     pending = np.empty(n_super, np.int32)
-    n_pending, top = 0, 0
+    n_pending = 0
+    top = 0
     for node in range(n_super):
-        c0, r0 = s.starts[node], s.row_ptr[node]
-        k, m = s.starts[node + 1] - c0, s.row_ptr[node + 1] - r0
-        front = buffer[: m * m].reshape(m, m)
+        c0 = starts[node]
+        r0 = row_ptr[node]
+        k = starts[node + 1] - c0
+        m = row_ptr[node + 1] - r0
         for t in range(m):
-            where[s.rows[r0 + t]] = t
+            where[rows[r0 + t]] = t
             for u in range(t + 1):
-                front[t, u] = 0.0
+                front[t * m + u] = 0.0
         for j in range(c0, c0 + k):
             for e in range(indptr[j], indptr[j + 1]):
                 if indices[e] >= j:
-                    front[where[indices[e]], j - c0] += data[e]
-        for _ in range(s.n_children[node]):
+                    front[where[indices[e]] * m + j - c0] += data[e]
+        for _ in range(n_children[node]):
             n_pending -= 1
             c = pending[n_pending]
-            first = s.row_ptr[c] + s.starts[c + 1] - s.starts[c]
-            size = s.row_ptr[c + 1] - first
+            first = row_ptr[c] + starts[c + 1] - starts[c]
+            size = row_ptr[c + 1] - first
             top -= size * size
             for a in range(size):
-                i = where[s.rows[first + a]]
+                i = where[rows[first + a]] * m
                 for b in range(a + 1):
-                    front[i, where[s.rows[first + b]]] += stack[top + a * size + b]
-        block = values[s.value_ptr[node] : s.value_ptr[node + 1]].reshape(m, k)
-        bad = _factor_diagonal(front, k, block)
+                    front[i + where[rows[first + b]]] += stack[top + a * size + b]
+        block = values[value_ptr[node] : value_ptr[node + 1]].reshape(m, k)
+        bad = _factor_diagonal(front, m, k, block)
         if bad >= 0:
             return c0 + bad
         if m == k:
             continue
         for i in range(k, m):
             for j in range(k):
-                block[i, j] = -front[i, j]
+                block[i, j] = -front[i * m + j]
         # The signs cancel in the product of ``below`` with itself.
-        below = np.dot(block[k:], block[:k].T)
-        np.dot(below, block[:k], block[k:])
         size = m - k
+        below = np.empty((size, k))
+        upper = block[:k]
+        lower = block[k:]
+        np.dot(lower, upper.T, below)
+        np.dot(below, upper, lower)
         for a in range(0, size, _ROW_BLOCK):
             b = min(size, a + _ROW_BLOCK)
-            product = np.dot(below[a:b], below[:b].T)
+            product = np.empty((b - a, b))
+            np.dot(below[a:b], below[:b].T, product)
             for i in range(a, b):
+                row = (k + i) * m + k
                 for j in range(i + 1):
-                    stack[top + i * size + j] = front[k + i, k + j] - product[i - a, j]
+                    stack[top + i * size + j] = front[row + j] - product[i - a, j]
         top += size * size
         pending[n_pending] = node
         n_pending += 1
     return -1
 
 
-@numba.njit(nogil=True, cache=True)
-def _factor_diagonal(front: FloatArray, k: int, block: FloatArray) -> int:
-    """Inverse of the Cholesky factor of ``front[:k, :k]`` into ``block[:k]``; the bad pivot or -1."""
+@helper
+def _factor_diagonal(front: FloatArray, m: int, k: int, block: FloatArray) -> int:
+    """Inverse of the Cholesky factor of the leading k x k part of ``front`` into ``block[:k]``.
+
+    The bad pivot or -1.
+    """
     for j in range(k):
-        scale = front[j, j]
+        diagonal = front[j * m + j]
+        scale = diagonal
         for i in range(j):
-            scale += front[j, i] * front[j, i]
+            scale += front[j * m + i] * front[j * m + i]
         # scale is the assembled diagonal again: a pivot that is rounding beside it is no pivot.
-        if not front[j, j] > 1e-14 * scale:
+        if not diagonal > 1e-14 * scale:
             return j
-        pivot = np.sqrt(front[j, j])
+        pivot = np.sqrt(diagonal)
         for i in range(j, k):
-            front[i, j] /= pivot
+            front[i * m + j] /= pivot
         for i in range(j + 1, k):
             for t in range(j + 1, i + 1):
-                front[i, t] -= front[i, j] * front[t, j]
+                front[i * m + t] -= front[i * m + j] * front[t * m + j]
     for i in range(k):
+        pivot = front[i * m + i]
         for j in range(k):
             block[i, j] = 0.0
         for t in range(i):
             for j in range(t + 1):
-                block[i, j] -= front[i, t] * block[t, j]
+                block[i, j] -= front[i * m + t] * block[t, j]
         for j in range(i):
-            block[i, j] /= front[i, i]
-        block[i, i] = 1.0 / front[i, i]
+            block[i, j] /= pivot
+        block[i, i] = 1.0 / pivot
     return -1
 
 
 # The factor is read once for two columns. Unsigned indices spare numba's test for negative ones, and
 # leave to reorder sums lets the inner loops use vector instructions: twice as fast as BLAS on blocks of
 # this size. Columns are paired the same way for any number of threads.
-@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
-def _substitute(start: int, stop: int, s: Structure, values: FloatArray, x: FloatArray) -> None:
+@numba.njit(nogil=True, cache=True, no_cfunc_wrapper=True, fastmath={"reassoc", "contract", "nsz"})
+def _substitute(
+    start: int, stop: int, starts: IntArray, row_ptr: AnyArray, rows: IntArray, value_ptr: AnyArray,
+    values: FloatArray, x: FloatArray,
+) -> None:  # fmt: skip
     """Overwrite rows ``2 start .. 2 stop`` of ``x`` (2 P, n), in factor order, with the solutions."""
-    starts, row_ptr, rows, value_ptr = s.starts, s.row_ptr, s.rows, s.value_ptr
     n_super, one = np.uint64(len(starts) - 1), np.uint64(1)
     work0, work1 = np.empty(_MAX_WIDTH), np.empty(_MAX_WIDTH)
     for pair in range(start, stop):

@@ -7,11 +7,11 @@ larger diagonal when a pivot fails (Manteuffel, 1980).
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
+from isoweave.backends._compile import kernel
 from isoweave.solvers._base import Laplacian, PreparationError
 from isoweave.solvers._cholesky import sort_range
 
@@ -49,7 +49,7 @@ class IncompleteCholesky:
         _substitute(*self._factor[:3], out)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _incomplete_factor(
     indptr: IntArray, indices: IntArray, data: FloatArray, diagonal: FloatArray, drop_tol: float, extra: int
 ) -> tuple[AnyArray, IntArray, FloatArray, int]:
@@ -133,7 +133,7 @@ def _incomplete_factor(
     return ptr, rows[: ptr[n]].copy(), values[: ptr[n]].copy(), -1
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _substitute(ptr: AnyArray, rows: IntArray, values: FloatArray, x: FloatArray) -> None:
     """Overwrite the block ``x`` with the solution of ``L Lᵀ y = x``."""
     n, width = x.shape

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import spilu
 
 from isoweave._typing import BoolArray, IntArray
+from isoweave.backends._compile import kernel
 
 # Beside a separator of w vertices the factor holds w^2 / 2 entries. Above this many times the entries
 # of the matrix a factor is no use, and minimum degree takes minutes to find out.
@@ -39,10 +39,8 @@ def elimination_order(indptr: IntArray, indices: IntArray, start: int = 0) -> In
     by_degree = np.argsort(degrees, kind="stable").astype(np.int32)
     hubs = degrees > max(16.0, 10.0 * np.sqrt(n))
     n_hubs = int(np.count_nonzero(hubs))
-    # Two searches: the first finds a vertex at the rim, from where levels are narrow.
-    far = _middle_level(indptr, indices, start, hubs)[0]
-    width = _middle_level(indptr, indices, far, hubs)[1]
-    if n < 4 or width**2 / 2 > MAX_FILL_RATIO * len(indices):
+    widest = np.sqrt(2 * MAX_FILL_RATIO * len(indices))
+    if n < 4 or (n > widest and _separator(indptr, indices, start, hubs) > widest):
         return by_degree
     if n_hubs == 0:
         return _minimum_degree(sp.csc_array((np.ones(len(indices)), indices, indptr), shape=(n, n)))
@@ -50,6 +48,13 @@ def elimination_order(indptr: IntArray, indices: IntArray, start: int = 0) -> In
     pattern = sp.csr_array((np.ones(len(indices)), indices, indptr), shape=(n, n))
     inner = _minimum_degree(sp.csc_array(pattern[rest][:, rest]))
     return np.concatenate([rest[inner], by_degree[n - n_hubs :]]).astype(np.int32)
+
+
+def _separator(indptr: IntArray, indices: IntArray, start: int, hubs: BoolArray) -> int:
+    """Size of a level in the middle of the graph without its hubs."""
+    # Two searches: the first finds a vertex at the rim, from where levels are narrow.
+    far = _middle_level(indptr, indices, start, hubs)[0]
+    return _middle_level(indptr, indices, far, hubs)[1]
 
 
 def _minimum_degree(pattern: sp.csc_array) -> IntArray:
@@ -67,7 +72,7 @@ def _minimum_degree(pattern: sp.csc_array) -> IntArray:
     return np.argsort(factor.perm_c).astype(np.int32)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _middle_level(indptr: IntArray, indices: IntArray, start: int, skipped: BoolArray) -> tuple[int, int]:
     """Last vertex of a breadth-first search that skips some vertices, and the size of its middle level."""
     n = len(indptr) - 1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 from isoweave._typing import AnyArray, FloatArray, IntArray
+from isoweave.backends._compile import kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +47,20 @@ def plan_elimination(indptr: IntArray, indices: IntArray, order: IntArray, limit
     p, c, _ = permute(indptr, indices, np.empty(0), order)
     parent = _elimination_tree(p, c)
     counts, fill = _column_counts(p, c, parent, limit)
-    return Elimination(order, p, c, parent, counts, int(fill))
+    return Elimination(order, p, c[: p[-1]], parent, counts, int(fill))
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def permute(
     indptr: IntArray, indices: IntArray, data: FloatArray, order: IntArray
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """Rows and columns in the given order, rows unsorted; ``data`` may be empty for the pattern alone."""
-    inverse = np.full(len(indptr) - 1, -1, np.int32)
+    """Rows and columns in the given order, rows unsorted; ``data`` may be empty for the pattern alone.
+
+    The arrays of columns and values are longer than needed where vertices are left out.
+    """
+    inverse = np.empty(len(indptr) - 1, np.int32)
+    for i in range(len(inverse)):
+        inverse[i] = -1
     total = 0
     for r in range(len(order)):
         inverse[order[r]] = r
@@ -75,16 +80,18 @@ def permute(
                     v[used] = data[e]
                 used += 1
     p[len(order)] = used
-    return p, c[:used], v
+    return p, c, v
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _elimination_tree(indptr: IntArray, indices: IntArray) -> IntArray:
     """Parent of every column (Liu's algorithm with path compression)."""
     n = len(indptr) - 1
-    parent = np.full(n, -1, np.int32)
-    ancestor = np.full(n, -1, np.int32)
+    parent = np.empty(n, np.int32)
+    ancestor = np.empty(n, np.int32)
     for j in range(n):
+        parent[j] = -1
+        ancestor[j] = -1
         for e in range(indptr[j], indptr[j + 1]):
             i = indices[e]
             while i != -1 and i < j:
@@ -96,12 +103,14 @@ def _elimination_tree(indptr: IntArray, indices: IntArray) -> IntArray:
     return parent
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _postorder(parent: IntArray) -> IntArray:
     """Order in which every subtree is contiguous and ends at its root."""
     n = len(parent)
-    child = np.full(n + 1, -1, np.int32)
-    sibling = np.full(n, -1, np.int32)
+    child = np.empty(n + 1, np.int32)
+    sibling = np.empty(n, np.int32)
+    for j in range(n + 1):
+        child[j] = -1
     for j in range(n - 1, -1, -1):
         above = parent[j] if parent[j] >= 0 else n
         sibling[j] = child[above]
@@ -127,17 +136,20 @@ def _postorder(parent: IntArray) -> IntArray:
     return post
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _column_counts(indptr: IntArray, indices: IntArray, parent: IntArray, limit: int) -> tuple[AnyArray, int]:
     """Entries of every column, diagonal included, and their sum.
 
     Row i of the factor is the part of the tree between the entries of row i of the matrix and i.
     """
     n = len(parent)
-    counts = np.ones(n, np.int64)
-    seen = np.full(n, -1, np.int32)
+    counts = np.empty(n, np.int64)
+    seen = np.empty(n, np.int32)
     total = n
     for i in range(n):
+        counts[i] = 1
+    for i in range(n):
+        # Read below for columns before i only.
         seen[i] = i
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
