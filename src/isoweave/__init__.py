@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from isoweave.embedding import Embedding, ResourceEstimate, embed_graph, estimate_resources
     from isoweave.estimator import IsometricEmbedding
+    from isoweave.iteration import NumericalError, UnsolvedError
     from isoweave.storage import load, save
 
 __version__ = "0.1.0"
@@ -19,7 +20,9 @@ __version__ = "0.1.0"
 __all__ = [
     "Embedding",
     "IsometricEmbedding",
+    "NumericalError",
     "ResourceEstimate",
+    "UnsolvedError",
     "__version__",
     "embed_graph",
     "estimate_resources",
@@ -33,6 +36,8 @@ _HOMES = {
     "embed_graph": "isoweave.embedding",
     "estimate_resources": "isoweave.embedding",
     "IsometricEmbedding": "isoweave.estimator",
+    "NumericalError": "isoweave.iteration",
+    "UnsolvedError": "isoweave.iteration",
     "load": "isoweave.storage",
     "save": "isoweave.storage",
 }

@@ -12,6 +12,7 @@ on the number of threads.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -77,6 +78,56 @@ class ThreadTeam:
             future.result()
 
 
+_blas_lock = threading.Lock()
+_blas_users = 0
+_blas_limit: threadpool_limits | None = None
+_this_thread = threading.local()
+
+
+@contextmanager
+def single_blas_thread() -> Iterator[None]:
+    """BLAS held to one thread while any computation of the process is inside.
+
+    The limit belongs to the library, not to a thread: computations in several threads share one, and the
+    last to leave lifts it. With one limit each, the first to leave would lift the others', and the last
+    would put back the limit it had found.
+    """
+    global _blas_users, _blas_limit
+    with _blas_lock:
+        if _blas_users == 0:
+            _blas_limit = threadpool_limits(limits=1, user_api="blas")
+        _blas_users += 1
+    _this_thread.depth = getattr(_this_thread, "depth", 0) + 1
+    try:
+        yield
+    finally:
+        _this_thread.depth -= 1
+        with _blas_lock:
+            _blas_users -= 1
+            if _blas_users == 0:
+                _lift_limit()
+
+
+def _lift_limit() -> None:
+    global _blas_limit
+    if _blas_limit is not None:
+        _blas_limit.restore_original_limits()
+        _blas_limit = None
+
+
+def _forget_other_threads() -> None:
+    """In the child of a fork only the thread that forked goes on: the others never leave, nor unlock."""
+    global _blas_lock, _blas_users
+    _blas_lock = threading.Lock()
+    _blas_users = getattr(_this_thread, "depth", 0)
+    if _blas_users == 0:
+        _lift_limit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_other_threads)
+
+
 @contextmanager
 def thread_team(n_jobs: int | None = None) -> Iterator[ThreadTeam]:
     """Threads for one computation, with BLAS held to one thread meanwhile.
@@ -85,7 +136,7 @@ def thread_team(n_jobs: int | None = None) -> Iterator[ThreadTeam]:
     round differently for each thread count; one BLAS thread cures both.
     """
     n_threads = resolve_n_jobs(n_jobs)
-    with threadpool_limits(limits=1, user_api="blas"):
+    with single_blas_thread():
         if n_threads == 1:
             yield ThreadTeam(1)
             return

@@ -187,7 +187,9 @@ def embed(
                 results.append(None)
                 continue
             part = filtered if n_parts == 1 else subgraph(filtered, vertices)
-            here = None if user_start is None else user_start[firsts[vertices]] / unit
+            # A start too far out for the unit becomes infinite, and embed_component refuses it.
+            with np.errstate(over="ignore"):
+                here = None if user_start is None else user_start[firsts[vertices]] / unit
             hook = None
             if callback is not None:
                 place = np.full(len(labels), -1, dtype=np.int64)
@@ -230,7 +232,9 @@ def _normalise(graph: NeighborGraph) -> tuple[float, NeighborGraph]:
     positive = graph.lengths[graph.lengths > 0]
     if len(positive) == 0:
         return 1.0, graph
-    exponent = int(np.frexp(np.median(positive))[1])
+    # The upper of the two middle lengths, because their mean may overflow; the unit must be a number too.
+    middle = np.partition(positive, len(positive) // 2)[len(positive) // 2]
+    exponent = min(int(np.frexp(middle)[1]), np.finfo(np.float64).maxexp - 1)
     if positive.max() / _LARGEST_RATIO > positive.min():
         raise ValueError(
             f"distances span from {positive.min():.3g} to {positive.max():.3g}, a ratio over "

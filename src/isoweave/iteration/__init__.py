@@ -12,7 +12,14 @@ from isoweave.iteration._starts import (
     optimise_from,
     synchronized_start,
 )
-from isoweave.iteration._state import Callback, IterationResult, IterationState, StepRecord
+from isoweave.iteration._state import (
+    Callback,
+    IterationResult,
+    IterationState,
+    NumericalError,
+    StepRecord,
+    UnsolvedError,
+)
 from isoweave.iteration._stretch import local_stretch
 from isoweave.iteration._synchronize import connection_laplacian, lowest_eigenvectors, synchronized_alignments
 
@@ -24,7 +31,9 @@ __all__ = [
     "IterationResult",
     "IterationState",
     "Landmarks",
+    "NumericalError",
     "StepRecord",
+    "UnsolvedError",
     "alternate",
     "build_problem",
     "classical_scaling",

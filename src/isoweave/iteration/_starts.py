@@ -92,7 +92,7 @@ def coarse_start(
     problem = build_problem(level.graph, frames, edge_inner_product(level.graph, frames), team=team)
 
     def optimise(start: FloatArray) -> IterationResult:
-        return minimize_energy(problem, start, tol=tol, max_iter=_COARSE_MAX_ITER)
+        return minimize_energy(problem, start, tol=tol, max_iter=_COARSE_MAX_ITER, stage="coarse start")
 
     _, result = optimise_from(problem, "auto", optimise, tol=tol)
     return prolong(graph, level, result.coordinates, team=team)
@@ -132,4 +132,4 @@ def synchronized_start(
     inner = edge_inner_product(companion, frames)
     problem = build_problem(companion, frames, inner, team=team, solver="auto")
     start = problem.integrate(alignments)
-    return minimize_energy(problem, start, tol=tol, max_iter=100).coordinates
+    return minimize_energy(problem, start, tol=tol, max_iter=100, stage="synchronised start").coordinates

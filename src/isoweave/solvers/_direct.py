@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ThreadTeam, single_blas_thread
 from isoweave._typing import FloatArray
 from isoweave.solvers._base import MAX_FILL, Laplacian, PreparationError
 from isoweave.solvers._cholesky import analyse, factorise, substitute
@@ -27,7 +26,7 @@ class Direct:
         self._symbolic = analyse(plan)
         try:
             # BLAS threads would fight over thousands of small products, and change the rounding.
-            with ThreadpoolController().limit(limits=1, user_api="blas"):
+            with single_blas_thread():
                 self._values, failed = factorise(
                     self._symbolic, laplacian.indptr, laplacian.indices, laplacian.data
                 )
@@ -59,7 +58,6 @@ class Cholmod:
                 "source and needs SuiteSparse's headers), or use solver='direct'."
             ) from error
         self._laplacian, self._team = laplacian, team
-        self._blas = ThreadpoolController()
         free = np.ones(laplacian.n, dtype=bool)
         free[laplacian.ground] = False
         self._free = np.flatnonzero(free)
@@ -69,7 +67,7 @@ class Cholmod:
             return
         matrix = laplacian.to_matrix()[self._free][:, self._free].tocsc()
         try:
-            with self._blas.limit(limits=1, user_api="blas"):
+            with single_blas_thread():
                 # scikit-sparse 0.5 renamed everything.
                 if hasattr(cholmod, "cho_factor"):
                     self._solve = cholmod.cho_factor(matrix, lower=True, order="amd").solve
@@ -80,7 +78,7 @@ class Cholmod:
 
     def attempt(self, rhs: FloatArray, guess: FloatArray | None, goal: FloatArray) -> tuple[FloatArray, int]:
         """Solve for all columns, or improve ``guess`` by one step of iterative refinement."""
-        with self._blas.limit(limits=1, user_api="blas"):
+        with single_blas_thread():
             if guess is None:
                 return self._substitute(rhs), 0
             residual = self._laplacian.residual(rhs, guess, self._team)[0]

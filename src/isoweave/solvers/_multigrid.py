@@ -5,13 +5,15 @@ pyamg builds the hierarchy; the cycle is ours, because pyamg's takes one vector 
 
 from __future__ import annotations
 
-import numba
+import os
+import threading
+
 import numpy as np
 import scipy.sparse as sp
-from threadpoolctl import ThreadpoolController
 
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ThreadTeam, single_blas_thread
 from isoweave._typing import FloatArray, IntArray
+from isoweave.backends._compile import kernel
 from isoweave.solvers._base import CHUNK, Laplacian, multiply_rows, run_evenly
 
 _Csr = tuple[IntArray, IntArray, FloatArray]
@@ -34,7 +36,7 @@ class Multigrid:
         self._prolong = [_csr_arrays(level.P) for level in levels[:-1]]
         self._restrict = [_csr_arrays(level.P.T) for level in levels[:-1]]
         # The coarsest matrix inherits the constants in its kernel, hence a pseudo-inverse.
-        with ThreadpoolController().limit(limits=1, user_api="blas"):
+        with single_blas_thread():
             values, vectors = np.linalg.eigh(levels[-1].A.toarray())
             self._coarse = (vectors * _invert(values, negligible)) @ vectors.T
 
@@ -62,23 +64,38 @@ class Multigrid:
         return out
 
 
+# One hierarchy at a time: another thread's would draw from the same global random numbers.
+_hierarchy_lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    """In the child of a fork the thread that holds the lock may be gone."""
+    global _hierarchy_lock
+    _hierarchy_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
 def _build_hierarchy(matrix: sp.csr_array) -> list:
     """pyamg's levels. Its spectral radius estimates start from numpy's global random state."""
     from pyamg.aggregation import smoothed_aggregation_solver
 
-    state = np.random.get_state()  # noqa: NPY002
-    np.random.seed(_SEED)  # noqa: NPY002
-    try:
-        solver = smoothed_aggregation_solver(
-            sp.csr_matrix(matrix),
-            symmetry="symmetric",
-            # Constants are the kernel exactly; there is nothing to improve.
-            improve_candidates=None,
-            max_coarse=_MAX_COARSE,
-            max_levels=20,
-        )
-    finally:
-        np.random.set_state(state)  # noqa: NPY002
+    with _hierarchy_lock:
+        state = np.random.get_state()  # noqa: NPY002
+        np.random.seed(_SEED)  # noqa: NPY002
+        try:
+            solver = smoothed_aggregation_solver(
+                sp.csr_matrix(matrix),
+                symmetry="symmetric",
+                # Constants are the kernel exactly; there is nothing to improve.
+                improve_candidates=None,
+                max_coarse=_MAX_COARSE,
+                max_levels=20,
+            )
+        finally:
+            np.random.set_state(state)  # noqa: NPY002
     return solver.levels
 
 
@@ -93,7 +110,7 @@ def _invert(values: FloatArray, negligible: float) -> FloatArray:
     return np.where(sound, 1.0, 0.0) / np.where(sound, values, 1.0)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _gauss_seidel(
     indptr: IntArray,
     indices: IntArray,

@@ -111,8 +111,8 @@ class PoissonState:
             result = self._attempt(method, rhs, None if method.refines else guess, sizes, tol)
             if method.refines and result.status == "stalled":
                 result = self._attempt(method, rhs, result.value, sizes, tol)
-            # Written so that a NaN residual never wins.
-            if best is None or not best.residual <= result.residual:
+            # Written so that a NaN residual never wins over a number.
+            if best is None or result.residual < best.residual or np.isnan(best.residual):
                 best, best_method = result, method
             if result.status == "converged":
                 return result
@@ -136,9 +136,9 @@ class PoissonState:
         norms = self._laplacian.residual(rhs, value, self._team)[1]
         wanted = np.maximum(tol * sizes, self._laplacian.rounding(value, self._team))
         relative = float(np.max(norms / np.where(sizes > 0, sizes, 1.0), initial=0.0))
-        return SolveResult(
-            value, relative, iterations, method.name, "converged" if (norms <= wanted).all() else "stalled"
-        )
+        # A solution so large that its norm overflows has an infinite residual, and an infinite allowance.
+        good = bool((norms <= wanted).all() and np.isfinite(norms).all())
+        return SolveResult(value, relative, iterations, method.name, "converged" if good else "stalled")
 
     def _next_method(self) -> Method | None:
         """Build the next method of the ladder that can be built."""
