@@ -8,10 +8,18 @@ float64 or int32 throughout, so that every kernel has one signature.
 
 from __future__ import annotations
 
+from typing import Any
+
 from numba import njit
 
-# Called from Python and cached on disk. Nothing calls kernels from C, so that entry is left out.
-kernel = njit(nogil=True, cache=True, no_cfunc_wrapper=True)
+# Nothing calls kernels from C, so that entry is left out. (numba's type hints do not know the option.)
+_OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
+
+# Called from Python and cached on disk.
+kernel: Any = njit(cache=True, **_OPTIONS)
+
+# The same with leave to reorder sums, so that loops use vector instructions.
+reordering_kernel: Any = njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, **_OPTIONS)
 
 # Called from kernels, which hold a copy of it: no cache file of its own.
-helper = njit(nogil=True, no_cfunc_wrapper=True)
+helper: Any = njit(**_OPTIONS)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoweave.backends._alignment import polar
 from isoweave.backends._compile import kernel
+from isoweave.backends._polar import polar
 
 
 @kernel

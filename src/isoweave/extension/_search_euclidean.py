@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.graph._search import block_rows, n_candidates
-from isoweave.graph._search_brute import _FAISS_DETERMINISTIC
+from isoweave.graph._search_approximate import _FAISS_DETERMINISTIC
 
 # Farther out than this, in radii of the points, queries would overflow single precision.
 _FARTHEST = 1e15

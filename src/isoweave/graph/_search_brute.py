@@ -1,13 +1,8 @@
-"""Euclidean neighbour searches by matrix products (exact) and by an index of faiss (approximate).
-
-Both fetch more candidates than wanted and measure them again from coordinate differences.
-"""
+"""Exact Euclidean neighbour search by matrix products."""
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -16,10 +11,6 @@ from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.backends._neighbors import k_smallest, measure_rows
 from isoweave.graph._search import Found, n_candidates, over_blocks
-
-# From this version of faiss on, checked with 1 to 8 threads, the HNSW graph does not depend on the number of
-# threads that build it. Older versions are given one.
-_FAISS_DETERMINISTIC = (1, 15, 1)
 
 
 def search_brute(points: FloatArray, k: int, rows: IntArray, team: ThreadTeam) -> Found:
@@ -45,7 +36,7 @@ def search_brute(points: FloatArray, k: int, rows: IntArray, team: ThreadTeam) -
         candidates = np.empty((len(queries), width), dtype=np.int32)
         scores = np.empty((len(queries), width), dtype=dtype)
         over_blocks(team, len(queries), n, _ProductSearch(table, halves, queries, candidates, scores))
-        found = _measure(points, queries, candidates, k, team)
+        found = measure(points, queries, candidates, k, team)
         neighbors[pending], distances[pending] = found
         if width == n - 1:
             return neighbors, distances
@@ -70,7 +61,7 @@ def search_brute(points: FloatArray, k: int, rows: IntArray, team: ThreadTeam) -
         )
 
     over_blocks(team, len(queries), n, search)
-    neighbors[pending], distances[pending] = _measure(points, queries, candidates, k, team)
+    neighbors[pending], distances[pending] = measure(points, queries, candidates, k, team)
     return neighbors, distances
 
 
@@ -90,34 +81,7 @@ class _ProductSearch:
         k_smallest(0, hi - lo, block, self.queries[lo:hi], self.candidates[lo:hi], self.scores[lo:hi])
 
 
-def search_approximate(points: FloatArray, k: int, rows: IntArray, team: ThreadTeam, seed: int) -> Found:
-    """Euclidean neighbours from a navigable graph of all points (HNSW, faiss)."""
-    faiss: Any = importlib.import_module("faiss")
-    n, d = points.shape
-    width = n_candidates(k, n) + 1
-    centred = points - points.mean(axis=0)
-    table = (centred / np.abs(centred).max()).astype(np.float32)
-    index = faiss.IndexHNSWFlat(d, 16)
-    index.hnsw.rng = faiss.RandomGenerator(seed)
-    index.hnsw.efConstruction = 100
-    index.hnsw.efSearch = max(64, 3 * width)
-    threads_before = faiss.omp_get_max_threads()
-    try:
-        version = tuple(int(part) for part in faiss.__version__.split(".")[:3] if part.isdigit())
-        faiss.omp_set_num_threads(team.n_threads if version >= _FAISS_DETERMINISTIC else 1)
-        index.add(table)
-        faiss.omp_set_num_threads(team.n_threads)
-        _, candidates = index.search(table[rows], width)
-    finally:
-        faiss.omp_set_num_threads(threads_before)
-    neighbors, distances = _measure(points, rows, candidates.astype(np.int32), k, team)
-    missed = np.flatnonzero(neighbors[:, -1] < 0)
-    if len(missed):
-        neighbors[missed], distances[missed] = search_brute(points, k, rows[missed], team)
-    return neighbors, distances
-
-
-def _measure(points: FloatArray, rows: IntArray, candidates: IntArray, k: int, team: ThreadTeam) -> Found:
+def measure(points: FloatArray, rows: IntArray, candidates: IntArray, k: int, team: ThreadTeam) -> Found:
     """The ``k`` nearest of each row's candidates by coordinate differences; -1 and inf where too few."""
     neighbors, distances = np.empty((len(rows), k), dtype=np.int32), np.empty((len(rows), k))
     team.run(measure_rows, len(rows), points, rows, candidates, neighbors, distances)

@@ -138,9 +138,11 @@ def checked_evaluation(problem: AlignmentProblem, x: FloatArray, stage: str) -> 
     raise AssertionError("one of the arrays is not finite")
 
 
-def checked_solve(problem: AlignmentProblem, rhs: FloatArray, stage: str) -> FloatArray:
-    """Solution of a Poisson problem, finite."""
-    value = problem.poisson.solve(rhs).value
+def checked_solve(
+    problem: AlignmentProblem, rhs: FloatArray, stage: str, tol: float | None = None
+) -> FloatArray:
+    """Solution of a Poisson problem, finite; ``tol`` is that of :meth:`PoissonState.solve`."""
+    value = problem.poisson.solve(rhs, tol=tol).value
     found = first_not_finite(value)
     if found is not None:
         raise badly_solved(problem, stage, f"the solution of the Poisson problem{found[1]}", found[0])

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave.backends._compile import helper, kernel
+from isoweave.backends._compile import helper, kernel, reordering_kernel
 from isoweave.solvers._symbolic import Elimination, permute
 
 # Wide enough for BLAS to run at speed, narrow enough for the plain loops on diagonal blocks.
@@ -288,7 +287,7 @@ def _factor_diagonal(front: FloatArray, m: int, k: int, block: FloatArray) -> in
 # The factor is read once for two columns. Unsigned indices spare numba's test for negative ones, and
 # leave to reorder sums lets the inner loops use vector instructions: twice as fast as BLAS on blocks of
 # this size. Columns are paired the same way for any number of threads.
-@numba.njit(nogil=True, cache=True, no_cfunc_wrapper=True, fastmath={"reassoc", "contract", "nsz"})
+@reordering_kernel
 def _substitute(
     start: int, stop: int, starts: IntArray, row_ptr: AnyArray, rows: IntArray, value_ptr: AnyArray,
     values: FloatArray, x: FloatArray,

@@ -1,0 +1,109 @@
+"""Approximate Euclidean neighbours from an index of faiss.
+
+Features are often far more than the directions in which the points spread. The index then holds the points
+projected to their leading principal directions, which makes it several times faster; it yields candidates
+only, which are measured again in all features. Whether the projection keeps the neighbours is not assumed but
+counted, on a sample of the points.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from isoweave._parallel import ThreadTeam
+from isoweave._typing import AnyArray, FloatArray, IntArray
+from isoweave.graph._search import Found, n_candidates
+from isoweave.graph._search_brute import measure, search_brute
+
+# From this version of faiss on, checked with 1 to 8 threads, the HNSW graph does not depend on the number of
+# threads that build it. Older versions are given one.
+_FAISS_DETERMINISTIC = (1, 15, 1)
+# Directions tried, in order, while they are at most a third of the features: beyond that nothing is gained.
+_DIRECTIONS = (32, 64, 128)
+_LEAST_SAVING = 3
+# Candidates per wanted neighbour when the index is projected: 70,000 MNIST images in 64 directions, 10
+# neighbours: twice as many hold 96.7 % of the true ones, three times 99.1 %, four times 99.6 %.
+_CANDIDATES = 4
+# Share of the true neighbours of the sample that must be among its candidates.
+_LEAST_RECALL = 0.985
+_SAMPLE_QUERIES = 256
+_SAMPLE_SPREAD = 5000
+
+
+def search_approximate(points: FloatArray, k: int, rows: IntArray, team: ThreadTeam, seed: int) -> Found:
+    """Euclidean neighbours from a navigable graph of all points (HNSW, faiss)."""
+    table = points - points.mean(axis=0)
+    table = (table / np.abs(table).max()).astype(np.float32)
+    width = min(_CANDIDATES * k, len(table) - 1)
+    projected = project(table, k, width, seed)
+    if projected is None:
+        width = n_candidates(k, len(table))
+        candidates = _search_index(table, rows, width + 1, 100, max(64, 3 * width), team, seed)
+    else:
+        candidates = _search_index(projected, rows, width + 1, 60, max(64, width + k), team, seed)
+    neighbors, distances = measure(points, rows, candidates, k, team)
+    missed = np.flatnonzero(neighbors[:, -1] < 0)
+    if len(missed):
+        neighbors[missed], distances[missed] = search_brute(points, k, rows[missed], team)
+    return neighbors, distances
+
+
+def project(table: AnyArray, k: int, width: int, seed: int) -> AnyArray | None:
+    """The points in as few principal directions as keep the neighbours, or None if too many are needed.
+
+    Neighbours are kept if the ``width`` nearest points in the projection hold 99.5 % of the ``k`` nearest,
+    for 256 points drawn at random.
+
+    Parameters
+    ----------
+    table : float32 array of shape (n, n_features)
+        Centred points.
+    """
+    n, n_features = table.shape
+    if _LEAST_SAVING * _DIRECTIONS[0] > n_features:
+        return None
+    random = np.random.default_rng(seed)
+    spread = table[np.sort(random.choice(n, min(n, _SAMPLE_SPREAD), replace=False))].astype(np.float64)
+    directions = np.linalg.eigh(spread.T @ spread)[1][:, ::-1]
+    queries = np.sort(random.choice(n, min(n, _SAMPLE_QUERIES), replace=False))
+    wanted = _nearest(table, queries, k)
+    for n_directions in _DIRECTIONS:
+        if _LEAST_SAVING * n_directions > n_features:
+            return None
+        projected = table @ directions[:, :n_directions].astype(np.float32)
+        kept = (wanted[:, :, None] == _nearest(projected, queries, width)[:, None, :]).any(axis=2)
+        if kept.mean() >= _LEAST_RECALL:
+            return projected
+    return None
+
+
+def _nearest(table: AnyArray, queries: AnyArray, k: int) -> AnyArray:
+    """The k nearest points of each query, in any order, up to rounding in single precision."""
+    scores = 0.5 * np.einsum("ij,ij->i", table, table) - table[queries] @ table.T
+    scores[np.arange(len(queries)), queries] = np.inf
+    return np.argpartition(scores, k - 1, axis=1)[:, :k]
+
+
+def _search_index(
+    table: AnyArray, rows: IntArray, width: int, build_effort: int, effort: int, team: ThreadTeam, seed: int
+) -> IntArray:
+    """The ``width`` nearest points of some rows, themselves included, -1 where the index finds fewer."""
+    faiss: Any = importlib.import_module("faiss")
+    index = faiss.IndexHNSWFlat(table.shape[1], 16)
+    index.hnsw.rng = faiss.RandomGenerator(seed)
+    index.hnsw.efConstruction = build_effort
+    index.hnsw.efSearch = effort
+    threads_before = faiss.omp_get_max_threads()
+    try:
+        version = tuple(int(part) for part in faiss.__version__.split(".")[:3] if part.isdigit())
+        faiss.omp_set_num_threads(team.n_threads if version >= _FAISS_DETERMINISTIC else 1)
+        index.add(table)
+        faiss.omp_set_num_threads(team.n_threads)
+        _, candidates = index.search(table[rows], width)
+    finally:
+        faiss.omp_set_num_threads(threads_before)
+    found: IntArray = candidates.astype(np.int32)
+    return found
