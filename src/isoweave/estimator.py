@@ -209,7 +209,7 @@ class IsometricEmbedding(
                 callback=callback,
                 run=run,
             )
-        self._keep(X, graph, result)
+            self._keep(X, graph, result)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> AnyArray:

@@ -15,7 +15,7 @@ import isoweave
 from isoweave._typing import AnyArray
 
 # Packages whose code the numbers go through: another version may round differently.
-_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pyamg", "pynndescent", "scikit-sparse")
+_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pyamg", "faiss-cpu", "scikit-sparse")
 _PIECE_BYTES = 1 << 22
 _MISSING = "(missing)"
 
