@@ -88,7 +88,7 @@ def test_resumed_after_every_write(name, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("isoweave.embedding._embed.embed_component", None)
         assert fit() == expected
-    for number in range(1, n_writes, max(1, n_writes // 12)):
+    for number in range(1, n_writes, max(1, n_writes // 5)):
         shutil.rmtree(tmp_path / "run")
         with monkeypatch.context() as patch:
             crash_after(patch, number)

@@ -17,6 +17,8 @@ from isoweave.solvers import PoissonState
 # A step, what it changed in the gradient, the image of that under the inverse Laplacian, 1 / curvature.
 Pair = tuple[FloatArray, FloatArray, FloatArray, float]
 RUNNING = "running"
+# Every file is synced by itself, which takes milliseconds: up to here the pairs are copied into one.
+_LARGEST_COPY = 64_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +66,11 @@ def running_record(
     if preconditioned is not None:
         arrays["preconditioned"] = preconditioned
     pairs = list(pairs)
-    for k, (move, change, image, _) in enumerate(pairs):
-        arrays |= {f"move-{k}": move, f"change-{k}": change, f"image-{k}": image}
+    parts = [part for *three, _ in pairs for part in three]
+    if parts and sum(part.nbytes for part in parts) <= _LARGEST_COPY and _are_in_rows(parts):
+        arrays["pairs"] = np.stack(parts)
+    else:
+        arrays |= {f"pair-{k}": part for k, part in enumerate(parts)}
     arrays["rho"] = np.array([rho for *_, rho in pairs], dtype=np.float64)
     values = {"status": RUNNING, "iteration": iteration, "idle": idle, **solver_values(problem.poisson)}
     return Record(values, arrays)
@@ -87,8 +92,12 @@ def restore(problem: AlignmentProblem, record: Record, memory: int = 0) -> Store
     if len(rho) > memory or len(table) == 0:
         raise ValueError("The checkpoint cannot be used: its iteration is of another kind. Remove it.")
     pairs: deque[Pair] = deque(maxlen=memory)
+    if "pairs" in record.arrays:
+        parts = list(record.array("pairs", (3 * len(rho), *shape)))
+    else:
+        parts = [record.array(f"pair-{k}", shape) for k in range(3 * len(rho))]
     for k in range(len(rho)):
-        move, change, image = (record.array(f"{part}-{k}", shape) for part in ("move", "change", "image"))
+        move, change, image = parts[3 * k : 3 * k + 3]
         pairs.append((move, change, image, float(rho[k])))
     preconditioned = record.arrays.get("preconditioned")
     if preconditioned is not None:
@@ -114,6 +123,11 @@ def restore_solver(poisson: PoissonState, record: Record) -> None:
     """Put the solver back to where it stood."""
     ladder, notes = record.value("solvers", list), record.value("solver_notes", list)
     poisson.move_to(tuple(map(str, ladder)), list(map(str, notes)))
+
+
+def _are_in_rows(parts: list[FloatArray]) -> bool:
+    # Arrays in the other order would come back in this one, and sums over them would round differently.
+    return all(part.flags.c_contiguous for part in parts)
 
 
 def _table(history: Iterable[StepRecord]) -> FloatArray:
