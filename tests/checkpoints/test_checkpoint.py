@@ -19,6 +19,7 @@ from isoweave._files import WriteError
 from isoweave.checkpoints import _fingerprint, _folder
 from isoweave.checkpoints._folder import FolderJournal
 from isoweave.graph import knn_graph
+from isoweave.iteration import Record
 from isoweave.solvers._direct import Direct
 
 POINTS = make_swiss_roll(260, random_state=1)[0]
@@ -339,3 +340,26 @@ def test_nothing_is_logged_above_info(tmp_path, caplog):
     with caplog.at_level(logging.DEBUG, logger="isoweave"):
         embed_graph(GRAPH, checkpoint=Checkpoint(tmp_path / "run", every=0))
     assert max(record.levelno for record in caplog.records) <= logging.INFO
+
+
+def test_slots_go_only_when_nobody_needs_them(tmp_path):
+    journal = FolderJournal(tmp_path / "run", {}, every=0, resume=False)
+
+    def slots():
+        return {path.name for path in (tmp_path / "run").iterdir() if path.is_dir()}
+
+    journal.keep("a.start", Record)
+    journal.keep("a.state", Record)
+    assert journal.write()
+    assert slots() == {"run", "a.start", "a.state"}
+    journal.forget("a.")
+    journal.keep("a.state", lambda: Record({"status": "converged"}))
+    # Nothing goes before what replaces it has been written.
+    assert slots() == {"run", "a.start", "a.state"}
+    assert journal.write()
+    assert slots() == {"run", "a.state"}
+    journal.forget("a.")
+    journal.keep("b", Record)
+    assert journal.write()
+    assert slots() == {"run", "b"}
+    journal.close()
