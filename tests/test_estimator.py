@@ -44,6 +44,8 @@ PARAMETERS = {
     "memory_limit": None,
     "verbose": 0,
     "callback": None,
+    "checkpoint": None,
+    "on_interrupt": "raise",
 }
 
 

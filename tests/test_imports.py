@@ -18,9 +18,12 @@ FOUNDATION = ("_typing", "_parallel", "_validation", "_file_parts", "_files", "b
 CORE = ("graph", "frames", "operators", "solvers", "iteration", "embedding")
 OUTER = (
     "estimator",
+    "_estimator_callbacks",
     "_estimator_graph",
     "_estimator_growth",
     "_estimator_points",
+    "_estimator_run",
+    "checkpoints",
     "extension",
     "storage",
     "metrics",

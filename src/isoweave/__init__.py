@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from isoweave.checkpoints import Checkpoint, CheckpointError
     from isoweave.embedding import Embedding, ResourceEstimate, embed_graph, estimate_resources
     from isoweave.estimator import IsometricEmbedding
     from isoweave.iteration import NumericalError, UnsolvedError
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Checkpoint",
+    "CheckpointError",
     "Embedding",
     "IsometricEmbedding",
     "NumericalError",
@@ -31,6 +34,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Checkpoint": "isoweave.checkpoints",
+    "CheckpointError": "isoweave.checkpoints",
     "Embedding": "isoweave.embedding",
     "ResourceEstimate": "isoweave.embedding",
     "embed_graph": "isoweave.embedding",

@@ -40,9 +40,20 @@ class GraphMixin:
 
     def _distance_graph(self, X: Any, seed: int) -> tuple[Any, NeighborGraph]:
         """Validated input and its graph; sets ``n_neighbors_``."""
-        if self._is_precomputed() and sp.issparse(X):
+        X = self._checked_input(X)
+        if self._is_given_graph(X):
+            self.n_neighbors_ = None
+            return X, graph_from_matrix(X, asymmetry=self.asymmetry)
+        return X, self._graph_of(X, seed)
+
+    def _is_given_graph(self, X: Any) -> bool:
+        return self._is_precomputed() and sp.issparse(X)
+
+    def _checked_input(self, X: Any) -> Any:
+        """Input as the later stages need it."""
+        if self._is_given_graph(X):
             # Entries are checked by graph_from_matrix, which names the first bad one and keeps stored zeros.
-            X = validate_data(
+            return validate_data(
                 self,
                 X,
                 accept_sparse=True,
@@ -51,11 +62,10 @@ class GraphMixin:
                 ensure_min_features=0,
                 ensure_all_finite=False,
             )
-            self.n_neighbors_ = None
-            return X, graph_from_matrix(X, asymmetry=self.asymmetry)
         check_integer("n_neighbors", self.n_neighbors, minimum=1)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
-        return X, self._graph_of(X, seed)
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2
+        )
 
     def _graph_of(self, X: Any, seed: int) -> NeighborGraph:
         """Graph of nearest neighbours of checked features or distances; sets ``n_neighbors_``."""

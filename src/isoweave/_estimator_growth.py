@@ -13,9 +13,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from isoweave._estimator_points import keeps_lengths
 from isoweave._parallel import thread_team
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.embedding import embed
+from isoweave.embedding import Embedding, EmbeddingOptions, embed
+from isoweave.embedding._report import Reporter
+from isoweave.embedding._running import running
 from isoweave.extension import settle_on, warm_start
 from isoweave.graph import NeighborGraph
+from isoweave.iteration import Run
+from isoweave.iteration._starts import ENDED_EARLY
 
 logger = logging.getLogger("isoweave")
 
@@ -142,20 +146,29 @@ class GrowthMixin:
                 placed, _ = estimator._prepared(team)
                 known[: len(kept)] /= placed.factors[placed.representative[kept]][:, None]
             start = warm_start(graph, known, team=team, embed_rest=embed_rest)
-        watch = {"n_jobs": estimator.n_jobs, "verbose": estimator.verbose, "callback": estimator.callback}
-        result = embed(graph, replace(options, start=start), **watch)
-        if result.relative_energy > _WORSE * estimator.relative_energy_ + 1e-9 and result.status != "stopped":
-            logger.info(
-                "misfit rose from %.3g to %.3g: fitting afresh too",
-                estimator.relative_energy_,
-                result.relative_energy,
-            )
-            afresh = embed(graph, options, **watch)
-            result = min(result, afresh, key=lambda found: found.energy)
+        with running(Reporter(estimator.verbose), None, estimator.on_interrupt) as run:
+            result = self._better(graph, options, start, run)
         coordinates, alignments = settle_on(
             previous, result.coordinates, result.alignments, result.component_labels
         )
         estimator._keep(X, graph, replace(result, coordinates=coordinates, alignments=alignments))
+
+    def _better(
+        self, graph: NeighborGraph, options: EmbeddingOptions, start: FloatArray, run: Run
+    ) -> Embedding:
+        """The map that a warm start leads to, or that of a fresh one where it folded."""
+        estimator: Any = self
+        watch = {"n_jobs": estimator.n_jobs, "callback": estimator.callback, "run": run}
+        result = embed(graph, replace(options, start=start), **watch)
+        is_worse = result.relative_energy > _WORSE * estimator.relative_energy_ + 1e-9
+        if not is_worse or result.status in ENDED_EARLY:
+            return result
+        logger.info(
+            "misfit rose from %.3g to %.3g: fitting afresh too",
+            estimator.relative_energy_,
+            result.relative_energy,
+        )
+        return min(result, embed(graph, options, **watch), key=lambda found: found.energy)
 
 
 def _checked_kept(kept: Any, n: int) -> AnyArray:

@@ -9,9 +9,11 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from isoweave._estimator_callbacks import CallbacksMixin
 from isoweave._estimator_graph import GraphMixin
 from isoweave._estimator_growth import GrowthMixin
 from isoweave._estimator_points import NewPointsMixin
+from isoweave._estimator_run import RunMixin
 from isoweave._typing import AnyArray
 from isoweave._validation import check_integer
 from isoweave.embedding import Embedding, EmbeddingOptions, embed, resolve_options
@@ -23,6 +25,8 @@ class IsometricEmbedding(
     StoredMixin,
     GrowthMixin,
     NewPointsMixin,
+    RunMixin,
+    CallbacksMixin,
     GraphMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
@@ -77,9 +81,17 @@ class IsometricEmbedding(
         Refuse with a MemoryError, before the work begins, a fit whose process would grow beyond this: bytes,
         or text as "4GB". None is 90 % of what the machine or its container allows, "none" no limit.
     verbose : int, default=0
+        1 prints what was found on the way, 2 also every stage, and about once a second the step, the misfit
+        and the time left. All of it goes to the logger "isoweave" too.
     callback : callable, default=None
         Called after every step with an object that has ``stage``, ``iteration``, ``energy``,
         ``gradient_norm`` and ``coordinates``; returning True stops the iteration.
+    checkpoint : isoweave.Checkpoint, default=None
+        Where :meth:`fit` keeps its state, and whether it goes on from there.
+    on_interrupt : {"raise", "return"}, default="raise"
+        What Ctrl-C does: raise KeyboardInterrupt (with a checkpoint: after the step, once the state is
+        written), or end the fit with the best map so far and ``status_="interrupted"``. A second Ctrl-C
+        raises at once.
 
     Attributes
     ----------
@@ -93,7 +105,7 @@ class IsometricEmbedding(
     history_ : tuple of StepRecord
     n_iter_ : int
     status_ : str
-        "converged", "stalled", "max_iter" or "stopped".
+        "converged", "stalled", "max_iter", "stopped" (by the callback) or "interrupted" (by Ctrl-C).
     component_labels_ : int array of shape (n_samples,)
     stretch_ : array of shape (n_samples, n_components)
         Singular values of the local differential; 1 where lengths are kept.
@@ -143,6 +155,8 @@ class IsometricEmbedding(
         memory_limit: float | str | None = None,
         verbose: int = 0,
         callback: Any = None,
+        checkpoint: Any = None,
+        on_interrupt: str = "raise",
     ) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
@@ -165,6 +179,8 @@ class IsometricEmbedding(
         self.memory_limit = memory_limit
         self.verbose = verbose
         self.callback = callback
+        self.checkpoint = checkpoint
+        self.on_interrupt = on_interrupt
 
     def fit(self, X: Any, y: Any = None) -> IsometricEmbedding:
         """Embed X; the result is in ``embedding_``.
@@ -182,14 +198,18 @@ class IsometricEmbedding(
         seed = self._seed()
         # Options are checked before any work, with a placeholder where the dimension is still
         # to be estimated.
-        auto = isinstance(self.n_components, str) and self.n_components == "auto"
-        self._options(1 if auto else self.n_components, seed)
-        X, graph = self._distance_graph(X, seed)
-        n_components = self._dimension(X, graph) if auto else self.n_components
-        options = self._options(n_components, seed)
-        graph = self._joined(X, graph, options)
-        result = embed(graph, options, n_jobs=self.n_jobs, verbose=self.verbose, callback=self.callback)
-        self._keep(X, graph, result)
+        options = self._options(1 if self._is_auto() else self.n_components, seed)
+        X = self._checked_input(X)
+        with self._running(X, options) as run, self._watched(X) as callback:
+            graph, n_components = self._graph_and_dimension(X, seed, run)
+            result = embed(
+                graph,
+                self._options(n_components, seed),
+                n_jobs=self.n_jobs,
+                callback=callback,
+                run=run,
+            )
+            self._keep(X, graph, result)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> AnyArray:
@@ -246,6 +266,9 @@ class IsometricEmbedding(
             seed=seed,
             memory_limit=self.memory_limit,
         )
+
+    def _is_auto(self) -> bool:
+        return isinstance(self.n_components, str) and self.n_components == "auto"
 
     def _seed(self) -> int:
         """A fixed seed for None, the number itself for an integer, otherwise a draw."""

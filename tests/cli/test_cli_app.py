@@ -69,8 +69,8 @@ def test_help_names_every_value_the_engine_knows(option, values):
 def test_every_estimator_parameter_is_an_option():
     offered = {param.name for param in typer.main.get_command(app).commands["embed"].params}
     parameters = set(inspect.signature(isoweave.IsometricEmbedding).parameters)
-    # --seed is random_state; a file has no dictionary or function to give.
-    assert parameters - offered == {"random_state", "metric_params", "callback"}
+    # --seed is random_state; a file has no dictionary or function to give; a signal ends the command.
+    assert parameters - offered == {"random_state", "metric_params", "callback", "on_interrupt"}
 
 
 def test_unknown_option_is_a_usage_error():

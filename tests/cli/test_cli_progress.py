@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import io
+import logging
 import time
-from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -10,7 +10,18 @@ from rich.console import Console
 from isoweave.cli import _progress
 from isoweave.cli._progress import ProgressLine
 
-STATE = SimpleNamespace(stage="lbfgs", iteration=3, energy=12.5)
+LOGGER = logging.getLogger("isoweave")
+
+
+class Event:
+    """Prints like the engine's."""
+
+    def __str__(self):
+        return "optimise  step 3  energy 12.5"
+
+
+def say():
+    LOGGER.debug("%s", Event(), extra={"isoweave_event": Event()})
 
 
 def terminal():
@@ -19,7 +30,7 @@ def terminal():
 
 def work(progress, seconds):
     with progress:
-        progress(STATE)
+        say()
         time.sleep(seconds)
 
 
@@ -33,7 +44,7 @@ def test_slow_work_shows_stage_step_and_energy(monkeypatch):
     monkeypatch.setattr(_progress, "_DELAY_SECONDS", 0.02)
     console = terminal()
     work(ProgressLine(console), 0.4)
-    for word in ("lbfgs", "step 3", "energy 12.5"):
+    for word in ("optimise", "step 3", "energy 12.5"):
         assert word in console.file.getvalue()
 
 
@@ -45,12 +56,22 @@ def test_nothing_is_shown_when_disabled_or_piped(monkeypatch, is_terminal):
     assert console.file.getvalue() == ""
 
 
-def test_verbose_prints_a_line_per_step():
+def test_verbose_prints_a_line_per_event():
     console = Console(file=io.StringIO())
-    with ProgressLine(console, verbose=True) as progress:
-        assert not progress(STATE)  # a true value would stop the optimiser
-        progress(STATE)
-    assert console.file.getvalue().splitlines() == ["lbfgs  step 3  energy 12.5"] * 2
+    with ProgressLine(console, verbose=True):
+        say()
+        LOGGER.info("a fact, which is no event")
+        say()
+    assert console.file.getvalue().splitlines() == ["optimise  step 3  energy 12.5"] * 2
+
+
+@pytest.mark.parametrize("is_verbose", [True, False])
+def test_the_logger_is_left_as_it_was(is_verbose):
+    before = LOGGER.level, list(LOGGER.handlers)
+    with ProgressLine(Console(file=io.StringIO()), verbose=is_verbose):
+        # Nobody listens where nothing is shown: reporting costs nothing then.
+        assert LOGGER.isEnabledFor(logging.DEBUG) == is_verbose
+    assert (LOGGER.level, LOGGER.handlers) == before
 
 
 def test_an_exception_ends_the_display(monkeypatch):

@@ -75,15 +75,20 @@ def embed(
     n_jobs: args.NJobs = None,
     memory_limit: args.MemoryLimit = None,
     seed: args.Seed = None,
+    checkpoint: args.CheckpointFolder = None,
+    every: args.Every = None,
+    resume: args.Resume = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
     verbose: args.Verbose = False,
 ) -> None:
     """Embed features or a distance graph and write the coordinates.
 
-    Options that are not given take the estimator's defaults.
+    Options that are not given take the estimator's defaults. SIGINT (Ctrl-C) and SIGTERM end it with exit
+    code 130 and 143; with --checkpoint the step is finished first and the state written, unless a second
+    signal comes.
     """
     with reported(verbose):
-        from isoweave.cli._embed import run_embed
+        from isoweave.cli._embed import checkpoint_options, run_embed
 
         given = _given(
             n_components=n_components,
@@ -105,7 +110,8 @@ def embed(
             memory_limit=memory_limit,
             random_state=seed,
         )
-        run_embed(input_file, output, given, as_graph=as_graph, quiet=quiet, verbose=verbose)
+        keep = checkpoint_options(checkpoint, every, resume)
+        run_embed(input_file, output, given | keep, as_graph=as_graph, quiet=quiet, verbose=verbose)
 
 
 @app.command()

@@ -57,6 +57,22 @@ Components = Annotated[
     str | None,
     typer.Option(help="Parts of a disconnected graph: separate, largest, bridge (features) or error."),
 ]
+CheckpointFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint", metavar="DIR", help="Keep the state of the run in this folder.", show_default=False
+    ),
+]
+Every = Annotated[
+    float | None,
+    typer.Option(
+        help="Seconds between two checkpoints; 0: every step.",
+        show_default="60, or more where writing takes over 2 %",
+    ),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on from the checkpoint; begin if there is none yet.")
+]
 MaxIter = Annotated[int | None, typer.Option(help="Most steps of the optimiser.")]
 NJobs = Annotated[int | None, typer.Option("--n-jobs", "-j", help="Threads; all cores by default.")]
 MemoryLimit = Annotated[

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from isoweave.cli._errors import option_mismatch, printed_warnings
 from isoweave.cli._progress import ProgressLine
+from isoweave.cli._signals import sigterm_as_interrupt
 from isoweave.io import LoadedInput, check_output_path, read_input, write_embedding
 
 # Options that mean nothing for one kind of input: refused, because the user expects them to do something.
@@ -41,16 +42,15 @@ def run_embed(
     check_output_path(output)
     options = {name: parse_value(value) for name, value in options.items()}
     progress = ProgressLine(Console(stderr=True), enabled=not quiet, verbose=verbose)
-    with printed_warnings(quiet), progress:
+    with sigterm_as_interrupt(), printed_warnings(quiet), progress:
         loaded = read_input(input_file, as_graph=as_graph)
         for name in FOREIGN_OPTIONS[loaded.kind]:
             if name in options:
                 raise option_mismatch(name, input_file, loaded.kind)
         if loaded.kind == "graph":
             options["metric"] = "precomputed"
-        progress.describe("neighbours and frames")
         started = time.perf_counter()
-        estimator = _fit(loaded, options, progress)
+        estimator = _fit(loaded, options)
         seconds = time.perf_counter() - started
 
     write_embedding(
@@ -81,16 +81,30 @@ def parse_value(value: Any) -> Any:
     return value
 
 
-def _fit(loaded: LoadedInput, options: dict[str, Any], progress: ProgressLine) -> Any:
+def checkpoint_options(folder: Path | None, every: float | None, resume: bool) -> dict[str, Any]:
+    """The estimator's ``checkpoint`` from the options of the command."""
+    if folder is None:
+        for name, is_given in (("--every", every is not None), ("--resume", resume)):
+            if is_given:
+                raise ValueError(f"{name} needs --checkpoint DIR.")
+        return {}
+    from isoweave import Checkpoint
+
+    return {"checkpoint": Checkpoint(folder, every=every, resume=resume)}
+
+
+def _fit(loaded: LoadedInput, options: dict[str, Any]) -> Any:
     from isoweave import IsometricEmbedding
 
     source = loaded.features if loaded.kind == "features" else loaded.graph
-    return IsometricEmbedding(**options, callback=progress).fit(source)
+    return IsometricEmbedding(**options).fit(source)
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:
     parameters: dict[str, Any] = estimator.get_params(deep=False)
-    del parameters["callback"]
+    # How a fit was watched and kept is no part of its result.
+    for name in ("callback", "checkpoint", "on_interrupt"):
+        del parameters[name]
     return parameters
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import typer
 
+from isoweave.cli._signals import exit_code
+
 
 def one_line(message: object) -> str:
     """A message without line breaks or runs of spaces."""
@@ -46,8 +48,10 @@ def reported(verbose: bool = False) -> Iterator[None]:
         print(f"isoweave: error: {message}", file=sys.stderr)
         raise typer.Exit(2) from error
     except KeyboardInterrupt as error:
-        print("isoweave: interrupted", file=sys.stderr)
-        raise typer.Exit(130) from error
+        what = one_line(error) or "interrupted"
+        hint = "; go on with the same command and --resume" if "kept in" in what else ""
+        print(f"isoweave: {what}{hint}", file=sys.stderr)
+        raise typer.Exit(exit_code(error)) from error
 
 
 @contextmanager

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray
 from isoweave.embedding._options import DEFAULT_TOL, EmbeddingOptions
+from isoweave.embedding._records import frames_from, frames_record
 from isoweave.frames import LocalFrames, calibrate_frames, local_frames, neighborhood_volumes
 from isoweave.graph import NeighborGraph
 from isoweave.iteration import (
+    ALONE,
     AlignmentProblem,
     Callback,
     IterationResult,
     Landmarks,
+    Run,
     alternate,
     build_problem,
     find_landmarks,
@@ -51,6 +55,7 @@ def embed_component(
     team: ThreadTeam,
     user_start: FloatArray | None = None,
     callback: Callback | None = None,
+    run: Run = ALONE,
 ) -> ComponentResult:
     """Embed a connected graph of at least two vertices with positive lengths.
 
@@ -61,14 +66,21 @@ def embed_component(
     check_finite("distance graph", "lengths", graph.lengths)
     if user_start is not None:
         _check_size(user_start)
-    frames, inner = _frames(graph, options, team)
+    stored = run.load("frames")
+    if stored is None:
+        run.stage("frames")
+        frames, inner = _frames(graph, options, team)
+        run.keep("frames", lambda: frames_record(frames, inner))
+    else:
+        frames, inner = frames_from(stored, graph, options)
+    run.stage("factor")
     try:
         problem = build_problem(graph, frames, inner, team=team, solver=options.solver)
     except RuntimeError as error:
         why = str(error).rstrip(".")
         raise unsolved("operators", "no factor", graph=graph, inner=inner, why=why) from error
     check_finite("operators", "energy of the collapsed map", problem.mass)
-    name, result = _optimise(problem, options, user_start, callback)
+    name, result = _optimise(problem, options, user_start, callback, run)
     _check_energy(problem, options, result)
     coordinates = result.coordinates
     if options.scale == "geodesics":
@@ -146,23 +158,25 @@ def _optimise(
     options: EmbeddingOptions,
     user_start: FloatArray | None,
     callback: Callback | None,
+    run: Run,
 ) -> tuple[str, IterationResult]:
     """Run the optimiser of the preset from the start asked for."""
 
-    def optimise(start: FloatArray) -> IterationResult:
+    def optimise(start: FloatArray, here: Run) -> IterationResult:
+        here.stage("optimise")
+        watched: Any = {"tol": options.tol, "max_iter": options.max_iter, "callback": callback, "run": here}
         if options.optimizer == "alternating":
             check_finite("recursion", "start", start)
-            first = problem.evaluate(start).alignments
-            return alternate(problem, first, tol=options.tol, max_iter=options.max_iter, callback=callback)
-        return minimize_energy(problem, start, tol=options.tol, max_iter=options.max_iter, callback=callback)
+            return alternate(problem, problem.evaluate(start).alignments, **watched)
+        return minimize_energy(problem, start, **watched)
 
     if user_start is not None or not isinstance(options.start, str):
         assert user_start is not None
-        return "given", optimise(user_start)
+        return "given", optimise(user_start, run.within("given"))
     # The recursion's tolerance is on alignments; the auxiliary problems of the starts have the energy's.
     tol = options.tol if options.optimizer == "lbfgs" else DEFAULT_TOL
     with numerical_stage(f"start {options.start!r}"):
-        return optimise_from(problem, options.start, optimise, tol=tol)
+        return optimise_from(problem, options.start, optimise, tol=tol, run=run)
 
 
 def _geodesic_factor(coordinates: FloatArray, landmarks: Landmarks) -> float:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 from typing import Any
 
 import numpy as np
 
-from isoweave._parallel import thread_team
+from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave._validation import check_integer
 from isoweave.embedding._component import ComponentResult, embed_component
+from isoweave.embedding._finished import finished_from, finished_record
 from isoweave.embedding._forecast import check_memory
 from isoweave.embedding._options import EmbeddingOptions, resolve_options
 from isoweave.embedding._parts import assemble, in_users_terms, members, split
+from isoweave.embedding._records import graph_arrays, prepared_from, prepared_record
+from isoweave.embedding._report import Reporter
 from isoweave.embedding._result import Embedding
+from isoweave.embedding._running import option_values, running
 from isoweave.graph import (
     NeighborGraph,
     connected_components,
@@ -26,9 +29,7 @@ from isoweave.graph import (
     renumber,
     subgraph,
 )
-from isoweave.iteration import Callback
-
-logger = logging.getLogger("isoweave")
+from isoweave.iteration import Callback, Checkpoint, Run
 
 # Beyond this ratio of lengths fourth powers overflow, and nothing at the small end would be visible.
 _LARGEST_RATIO = 1e70
@@ -55,6 +56,8 @@ def embed_graph(
     memory_limit: float | str | None = None,
     verbose: int = 0,
     callback: Callback | None = None,
+    checkpoint: Checkpoint | None = None,
+    on_interrupt: str = "raise",
 ) -> Embedding:
     """Embed a sparse graph of distances in Euclidean space.
 
@@ -100,9 +103,15 @@ def embed_graph(
         (:func:`estimate_resources` predicts it). Text is as "4GB" or "512MiB"; None is 90 % of what the
         machine or its container allows; "none" or infinity switches the check off.
     verbose : int
-        1 prints a line per stage.
+        1 prints what was found on the way, 2 also every stage, and about once a second the step, the misfit
+        and the time left. All of it goes to the logger "isoweave" too.
     callback : callable
         Called with an :class:`isoweave.iteration.IterationState` after every step; returning True stops.
+    checkpoint : isoweave.Checkpoint
+        Where to keep the state of a long run, and whether to go on from there.
+    on_interrupt : {"raise", "return"}
+        What Ctrl-C does: raise KeyboardInterrupt (with a checkpoint: after the step, once the state is
+        written), or return the best map so far with status "interrupted". A second Ctrl-C raises at once.
 
     Returns
     -------
@@ -140,7 +149,10 @@ def embed_graph(
             "none. Use components='separate', or IsometricEmbedding on the features."
         )
     graph = graph_from_matrix(matrix, asymmetry=asymmetry)
-    return embed(graph, options, n_jobs=n_jobs, verbose=verbose, callback=callback)
+    with running(
+        Reporter(verbose), checkpoint, on_interrupt, lambda: (graph_arrays(graph), option_values(options))
+    ) as run:
+        return embed(graph, options, n_jobs=n_jobs, callback=callback, run=run)
 
 
 def embed(
@@ -150,41 +162,47 @@ def embed(
     n_jobs: int | None = None,
     verbose: int = 0,
     callback: Callback | None = None,
+    run: Run | None = None,
 ) -> Embedding:
-    """Embed a checked graph with resolved options; see :func:`embed_graph`."""
+    """Embed a checked graph with resolved options; see :func:`embed_graph`.
+
+    ``run`` is what :func:`isoweave.embedding._running.running` makes; None is one that cannot be interrupted
+    and is kept nowhere.
+    """
     if callback is not None and not callable(callback):
         raise TypeError(
             f"callback must be callable or None, got {callback!r} of type {type(callback).__name__}."
         )
-    say = _Reporter(verbose)
+    if run is None:
+        run = Run(report=Reporter(verbose))
+    assert isinstance(run.report, Reporter)
+    say = run.report
     n, n_components = graph.n_vertices, options.n_components
     user_start = _checked_start(options.start, n, n_components)
     check_memory(graph, options, n_jobs)
+    say.begin(graph, options, n_jobs)
     with thread_team(n_jobs) as team:
         unit, normal = _normalise(graph)
-        merged, representative = merge_duplicates(normal)
-        if merged.n_vertices < n:
-            say(f"{n - merged.n_vertices} duplicates merged")
-        order = local_order(merged)
-        if order is not None:
-            merged = renumber(merged, order)
-            representative = np.argsort(order).astype(np.int32)[representative]
-        dropped = np.empty((0, 2), dtype=np.int32)
-        filtered = merged
-        if options.drop_shortcuts and merged.n_edges:
-            report = drop_shortcuts(merged, team=team)
-            filtered = report.graph
-            if len(report.dropped):
-                dropped = members(graph, representative, report.dropped)
-                say(f"{len(dropped)} edges dropped as shortcuts")
+        say.unit = unit
+        stored = run.load("graph")
+        if stored is None:
+            filtered, representative, dropped = _prepared(graph, normal, options, team, run, say)
+            run.keep("graph", lambda: prepared_record(filtered, representative, dropped))
+        else:
+            filtered, representative, dropped = prepared_from(stored, n)
         n_parts, labels = connected_components(filtered)
         _check_parts(options, n_parts, labels, n_components)
         parts = split(labels, n_parts)
         firsts = np.unique(representative, return_index=True)[1]
         results: list[ComponentResult | None] = []
+        kept = run.load("components")
+        finished = {} if kept is None else finished_from(kept, parts, n_components)
         for c, vertices in enumerate(parts):
             if len(vertices) == 1 or (c > 0 and options.components == "largest"):
                 results.append(None)
+                continue
+            if c in finished:
+                results.append(finished.pop(c))
                 continue
             part = filtered if n_parts == 1 else subgraph(filtered, vertices)
             # A start too far out for the unit becomes infinite, and embed_component refuses it.
@@ -192,14 +210,18 @@ def embed(
                 here = None if user_start is None else user_start[firsts[vertices]] / unit
             hook = None
             if callback is not None:
-                place = np.full(len(labels), -1, dtype=np.int64)
-                place[vertices] = np.arange(len(vertices))
-                hook = in_users_terms(callback, place[representative], unit, c, n_parts)
-            result = embed_component(part, options, team=team, user_start=here, callback=hook)
+                rows = np.full(len(labels), -1, dtype=np.int64)
+                rows[vertices] = np.arange(len(vertices))
+                hook = in_users_terms(callback, rows[representative], unit, c, n_parts)
+            place = run.within(f"component-{c}")
+            result = embed_component(part, options, team=team, user_start=here, callback=hook, run=place)
             results.append(result)
+            place.forget()
+            run.keep("components", lambda: finished_record(results))
             if c == 0:
                 say(f"start: {result.start}; solver {result.solver}; {result.iteration.n_iter} steps")
     embedding = assemble(graph, options, unit, representative, labels, parts, results, dropped)
+    run.finish()
     if embedding.status == "max_iter":
         from sklearn.exceptions import ConvergenceWarning
 
@@ -212,16 +234,42 @@ def embed(
     return embedding
 
 
-class _Reporter:
-    """One line per stage: to the log always, to standard output when asked."""
+def _prepared(
+    graph: NeighborGraph,
+    normal: NeighborGraph,
+    options: EmbeddingOptions,
+    team: ThreadTeam,
+    run: Run,
+    say: Reporter,
+) -> tuple[NeighborGraph, IntArray, IntArray]:
+    """The graph as it is worked on: without duplicates, in an order that suits the cache, without shortcuts.
 
-    def __init__(self, verbose: int) -> None:
-        self._verbose = verbose
-
-    def __call__(self, text: str) -> None:
-        logger.info(text)
-        if self._verbose:
-            print(f"[isoweave] {text}", flush=True)
+    Returns
+    -------
+    graph : NeighborGraph
+    representative : int32 array of shape (n,)
+        Its vertex for every given one.
+    dropped : int32 array of shape (s, 2)
+        Given edges that the filter took out.
+    """
+    n = graph.n_vertices
+    run.stage("order")
+    merged, representative = merge_duplicates(normal)
+    if merged.n_vertices < n:
+        say(f"{n - merged.n_vertices} duplicates merged")
+    order = local_order(merged)
+    if order is not None:
+        merged = renumber(merged, order)
+        representative = np.argsort(order).astype(np.int32)[representative]
+    dropped = np.empty((0, 2), dtype=np.int32)
+    if not options.drop_shortcuts or not merged.n_edges:
+        return merged, representative, dropped
+    run.stage("shortcuts")
+    report = drop_shortcuts(merged, team=team)
+    if len(report.dropped):
+        dropped = members(graph, representative, report.dropped)
+        say(f"{len(dropped)} edges dropped as shortcuts")
+    return report.graph, representative, dropped
 
 
 def _normalise(graph: NeighborGraph) -> tuple[float, NeighborGraph]:

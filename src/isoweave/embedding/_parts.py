@@ -13,7 +13,7 @@ from isoweave.iteration import Callback, IterationState, StepRecord
 from isoweave.iteration._state import check_finite
 
 # Worst last: the status of an embedding is that of its worst component.
-_STATUSES = ("converged", "stalled", "max_iter", "stopped")
+_STATUSES = ("converged", "stalled", "max_iter", "stopped", "interrupted")
 
 
 def split(labels: IntArray, n_parts: int) -> list[AnyArray]:

@@ -30,7 +30,8 @@ class Embedding:
     n_iter : int
         Number of those steps.
     status : str
-        "converged", or why the worst component stopped: "max_iter", "stalled", "stopped".
+        "converged", or why the worst component stopped: "max_iter", "stalled", "stopped"
+        (by the callback), "interrupted" (by Ctrl-C).
     component_labels : int32 array of shape (n,)
         Connected component of every vertex, largest first.
     stretch : float64 array of shape (n, N)

@@ -5,6 +5,16 @@ from isoweave.iteration._coarse import CoarseLevel, coarsen, prolong, sample_ver
 from isoweave.iteration._landmark import classical_scaling, farthest_landmarks, landmark_start
 from isoweave.iteration._lbfgs import minimize_energy
 from isoweave.iteration._problem import AlignmentProblem, Evaluation, build_problem
+from isoweave.iteration._run import (
+    ALONE,
+    Checkpoint,
+    Interrupt,
+    Journal,
+    Progress,
+    Record,
+    Report,
+    Run,
+)
 from isoweave.iteration._starts import (
     Landmarks,
     coarse_start,
@@ -24,14 +34,22 @@ from isoweave.iteration._stretch import local_stretch
 from isoweave.iteration._synchronize import connection_laplacian, lowest_eigenvectors, synchronized_alignments
 
 __all__ = [
+    "ALONE",
     "AlignmentProblem",
     "Callback",
+    "Checkpoint",
     "CoarseLevel",
     "Evaluation",
+    "Interrupt",
     "IterationResult",
     "IterationState",
+    "Journal",
     "Landmarks",
     "NumericalError",
+    "Progress",
+    "Record",
+    "Report",
+    "Run",
     "StepRecord",
     "UnsolvedError",
     "alternate",

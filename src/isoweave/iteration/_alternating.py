@@ -6,6 +6,8 @@ import numpy as np
 
 from isoweave._typing import FloatArray
 from isoweave.iteration._problem import AlignmentProblem
+from isoweave.iteration._records import RUNNING, ended_record, restore, running_record
+from isoweave.iteration._run import ALONE, Progress, Record, Run
 from isoweave.iteration._state import (
     Callback,
     IterationResult,
@@ -26,6 +28,7 @@ def alternate(
     max_iter: int = 1000,
     callback: Callback | None = None,
     stage: str = "recursion",
+    run: Run = ALONE,
 ) -> IterationResult:
     """Alternate the global step (eq. 11) and the local step (eq. 10) as the paper prints them.
 
@@ -39,6 +42,8 @@ def alternate(
     max_iter : int
     callback : callable, optional
     stage : str
+    run : Run
+        What it belongs to; if its journal holds the state of this very recursion, that is gone on with.
 
     Returns
     -------
@@ -56,14 +61,35 @@ def alternate(
     common rotation Q_0 is taken out by right multiplication. With an exact Poisson solve the sum of the B_i
     is symmetric positive semi-definite, so Q_0 is the identity up to rounding and is not computed.
     """
-    check_finite(stage, "alignments to start from", alignments)
-    x = problem.integrate(alignments)
-    here = checked_evaluation(problem, x, f"{stage}, step 0")
-    history = [StepRecord(0, here.energy, _change(alignments, here.alignments), 1.0)]
+    stored = run.load("state")
+    first, status = 1, RUNNING
+    if stored is None:
+        check_finite(stage, "alignments to start from", alignments)
+        x = problem.integrate(alignments)
+        here = checked_evaluation(problem, x, f"{stage}, step 0")
+        history = [StepRecord(0, here.energy, _change(alignments, here.alignments), 1.0)]
+    else:
+        found = restore(problem, stored)
+        x, history, first, status = found.x, found.history, found.iteration, found.status
+        here = checked_evaluation(problem, x, f"{stage}, step {first - 1}")
+    if status != RUNNING:
+        return IterationResult(x - x.mean(axis=0), here.alignments, here.energy, tuple(history), status)
     status = "max_iter"
-    for iteration in range(1, max_iter + 1):
+
+    def progress() -> Progress:
+        misfit = float(np.sqrt(here.energy / problem.mass)) if problem.mass > 0 else 0.0
+        change = history[-1].gradient_norm
+        return Progress(stage, history[-1].iteration, max_iter, here.energy, misfit, change, tol)
+
+    def record() -> Record:
+        return running_record(problem, x, history, iteration)
+
+    for iteration in range(first, max_iter + 1):
         if history[-1].gradient_norm < tol:
             status = "converged"
+            break
+        if run.step(progress, record):
+            status = "interrupted"
             break
         # L phi_new = div(W E Q) and the half gradient is L phi - div(W E Q): one solve gives the difference.
         where = f"{stage}, step {iteration}"
@@ -84,6 +110,9 @@ def alternate(
     else:
         if history[-1].gradient_norm < tol:
             status = "converged"
+    run.forget()
+    ended = ended_record(problem, x, history, status)
+    run.keep("state", lambda: ended)
     return IterationResult(x - x.mean(axis=0), here.alignments, here.energy, tuple(history), status)
 
 

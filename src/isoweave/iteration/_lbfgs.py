@@ -8,6 +8,8 @@ import numpy as np
 
 from isoweave._typing import FloatArray
 from isoweave.iteration._problem import AlignmentProblem, Evaluation
+from isoweave.iteration._records import RUNNING, Pair, ended_record, restore, running_record
+from isoweave.iteration._run import ALONE, Progress, Record, Run
 from isoweave.iteration._state import (
     Callback,
     IterationResult,
@@ -42,6 +44,7 @@ def minimize_energy(
     max_iter: int = 500,
     callback: Callback | None = None,
     stage: str = "optimise",
+    run: Run = ALONE,
 ) -> IterationResult:
     """Minimise ``F(phi) = min_Q J(phi, Q)`` (eq. 12).
 
@@ -64,6 +67,9 @@ def minimize_energy(
         stops.
     stage : str
         Name reported to the callback and in errors.
+    run : Run
+        What it belongs to. If its journal holds the state of this very iteration, that is gone on with, and
+        ``start`` is not looked at; the result has the same bits.
 
     Returns
     -------
@@ -79,20 +85,46 @@ def minimize_energy(
     The energy never rises: a step is taken only if it passes Armijo's test, otherwise it is halved. One
     Poisson solve per step.
     """
-    check_finite(stage, "start", start)
-    x = start - start.mean(axis=0)
-    here = checked_evaluation(problem, x, f"{stage}, step 0")
+    stored = run.load("state")
+    pairs: deque[Pair] = deque(maxlen=_MEMORY)
+    history: list[StepRecord] = []
+    preconditioned: FloatArray | None = None
+    first, idle, status = 1, 0, RUNNING
+    if stored is None:
+        check_finite(stage, "start", start)
+        x = start - start.mean(axis=0)
+    else:
+        found = restore(problem, stored, _MEMORY)
+        x, history, preconditioned, pairs = found.x, found.history, found.preconditioned, found.pairs
+        first, idle, status = found.iteration, found.idle, found.status
+    here = checked_evaluation(problem, x, f"{stage}, step {first - 1}")
     mass = problem.mass
     check_finite(stage, "energy of the collapsed map", mass)
-    preconditioned = checked_solve(problem, here.half_gradient, f"{stage}, step 0", _SOLVE_TOL)
+    if status != RUNNING:
+        return IterationResult(x - x.mean(axis=0), here.alignments, here.energy, tuple(history), status)
+    if preconditioned is None:
+        preconditioned = checked_solve(problem, here.half_gradient, f"{stage}, step 0", _SOLVE_TOL)
     size = _relative(here, preconditioned, mass)
-    history = [StepRecord(0, here.energy, size, 0.0)]
-    pairs: deque[tuple[FloatArray, FloatArray, FloatArray, float]] = deque(maxlen=_MEMORY)
+    if not history:
+        history.append(StepRecord(0, here.energy, size, 0.0))
     status = "max_iter"
-    idle = 0
-    for iteration in range(1, max_iter + 1):
+
+    def progress() -> Progress:
+        misfit = float(np.sqrt(here.energy / mass)) if mass > 0 else 0.0
+        bound = _bound(here.energy, mass, tol)
+        return Progress(stage, history[-1].iteration, max_iter, here.energy, misfit, size, bound)
+
+    def record() -> Record:
+        return running_record(
+            problem, x, history, iteration, idle=idle, preconditioned=preconditioned, pairs=pairs
+        )
+
+    for iteration in range(first, max_iter + 1):
         if _is_small(size, here.energy, mass, tol):
             status = "converged"
+            break
+        if run.step(progress, record):
+            status = "interrupted"
             break
         where = f"{stage}, step {iteration}"
         direction = _two_loop(here.half_gradient, preconditioned, pairs)
@@ -144,13 +176,21 @@ def minimize_energy(
     else:
         if _is_small(size, here.energy, mass, tol):
             status = "converged"
+    run.forget()
+    ended = ended_record(problem, x, history, status)
+    run.keep("state", lambda: ended)
     return IterationResult(x - x.mean(axis=0), here.alignments, here.energy, tuple(history), status)
 
 
 def _is_small(size: float, energy: float, mass: float, tol: float) -> bool:
-    """The stopping rule; at rounding level of the frames nothing more can be gained."""
+    """The stopping rule."""
+    return size <= _bound(energy, mass, tol)
+
+
+def _bound(energy: float, mass: float, tol: float) -> float:
+    """Where iterations end; at rounding level of the frames nothing more can be gained."""
     misfit = float(np.sqrt(energy / mass)) if mass > 0 else 0.0
-    return size <= max(tol * misfit * min(1.0, misfit / _GOOD_FIT), _ROUNDING)
+    return max(tol * misfit * min(1.0, misfit / _GOOD_FIT), _ROUNDING)
 
 
 def _relative(here: Evaluation, preconditioned: FloatArray, mass: float) -> float:
@@ -164,7 +204,7 @@ def _relative(here: Evaluation, preconditioned: FloatArray, mass: float) -> floa
 def _two_loop(
     gradient: FloatArray,
     preconditioned: FloatArray,
-    pairs: deque[tuple[FloatArray, FloatArray, FloatArray, float]],
+    pairs: deque[Pair],
 ) -> FloatArray:
     """Quasi-Newton direction with ``L^-1`` as initial inverse Hessian.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from isoweave.iteration._coarse import coarsen, prolong
 from isoweave.iteration._landmark import farthest_landmarks, landmark_start
 from isoweave.iteration._lbfgs import minimize_energy
 from isoweave.iteration._problem import AlignmentProblem, build_problem
+from isoweave.iteration._records import restore_solver, solver_values
+from isoweave.iteration._run import ALONE, Record, Run
 from isoweave.iteration._state import IterationResult
 from isoweave.iteration._synchronize import synchronized_alignments
 from isoweave.operators import edge_inner_product
@@ -33,12 +35,19 @@ LOW_DIMENSION = 3
 # landmarks really fail, on outlines that paths must walk around, the energies differ by factors of 1.4 to 8.
 CLEARLY_LESS = 0.75
 _COARSE_MAX_ITER = 100
+# Statuses of an iteration that was not left to come to its end.
+ENDED_EARLY = ("stopped", "interrupted")
 # Graphs of geodesic neighbours are denser than kNN graphs; frames need not be as many times their degree.
 _SAMPLE_FRAME = 1.5
 
 
 def optimise_from(
-    problem: AlignmentProblem, start: str, optimise: Callable[[FloatArray], IterationResult], *, tol: float
+    problem: AlignmentProblem,
+    start: str,
+    optimise: Callable[[FloatArray, Run], IterationResult],
+    *,
+    tol: float,
+    run: Run = ALONE,
 ) -> tuple[str, IterationResult]:
     """Run an optimiser from a named start; return the start that won and where it led.
 
@@ -50,34 +59,81 @@ def optimise_from(
         ends with less than 0.75 of the energy; where that would be costly (n N > 6,000), the coarse start
         instead, which does the same on a sample of the vertices.
     optimise : callable
-        From coordinates (n, N) to an :class:`IterationResult`.
+        From coordinates (n, N) and their part of the run to an :class:`IterationResult`.
     tol : float
         Tolerance of the auxiliary problems.
+    run : Run
+        What it belongs to; every start has a place of its own there.
     """
     graph, n_components, team = problem.graph, problem.n_components, problem.team
-    if start == "identity":
+
+    def identity() -> FloatArray:
         eye = np.broadcast_to(np.eye(n_components), (graph.n_vertices, n_components, n_components))
-        return start, optimise(problem.integrate(eye))
+        return problem.integrate(eye)
+
+    def landmark() -> FloatArray:
+        return find_landmarks(graph, n_components, team=team).start
+
+    def synchronised() -> FloatArray:
+        return synchronized_start(
+            graph, n_components, team=team, tol=tol, run=run.within("synchronised").within("companion")
+        )
+
+    def attempt(name: str, make: Callable[[], FloatArray]) -> IterationResult:
+        here = run.within(name)
+        coordinates = _start(problem, f"{name} start", make, here)
+        assert coordinates is not None
+        return optimise(coordinates, here)
+
+    if start == "identity":
+        return start, attempt(start, identity)
     if start == "synchronised":
-        return start, optimise(synchronized_start(graph, n_components, team=team, tol=tol))
+        return start, attempt(start, synchronised)
     low = n_components <= LOW_DIMENSION
     large = graph.n_vertices * n_components > SYNCHRONISED_LIMIT
     if start == "coarse" or (start == "auto" and low and large):
-        coordinates = coarse_start(graph, n_components, team=team, tol=tol)
+        here = run.within("coarse")
+        coordinates = _start(
+            problem,
+            "coarse start",
+            lambda: coarse_start(graph, n_components, team=team, tol=tol, run=here),
+            here,
+        )
         if coordinates is not None:
-            return "coarse", optimise(coordinates)
-    best = optimise(find_landmarks(graph, n_components, team=team).start)
+            return "coarse", optimise(coordinates, here)
+    best = attempt("landmark", landmark)
     exact = best.energy <= 1e-12 * problem.mass
-    if start != "auto" or not low or large or exact or best.status == "stopped":
+    if start != "auto" or not low or large or exact or best.status in ENDED_EARLY:
         return "landmark", best
-    other = optimise(synchronized_start(graph, n_components, team=team, tol=tol))
+    other = attempt("synchronised", synchronised)
     if other.energy < CLEARLY_LESS * best.energy:
         return "synchronised", other
-    return "landmark", best
+    # The other might have become the better one.
+    return "landmark", replace(best, status=other.status) if other.status in ENDED_EARLY else best
+
+
+def _start(
+    problem: AlignmentProblem, name: str, make: Callable[[], FloatArray | None], run: Run
+) -> FloatArray | None:
+    """Coordinates to start from, as they were kept or new ones."""
+    stored = run.load("start")
+    if stored is not None:
+        restore_solver(problem.poisson, stored)
+        return stored.array("coordinates", (problem.graph.n_vertices, problem.n_components))
+    if run.has("state"):
+        # The iteration has left its start behind.
+        return np.zeros((problem.graph.n_vertices, problem.n_components))
+    run.stage(name)
+    coordinates = make()
+    if coordinates is not None:
+        run.forget()
+        record = Record(solver_values(problem.poisson), {"coordinates": coordinates})
+        run.keep("start", lambda: record)
+    return coordinates
 
 
 def coarse_start(
-    graph: NeighborGraph, n_components: int, *, team: ThreadTeam, tol: float
+    graph: NeighborGraph, n_components: int, *, team: ThreadTeam, tol: float, run: Run = ALONE
 ) -> FloatArray | None:
     """Embed a sample of the vertices with its geodesics, and place the others around it, shape (n, N).
 
@@ -91,10 +147,12 @@ def coarse_start(
     frames = calibrate_frames(level.graph, raw, "rows")
     problem = build_problem(level.graph, frames, edge_inner_product(level.graph, frames), team=team)
 
-    def optimise(start: FloatArray) -> IterationResult:
-        return minimize_energy(problem, start, tol=tol, max_iter=_COARSE_MAX_ITER, stage="coarse start")
+    def optimise(start: FloatArray, here: Run) -> IterationResult:
+        return minimize_energy(
+            problem, start, tol=tol, max_iter=_COARSE_MAX_ITER, stage="coarse start", run=here
+        )
 
-    _, result = optimise_from(problem, "auto", optimise, tol=tol)
+    _, result = optimise_from(problem, "auto", optimise, tol=tol, run=run)
     return prolong(graph, level, result.coordinates, team=team)
 
 
@@ -114,7 +172,7 @@ def find_landmarks(graph: NeighborGraph, n_components: int, *, team: ThreadTeam 
 
 
 def synchronized_start(
-    graph: NeighborGraph, n_components: int, *, team: ThreadTeam, tol: float
+    graph: NeighborGraph, n_components: int, *, team: ThreadTeam, tol: float, run: Run = ALONE
 ) -> FloatArray:
     """Synchronised start of a connected graph, shape (n, N) (eqs. 14 to 16).
 
@@ -128,8 +186,15 @@ def synchronized_start(
     frames = calibrate_frames(
         companion, local_frames(companion, n_components, team=team, frame_size=_SAMPLE_FRAME), "rows"
     )
-    alignments = synchronized_alignments(companion, frames, team)
     inner = edge_inner_product(companion, frames)
     problem = build_problem(companion, frames, inner, team=team, solver="auto")
-    start = problem.integrate(alignments)
-    return minimize_energy(problem, start, tol=tol, max_iter=100, stage="synchronised start").coordinates
+    start = _start(
+        problem,
+        "synchronised rotations",
+        lambda: problem.integrate(synchronized_alignments(companion, frames, team)),
+        run,
+    )
+    assert start is not None
+    return minimize_energy(
+        problem, start, tol=tol, max_iter=100, stage="synchronised start", run=run
+    ).coordinates

@@ -77,6 +77,21 @@ class PoissonState:
         """Name of the method the next solve starts with."""
         return self._method.name
 
+    @property
+    def ladder(self) -> tuple[str, ...]:
+        """That method and those that follow it when it fails: with the notes all that a solve changes."""
+        return self._method.name, *self._queue
+
+    def move_to(self, ladder: tuple[str, ...], notes: list[str]) -> None:
+        """Go to where another state of the same Laplacian stood, given its ``ladder`` and ``notes``."""
+        unknown = [name for name in ladder if name not in _BUILDERS]
+        if unknown or not ladder:
+            raise ValueError(f"ladder must hold names of {', '.join(_BUILDERS)}, got {ladder}.")
+        if ladder[0] != self.solver:
+            self._method = _BUILDERS[ladder[0]](self._laplacian, self._team)
+        self._queue = list(ladder[1:])
+        self.notes[:] = notes
+
     def solve(
         self, rhs: FloatArray, *, guess: FloatArray | None = None, tol: float | None = None
     ) -> SolveResult:

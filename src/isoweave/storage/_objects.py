@@ -16,8 +16,9 @@ from isoweave.storage._errors import StoreError, shown
 from isoweave.storage._read import Store, read_store
 from isoweave.storage._write import write_store
 
-# Left out of a store: a function that only watches does not belong to the model.
+# Left out of a store: a function that only watches does not belong to the model, nor where its fit was kept.
 _DROPPED_PARAMETERS = ("callback",)
+_RUN_PARAMETERS = ("checkpoint",)
 # Set by scikit-learn's set_output.
 _OUTPUT_CONFIG = "_sklearn_output_config"
 
@@ -115,6 +116,8 @@ def _make_embedding(store: Store) -> Embedding:
 def _save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
     encoder = Encoder()
     parameters = estimator.get_params(deep=False)
+    for name in _RUN_PARAMETERS:
+        parameters.pop(name, None)
     for name in _DROPPED_PARAMETERS:
         if parameters.pop(name, None) is not None:
             warnings.warn(
