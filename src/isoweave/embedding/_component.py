@@ -8,16 +8,19 @@ import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray
+from isoweave.embedding._known_parts import PartKnown
 from isoweave.embedding._options import DEFAULT_TOL, EmbeddingOptions
 from isoweave.frames import LocalFrames, calibrate_frames, local_frames, neighborhood_volumes
 from isoweave.graph import NeighborGraph
 from isoweave.iteration import (
     AlignmentProblem,
+    Anchoring,
     Callback,
     IterationResult,
     Landmarks,
     alternate,
     build_problem,
+    distance_problem,
     find_landmarks,
     local_stretch,
     minimize_energy,
@@ -51,6 +54,7 @@ def embed_component(
     team: ThreadTeam,
     user_start: FloatArray | None = None,
     callback: Callback | None = None,
+    known: PartKnown | None = None,
 ) -> ComponentResult:
     """Embed a connected graph of at least two vertices with positive lengths.
 
@@ -61,15 +65,17 @@ def embed_component(
     check_finite("distance graph", "lengths", graph.lengths)
     if user_start is not None:
         _check_size(user_start)
-    frames, inner = _frames(graph, options, team)
-    try:
-        problem = build_problem(graph, frames, inner, team=team, solver=options.solver)
-    except RuntimeError as error:
-        why = str(error).rstrip(".")
-        raise unsolved("operators", "no factor", graph=graph, inner=inner, why=why) from error
+    known = known or PartKnown()
+    frames, inner = _frames(graph, options, team, known)
+    problem = _factored(graph, frames, inner, options, team)
     check_finite("operators", "energy of the collapsed map", problem.mass)
-    name, result = _optimise(problem, options, user_start, callback)
-    _check_energy(problem, options, result)
+    if known.anchoring is None:
+        name, result = _optimise(problem, options, user_start, callback)
+        _check_energy(problem, options, result)
+    else:
+        name, problem, result = _optimise_anchored(problem, options, known.anchoring, user_start, callback)
+    if options.refine == "distances" and result.status != "stopped":
+        result = _refine(problem, options, result, callback)
     coordinates = result.coordinates
     if options.scale == "geodesics":
         coordinates = coordinates * _geodesic_factor(
@@ -91,7 +97,7 @@ def embed_component(
 
 
 def _frames(
-    graph: NeighborGraph, options: EmbeddingOptions, team: ThreadTeam
+    graph: NeighborGraph, options: EmbeddingOptions, team: ThreadTeam, known: PartKnown
 ) -> tuple[LocalFrames, InnerProduct]:
     """Calibrated frames and the inner product that goes with them."""
     paper_product = options.inner_product == "paper"
@@ -108,14 +114,31 @@ def _frames(
     frames = calibrate_frames(graph, raw, options.calibrate)
     check_finite("calibration", "rows", frames.rows)
     if not paper_product:
-        edge = edge_inner_product(graph, frames, options.edge_weights)
+        edge = edge_inner_product(graph, frames, options.edge_weights, known.per_edge(graph))
         check_finite("inner product", "weights", edge.weights)
         return frames, edge
     volumes = neighborhood_volumes(graph, raw, options.volumes, seed=options.seed)
+    if known.vertex_weights is not None:
+        volumes = volumes * known.vertex_weights
     check_finite("inner product", "volumes", volumes)
     rank = rank_inner_product(raw, volumes, graph)
     check_finite("inner product", "inverse frames", rank.inverse)
     return frames, rank
+
+
+def _factored(
+    graph: NeighborGraph,
+    frames: LocalFrames,
+    inner: InnerProduct,
+    options: EmbeddingOptions,
+    team: ThreadTeam,
+    anchoring: Anchoring | None = None,
+) -> AlignmentProblem:
+    try:
+        return build_problem(graph, frames, inner, team=team, solver=options.solver, anchoring=anchoring)
+    except RuntimeError as error:
+        why = str(error).rstrip(".")
+        raise unsolved("operators", "no factor", graph=graph, inner=inner, why=why) from error
 
 
 def _check_size(start: FloatArray) -> None:
@@ -150,19 +173,84 @@ def _optimise(
     """Run the optimiser of the preset from the start asked for."""
 
     def optimise(start: FloatArray) -> IterationResult:
-        if options.optimizer == "alternating":
-            check_finite("recursion", "start", start)
-            first = problem.evaluate(start).alignments
-            return alternate(problem, first, tol=options.tol, max_iter=options.max_iter, callback=callback)
-        return minimize_energy(problem, start, tol=options.tol, max_iter=options.max_iter, callback=callback)
+        return _minimise(problem, options, start, callback)
 
     if user_start is not None or not isinstance(options.start, str):
         assert user_start is not None
         return "given", optimise(user_start)
     # The recursion's tolerance is on alignments; the auxiliary problems of the starts have the energy's.
-    tol = options.tol if options.optimizer == "lbfgs" else DEFAULT_TOL
     with numerical_stage(f"start {options.start!r}"):
-        return optimise_from(problem, options.start, optimise, tol=tol)
+        return optimise_from(problem, options.start, optimise, tol=_energy_tol(options))
+
+
+def _minimise(
+    problem: AlignmentProblem,
+    options: EmbeddingOptions,
+    start: FloatArray,
+    callback: Callback | None,
+    stage: str = "optimise",
+) -> IterationResult:
+    """The preset's optimiser from given coordinates."""
+    if options.optimizer == "alternating":
+        check_finite("recursion", "start", start)
+        first = problem.evaluate(start).alignments
+        return alternate(problem, first, tol=options.tol, max_iter=options.max_iter, callback=callback)
+    return minimize_energy(
+        problem, start, tol=options.tol, max_iter=options.max_iter, callback=callback, stage=stage
+    )
+
+
+def _energy_tol(options: EmbeddingOptions) -> float:
+    return options.tol if options.optimizer == "lbfgs" else DEFAULT_TOL
+
+
+def _optimise_anchored(
+    problem: AlignmentProblem,
+    options: EmbeddingOptions,
+    anchoring: Anchoring,
+    user_start: FloatArray | None,
+    callback: Callback | None,
+) -> tuple[str, AlignmentProblem, IterationResult]:
+    """Embed without the anchors, lay the map on them, and go on with them.
+
+    Anchors in the energy would keep a map from unfolding that begins far from them. The first step towards
+    them keeps the turns of the map that was laid on them, so that what they ask for is spread over their
+    surroundings and not left to the edges at each of them.
+    """
+    if user_start is not None:
+        anchored = _anchored(problem, options, anchoring)
+        return "given", anchored, _minimise(anchored, options, user_start, callback, "anchors")
+    name, free = _optimise(problem, options, None, callback)
+    _check_energy(problem, options, free)
+    turns = problem.evaluate(anchoring.lay_on(free.coordinates)).alignments
+    anchored = _anchored(problem, options, anchoring)
+    start = anchored.integrate(turns)
+    check_finite("anchors", "start", start)
+    if free.status == "stopped":
+        here = anchored.evaluate(start)
+        return name, anchored, IterationResult(start, here.alignments, here.energy, free.history, "stopped")
+    return name, anchored, _minimise(anchored, options, start, callback, "anchors")
+
+
+def _anchored(problem: AlignmentProblem, options: EmbeddingOptions, anchoring: Anchoring) -> AlignmentProblem:
+    return _factored(problem.graph, problem.frames, problem.inner, options, problem.team, anchoring)
+
+
+def _refine(
+    problem: AlignmentProblem, options: EmbeddingOptions, result: IterationResult, callback: Callback | None
+) -> IterationResult:
+    """Go on with the distances themselves (eq. 22); energy and turns are those of the frames there."""
+    refined = minimize_energy(
+        distance_problem(problem),
+        result.coordinates,
+        tol=_energy_tol(options),
+        max_iter=options.max_iter,
+        callback=callback,
+        stage="refine",
+    )
+    here = problem.evaluate(refined.coordinates)
+    status = refined.status if result.status == "converged" else result.status
+    return IterationResult(refined.coordinates, here.alignments, here.energy, result.history, status)
 
 
 def _geodesic_factor(coordinates: FloatArray, landmarks: Landmarks) -> float:

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from isoweave._parallel import thread_team
-from isoweave._typing import AnyArray, FloatArray, IntArray
+from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_integer
 from isoweave.embedding._component import ComponentResult, embed_component
 from isoweave.embedding._forecast import check_memory
+from isoweave.embedding._known import Known, check_fitting, check_known
+from isoweave.embedding._known_parts import MergedKnown
 from isoweave.embedding._options import EmbeddingOptions, resolve_options
 from isoweave.embedding._parts import assemble, in_users_terms, members, split
 from isoweave.embedding._result import Embedding
@@ -48,6 +50,12 @@ def embed_graph(
     shortcuts: str | bool = "auto",
     components: str = "separate",
     asymmetry: str = "error",
+    refine: str = "none",
+    edge_weights: Any = None,
+    vertex_weights: AnyArray | None = None,
+    anchors: AnyArray | None = None,
+    anchor_positions: AnyArray | None = None,
+    anchor_weight: float | AnyArray | None = None,
     tol: float | None = None,
     max_iter: int | None = None,
     n_jobs: int | None = None,
@@ -88,6 +96,24 @@ def embed_graph(
         :class:`isoweave.IsometricEmbedding`.)
     asymmetry : {"error", "max", "min", "mean"}
         What to do where the two directions of an edge differ.
+    refine : {"none", "distances"}
+        "distances" goes on from the finished map to the least sum of squares of
+        ``|y_i - y_j| - matrix[i, j]`` over the edges: the better map where distances were measured with
+        errors and the data do lie in N dimensions (sensor networks).
+    edge_weights : sparse matrix of shape (n, n), optional
+        How far to trust every distance: positive, with the pattern of ``matrix``, one direction or both. An
+        edge of weight 2 counts as two. Only ratios matter. Inverse variances are a good choice.
+    vertex_weights : array of shape (n,), optional
+        How much the surroundings of every vertex count, positive.
+    anchors : int array of shape (a,) or bool array of shape (n,), optional
+        Vertices whose positions are known. The map is then in their coordinates; N + 1 of them or more, not
+        all in a hyperplane, fix it, fewer leave it free to turn. Components without anchors are laid beside
+        the others.
+    anchor_positions : array of shape (a, N), optional
+        In the order of ``anchors`` (of the true entries of a mask), in the unit of the distances.
+    anchor_weight : float or array of shape (a,), optional
+        None or infinite: anchors stay exactly where they are. Otherwise they are pulled there with
+        ``anchor_weight`` times the squared distance; 1 counts as one direction of one edge of weight 1.
     tol, max_iter : float, int
         Of the optimiser; None takes the preset's. By default iterations end when one more sweep would change
         the map by less than 3 % of the misfit that is left.
@@ -133,6 +159,7 @@ def embed_graph(
         max_iter=max_iter,
         seed=0 if random_state is None else check_integer("random_state", random_state, minimum=0),
         memory_limit=memory_limit,
+        refine=refine,
     )
     if components == "bridge":
         raise ValueError(
@@ -140,7 +167,16 @@ def embed_graph(
             "none. Use components='separate', or IsometricEmbedding on the features."
         )
     graph = graph_from_matrix(matrix, asymmetry=asymmetry)
-    return embed(graph, options, n_jobs=n_jobs, verbose=verbose, callback=callback)
+    known = check_known(
+        graph,
+        options.n_components,
+        edge_weights=edge_weights,
+        vertex_weights=vertex_weights,
+        anchors=anchors,
+        anchor_positions=anchor_positions,
+        anchor_weight=anchor_weight,
+    )
+    return embed(graph, options, n_jobs=n_jobs, verbose=verbose, callback=callback, known=known)
 
 
 def embed(
@@ -150,6 +186,7 @@ def embed(
     n_jobs: int | None = None,
     verbose: int = 0,
     callback: Callback | None = None,
+    known: Known | None = None,
 ) -> Embedding:
     """Embed a checked graph with resolved options; see :func:`embed_graph`."""
     if callback is not None and not callable(callback):
@@ -159,6 +196,8 @@ def embed(
     say = _Reporter(verbose)
     n, n_components = graph.n_vertices, options.n_components
     user_start = _checked_start(options.start, n, n_components)
+    if known is not None:
+        check_fitting(options, known)
     check_memory(graph, options, n_jobs)
     with thread_team(n_jobs) as team:
         unit, normal = _normalise(graph)
@@ -169,6 +208,9 @@ def embed(
         if order is not None:
             merged = renumber(merged, order)
             representative = np.argsort(order).astype(np.int32)[representative]
+        merged_known = None if known is None else MergedKnown(known, graph, representative, unit)
+        if merged_known is not None and merged_known.origin is not None and user_start is not None:
+            user_start = user_start - merged_known.origin
         dropped = np.empty((0, 2), dtype=np.int32)
         filtered = merged
         if options.drop_shortcuts and merged.n_edges:
@@ -178,8 +220,8 @@ def embed(
                 dropped = members(graph, representative, report.dropped)
                 say(f"{len(dropped)} edges dropped as shortcuts")
         n_parts, labels = connected_components(filtered)
-        _check_parts(options, n_parts, labels, n_components)
         parts = split(labels, n_parts)
+        _check_parts(options, parts, n_components, merged_known)
         firsts = np.unique(representative, return_index=True)[1]
         results: list[ComponentResult | None] = []
         for c, vertices in enumerate(parts):
@@ -194,12 +236,15 @@ def embed(
             if callback is not None:
                 place = np.full(len(labels), -1, dtype=np.int64)
                 place[vertices] = np.arange(len(vertices))
-                hook = in_users_terms(callback, place[representative], unit, c, n_parts)
-            result = embed_component(part, options, team=team, user_start=here, callback=hook)
+                hook = in_users_terms(callback, place[representative], unit, c, n_parts, merged_known)
+            part_known = None if merged_known is None else merged_known.part(part, vertices)
+            result = embed_component(
+                part, options, team=team, user_start=here, callback=hook, known=part_known
+            )
             results.append(result)
             if c == 0:
                 say(f"start: {result.start}; solver {result.solver}; {result.iteration.n_iter} steps")
-    embedding = assemble(graph, options, unit, representative, labels, parts, results, dropped)
+    embedding = assemble(graph, options, unit, representative, labels, parts, results, dropped, merged_known)
     if embedding.status == "max_iter":
         from sklearn.exceptions import ConvergenceWarning
 
@@ -260,8 +305,10 @@ def _checked_start(start: str | FloatArray, n: int, n_components: int) -> FloatA
     return array
 
 
-def _check_parts(options: EmbeddingOptions, n_parts: int, labels: IntArray, n_components: int) -> None:
-    sizes = np.bincount(labels)
+def _check_parts(
+    options: EmbeddingOptions, parts: list[AnyArray], n_components: int, known: MergedKnown | None
+) -> None:
+    sizes = [len(part) for part in parts]
     # With a single point (all duplicates) there is nothing to embed, whatever N is.
     if sizes[0] > 1 and n_components > sizes[0] - 1:
         raise ValueError(
@@ -269,6 +316,7 @@ def _check_parts(options: EmbeddingOptions, n_parts: int, labels: IntArray, n_co
             f"has {sizes[0]} distinct points, which span at most {sizes[0] - 1} dimensions. "
             "Lower n_components."
         )
+    n_parts = len(parts)
     if n_parts == 1:
         return
     what = f"The graph has {n_parts} connected components (sizes {', '.join(map(str, sizes[:5]))}"
@@ -280,4 +328,9 @@ def _check_parts(options: EmbeddingOptions, n_parts: int, labels: IntArray, n_co
     fate = "each was embedded by itself and laid side by side; distances between them mean nothing"
     if options.components == "largest":
         fate = "only the largest was embedded; the other rows are NaN"
+    elif known is not None and known.origin is not None:
+        lost = sum(not known.has_anchor(part) for part in parts)
+        if lost == 0:
+            return
+        fate = f"{lost} of them without anchors were laid beside the others; their places mean nothing"
     warnings.warn(f"{what} {fate[0].upper()}{fate[1:]} (see component_labels_).", UserWarning, stacklevel=4)

@@ -84,7 +84,7 @@ def alternate(
     else:
         if history[-1].gradient_norm < tol:
             status = "converged"
-    return IterationResult(x - x.mean(axis=0), here.alignments, here.energy, tuple(history), status)
+    return IterationResult(problem.settle(x), here.alignments, here.energy, tuple(history), status)
 
 
 def _change(old: FloatArray, new: FloatArray) -> float:

@@ -77,7 +77,7 @@ def minimize_energy(
     Poisson solve per step.
     """
     check_finite(stage, "start", start)
-    x = start - start.mean(axis=0)
+    x = problem.settle(start)
     here = checked_evaluation(problem, x, f"{stage}, step 0")
     mass = problem.mass
     check_finite(stage, "energy of the collapsed map", mass)
@@ -141,7 +141,7 @@ def minimize_energy(
     else:
         if _is_small(size, here.energy, mass, tol):
             status = "converged"
-    return IterationResult(x - x.mean(axis=0), here.alignments, here.energy, tuple(history), status)
+    return IterationResult(problem.settle(x), here.alignments, here.energy, tuple(history), status)
 
 
 def _is_small(size: float, energy: float, mass: float, tol: float) -> bool:
