@@ -12,7 +12,7 @@ from rich.table import Table
 
 from isoweave.cli._errors import option_mismatch, printed_warnings
 from isoweave.cli._progress import ProgressLine
-from isoweave.io import LoadedInput, check_output_path, read_input, write_embedding
+from isoweave.io import LoadedInput, check_output_path, read_anchors, read_input, write_embedding
 
 # Options that mean nothing for one kind of input: refused, because the user expects them to do something.
 FOREIGN_OPTIONS = {"graph": ("metric", "n_neighbors"), "features": ("asymmetry",)}
@@ -26,6 +26,8 @@ def run_embed(
     as_graph: bool | None,
     quiet: bool,
     verbose: bool,
+    anchors: Path | None = None,
+    anchor_weight: float | None = None,
 ) -> None:
     """Read, embed, write, summarise.
 
@@ -37,6 +39,9 @@ def run_embed(
     as_graph : bool or None
         See :func:`isoweave.io.read_input`.
     quiet, verbose : bool
+    anchors : pathlib.Path or None
+        File with known positions.
+    anchor_weight : float or None
     """
     check_output_path(output)
     options = {name: parse_value(value) for name, value in options.items()}
@@ -48,9 +53,10 @@ def run_embed(
                 raise option_mismatch(name, input_file, loaded.kind)
         if loaded.kind == "graph":
             options["metric"] = "precomputed"
+        known = _known(loaded, anchors, anchor_weight)
         progress.describe("neighbours and frames")
         started = time.perf_counter()
-        estimator = _fit(loaded, options, progress)
+        estimator = _fit(loaded, options, progress, known)
         seconds = time.perf_counter() - started
 
     write_embedding(
@@ -81,11 +87,19 @@ def parse_value(value: Any) -> Any:
     return value
 
 
-def _fit(loaded: LoadedInput, options: dict[str, Any], progress: ProgressLine) -> Any:
+def _known(loaded: LoadedInput, anchors: Path | None, anchor_weight: float | None) -> dict[str, Any]:
+    """Anchors as keywords of ``fit``; none without a file."""
+    if anchors is None:
+        return {} if anchor_weight is None else {"anchor_weight": anchor_weight}
+    vertices, positions = read_anchors(anchors, loaded.n_rows, loaded.names)
+    return {"anchors": vertices, "anchor_positions": positions, "anchor_weight": anchor_weight}
+
+
+def _fit(loaded: LoadedInput, options: dict[str, Any], progress: ProgressLine, known: dict[str, Any]) -> Any:
     from isoweave import IsometricEmbedding
 
     source = loaded.features if loaded.kind == "features" else loaded.graph
-    return IsometricEmbedding(**options, callback=progress).fit(source)
+    return IsometricEmbedding(**options, callback=progress).fit(source, **known)
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:
