@@ -1,9 +1,10 @@
-"""Where is every sensor, if each only measures how far its neighbours are?
+"""Where every sensor is, if each only measures how far its neighbours are.
 
 A thousand sensors in a square, with an empty disc in the middle or without, measure the distances to those
 within radio range with errors of 5 or 10 %. The positions of some are known. What is printed are root mean
-squares of the errors of the others, in per cent of the radio range. For comparison: MDS-MAP, which scales all
-shortest paths (Isomap) and lays the result on the anchors, and least squares of the ranges from there (scipy).
+squares of the errors of the others, in per cent of the radio range. For comparison: MDS-MAP, which scales
+all shortest paths (Isomap) and lays the result on the anchors, and least squares of the ranges from there
+(scipy).
 
     python examples/sensor_network.py [--sensors 1000] [--figure sensors.png]
 """
