@@ -42,7 +42,7 @@ def mds_map(net: GraphDataset) -> Points:
 def least_squares_from(net: GraphDataset, start: Points) -> Points:
     """Least squares of the ranges with the anchors fixed, by scipy."""
     edges = sp.triu(net.graph).tocoo()
-    i, j = edges.coords
+    i, j = edges.row, edges.col
     free = np.setdiff1d(np.arange(len(start)), net.anchors)
     place = np.full(len(start), -1)
     place[free] = np.arange(len(free))

@@ -44,7 +44,8 @@ def test_vertices_by_name(tmp_path):
     names = [f"s{i}" for i in range(150)]
     edges = sp.triu(NET.graph).tocoo()
     lines = [
-        f"{names[i]} {names[j]} {d!r}" for i, j, d in zip(*edges.coords, edges.data.tolist(), strict=True)
+        f"{names[i]} {names[j]} {d!r}"
+        for i, j, d in zip(edges.row, edges.col, edges.data.tolist(), strict=True)
     ]
     (tmp_path / "net.edges").write_text("\n".join(lines) + "\n")
     write_anchors(tmp_path / "known.csv", names)

@@ -218,7 +218,7 @@ def with_twin(of=None):
     """The network with one more vertex at distance zero of an anchor."""
     of = int(ANCHORS[0]) if of is None else of
     coo = NET.graph.tocoo()
-    rows, columns = (np.append(c, [220 if k == 0 else of]) for k, c in enumerate(coo.coords))
+    rows, columns = (np.append(c, [220 if k == 0 else of]) for k, c in enumerate((coo.row, coo.col)))
     return sp.coo_array((np.append(coo.data, 0.0), (rows, columns)), shape=(221, 221))
 
 
@@ -268,7 +268,7 @@ def test_three_dimensions():
 def test_refinement_lowers_the_stress():
     def stress(coordinates):
         edges = sp.triu(NOISY.graph).tocoo()
-        rows, columns = edges.coords
+        rows, columns = edges.row, edges.col
         return np.sum((np.linalg.norm(coordinates[rows] - coordinates[columns], axis=1) - edges.data) ** 2)
 
     known = {"anchors": ANCHORS, "anchor_positions": AT}

@@ -122,8 +122,8 @@ def test_duplicates_take_the_largest_weight():
     big, big_weights = sp.lil_array((n + 1, n + 1)), sp.lil_array((n + 1, n + 1))
     big[:n, :n], big_weights[:n, :n] = matrix, weights
     big = big.tocoo()
-    rows = np.concatenate([big.coords[0], [n, n]])
-    columns = np.concatenate([big.coords[1], [0, j]])
+    rows = np.concatenate([big.row, [n, n]])
+    columns = np.concatenate([big.col, [0, j]])
     data = np.concatenate([big.data, [0.0, ROLL[0, j]]])
     twins = sp.coo_array((data, (rows, columns)), shape=(n + 1, n + 1))
     big_weights = big_weights.tocoo()
@@ -133,8 +133,8 @@ def test_duplicates_take_the_largest_weight():
             (
                 np.concatenate([big_weights.data, [1.0, value]]),
                 (
-                    np.concatenate([big_weights.coords[0], [n, n]]),
-                    np.concatenate([big_weights.coords[1], [0, j]]),
+                    np.concatenate([big_weights.row, [n, n]]),
+                    np.concatenate([big_weights.col, [0, j]]),
                 ),
             ),
             shape=(n + 1, n + 1),
@@ -216,8 +216,8 @@ def test_weights_too_far_apart():
 
 def test_edges_stored_twice_are_refused():
     weights = ones_like(ROLL).tocoo()
-    rows = np.append(weights.coords[0], 0)
-    columns = np.append(weights.coords[1], FIRST)
+    rows = np.append(weights.row, 0)
+    columns = np.append(weights.col, FIRST)
     twice = sp.coo_array((np.append(weights.data, 1.0), (rows, columns)), shape=ROLL.shape)
     with pytest.raises(ValueError, match="more than once"):
         embed_graph(ROLL, edge_weights=twice)

@@ -238,7 +238,7 @@ def _at_edges(graph: NeighborGraph, weights: Any) -> FloatArray:
     """Stored weights at the graph's edges, NaN where none is stored in that direction."""
     n = graph.n_vertices
     entries = sp.coo_array(weights)
-    rows, columns = entries.coords
+    rows, columns = entries.row, entries.col
     off = rows != columns
     keys = rows[off].astype(np.int64) * n + columns[off]
     values = entries.data[off].astype(np.float64)
