@@ -16,5 +16,5 @@ def test_example_runs(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["sensor_network.py", "--sensors", "150", "--figure", str(figure)])
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     printed = capsys.readouterr().out
-    assert printed.count("square") == printed.count("hole") == 4
+    assert printed.count("\nsquare ") == printed.count("\nhole ") == 4
     assert figure.stat().st_size > 10_000

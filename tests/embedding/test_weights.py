@@ -80,22 +80,23 @@ def test_vertex_weights_are_edge_weights_of_the_frames():
     np.testing.assert_array_equal(result.coordinates, other.coordinates)
 
 
-def damaged_network(seed=7):
-    """A sensor network of which one edge in fifteen is wrong by half, and which ones."""
+def damaged_network(factor, seed=7):
+    """A sensor network of which one edge in fifteen is wrong by a factor, and weights that tell."""
     net = sensor_network(300, radius=0.13, random_state=seed)
     graph = graph_from_matrix(net.graph)
     rng = np.random.default_rng(seed)
     wrong = rng.uniform(size=len(graph.indices)) < 1 / 30
     wrong |= wrong[graph.reverse]
-    lengths = np.where(wrong, 1.5 * graph.lengths, graph.lengths)
+    lengths = np.where(wrong, factor * graph.lengths, graph.lengths)
     shape = net.graph.shape
     matrix = sp.csr_array((lengths, graph.indices, graph.indptr), shape=shape)
     weights = sp.csr_array((np.where(wrong, 0.01, 1.0), graph.indices, graph.indptr), shape=shape)
     return net, matrix, weights
 
 
-def test_doubtful_edges_pull_less():
-    net, matrix, weights = damaged_network()
+@pytest.mark.parametrize("factor", [0.5, 1.5])
+def test_doubtful_edges_pull_less(factor):
+    net, matrix, weights = damaged_network(factor)
     for refine in ("none", "distances"):
         blind = embed_graph(matrix, refine=refine)
         warned = embed_graph(matrix, edge_weights=weights, refine=refine)

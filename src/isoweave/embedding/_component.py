@@ -11,7 +11,7 @@ from isoweave._typing import FloatArray
 from isoweave.embedding._known_parts import PartKnown
 from isoweave.embedding._options import DEFAULT_TOL, EmbeddingOptions
 from isoweave.frames import LocalFrames, calibrate_frames, local_frames, neighborhood_volumes
-from isoweave.graph import NeighborGraph
+from isoweave.graph import NeighborGraph, bypass_doubtful
 from isoweave.iteration import (
     AlignmentProblem,
     Anchoring,
@@ -66,8 +66,10 @@ def embed_component(
     if user_start is not None:
         _check_size(user_start)
     known = known or PartKnown()
-    frames, inner = _frames(graph, options, team, known)
-    problem = _factored(graph, frames, inner, options, team)
+    # The same edges, with the lengths that shortest paths go by.
+    paths = graph if known.edge_weights is None else bypass_doubtful(graph, known.edge_weights)
+    frames, inner = _frames(graph, paths, options, team, known)
+    problem = _factored(paths, frames, inner, options, team)
     check_finite("operators", "energy of the collapsed map", problem.mass)
     if known.anchoring is None:
         name, result = _optimise(problem, options, user_start, callback)
@@ -75,11 +77,11 @@ def embed_component(
     else:
         name, problem, result = _optimise_anchored(problem, options, known.anchoring, user_start, callback)
     if options.refine == "distances" and result.status != "stopped":
-        result = _refine(problem, options, result, callback)
+        result = _refine(problem, graph, options, result, callback)
     coordinates = result.coordinates
     if options.scale == "geodesics":
         coordinates = coordinates * _geodesic_factor(
-            coordinates, find_landmarks(graph, n_components, team=team)
+            coordinates, find_landmarks(paths, n_components, team=team)
         )
     result = IterationResult(coordinates, result.alignments, result.energy, result.history, result.status)
     check_finite("result", "coordinates", result.coordinates)
@@ -97,13 +99,17 @@ def embed_component(
 
 
 def _frames(
-    graph: NeighborGraph, options: EmbeddingOptions, team: ThreadTeam, known: PartKnown
+    graph: NeighborGraph,
+    paths: NeighborGraph,
+    options: EmbeddingOptions,
+    team: ThreadTeam,
+    known: PartKnown,
 ) -> tuple[LocalFrames, InnerProduct]:
     """Calibrated frames and the inner product that goes with them."""
     paper_product = options.inner_product == "paper"
     with numerical_stage("local frames"):
         raw = local_frames(
-            graph,
+            paths,
             options.n_components,
             team=team,
             frame_size=options.frame_size,
@@ -237,11 +243,15 @@ def _anchored(problem: AlignmentProblem, options: EmbeddingOptions, anchoring: A
 
 
 def _refine(
-    problem: AlignmentProblem, options: EmbeddingOptions, result: IterationResult, callback: Callback | None
+    problem: AlignmentProblem,
+    graph: NeighborGraph,
+    options: EmbeddingOptions,
+    result: IterationResult,
+    callback: Callback | None,
 ) -> IterationResult:
     """Go on with the distances themselves (eq. 22); energy and turns are those of the frames there."""
     refined = minimize_energy(
-        distance_problem(problem),
+        distance_problem(problem, graph),
         result.coordinates,
         tol=_energy_tol(options),
         max_iter=options.max_iter,

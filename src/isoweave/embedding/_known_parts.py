@@ -99,7 +99,7 @@ class MergedKnown:
         inside = np.flatnonzero(self._place[vertices] >= 0)
         if len(inside):
             at = self._place[vertices[inside]]
-            anchoring = Anchoring(inside, self._places[at], self._weights[at])
+            anchoring = Anchoring(inside.astype(np.int32), self._places[at], self._weights[at])
         return PartKnown(edge, None if self._vertex is None else self._vertex[vertices], anchoring)
 
     def has_anchor(self, vertices: AnyArray) -> bool:

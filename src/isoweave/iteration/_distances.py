@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isoweave._typing import FloatArray
+from isoweave.graph._graph import NeighborGraph
 from isoweave.iteration._problem import AlignmentProblem, Evaluation
 from isoweave.operators import EdgeInnerProduct, differences, divergence
 
@@ -29,7 +30,8 @@ class DistanceProblem(AlignmentProblem):
         excess = lengths - graph.lengths
         # Ends in one place may part in any direction: none is taken.
         pull = np.divide(weights * excess, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-        energies = np.bincount(graph.sources, weights * excess * excess, graph.n_vertices)
+        at_vertex = np.bincount(graph.sources, weights * excess * excess, graph.n_vertices)
+        energies = np.asarray(at_vertex, dtype=np.float64)
         return Evaluation(
             energy=float(np.sum(energies)),
             half_gradient=divergence(graph, pull[:, None] * steps, self.team),
@@ -38,10 +40,18 @@ class DistanceProblem(AlignmentProblem):
         )
 
 
-def distance_problem(problem: AlignmentProblem) -> DistanceProblem:
-    """The distances of a problem with the edge inner product, with its weights, anchors and factor."""
+def distance_problem(problem: AlignmentProblem, graph: NeighborGraph | None = None) -> DistanceProblem:
+    """The distances of a problem with the edge inner product, with its weights, anchors and factor.
+
+    ``graph`` has the measured lengths, if the problem's own graph has others.
+    """
     if not isinstance(problem.inner, EdgeInnerProduct):
         raise ValueError("The energy of the distances needs the edge inner product, one weight per edge.")
     return DistanceProblem(
-        problem.graph, problem.frames, problem.inner, problem.poisson, problem.team, problem.anchoring
+        graph or problem.graph,
+        problem.frames,
+        problem.inner,
+        problem.poisson,
+        problem.team,
+        problem.anchoring,
     )
