@@ -29,17 +29,24 @@ class RunMixin:
     on_interrupt: str
     n_neighbors_: int | None
 
-    def _running(self, X: Any, options: EmbeddingOptions) -> AbstractContextManager[Run]:
-        """The run of a fit to checked input."""
+    def _running(
+        self, X: Any, options: EmbeddingOptions, given: Mapping[str, Any]
+    ) -> AbstractContextManager[Run]:
+        """The run of a fit to checked input and what else is given, None where nothing is."""
 
         def describe() -> tuple[Mapping[str, AnyArray], Mapping[str, Any]]:
             before = {name: getattr(self, name) for name in _BEFORE_GRAPH}
-            return _arrays(X), {**option_values(options), **before}
+            inputs = _arrays("X", X)
+            for name, value in given.items():
+                inputs |= {} if value is None else _arrays(name, value)
+            return inputs, {**option_values(options), **before}
 
         return running(Reporter(self.verbose), self.checkpoint, self.on_interrupt, describe)
 
-    def _graph_and_dimension(self, X: Any, seed: int, run: Run) -> tuple[NeighborGraph, int]:
-        """Graph of checked input and dimension of the map; sets ``n_neighbors_``."""
+    def _graph_and_dimension(
+        self, X: Any, seed: int, run: Run, anchor_positions: Any
+    ) -> tuple[NeighborGraph, int]:
+        """Graph of checked input and dimension of the map, perhaps that of anchors; sets ``n_neighbors_``."""
         estimator: Any = self
         stored = run.load("neighbours")
         if stored is not None:
@@ -52,7 +59,10 @@ class RunMixin:
         else:
             run.stage("neighbours")
             graph = estimator._graph_of(X, seed)
-        n_components = estimator._dimension(X, graph) if estimator._is_auto() else estimator.n_components
+        n_components = estimator.n_components
+        if estimator._is_auto():
+            is_told = np.ndim(anchor_positions) == 2
+            n_components = np.shape(anchor_positions)[1] if is_told else estimator._dimension(X, graph)
         graph = estimator._joined(X, graph, estimator._options(n_components, seed))
         if not is_given:
             values = {"n_neighbors": self.n_neighbors_, "n_components": int(n_components)}
@@ -60,9 +70,9 @@ class RunMixin:
         return graph, n_components
 
 
-def _arrays(X: Any) -> dict[str, AnyArray]:
-    """Features or distances as arrays."""
-    if not sp.issparse(X):
-        return {"X": np.asarray(X)}
-    rows = sp.csr_array(X)
-    return {"X.data": rows.data, "X.indices": rows.indices, "X.indptr": rows.indptr}
+def _arrays(name: str, value: Any) -> dict[str, AnyArray]:
+    """An array or sparse matrix as arrays."""
+    if not sp.issparse(value):
+        return {name: np.asarray(value)}
+    rows = sp.csr_array(value)
+    return {f"{name}.data": rows.data, f"{name}.indices": rows.indices, f"{name}.indptr": rows.indptr}

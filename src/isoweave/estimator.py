@@ -16,7 +16,7 @@ from isoweave._estimator_points import NewPointsMixin
 from isoweave._estimator_run import RunMixin
 from isoweave._typing import AnyArray
 from isoweave._validation import check_integer
-from isoweave.embedding import Embedding, EmbeddingOptions, embed, resolve_options
+from isoweave.embedding import Embedding, EmbeddingOptions, check_known, embed, resolve_options
 from isoweave.graph import NeighborGraph
 from isoweave.storage import StoredMixin
 
@@ -68,6 +68,9 @@ class IsometricEmbedding(
         What to do when the graph is disconnected.
     asymmetry : {"error", "max", "min", "mean"}, default="error"
         For a precomputed graph whose two directions of an edge differ by more than rounding.
+    refine : {"none", "distances"}, default="none"
+        "distances" goes on from the finished map to the least squares of the edges' lengths: better where
+        distances were measured with errors and the data do lie in ``n_components`` dimensions.
     tol : float, default=None
         Iterations end when one more sweep would change the map by less than ``tol`` times the misfit that is
         left; None is 0.03 (1e-7 on the alignments, the paper's rule, with ``preset="paper"``).
@@ -148,6 +151,7 @@ class IsometricEmbedding(
         shortcuts: bool | str = "auto",
         components: str = "separate",
         asymmetry: str = "error",
+        refine: str = "none",
         tol: float | None = None,
         max_iter: int | None = None,
         n_jobs: int | None = None,
@@ -172,6 +176,7 @@ class IsometricEmbedding(
         self.shortcuts = shortcuts
         self.components = components
         self.asymmetry = asymmetry
+        self.refine = refine
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
@@ -182,7 +187,17 @@ class IsometricEmbedding(
         self.checkpoint = checkpoint
         self.on_interrupt = on_interrupt
 
-    def fit(self, X: Any, y: Any = None) -> IsometricEmbedding:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        edge_weights: Any = None,
+        vertex_weights: Any = None,
+        anchors: Any = None,
+        anchor_positions: Any = None,
+        anchor_weight: Any = None,
+    ) -> IsometricEmbedding:
         """Embed X; the result is in ``embedding_``.
 
         Parameters
@@ -190,6 +205,18 @@ class IsometricEmbedding(
         X : array or sparse matrix of shape (n_samples, n_features) or (n_samples, n_samples)
             Features, or distances with ``metric="precomputed"``.
         y : ignored
+        edge_weights : sparse matrix or array of shape (n_samples, n_samples), default=None
+            How far to trust every distance of a precomputed graph: positive, with the pattern of X.
+        vertex_weights : array of shape (n_samples,), default=None
+            How much the surroundings of every point count, positive. (Not scikit-learn's ``sample_weight``: a
+            point of weight 2 is not two points.)
+        anchors : int array of shape (a,) or bool array of shape (n_samples,), default=None
+            Points whose positions in the map are known; the map is then in their coordinates.
+        anchor_positions : array of shape (a, n_components), default=None
+            In the order of ``anchors``; with ``n_components="auto"`` they say the dimension.
+        anchor_weight : float or array of shape (a,), default=None
+            None or infinite: anchors stay exactly there; finite: they are pulled there. See
+            :func:`isoweave.embed_graph`.
 
         Returns
         -------
@@ -198,23 +225,30 @@ class IsometricEmbedding(
         seed = self._seed()
         # Options are checked before any work, with a placeholder where the dimension is still
         # to be estimated.
+        if edge_weights is not None and not self._is_precomputed():
+            raise ValueError(
+                "edge_weights are for metric='precomputed'; from features the graph is only made in fit."
+            )
         options = self._options(1 if self._is_auto() else self.n_components, seed)
         X = self._checked_input(X)
-        with self._running(X, options) as run, self._watched(X) as callback:
-            graph, n_components = self._graph_and_dimension(X, seed, run)
-            result = embed(
-                graph,
-                self._options(n_components, seed),
-                n_jobs=self.n_jobs,
-                callback=callback,
-                run=run,
-            )
+        given = {
+            "edge_weights": edge_weights,
+            "vertex_weights": vertex_weights,
+            "anchors": anchors,
+            "anchor_positions": anchor_positions,
+            "anchor_weight": anchor_weight,
+        }
+        with self._running(X, options, given) as run, self._watched(X) as callback:
+            graph, n_components = self._graph_and_dimension(X, seed, run, anchor_positions)
+            options = self._options(n_components, seed)
+            known = check_known(graph, options.n_components, **given)
+            result = embed(graph, options, n_jobs=self.n_jobs, callback=callback, run=run, known=known)
             self._keep(X, graph, result)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> AnyArray:
-        """Embed X and return the map, shape (n_samples, n_components)."""
-        return self.fit(X).embedding_
+    def fit_transform(self, X: Any, y: Any = None, **known: Any) -> AnyArray:
+        """Embed X and return the map, shape (n_samples, n_components); keywords as in :meth:`fit`."""
+        return self.fit(X, **known).embedding_
 
     def transform(self, X: Any) -> AnyArray:
         """Coordinates of new points in the map, which stays as it is; see :meth:`place`.
@@ -265,6 +299,7 @@ class IsometricEmbedding(
             max_iter=self.max_iter,
             seed=seed,
             memory_limit=self.memory_limit,
+            refine=self.refine,
         )
 
     def _is_auto(self) -> bool:

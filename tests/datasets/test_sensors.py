@@ -27,6 +27,17 @@ def test_default_radius_gives_twenty_neighbors():
     assert np.diff(net.graph.indptr)[inner].mean() == pytest.approx(20.0, rel=0.05)
 
 
+@pytest.mark.parametrize("n_dims", [2, 3])
+def test_hole_is_empty(n_dims):
+    net = sensor_network(3000, hole=0.3, n_dims=n_dims, random_state=4)
+    from_centre = np.linalg.norm(net.truth - 0.5, axis=1)
+    assert from_centre.min() >= 0.3
+    assert ((net.truth >= 0.0) & (net.truth <= 1.0)).all()
+    # The default range still gives 20 neighbours away from all borders.
+    inner = np.all(np.abs(net.truth - 0.5) < 0.4, axis=1) & (from_centre > 0.4)
+    assert np.diff(net.graph.indptr)[inner].mean() == pytest.approx(20.0, rel=0.1)
+
+
 def test_noise_is_relative_symmetric_and_positive():
     clean = sensor_network(400, n_anchors=7, random_state=5)
     noisy = sensor_network(400, n_anchors=7, noise=0.1, random_state=5)
@@ -46,6 +57,8 @@ def test_noise_is_relative_symmetric_and_positive():
         ({"n_anchors": 501}, "between 0 and n_samples = 500, got 501"),
         ({"n_dims": 0}, "n_dims must be at least 1, got 0"),
         ({"noise": -1.0}, "got -1.0"),
+        ({"hole": 0.5}, "hole must be a radius from 0 to under 0.5, got 0.5"),
+        ({"hole": -0.1}, "got -0.1"),
     ],
 )
 def test_bad_networks(arguments, match):

@@ -67,6 +67,9 @@ def embed(
     shortcuts: args.Shortcuts = None,
     components: args.Components = None,
     asymmetry: args.Asymmetry = None,
+    refine: args.Refine = None,
+    anchors: args.Anchors = None,
+    anchor_weight: args.AnchorWeight = None,
     tol: Annotated[
         float | None,
         typer.Option(help="Stop when one more sweep would change less than this part of the misfit."),
@@ -104,6 +107,7 @@ def embed(
             shortcuts=shortcuts,
             components=components,
             asymmetry=asymmetry,
+            refine=refine,
             tol=tol,
             max_iter=max_iter,
             n_jobs=n_jobs,
@@ -111,7 +115,16 @@ def embed(
             random_state=seed,
         )
         keep = checkpoint_options(checkpoint, every, resume)
-        run_embed(input_file, output, given | keep, as_graph=as_graph, quiet=quiet, verbose=verbose)
+        run_embed(
+            input_file,
+            output,
+            given | keep,
+            as_graph=as_graph,
+            quiet=quiet,
+            verbose=verbose,
+            anchors=anchors,
+            anchor_weight=anchor_weight,
+        )
 
 
 @app.command()

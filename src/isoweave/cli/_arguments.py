@@ -82,3 +82,18 @@ MemoryLimit = Annotated[
         show_default="90 % of what the machine or its container allows",
     ),
 ]
+Refine = Annotated[
+    str | None,
+    typer.Option(help="none, or distances: end with least squares of the distances (measured with errors)."),
+]
+Anchors = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Known positions (.csv .tsv .txt), one a row: vertex number or name, then coordinates.",
+    ),
+]
+AnchorWeight = Annotated[
+    float | None,
+    typer.Option(help="Pull of the anchors, in edges; without it they stay exactly where they are."),
+]

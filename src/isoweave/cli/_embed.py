@@ -13,7 +13,7 @@ from rich.table import Table
 from isoweave.cli._errors import option_mismatch, printed_warnings
 from isoweave.cli._progress import ProgressLine
 from isoweave.cli._signals import sigterm_as_interrupt
-from isoweave.io import LoadedInput, check_output_path, read_input, write_embedding
+from isoweave.io import LoadedInput, check_output_path, read_anchors, read_input, write_embedding
 
 # Options that mean nothing for one kind of input: refused, because the user expects them to do something.
 FOREIGN_OPTIONS = {"graph": ("metric", "n_neighbors"), "features": ("asymmetry",)}
@@ -27,6 +27,8 @@ def run_embed(
     as_graph: bool | None,
     quiet: bool,
     verbose: bool,
+    anchors: Path | None = None,
+    anchor_weight: float | None = None,
 ) -> None:
     """Read, embed, write, summarise.
 
@@ -38,6 +40,9 @@ def run_embed(
     as_graph : bool or None
         See :func:`isoweave.io.read_input`.
     quiet, verbose : bool
+    anchors : pathlib.Path or None
+        File with known positions.
+    anchor_weight : float or None
     """
     check_output_path(output)
     options = {name: parse_value(value) for name, value in options.items()}
@@ -49,8 +54,9 @@ def run_embed(
                 raise option_mismatch(name, input_file, loaded.kind)
         if loaded.kind == "graph":
             options["metric"] = "precomputed"
+        known = _known(loaded, anchors, anchor_weight)
         started = time.perf_counter()
-        estimator = _fit(loaded, options)
+        estimator = _fit(loaded, options, known)
         seconds = time.perf_counter() - started
 
     write_embedding(
@@ -93,11 +99,19 @@ def checkpoint_options(folder: Path | None, every: float | None, resume: bool) -
     return {"checkpoint": Checkpoint(folder, every=every, resume=resume)}
 
 
-def _fit(loaded: LoadedInput, options: dict[str, Any]) -> Any:
+def _known(loaded: LoadedInput, anchors: Path | None, anchor_weight: float | None) -> dict[str, Any]:
+    """Anchors as keywords of ``fit``; none without a file."""
+    if anchors is None:
+        return {} if anchor_weight is None else {"anchor_weight": anchor_weight}
+    vertices, positions = read_anchors(anchors, loaded.n_rows, loaded.names)
+    return {"anchors": vertices, "anchor_positions": positions, "anchor_weight": anchor_weight}
+
+
+def _fit(loaded: LoadedInput, options: dict[str, Any], known: dict[str, Any]) -> Any:
     from isoweave import IsometricEmbedding
 
     source = loaded.features if loaded.kind == "features" else loaded.graph
-    return IsometricEmbedding(**options).fit(source)
+    return IsometricEmbedding(**options).fit(source, **known)
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:

@@ -22,6 +22,7 @@ def sensor_network(
     n_anchors: int = 4,
     noise: float = 0.0,
     n_dims: int = 2,
+    hole: float = 0.0,
     random_state: Any = None,
 ) -> GraphDataset:
     """Sensors uniform in the unit cube that measure their distances to those within a radius.
@@ -39,6 +40,9 @@ def sensor_network(
         draw per edge, and never falls below 1 % of the true one.
     n_dims : int
         Dimension of the cube.
+    hole : float
+        Radius of a ball around the centre of the cube without sensors, under 0.5: shortest paths go round
+        it.
     random_state : int, RandomState or None
 
     Returns
@@ -59,12 +63,20 @@ def sensor_network(
         raise ValueError(f"n_dims must be at least 1, got {n_dims}.")
     if not 0 <= n_anchors <= n_samples:
         raise ValueError(f"n_anchors must be between 0 and n_samples = {n_samples}, got {n_anchors}.")
+    if not 0.0 <= hole < 0.5:
+        raise ValueError(f"hole must be a radius from 0 to under 0.5, got {hole!r}.")
     if radius is None:
         log_ball = 0.5 * n_dims * np.log(np.pi) - gammaln(0.5 * n_dims + 1.0)
-        radius = float(np.exp((np.log(20.0 / n_samples) - log_ball) / n_dims))
+        volume = 1.0 - (np.exp(log_ball) * hole**n_dims if hole else 0.0)
+        radius = float(np.exp((np.log(20.0 * volume / n_samples) - log_ball) / n_dims))
     if not 0.0 < radius < np.inf:
         raise ValueError(f"radius must be positive and finite, got {radius!r}.")
     truth = rng.uniform(size=(n_samples, n_dims))
+    while hole:
+        inside = np.linalg.norm(truth - 0.5, axis=1) < hole
+        if not inside.any():
+            break
+        truth[inside] = rng.uniform(size=(np.count_nonzero(inside), n_dims))
     pairs = cKDTree(truth).query_pairs(radius, output_type="ndarray")
     # The tree's order is its own business; sorted pairs tie each draw of noise to its edge.
     pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]

@@ -2,6 +2,7 @@
 
 from isoweave.embedding._embed import embed, embed_graph
 from isoweave.embedding._forecast import ResourceEstimate, StageEstimate, estimate_resources
+from isoweave.embedding._known import check_known
 from isoweave.embedding._options import EmbeddingOptions, resolve_options
 from isoweave.embedding._result import Embedding
 
@@ -10,6 +11,7 @@ __all__ = [
     "EmbeddingOptions",
     "ResourceEstimate",
     "StageEstimate",
+    "check_known",
     "embed",
     "embed_graph",
     "estimate_resources",

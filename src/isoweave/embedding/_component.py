@@ -9,19 +9,22 @@ import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray
+from isoweave.embedding._known_parts import PartKnown
 from isoweave.embedding._options import DEFAULT_TOL, EmbeddingOptions
 from isoweave.embedding._records import frames_from, frames_record
 from isoweave.frames import LocalFrames, calibrate_frames, local_frames, neighborhood_volumes
-from isoweave.graph import NeighborGraph
+from isoweave.graph import NeighborGraph, bypass_doubtful
 from isoweave.iteration import (
     ALONE,
     AlignmentProblem,
+    Anchoring,
     Callback,
     IterationResult,
     Landmarks,
     Run,
     alternate,
     build_problem,
+    distance_problem,
     find_landmarks,
     local_stretch,
     minimize_energy,
@@ -35,6 +38,8 @@ _LARGEST_START = 1e75
 # Energy of a map over that of all points in one place. At most 1 but for rounding wherever the Poisson
 # problems were solved.
 _MOST_ENERGY = 1.0 + 1e-6
+# An iteration that was ended from outside: nothing is built on it.
+_CUT_SHORT = ("stopped", "interrupted")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +61,7 @@ def embed_component(
     user_start: FloatArray | None = None,
     callback: Callback | None = None,
     run: Run = ALONE,
+    known: PartKnown | None = None,
 ) -> ComponentResult:
     """Embed a connected graph of at least two vertices with positive lengths.
 
@@ -66,26 +72,32 @@ def embed_component(
     check_finite("distance graph", "lengths", graph.lengths)
     if user_start is not None:
         _check_size(user_start)
+    known = known or PartKnown()
+    # The same edges, with the lengths that shortest paths go by.
+    paths = graph if known.edge_weights is None else bypass_doubtful(graph, known.edge_weights)
     stored = run.load("frames")
     if stored is None:
         run.stage("frames")
-        frames, inner = _frames(graph, options, team)
+        frames, inner = _frames(graph, paths, options, team, known)
         run.keep("frames", lambda: frames_record(frames, inner))
     else:
         frames, inner = frames_from(stored, graph, options)
     run.stage("factor")
-    try:
-        problem = build_problem(graph, frames, inner, team=team, solver=options.solver)
-    except RuntimeError as error:
-        why = str(error).rstrip(".")
-        raise unsolved("operators", "no factor", graph=graph, inner=inner, why=why) from error
+    problem = _factored(paths, frames, inner, options, team)
     check_finite("operators", "energy of the collapsed map", problem.mass)
-    name, result = _optimise(problem, options, user_start, callback, run)
-    _check_energy(problem, options, result)
+    if known.anchoring is None:
+        name, result = _optimise(problem, options, user_start, callback, run)
+        _check_energy(problem, options, result)
+    else:
+        name, problem, result = _optimise_anchored(
+            problem, options, known.anchoring, user_start, callback, run
+        )
+    if options.refine == "distances" and result.status not in _CUT_SHORT:
+        result = _refine(problem, graph, options, result, callback, run.within("refine"))
     coordinates = result.coordinates
     if options.scale == "geodesics":
         coordinates = coordinates * _geodesic_factor(
-            coordinates, find_landmarks(graph, n_components, team=team)
+            coordinates, find_landmarks(paths, n_components, team=team)
         )
     result = IterationResult(coordinates, result.alignments, result.energy, result.history, result.status)
     check_finite("result", "coordinates", result.coordinates)
@@ -103,13 +115,17 @@ def embed_component(
 
 
 def _frames(
-    graph: NeighborGraph, options: EmbeddingOptions, team: ThreadTeam
+    graph: NeighborGraph,
+    paths: NeighborGraph,
+    options: EmbeddingOptions,
+    team: ThreadTeam,
+    known: PartKnown,
 ) -> tuple[LocalFrames, InnerProduct]:
     """Calibrated frames and the inner product that goes with them."""
     paper_product = options.inner_product == "paper"
     with numerical_stage("local frames"):
         raw = local_frames(
-            graph,
+            paths,
             options.n_components,
             team=team,
             frame_size=options.frame_size,
@@ -120,14 +136,31 @@ def _frames(
     frames = calibrate_frames(graph, raw, options.calibrate)
     check_finite("calibration", "rows", frames.rows)
     if not paper_product:
-        edge = edge_inner_product(graph, frames, options.edge_weights)
+        edge = edge_inner_product(graph, frames, options.edge_weights, known.per_edge(graph))
         check_finite("inner product", "weights", edge.weights)
         return frames, edge
     volumes = neighborhood_volumes(graph, raw, options.volumes, seed=options.seed)
+    if known.vertex_weights is not None:
+        volumes = volumes * known.vertex_weights
     check_finite("inner product", "volumes", volumes)
     rank = rank_inner_product(raw, volumes, graph)
     check_finite("inner product", "inverse frames", rank.inverse)
     return frames, rank
+
+
+def _factored(
+    graph: NeighborGraph,
+    frames: LocalFrames,
+    inner: InnerProduct,
+    options: EmbeddingOptions,
+    team: ThreadTeam,
+    anchoring: Anchoring | None = None,
+) -> AlignmentProblem:
+    try:
+        return build_problem(graph, frames, inner, team=team, solver=options.solver, anchoring=anchoring)
+    except RuntimeError as error:
+        why = str(error).rstrip(".")
+        raise unsolved("operators", "no factor", graph=graph, inner=inner, why=why) from error
 
 
 def _check_size(start: FloatArray) -> None:
@@ -163,20 +196,93 @@ def _optimise(
     """Run the optimiser of the preset from the start asked for."""
 
     def optimise(start: FloatArray, here: Run) -> IterationResult:
-        here.stage("optimise")
-        watched: Any = {"tol": options.tol, "max_iter": options.max_iter, "callback": callback, "run": here}
-        if options.optimizer == "alternating":
-            check_finite("recursion", "start", start)
-            return alternate(problem, problem.evaluate(start).alignments, **watched)
-        return minimize_energy(problem, start, **watched)
+        return _minimise(problem, options, start, callback, here)
 
     if user_start is not None or not isinstance(options.start, str):
         assert user_start is not None
         return "given", optimise(user_start, run.within("given"))
     # The recursion's tolerance is on alignments; the auxiliary problems of the starts have the energy's.
-    tol = options.tol if options.optimizer == "lbfgs" else DEFAULT_TOL
     with numerical_stage(f"start {options.start!r}"):
-        return optimise_from(problem, options.start, optimise, tol=tol, run=run)
+        return optimise_from(problem, options.start, optimise, tol=_energy_tol(options), run=run)
+
+
+def _minimise(
+    problem: AlignmentProblem,
+    options: EmbeddingOptions,
+    start: FloatArray,
+    callback: Callback | None,
+    run: Run,
+    stage: str = "optimise",
+) -> IterationResult:
+    """The preset's optimiser from given coordinates."""
+    run.stage(stage)
+    watched: Any = {"tol": options.tol, "max_iter": options.max_iter, "callback": callback, "run": run}
+    if options.optimizer == "alternating":
+        check_finite("recursion", "start", start)
+        return alternate(problem, problem.evaluate(start).alignments, **watched)
+    return minimize_energy(problem, start, stage=stage, **watched)
+
+
+def _energy_tol(options: EmbeddingOptions) -> float:
+    return options.tol if options.optimizer == "lbfgs" else DEFAULT_TOL
+
+
+def _optimise_anchored(
+    problem: AlignmentProblem,
+    options: EmbeddingOptions,
+    anchoring: Anchoring,
+    user_start: FloatArray | None,
+    callback: Callback | None,
+    run: Run,
+) -> tuple[str, AlignmentProblem, IterationResult]:
+    """Embed without the anchors, lay the map on them, and go on with them.
+
+    Anchors in the energy would keep a map from unfolding that begins far from them. The first step towards
+    them keeps the turns of the map that was laid on them, so that what they ask for is spread over their
+    surroundings and not left to the edges at each of them.
+    """
+    place = run.within("anchors")
+    if user_start is not None:
+        anchored = _anchored(problem, options, anchoring)
+        return "given", anchored, _minimise(anchored, options, user_start, callback, place, "anchors")
+    name, free = _optimise(problem, options, None, callback, run)
+    _check_energy(problem, options, free)
+    turns = problem.evaluate(anchoring.lay_on(free.coordinates)).alignments
+    anchored = _anchored(problem, options, anchoring)
+    start = anchored.integrate(turns)
+    check_finite("anchors", "start", start)
+    if free.status in _CUT_SHORT:
+        here = anchored.evaluate(start)
+        return name, anchored, IterationResult(start, here.alignments, here.energy, free.history, free.status)
+    return name, anchored, _minimise(anchored, options, start, callback, place, "anchors")
+
+
+def _anchored(problem: AlignmentProblem, options: EmbeddingOptions, anchoring: Anchoring) -> AlignmentProblem:
+    return _factored(problem.graph, problem.frames, problem.inner, options, problem.team, anchoring)
+
+
+def _refine(
+    problem: AlignmentProblem,
+    graph: NeighborGraph,
+    options: EmbeddingOptions,
+    result: IterationResult,
+    callback: Callback | None,
+    run: Run,
+) -> IterationResult:
+    """Go on with the distances themselves (eq. 22); energy and turns are those of the frames there."""
+    run.stage("refine")
+    refined = minimize_energy(
+        distance_problem(problem, graph),
+        result.coordinates,
+        tol=_energy_tol(options),
+        max_iter=options.max_iter,
+        callback=callback,
+        stage="refine",
+        run=run,
+    )
+    here = problem.evaluate(refined.coordinates)
+    status = refined.status if result.status == "converged" else result.status
+    return IterationResult(refined.coordinates, here.alignments, here.energy, result.history, status)
 
 
 def _geodesic_factor(coordinates: FloatArray, landmarks: Landmarks) -> float:

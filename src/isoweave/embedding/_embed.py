@@ -13,9 +13,11 @@ from isoweave._validation import check_integer
 from isoweave.embedding._component import ComponentResult, embed_component
 from isoweave.embedding._finished import finished_from, finished_record
 from isoweave.embedding._forecast import check_memory
+from isoweave.embedding._known import Known, check_fitting, check_known
+from isoweave.embedding._known_parts import MergedKnown
 from isoweave.embedding._options import EmbeddingOptions, resolve_options
 from isoweave.embedding._parts import assemble, in_users_terms, members, split
-from isoweave.embedding._records import graph_arrays, prepared_from, prepared_record
+from isoweave.embedding._records import graph_arrays, known_arrays, prepared_from, prepared_record
 from isoweave.embedding._report import Reporter
 from isoweave.embedding._result import Embedding
 from isoweave.embedding._running import option_values, running
@@ -49,6 +51,12 @@ def embed_graph(
     shortcuts: str | bool = "auto",
     components: str = "separate",
     asymmetry: str = "error",
+    refine: str = "none",
+    edge_weights: Any = None,
+    vertex_weights: AnyArray | None = None,
+    anchors: AnyArray | None = None,
+    anchor_positions: AnyArray | None = None,
+    anchor_weight: float | AnyArray | None = None,
     tol: float | None = None,
     max_iter: int | None = None,
     n_jobs: int | None = None,
@@ -91,6 +99,24 @@ def embed_graph(
         :class:`isoweave.IsometricEmbedding`.)
     asymmetry : {"error", "max", "min", "mean"}
         What to do where the two directions of an edge differ.
+    refine : {"none", "distances"}
+        "distances" goes on from the finished map to the least sum of squares of
+        ``|y_i - y_j| - matrix[i, j]`` over the edges: the better map where distances were measured with
+        errors and the data do lie in N dimensions (sensor networks).
+    edge_weights : sparse matrix of shape (n, n), optional
+        How far to trust every distance: positive, with the pattern of ``matrix``, one direction or both. An
+        edge of weight 2 counts as two. Only ratios matter. Inverse variances are a good choice.
+    vertex_weights : array of shape (n,), optional
+        How much the surroundings of every vertex count, positive.
+    anchors : int array of shape (a,) or bool array of shape (n,), optional
+        Vertices whose positions are known. The map is then in their coordinates; N + 1 of them or more, not
+        all in a hyperplane, fix it, fewer leave it free to turn. Components without anchors are laid beside
+        the others.
+    anchor_positions : array of shape (a, N), optional
+        In the order of ``anchors`` (of the true entries of a mask), in the unit of the distances.
+    anchor_weight : float or array of shape (a,), optional
+        None or infinite: anchors stay exactly where they are. Otherwise they are pulled there with
+        ``anchor_weight`` times the squared distance; 1 counts as one direction of one edge of weight 1.
     tol, max_iter : float, int
         Of the optimiser; None takes the preset's. By default iterations end when one more sweep would change
         the map by less than 3 % of the misfit that is left.
@@ -142,6 +168,7 @@ def embed_graph(
         max_iter=max_iter,
         seed=0 if random_state is None else check_integer("random_state", random_state, minimum=0),
         memory_limit=memory_limit,
+        refine=refine,
     )
     if components == "bridge":
         raise ValueError(
@@ -149,10 +176,22 @@ def embed_graph(
             "none. Use components='separate', or IsometricEmbedding on the features."
         )
     graph = graph_from_matrix(matrix, asymmetry=asymmetry)
+    known = check_known(
+        graph,
+        options.n_components,
+        edge_weights=edge_weights,
+        vertex_weights=vertex_weights,
+        anchors=anchors,
+        anchor_positions=anchor_positions,
+        anchor_weight=anchor_weight,
+    )
     with running(
-        Reporter(verbose), checkpoint, on_interrupt, lambda: (graph_arrays(graph), option_values(options))
+        Reporter(verbose),
+        checkpoint,
+        on_interrupt,
+        lambda: ({**graph_arrays(graph), **known_arrays(known)}, option_values(options)),
     ) as run:
-        return embed(graph, options, n_jobs=n_jobs, callback=callback, run=run)
+        return embed(graph, options, n_jobs=n_jobs, callback=callback, run=run, known=known)
 
 
 def embed(
@@ -163,6 +202,7 @@ def embed(
     verbose: int = 0,
     callback: Callback | None = None,
     run: Run | None = None,
+    known: Known | None = None,
 ) -> Embedding:
     """Embed a checked graph with resolved options; see :func:`embed_graph`.
 
@@ -179,6 +219,8 @@ def embed(
     say = run.report
     n, n_components = graph.n_vertices, options.n_components
     user_start = _checked_start(options.start, n, n_components)
+    if known is not None:
+        check_fitting(options, known)
     check_memory(graph, options, n_jobs)
     say.begin(graph, options, n_jobs)
     with thread_team(n_jobs) as team:
@@ -190,9 +232,12 @@ def embed(
             run.keep("graph", lambda: prepared_record(filtered, representative, dropped))
         else:
             filtered, representative, dropped = prepared_from(stored, n)
+        merged_known = None if known is None else MergedKnown(known, graph, representative, unit)
+        if merged_known is not None and merged_known.origin is not None and user_start is not None:
+            user_start = user_start - merged_known.origin
         n_parts, labels = connected_components(filtered)
-        _check_parts(options, n_parts, labels, n_components)
         parts = split(labels, n_parts)
+        _check_parts(options, parts, n_components, merged_known)
         firsts = np.unique(representative, return_index=True)[1]
         results: list[ComponentResult | None] = []
         kept = run.load("components")
@@ -212,15 +257,18 @@ def embed(
             if callback is not None:
                 rows = np.full(len(labels), -1, dtype=np.int64)
                 rows[vertices] = np.arange(len(vertices))
-                hook = in_users_terms(callback, rows[representative], unit, c, n_parts)
+                hook = in_users_terms(callback, rows[representative], unit, c, n_parts, merged_known)
             place = run.within(f"component-{c}")
-            result = embed_component(part, options, team=team, user_start=here, callback=hook, run=place)
+            part_known = None if merged_known is None else merged_known.part(part, vertices)
+            result = embed_component(
+                part, options, team=team, user_start=here, callback=hook, run=place, known=part_known
+            )
             results.append(result)
             place.forget()
             run.keep("components", lambda: finished_record(results))
             if c == 0:
                 say(f"start: {result.start}; solver {result.solver}; {result.iteration.n_iter} steps")
-    embedding = assemble(graph, options, unit, representative, labels, parts, results, dropped)
+    embedding = assemble(graph, options, unit, representative, labels, parts, results, dropped, merged_known)
     run.finish()
     if embedding.status == "max_iter":
         from sklearn.exceptions import ConvergenceWarning
@@ -308,8 +356,10 @@ def _checked_start(start: str | FloatArray, n: int, n_components: int) -> FloatA
     return array
 
 
-def _check_parts(options: EmbeddingOptions, n_parts: int, labels: IntArray, n_components: int) -> None:
-    sizes = np.bincount(labels)
+def _check_parts(
+    options: EmbeddingOptions, parts: list[AnyArray], n_components: int, known: MergedKnown | None
+) -> None:
+    sizes = [len(part) for part in parts]
     # With a single point (all duplicates) there is nothing to embed, whatever N is.
     if sizes[0] > 1 and n_components > sizes[0] - 1:
         raise ValueError(
@@ -317,6 +367,7 @@ def _check_parts(options: EmbeddingOptions, n_parts: int, labels: IntArray, n_co
             f"has {sizes[0]} distinct points, which span at most {sizes[0] - 1} dimensions. "
             "Lower n_components."
         )
+    n_parts = len(parts)
     if n_parts == 1:
         return
     what = f"The graph has {n_parts} connected components (sizes {', '.join(map(str, sizes[:5]))}"
@@ -328,4 +379,9 @@ def _check_parts(options: EmbeddingOptions, n_parts: int, labels: IntArray, n_co
     fate = "each was embedded by itself and laid side by side; distances between them mean nothing"
     if options.components == "largest":
         fate = "only the largest was embedded; the other rows are NaN"
+    elif known is not None and known.origin is not None:
+        lost = sum(not known.has_anchor(part) for part in parts)
+        if lost == 0:
+            return
+        fate = f"{lost} of them without anchors were laid beside the others; their places mean nothing"
     warnings.warn(f"{what} {fate[0].upper()}{fate[1:]} (see component_labels_).", UserWarning, stacklevel=4)

@@ -18,6 +18,7 @@ CALIBRATE = ("auto", "rows", "vertices", "none")
 SCALES = ("edges", "geodesics")
 SHORTCUTS = ("auto", "drop", "keep")
 COMPONENTS = ("separate", "largest", "bridge", "error")
+REFINE = ("none", "distances")
 SOLVER_NAMES = ("auto", "direct", "cholmod", "amg", "jacobi", "ic")
 
 DEFAULT_TOL = 0.03
@@ -49,6 +50,7 @@ class EmbeddingOptions:
     max_iter: int
     seed: int
     memory_limit: float | None = None
+    refine: str = "none"
 
 
 def resolve_options(
@@ -67,6 +69,7 @@ def resolve_options(
     max_iter: int | None = None,
     seed: int = 0,
     memory_limit: float | str | None = None,
+    refine: str = "none",
 ) -> EmbeddingOptions:
     """Check every option and fill in what the preset says.
 
@@ -106,6 +109,11 @@ def resolve_options(
     check_option("solver", solver, SOLVER_NAMES)
     if solver == "auto" and paper:
         solver = "ic"
+    if check_option("refine", refine, REFINE) == "distances" and inner == "paper":
+        raise ValueError(
+            "refine='distances' needs one weight per edge, but the inner product is the paper's; "
+            "use inner_product='edge'."
+        )
     optimizer = "alternating" if paper else "lbfgs"
     if tol is None:
         tol = PAPER_TOL if paper else DEFAULT_TOL
@@ -128,4 +136,5 @@ def resolve_options(
         max_iter=check_integer("max_iter", max_iter, minimum=1),
         seed=seed,
         memory_limit=parse_memory_limit(memory_limit),
+        refine=refine,
     )

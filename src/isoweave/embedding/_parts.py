@@ -6,6 +6,7 @@ import numpy as np
 
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.embedding._component import ComponentResult
+from isoweave.embedding._known_parts import MergedKnown
 from isoweave.embedding._options import EmbeddingOptions
 from isoweave.embedding._result import Embedding
 from isoweave.graph import NeighborGraph, pack_components
@@ -32,20 +33,29 @@ def members(graph: NeighborGraph, representative: IntArray, dropped: IntArray) -
     return np.unique(pairs, axis=0).astype(np.int32)
 
 
-def in_users_terms(callback: Callback, place: AnyArray, unit: float, part: int, n_parts: int) -> Callback:
+def in_users_terms(
+    callback: Callback,
+    place: AnyArray,
+    unit: float,
+    part: int,
+    n_parts: int,
+    known: MergedKnown | None = None,
+) -> Callback:
     """The user's callback, given coordinates in the order and unit of the input.
 
     ``place`` is the row of every input vertex within the component at work, -1 outside of it.
     """
     inside = place >= 0
+    origin = 0.0 if known is None or known.origin is None else known.origin
+    weight_unit = 1.0 if known is None else known.weight_unit
 
     def call(state: IterationState) -> object:
         coordinates = np.full((len(place), state.coordinates.shape[1]), np.nan)
         # Beyond the largest number it is infinite, as the error at the end will say.
         with np.errstate(over="ignore"):
-            coordinates[inside] = state.coordinates[place[inside]] * unit
+            coordinates[inside] = state.coordinates[place[inside]] * unit + origin
         stage = state.stage if n_parts == 1 else f"{state.stage} (component {part + 1} of {n_parts})"
-        energy = state.energy * unit * unit
+        energy = state.energy * unit * unit * weight_unit
         return callback(IterationState(stage, state.iteration, energy, state.gradient_norm, coordinates))
 
     return call
@@ -72,8 +82,9 @@ def assemble(
     parts: list[AnyArray],
     results: list[ComponentResult | None],
     dropped: IntArray,
+    known: MergedKnown | None = None,
 ) -> Embedding:
-    """Put the components side by side, give duplicates their coordinates, restore the unit."""
+    """Put the components in place, give duplicates their coordinates, restore the unit."""
     n_components = options.n_components
     n_merged = len(labels)
     coordinates = np.full((n_merged, n_components), np.nan)
@@ -85,9 +96,13 @@ def assemble(
     ]
     if options.components == "largest":
         parts, placed, results = parts[:1], placed[:1], results[:1]
-    offsets = pack_components(placed) if len(parts) > 1 else [np.zeros(n_components)]
+    if known is not None:
+        offsets = known.offsets(parts, placed)
+    else:
+        offsets = pack_components(placed) if len(parts) > 1 else [np.zeros(n_components)]
     check_finite("layout", "shifts of the components", np.array(offsets))
     energy = mass = 0.0
+    weight_unit = 1.0 if known is None else known.weight_unit
     status = 0
     history: tuple[StepRecord, ...] = (StepRecord(0, 0.0, 0.0, 0.0),)
     for c, (vertices, local, offset, result) in enumerate(zip(parts, placed, offsets, results, strict=True)):
@@ -101,14 +116,15 @@ def assemble(
         status = max(status, _STATUSES.index(result.iteration.status))
         if c == 0:
             history = tuple(
-                StepRecord(r.iteration, r.energy * unit * unit, r.gradient_norm, r.step)
+                StepRecord(r.iteration, r.energy * unit * unit * weight_unit, r.gradient_norm, r.step)
                 for r in result.iteration.history
             )
     first = results[0]
+    coordinates = coordinates[representative]
     return Embedding(
-        coordinates=coordinates[representative],
+        coordinates=coordinates if known is None else known.finish(coordinates),
         alignments=alignments[representative],
-        energy=energy * unit * unit,
+        energy=energy * unit * unit * weight_unit,
         # In the unit near the median, where neither over- nor underflows.
         relative_energy=energy / mass if mass > 0 else 0.0,
         history=history,

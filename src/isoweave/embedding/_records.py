@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from isoweave._typing import AnyArray, FloatArray, IntArray
+from isoweave.embedding._known import Known
 from isoweave.embedding._options import EmbeddingOptions
 from isoweave.frames import LocalFrames
 from isoweave.graph import NeighborGraph
@@ -27,6 +28,24 @@ def graph_arrays(graph: NeighborGraph, name: str = "graph") -> dict[str, AnyArra
         f"{name}.indices": graph.indices,
         f"{name}.lengths": graph.lengths,
     }
+
+
+def known_arrays(known: Known | None) -> dict[str, AnyArray]:
+    """Weights and anchors by name."""
+    if known is None:
+        return {}
+    found = {
+        "edge_weights": known.edge_weights,
+        "vertex_weights": known.vertex_weights,
+        "weight_unit": np.array(known.weight_unit),
+    }
+    if known.anchors is not None:
+        found |= {
+            "anchors": known.anchors.vertices,
+            "anchor_positions": known.anchors.positions,
+            "anchor_weight": known.anchors.weights,
+        }
+    return {name: array for name, array in found.items() if array is not None}
 
 
 def graph_from(record: Record, name: str = "graph") -> NeighborGraph:

@@ -1,9 +1,10 @@
 """New points in a finished map, and maps that grow with their graph."""
 
 from isoweave.extension._distances import nearest_columns, sparse_rows
-from isoweave.extension._grow import rigid_motion, settle_on, warm_start
+from isoweave.extension._grow import settle_on, warm_start
 from isoweave.extension._place import FinishedMap, Placement, finished_map, place_points
 from isoweave.extension._search import FeatureIndex, feature_index
+from isoweave.iteration import rigid_motion
 
 __all__ = [
     "FeatureIndex",

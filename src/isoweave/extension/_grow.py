@@ -11,7 +11,7 @@ from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave.extension._place import FinishedMap, finished_map, place_points
 from isoweave.graph import NeighborGraph, connected_components, merge_duplicates, subgraph
-from isoweave.iteration import find_landmarks
+from isoweave.iteration import find_landmarks, rigid_motion
 
 
 def warm_start(
@@ -150,18 +150,6 @@ def settle_on(
     if 0 < len(fresh) < len(parts):
         _lay_beside(moved, fresh)
     return moved, turned
-
-
-def rigid_motion(source: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Orthogonal Q and shift t with ``source @ Q + t`` nearest to ``target``, both (n, N).
-
-    Where the points leave Q open (fewer than N + 1 of them, or in a plane) it turns as little as it can.
-    """
-    a, b = source.mean(axis=0), target.mean(axis=0)
-    cross = (source - a).T @ (target - b)
-    size = np.abs(cross).max(initial=0.0)
-    u, _, v = np.linalg.svd(cross + (1e-9 * size if size > 0 else 1.0) * np.eye(len(cross)))
-    return u @ v, b - a @ (u @ v)
 
 
 def _lay_beside(coordinates: FloatArray, parts: list[Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from isoweave.graph._components import bridge_components, connected_components, pack_components, subgraph
 from isoweave.graph._densify import geodesic_neighbors
+from isoweave.graph._detours import bypass_doubtful
 from isoweave.graph._dimension import choose_n_components, intrinsic_dimension, intrinsic_dimension_graph
 from isoweave.graph._distance_matrix import knn_from_distances
 from isoweave.graph._duplicates import merge_duplicates
@@ -17,6 +18,7 @@ __all__ = [
     "NeighborGraph",
     "ShortcutReport",
     "bridge_components",
+    "bypass_doubtful",
     "choose_knn_search",
     "choose_n_components",
     "connected_components",

@@ -1,5 +1,6 @@
 """Reading features, distance graphs and what embeddings are compared with; writing embeddings."""
 
+from isoweave.io._anchors import read_anchors
 from isoweave.io._errors import InputFileError
 from isoweave.io._read import LoadedInput, read_input
 from isoweave.io._reference import Coordinates, match_names, read_coordinates, read_labels
@@ -11,6 +12,7 @@ __all__ = [
     "LoadedInput",
     "check_output_path",
     "match_names",
+    "read_anchors",
     "read_coordinates",
     "read_input",
     "read_labels",

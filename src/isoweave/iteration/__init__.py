@@ -1,10 +1,13 @@
 """The energy, its starts and its minimisation."""
 
 from isoweave.iteration._alternating import alternate
+from isoweave.iteration._anchoring import Anchoring
 from isoweave.iteration._coarse import CoarseLevel, coarsen, prolong, sample_vertices
+from isoweave.iteration._distances import DistanceProblem, distance_problem
 from isoweave.iteration._landmark import classical_scaling, farthest_landmarks, landmark_start
 from isoweave.iteration._lbfgs import minimize_energy
 from isoweave.iteration._problem import AlignmentProblem, Evaluation, build_problem
+from isoweave.iteration._rigid import rigid_motion
 from isoweave.iteration._run import (
     ALONE,
     Checkpoint,
@@ -36,9 +39,11 @@ from isoweave.iteration._synchronize import connection_laplacian, lowest_eigenve
 __all__ = [
     "ALONE",
     "AlignmentProblem",
+    "Anchoring",
     "Callback",
     "Checkpoint",
     "CoarseLevel",
+    "DistanceProblem",
     "Evaluation",
     "Interrupt",
     "IterationResult",
@@ -58,6 +63,7 @@ __all__ = [
     "coarse_start",
     "coarsen",
     "connection_laplacian",
+    "distance_problem",
     "farthest_landmarks",
     "find_landmarks",
     "landmark_start",
@@ -66,6 +72,7 @@ __all__ = [
     "minimize_energy",
     "optimise_from",
     "prolong",
+    "rigid_motion",
     "sample_vertices",
     "synchronized_alignments",
     "synchronized_start",

@@ -73,7 +73,7 @@ def alternate(
         x, history, first, status = found.x, found.history, found.iteration, found.status
         here = checked_evaluation(problem, x, f"{stage}, step {first - 1}")
     if status != RUNNING:
-        return IterationResult(x - x.mean(axis=0), here.alignments, here.energy, tuple(history), status)
+        return IterationResult(problem.settle(x), here.alignments, here.energy, tuple(history), status)
     status = "max_iter"
 
     def progress() -> Progress:
@@ -113,7 +113,7 @@ def alternate(
     run.forget()
     ended = ended_record(problem, x, history, status)
     run.keep("state", lambda: ended)
-    return IterationResult(x - x.mean(axis=0), here.alignments, here.energy, tuple(history), status)
+    return IterationResult(problem.settle(x), here.alignments, here.energy, tuple(history), status)
 
 
 def _change(old: FloatArray, new: FloatArray) -> float:

@@ -92,7 +92,7 @@ def minimize_energy(
     first, idle, status = 1, 0, RUNNING
     if stored is None:
         check_finite(stage, "start", start)
-        x = start - start.mean(axis=0)
+        x = problem.settle(start)
     else:
         found = restore(problem, stored, _MEMORY)
         x, history, preconditioned, pairs = found.x, found.history, found.preconditioned, found.pairs
@@ -101,7 +101,7 @@ def minimize_energy(
     mass = problem.mass
     check_finite(stage, "energy of the collapsed map", mass)
     if status != RUNNING:
-        return IterationResult(x - x.mean(axis=0), here.alignments, here.energy, tuple(history), status)
+        return IterationResult(problem.settle(x), here.alignments, here.energy, tuple(history), status)
     if preconditioned is None:
         preconditioned = checked_solve(problem, here.half_gradient, f"{stage}, step 0", _SOLVE_TOL)
     size = _relative(here, preconditioned, mass)
@@ -179,7 +179,7 @@ def minimize_energy(
     run.forget()
     ended = ended_record(problem, x, history, status)
     run.keep("state", lambda: ended)
-    return IterationResult(x - x.mean(axis=0), here.alignments, here.energy, tuple(history), status)
+    return IterationResult(problem.settle(x), here.alignments, here.energy, tuple(history), status)
 
 
 def _is_small(size: float, energy: float, mass: float, tol: float) -> bool:

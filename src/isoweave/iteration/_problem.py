@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,8 +11,9 @@ from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray
 from isoweave.frames._frames import LocalFrames
 from isoweave.graph._graph import NeighborGraph
-from isoweave.operators import InnerProduct, RankInnerProduct, build_laplacian, divergence
-from isoweave.solvers import PoissonState, factor_laplacian
+from isoweave.iteration._anchoring import Anchoring
+from isoweave.operators import InnerProduct, RankInnerProduct, apply_laplacian, build_laplacian, divergence
+from isoweave.solvers import AnchoredState, PoissonState, factor_anchored, factor_laplacian
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,16 +25,19 @@ class AlignmentProblem:
     graph : NeighborGraph
     frames : LocalFrames
     inner : EdgeInnerProduct or RankInnerProduct
-    poisson : PoissonState
-        Factored Laplacian of ``inner``.
+    poisson : PoissonState or AnchoredState
+        Factored Laplacian of ``inner``, with the anchors if there are any.
     team : ThreadTeam
+    anchoring : Anchoring or None
+        Known places of some vertices.
     """
 
     graph: NeighborGraph
     frames: LocalFrames
     inner: InnerProduct
-    poisson: PoissonState
+    poisson: PoissonState | AnchoredState
     team: ThreadTeam
+    anchoring: Anchoring | None = None
 
     @property
     def n_components(self) -> int:
@@ -42,10 +46,26 @@ class AlignmentProblem:
     @cached_property
     def mass(self) -> float:
         """``sum_i tr(E_i^T W_i E_i)``, the energy of the collapsed embedding: the scale of all energies."""
-        return self.evaluate(np.zeros((self.graph.n_vertices, self.n_components))).energy
+        return self._mismatch(np.zeros((self.graph.n_vertices, self.n_components))).energy
+
+    def settle(self, coordinates: FloatArray) -> FloatArray:
+        """Copy in the place that the energy leaves open: zero mean, or hard anchors where they belong."""
+        if self.anchoring is not None:
+            return self.anchoring.settle(coordinates)
+        return coordinates - coordinates.mean(axis=0)
 
     def evaluate(self, coordinates: FloatArray) -> Evaluation:
-        """Reduced energy ``F = min_Q J``, its minimisers Q and half its gradient (eqs. 9, 10, 12)."""
+        """Reduced energy ``F = min_Q J``, its minimisers Q and half its gradient (eqs. 9, 10, 12).
+
+        Soft anchors add to energy and gradient (eq. 21), hard ones have no gradient.
+        """
+        here = self._mismatch(coordinates)
+        if self.anchoring is None:
+            return here
+        return replace(here, energy=self.anchoring.add(here.energy, here.half_gradient, coordinates))
+
+    def _mismatch(self, coordinates: FloatArray) -> Evaluation:
+        """The energy of the frames alone."""
         from isoweave.backends import _alignment as kernels
 
         n, n_components = coordinates.shape
@@ -66,7 +86,10 @@ class AlignmentProblem:
         )
 
     def integrate(self, alignments: FloatArray) -> FloatArray:
-        """Embedding that fits given alignments best: the Poisson problem ``L phi = div(W E Q)`` (eq. 11)."""
+        """Embedding that fits given alignments best: the Poisson problem ``L phi = div(W E Q)`` (eq. 11).
+
+        With anchors, under their constraints (eqs. 20, 21).
+        """
         rotated = np.einsum("er,erc->ec", self.frames.rows, alignments[self.graph.sources])
         if isinstance(self.inner, RankInnerProduct):
             p = self.inner.inverse
@@ -76,16 +99,43 @@ class AlignmentProblem:
             flux = np.einsum("ek,ekc->ec", p, at_vertex[self.graph.sources])
         else:
             flux = self.inner.weights[:, None] * rotated
-        return self.poisson.solve(divergence(self.graph, flux, self.team)).value
+        rhs = divergence(self.graph, flux, self.team)
+        anchors = self.anchoring
+        if anchors is None:
+            return self.poisson.solve(rhs).value
+        # From a map with every anchor in its place, soft ones too: their pull is zero there.
+        places = np.zeros_like(rhs)
+        places[anchors.vertices] = anchors.places
+        rhs -= apply_laplacian(self.graph, self.inner, places, self.team)
+        return places + self.poisson.solve(rhs).value
 
 
 def build_problem(
-    graph: NeighborGraph, frames: LocalFrames, inner: InnerProduct, *, team: ThreadTeam, solver: str = "auto"
+    graph: NeighborGraph,
+    frames: LocalFrames,
+    inner: InnerProduct,
+    *,
+    team: ThreadTeam,
+    solver: str = "auto",
+    anchoring: Anchoring | None = None,
 ) -> AlignmentProblem:
     """Assemble and factor the Laplacian, once for all steps."""
     laplacian = build_laplacian(graph, inner)
-    poisson = factor_laplacian(laplacian, solver=solver, n_components=frames.n_components, team=team)
-    return AlignmentProblem(graph, frames, inner, poisson, team)
+    n_components = frames.n_components
+    poisson: PoissonState | AnchoredState
+    if anchoring is None:
+        poisson = factor_laplacian(laplacian, solver=solver, n_components=n_components, team=team)
+    else:
+        poisson = factor_anchored(
+            laplacian,
+            anchoring.held,
+            anchoring.pulled,
+            anchoring.pull,
+            solver=solver,
+            n_components=n_components,
+            team=team,
+        )
+    return AlignmentProblem(graph, frames, inner, poisson, team, anchoring)
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,9 +42,15 @@ InnerProduct = EdgeInnerProduct | RankInnerProduct
 
 
 def edge_inner_product(
-    graph: NeighborGraph, frames: LocalFrames, weights: str = "uniform"
+    graph: NeighborGraph,
+    frames: LocalFrames,
+    weights: str = "uniform",
+    confidence: FloatArray | None = None,
 ) -> EdgeInnerProduct:
-    """One weight per edge: 1, 1/d or 1/d^2, relative to the median length."""
+    """One weight per edge: 1, 1/d or 1/d^2, relative to the median length.
+
+    ``confidence``, positive of shape (m,), multiplies it (eq. 18).
+    """
     if weights not in EDGE_WEIGHTS:
         raise ValueError(f"edge weights must be one of {EDGE_WEIGHTS}, got {weights!r}.")
     power = EDGE_WEIGHTS.index(weights)
@@ -54,6 +60,8 @@ def edge_inner_product(
         typical = np.median(graph.lengths)
         # Lengths far under the median (near duplicates) must not outweigh everything else.
         values = (typical / np.maximum(graph.lengths, 1e-3 * typical)) ** power
+    if confidence is not None:
+        values = values * confidence
     return EdgeInnerProduct(weights=np.where(frames.included, values, 0.0))
 
 
