@@ -21,6 +21,8 @@ OUTER = (
     "_estimator_graph",
     "_estimator_growth",
     "_estimator_points",
+    "_estimator_score",
+    "interop",
     "extension",
     "storage",
     "metrics",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from isoweave.embedding import Embedding, ResourceEstimate, embed_graph, estimate_resources
     from isoweave.estimator import IsometricEmbedding
+    from isoweave.interop import from_anndata, from_igraph, from_networkx, to_anndata
     from isoweave.iteration import NumericalError, UnsolvedError
     from isoweave.storage import load, save
 
@@ -26,8 +27,12 @@ __all__ = [
     "__version__",
     "embed_graph",
     "estimate_resources",
+    "from_anndata",
+    "from_igraph",
+    "from_networkx",
     "load",
     "save",
+    "to_anndata",
 ]
 
 _HOMES = {
@@ -36,6 +41,10 @@ _HOMES = {
     "embed_graph": "isoweave.embedding",
     "estimate_resources": "isoweave.embedding",
     "IsometricEmbedding": "isoweave.estimator",
+    "from_anndata": "isoweave.interop",
+    "from_igraph": "isoweave.interop",
+    "from_networkx": "isoweave.interop",
+    "to_anndata": "isoweave.interop",
     "NumericalError": "isoweave.iteration",
     "UnsolvedError": "isoweave.iteration",
     "load": "isoweave.storage",

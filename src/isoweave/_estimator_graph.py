@@ -22,6 +22,7 @@ from isoweave.graph import (
     knn_from_distances,
     knn_graph,
 )
+from isoweave.interop import distances_of
 
 
 class GraphMixin:
@@ -40,6 +41,8 @@ class GraphMixin:
 
     def _distance_graph(self, X: Any, seed: int) -> tuple[Any, NeighborGraph]:
         """Validated input and its graph; sets ``n_neighbors_``."""
+        if self._is_precomputed():
+            X = distances_of(X)
         if self._is_precomputed() and sp.issparse(X):
             # Entries are checked by graph_from_matrix, which names the first bad one and keeps stored zeros.
             X = validate_data(

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from isoweave._estimator_graph import GraphMixin
 from isoweave._estimator_growth import GrowthMixin
 from isoweave._estimator_points import NewPointsMixin
+from isoweave._estimator_score import ScoreMixin
 from isoweave._typing import AnyArray
 from isoweave._validation import check_integer
 from isoweave.embedding import Embedding, EmbeddingOptions, embed, resolve_options
@@ -21,6 +22,7 @@ from isoweave.storage import StoredMixin
 
 class IsometricEmbedding(
     StoredMixin,
+    ScoreMixin,
     GrowthMixin,
     NewPointsMixin,
     GraphMixin,
@@ -172,7 +174,8 @@ class IsometricEmbedding(
         Parameters
         ----------
         X : array or sparse matrix of shape (n_samples, n_features) or (n_samples, n_samples)
-            Features, or distances with ``metric="precomputed"``.
+            Features, or distances with ``metric="precomputed"``; then also a graph of networkx or igraph
+            whose edge attribute "weight" is the length.
         y : ignored
 
         Returns
