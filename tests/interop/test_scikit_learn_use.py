@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, KFold, ParameterGrid
 from sklearn.pipeline import FeatureUnion, make_pipeline
@@ -178,8 +179,6 @@ class TestScore:
         assert torn < good - 0.1
 
     def test_not_fitted(self):
-        from sklearn.exceptions import NotFittedError
-
         with pytest.raises(NotFittedError):
             IsometricEmbedding().score(SHEET.data)
 
