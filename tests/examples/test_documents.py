@@ -1,4 +1,4 @@
-"""Code in the README and in the pages that invite to copy it is executed; links inside the project lead somewhere."""
+"""Code that pages invite to copy is executed; links inside the project lead somewhere."""
 
 from __future__ import annotations
 
