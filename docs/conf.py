@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 from pathlib import Path
 
@@ -20,7 +21,6 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["api/README.md"]
 # Blocks without a language are formulas and listings.
 highlight_language = "none"
 # Pages of parts that are not there yet: the tables of contents name them by patterns.
@@ -55,23 +55,56 @@ sphinx_gallery_conf = {
 }
 
 
-def write_api_pages(folder: Path) -> None:
-    """One page per public package, so that no page can be forgotten; names come from ``__all__``."""
-    folder.mkdir(exist_ok=True)
-    names = ["isoweave"]
+# Behind the command line, or not for users.
+NOT_SHOWN = {"backends", "cli", "demo", "experiments"}
+
+
+def api_pages() -> dict[str, str]:
+    """One page per public package, so that none can be forgotten; names come from ``__all__``."""
+    pages = {"isoweave": top_page()}
     for found in pkgutil.iter_modules(isoweave.__path__, "isoweave."):
-        public = not found.name.rpartition(".")[2].startswith("_")
-        if public and found.ispkg and getattr(importlib.import_module(found.name), "__all__", None):
-            names.append(found.name)
-    for name in names:
-        options = ":members:\n:no-value:\n" if name != "isoweave" else ":members:\n:inherited-members:\n"
-        title = name if name != "isoweave" else "isoweave: the public names"
-        page = folder / f"{name}.rst"
-        text = f"{title}\n{'=' * len(title)}\n\n.. automodule:: {name}\n"
-        text += "".join(f"   {line}\n" for line in options.splitlines())
-        # Unchanged pages keep their time, and are not built again.
-        if not page.exists() or page.read_text(encoding="utf-8") != text:
-            page.write_text(text, encoding="utf-8")
+        name = found.name.rpartition(".")[2]
+        if name.startswith("_") or name in NOT_SHOWN or not found.ispkg:
+            continue
+        if getattr(importlib.import_module(found.name), "__all__", None):
+            text = f".. automodule:: {found.name}\n   :members:\n   :no-value:\n"
+            pages[found.name] = f"{found.name}\n{'=' * len(found.name)}\n\n{text}"
+    return pages
 
 
-write_api_pages(Path(__file__).parent / "api")
+def top_page() -> str:
+    """The names of ``isoweave`` itself, the estimator first with the methods that are its own."""
+    lines = ["isoweave", "========", ""]
+    for name in sorted(isoweave.__all__, key=lambda name: (name != "IsometricEmbedding", name.lower())):
+        thing = getattr(isoweave, name)
+        if name.startswith("_"):
+            continue
+        kind = "autofunction"
+        if inspect.isclass(thing):
+            kind = "autoexception" if issubclass(thing, Exception) else "autoclass"
+        lines.append(f".. {kind}:: isoweave.{name}")
+        if name == "IsometricEmbedding":
+            # Those of scikit-learn refer to pages of its own documentation.
+            own = [
+                method
+                for method, value in inspect.getmembers(thing, callable)
+                if not method.startswith("_") and value.__module__.startswith("isoweave")
+            ]
+            lines.append(f"   :members: {', '.join(own)}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def write_pages(folder: Path, pages: dict[str, str]) -> None:
+    """Write what has changed and remove what is no more: unchanged pages are not built again."""
+    folder.mkdir(exist_ok=True)
+    for path in folder.glob("*.rst"):
+        if path.stem not in pages:
+            path.unlink()
+    for name, text in pages.items():
+        path = folder / f"{name}.rst"
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+write_pages(Path(__file__).parent / "api", api_pages())
