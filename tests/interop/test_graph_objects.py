@@ -118,7 +118,7 @@ def test_two_lengths_of_one_edge_are_settled_as_asked():
 )
 def test_bad_lengths_are_refused_by_the_names_of_their_ends(data, error, message):
     G = nx.Graph()
-    G.add_edge("b", "c", weight=1.0)
+    G.add_edge("c", "d", weight=1.0)
     G.add_edge("a", "b", **data)
     with pytest.raises(error, match=message):
         from_networkx(G)

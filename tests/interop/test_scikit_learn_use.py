@@ -98,8 +98,9 @@ class TestTypes:
 class TestComposition:
     def test_pipeline_places_new_points(self):
         pipe = make_pipeline(StandardScaler(), IsometricEmbedding(n_neighbors=8), LinearRegression())
-        pipe.fit(SHEET.data[:200], SHEET.parameters[:200])
-        assert pipe.score(SHEET.data[200:], SHEET.parameters[200:]) > 0.95
+        sheet = s_curve(500, random_state=833)
+        pipe.fit(sheet.data[:400], sheet.parameters[:400])
+        assert pipe.score(sheet.data[400:], sheet.parameters[400:]) > 0.95
 
     def test_names_pass_through_a_pipeline(self):
         pipe = make_pipeline(StandardScaler(), IsometricEmbedding(n_neighbors=8)).set_output(
@@ -173,7 +174,7 @@ class TestScore:
         train, new = roll[:600], roll[600:]
         good = IsometricEmbedding(n_neighbors=8).fit(train).score(new)
         line = IsometricEmbedding(1, n_neighbors=8).fit(train).score(new)
-        torn = IsometricEmbedding(n_neighbors=60).fit(train).score(new)
+        torn = IsometricEmbedding(n_neighbors=50).fit(train).score(new)
         assert good > -0.1
         assert line < good - 0.2
         assert torn < good - 0.1
@@ -186,9 +187,9 @@ class TestScore:
 class TestSearch:
     @pytest.mark.filterwarnings("ignore:The graph has .* connected components:UserWarning")
     def test_grid_over_neighbours(self):
-        roll = swiss_roll(500, random_state=857).data
+        roll = swiss_roll(450, random_state=857).data
         search = GridSearchCV(
-            IsometricEmbedding(), {"n_neighbors": [3, 8, 80]}, cv=KFold(3, shuffle=True, random_state=859)
+            IsometricEmbedding(), {"n_neighbors": [3, 8, 50]}, cv=KFold(3, shuffle=True, random_state=859)
         )
         search.fit(roll)
         assert search.best_params_ == {"n_neighbors": 8}
@@ -200,15 +201,17 @@ class TestSearch:
         distances = cdist(SHEET.data, SHEET.data)
         search = GridSearchCV(
             IsometricEmbedding(metric="precomputed"),
-            {"n_neighbors": [6, 10]},
+            {"n_neighbors": [10, 14]},
             cv=KFold(3, shuffle=True, random_state=863),
+            error_score="raise",
         )
         assert search.fit(distances).best_score_ > -0.15
 
     def test_grid_of_a_pipeline_with_labels(self):
         pipe = make_pipeline(IsometricEmbedding(), LinearRegression())
-        search = GridSearchCV(pipe, {"isometricembedding__n_neighbors": [6, 10]}, cv=3)
-        assert search.fit(SHEET.data, SHEET.parameters).best_score_ > 0.9
+        search = GridSearchCV(pipe, {"isometricembedding__n_neighbors": [8, 12]}, cv=3)
+        sheet = s_curve(500, random_state=841)
+        assert search.fit(sheet.data, sheet.parameters).best_score_ > 0.98
 
     def test_loops_by_hand(self):
         energies = {}
