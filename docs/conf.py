@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import logging
 import pkgutil
 from pathlib import Path
+from typing import Any
 
 import isoweave
 
@@ -23,8 +25,9 @@ extensions = [
 ]
 # Blocks without a language are formulas and listings.
 highlight_language = "none"
-# Pages of parts that are not there yet: the tables of contents name them by patterns.
-suppress_warnings = ["toc.empty_glob", "config.cache"]
+
+# The gallery shows what examples print, not what the package logs.
+logging.getLogger("isoweave").setLevel(logging.WARNING)
 
 html_theme = "furo"
 html_title = f"isoweave {release}"
@@ -32,7 +35,6 @@ html_title = f"isoweave {release}"
 html_copy_source = False
 
 myst_heading_anchors = 4
-myst_enable_extensions = ["colon_fence", "deflist"]
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
@@ -66,8 +68,13 @@ def api_pages() -> dict[str, str]:
         name = found.name.rpartition(".")[2]
         if name.startswith("_") or name in NOT_SHOWN or not found.ispkg:
             continue
-        if getattr(importlib.import_module(found.name), "__all__", None):
-            text = f".. automodule:: {found.name}\n   :members:\n   :no-value:\n"
+        names = getattr(importlib.import_module(found.name), "__all__", ())
+        if names:
+            text = f".. automodule:: {found.name}\n   :members:\n"
+            elsewhere = sorted(set(names) & set(isoweave.__all__))
+            if elsewhere:
+                text += f"   :exclude-members: {', '.join(elsewhere)}\n\nOn the page of ``isoweave`` itself: "
+                text += ", ".join(f":py:obj:`~isoweave.{name}`" for name in elsewhere) + ".\n"
             pages[found.name] = f"{found.name}\n{'=' * len(found.name)}\n\n{text}"
     return pages
 
@@ -107,4 +114,19 @@ def write_pages(folder: Path, pages: dict[str, str]) -> None:
             path.write_text(text, encoding="utf-8")
 
 
-write_pages(Path(__file__).parent / "api", api_pages())
+HERE = Path(__file__).parent
+write_pages(HERE / "api", api_pages())
+
+# Pages of parts that may not be there yet; the tables of contents list them once they are.
+LATER = {"anchors", "checkpoints", "diagnose", "plotting", "reliability", "report"}
+
+
+def leave_out_missing(app: Any, docname: str, content: list[str]) -> None:
+    """Take the pages that are not there out of the tables of contents."""
+    if docname == "index":
+        missing = {name for name in LATER if not (HERE / f"{name}.md").exists()}
+        content[0] = "\n".join(line for line in content[0].split("\n") if line not in missing)
+
+
+def setup(app: Any) -> None:
+    app.connect("source-read", leave_out_missing)

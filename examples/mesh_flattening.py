@@ -2,8 +2,9 @@
 Flattening a mesh
 =================
 
-The edges of a triangle mesh are a distance graph as it stands. A surface that can be unrolled comes out
-flat and true; one that cannot shows where it had to be stretched.
+A triangle mesh is a distance graph: its edges, and across every edge the distance of the two corners that
+face each other, once the triangles are unfolded. A surface that can be unrolled comes out flat and true;
+one that cannot shows where it had to be stretched.
 """
 
 # %%
@@ -19,12 +20,12 @@ from isoweave import IsometricEmbedding
 from isoweave.metrics import procrustes_error
 
 rng = np.random.default_rng(9)
-grid = np.stack(np.meshgrid(np.linspace(-1, 1, 30), np.linspace(-1, 1, 30)), axis=-1).reshape(-1, 2)
+grid = np.stack(np.meshgrid(np.linspace(-1, 1, 32), np.linspace(-1, 1, 32)), axis=-1).reshape(-1, 2)
 flat = grid + rng.uniform(-0.02, 0.02, size=grid.shape)
 faces = Delaunay(flat).simplices
 
 
-def corrugated(points, bend=1.2, waves=5.0):
+def corrugated(points, bend=0.9, waves=4.0):
     """Roll a sheet along a curve of unit speed, whose direction swings to and fro."""
     fine = np.linspace(-1.1, 1.1, 4001)
     step = fine[1] - fine[0]
@@ -42,10 +43,25 @@ def cap(points, angle=1.0):
 
 
 def mesh_graph(vertices):
-    """Every edge of every triangle, with its length."""
-    edges = np.unique(np.sort(np.vstack([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])), axis=0)
-    lengths = np.linalg.norm(vertices[edges[:, 0]] - vertices[edges[:, 1]], axis=1)
-    return sp.coo_array((lengths, tuple(edges.T)), shape=(len(vertices), len(vertices))).tocsr()
+    """Edges of the triangles, and the corners that face each other across an edge, unfolded flat."""
+    corners = np.vstack([faces[:, [0, 1, 2]], faces[:, [1, 2, 0]], faces[:, [2, 0, 1]]])
+    corners[:, :2].sort(axis=1)
+    corners = corners[np.lexsort((corners[:, 1], corners[:, 0]))]
+    pairs = [corners[:, :2]]
+    a, b, c = vertices[corners].transpose(1, 0, 2)
+    base = np.linalg.norm(b - a, axis=1)
+    lengths = [base]
+    # Where the corner lies along the edge, and how far beside it.
+    along = np.sum((c - a) * (b - a), axis=1) / base
+    beside = np.sqrt(np.sum((c - a) ** 2, axis=1) - along**2)
+    first = np.flatnonzero((corners[1:, :2] == corners[:-1, :2]).all(axis=1))
+    pairs.append(np.column_stack([corners[first, 2], corners[first + 1, 2]]))
+    lengths.append(np.hypot(along[first] - along[first + 1], beside[first] + beside[first + 1]))
+    # An edge of two triangles is listed twice, in the same direction; the estimator would settle that, a
+    # matrix would add the two up.
+    pairs, at = np.unique(np.sort(np.vstack(pairs), axis=1), axis=0, return_index=True)
+    n = len(vertices)
+    return sp.coo_array((np.concatenate(lengths)[at], tuple(pairs.T)), shape=(n, n)).tocsr()
 
 
 # %%
