@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import logging
 import pkgutil
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +46,28 @@ napoleon_use_ivar = True
 # An array "of shape (n, N)" is no cross-reference.
 napoleon_preprocess_types = False
 
+HERE = Path(__file__).parent
+EXAMPLES = HERE.parent / "examples"
+
+
+def without_title(path: Path) -> bool:
+    """Whether a script lacks the underlined title that the gallery lists it by."""
+    lines = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").splitlines()
+    return len(lines) < 2 or not lines[1].startswith("====")
+
+
+# gallery_arguments.py is named, not handed over: settings are compared between builds.
+sys.path.insert(0, str(HERE))
+
 sphinx_gallery_conf = {
-    "examples_dirs": "../examples",
+    "examples_dirs": str(EXAMPLES),
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
+    "ignore_pattern": "|".join(
+        [r"__init__\.py", *(re.escape(path.name) for path in EXAMPLES.glob("*.py") if without_title(path))]
+    ),
     "within_subsection_order": "FileNameSortKey",
+    "reset_argv": "gallery_arguments.arguments",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_signature": False,
@@ -55,7 +75,6 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "min_reported_time": 1e9,
 }
-
 
 # Behind the command line, or not for users.
 NOT_SHOWN = {"backends", "cli", "demo", "experiments"}
@@ -114,7 +133,6 @@ def write_pages(folder: Path, pages: dict[str, str]) -> None:
             path.write_text(text, encoding="utf-8")
 
 
-HERE = Path(__file__).parent
 write_pages(HERE / "api", api_pages())
 
 # Pages of parts that may not be there yet; the tables of contents list them once they are. What SECURITY.md
