@@ -24,6 +24,8 @@ OUTER = (
     "_estimator_points",
     "_estimator_run",
     "checkpoints",
+    "_estimator_score",
+    "interop",
     "extension",
     "storage",
     "metrics",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from isoweave.checkpoints import Checkpoint, CheckpointError
     from isoweave.embedding import Embedding, ResourceEstimate, embed_graph, estimate_resources
     from isoweave.estimator import IsometricEmbedding
+    from isoweave.interop import from_anndata, from_igraph, from_networkx, to_anndata
     from isoweave.iteration import NumericalError, UnsolvedError
     from isoweave.storage import load, save
 
@@ -29,8 +30,12 @@ __all__ = [
     "__version__",
     "embed_graph",
     "estimate_resources",
+    "from_anndata",
+    "from_igraph",
+    "from_networkx",
     "load",
     "save",
+    "to_anndata",
 ]
 
 _HOMES = {
@@ -41,6 +46,10 @@ _HOMES = {
     "embed_graph": "isoweave.embedding",
     "estimate_resources": "isoweave.embedding",
     "IsometricEmbedding": "isoweave.estimator",
+    "from_anndata": "isoweave.interop",
+    "from_igraph": "isoweave.interop",
+    "from_networkx": "isoweave.interop",
+    "to_anndata": "isoweave.interop",
     "NumericalError": "isoweave.iteration",
     "UnsolvedError": "isoweave.iteration",
     "load": "isoweave.storage",

@@ -22,6 +22,7 @@ from isoweave.graph import (
     knn_from_distances,
     knn_graph,
 )
+from isoweave.interop import distances_of
 
 
 class GraphMixin:
@@ -51,6 +52,8 @@ class GraphMixin:
 
     def _checked_input(self, X: Any) -> Any:
         """Input as the later stages need it."""
+        if self._is_precomputed():
+            X = distances_of(X)
         if self._is_given_graph(X):
             # Entries are checked by graph_from_matrix, which names the first bad one and keeps stored zeros.
             return validate_data(

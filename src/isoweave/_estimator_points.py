@@ -99,7 +99,10 @@ class NewPointsMixin:
             )
         return replace(placement, coordinates=placement.coordinates.astype(estimator.embedding_.dtype))
 
-    def _given_distances(self, X: Any, placed: FinishedMap) -> tuple[AnyArray, AnyArray, FloatArray]:
+    def _given_distances(
+        self, X: Any, placed: FinishedMap, k: int | None = None
+    ) -> tuple[AnyArray, AnyArray, FloatArray]:
+        """Checked distances in compressed rows; of dense ones the k smallest, by default n_neighbors."""
         estimator: Any = self
         if sp.issparse(X):
             # Entries are checked when they are placed, which keeps stored zeros.
@@ -108,7 +111,8 @@ class NewPointsMixin:
             )
             return sparse_rows(X)
         X = validate_data(estimator, X, reset=False, dtype=[np.float64, np.float32])
-        k = estimator.n_neighbors if estimator.n_neighbors_ is None else estimator.n_neighbors_
+        if k is None:
+            k = estimator.n_neighbors if estimator.n_neighbors_ is None else estimator.n_neighbors_
         firsts = np.unique(placed.representative, return_index=True)[1].astype(np.int32)
         return nearest_columns(X, firsts, k)
 

@@ -14,6 +14,7 @@ from isoweave._estimator_graph import GraphMixin
 from isoweave._estimator_growth import GrowthMixin
 from isoweave._estimator_points import NewPointsMixin
 from isoweave._estimator_run import RunMixin
+from isoweave._estimator_score import ScoreMixin
 from isoweave._typing import AnyArray
 from isoweave._validation import check_integer
 from isoweave.embedding import Embedding, EmbeddingOptions, check_known, embed, resolve_options
@@ -23,6 +24,7 @@ from isoweave.storage import StoredMixin
 
 class IsometricEmbedding(
     StoredMixin,
+    ScoreMixin,
     GrowthMixin,
     NewPointsMixin,
     RunMixin,
@@ -203,7 +205,8 @@ class IsometricEmbedding(
         Parameters
         ----------
         X : array or sparse matrix of shape (n_samples, n_features) or (n_samples, n_samples)
-            Features, or distances with ``metric="precomputed"``.
+            Features, or distances with ``metric="precomputed"``; then also a graph of networkx or igraph
+            whose edge attribute "weight" is the length.
         y : ignored
         edge_weights : sparse matrix or array of shape (n_samples, n_samples), default=None
             How far to trust every distance of a precomputed graph: positive, with the pattern of X.

@@ -57,6 +57,13 @@ class TestSamples:
         assert model.graph_.shape == (20, 20)
         assert model.graph_.nnz == 156
 
+    def test_new_points_in_a_map_of_version_1(self):
+        model = load(SAMPLES / "v1" / "placing")
+        found = model.transform(np.array([[0.1, -0.2, 0.3], [0.5, 0.5, -0.5]]))
+        # The way of placing may be refined; the places stay.
+        np.testing.assert_allclose(found, [[-0.131, -0.106], [-0.909, 0.238]], atol=0.05)
+        np.testing.assert_array_equal(model.transform(model._fit_X), model.embedding_)
+
     def test_a_sample_can_be_fitted_again(self):
         model = load(SAMPLES / "v1" / "estimator")
         data = np.random.default_rng(6).normal(size=(30, 3))

@@ -43,6 +43,10 @@ def main():
     model.notes_ = {"list": [1, 2.5, (None, True)], "limit": float("inf")}
     save(model, folder / "estimator")
 
+    # Added later, when models began to keep the features that new points are placed by.
+    points = np.random.default_rng(1803).normal(size=(24, 3))
+    save(IsometricEmbedding(n_neighbors=8, tol=0.01).fit(points), folder / "placing")
+
 
 if __name__ == "__main__":
     main()

@@ -1,0 +1,163 @@
+"""Sphinx settings: ``make docs`` builds the pages, runs the examples, and takes warnings as errors."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import logging
+import pkgutil
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import isoweave
+
+project = "isoweave"
+author = "isoweave developers"
+copyright = author
+version = release = isoweave.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
+]
+# Blocks without a language are formulas and listings.
+highlight_language = "none"
+
+# The gallery shows what examples print, not what the package logs.
+logging.getLogger("isoweave").setLevel(logging.WARNING)
+
+html_theme = "furo"
+html_title = f"isoweave {release}"
+# Fonts and scripts come with the theme; the pages open without a network.
+html_copy_source = False
+
+myst_heading_anchors = 4
+
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+# An array "of shape (n, N)" is no cross-reference.
+napoleon_preprocess_types = False
+
+HERE = Path(__file__).parent
+EXAMPLES = HERE.parent / "examples"
+
+
+def without_title(path: Path) -> bool:
+    """Whether a script lacks the underlined title that the gallery lists it by."""
+    lines = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").splitlines()
+    return len(lines) < 2 or not lines[1].startswith("====")
+
+
+# gallery_arguments.py is named, not handed over: settings are compared between builds.
+sys.path.insert(0, str(HERE))
+
+sphinx_gallery_conf = {
+    "examples_dirs": str(EXAMPLES),
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "ignore_pattern": "|".join(
+        [r"__init__\.py", *(re.escape(path.name) for path in EXAMPLES.glob("*.py") if without_title(path))]
+    ),
+    "within_subsection_order": "FileNameSortKey",
+    "reset_argv": "gallery_arguments.arguments",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "write_computation_times": False,
+    "remove_config_comments": True,
+    "min_reported_time": 1e9,
+}
+
+# Behind the command line, or not for users.
+NOT_SHOWN = {"backends", "cli", "demo", "experiments"}
+
+
+def api_pages() -> dict[str, str]:
+    """One page per public package, so that none can be forgotten; names come from ``__all__``."""
+    pages = {"isoweave": top_page()}
+    for found in pkgutil.iter_modules(isoweave.__path__, "isoweave."):
+        name = found.name.rpartition(".")[2]
+        if name.startswith("_") or name in NOT_SHOWN or not found.ispkg:
+            continue
+        names = getattr(importlib.import_module(found.name), "__all__", ())
+        if names:
+            text = f".. automodule:: {found.name}\n   :members:\n"
+            elsewhere = sorted(set(names) & set(isoweave.__all__))
+            if elsewhere:
+                text += f"   :exclude-members: {', '.join(elsewhere)}\n\nOn the page of ``isoweave`` itself: "
+                text += ", ".join(f":py:obj:`~isoweave.{name}`" for name in elsewhere) + ".\n"
+            pages[found.name] = f"{found.name}\n{'=' * len(found.name)}\n\n{text}"
+    return pages
+
+
+def top_page() -> str:
+    """The names of ``isoweave`` itself, the estimator first with the methods that are its own."""
+    lines = ["isoweave", "========", ""]
+    for name in sorted(isoweave.__all__, key=lambda name: (name != "IsometricEmbedding", name.lower())):
+        thing = getattr(isoweave, name)
+        if name.startswith("_"):
+            continue
+        kind = "autofunction"
+        if inspect.isclass(thing):
+            kind = "autoexception" if issubclass(thing, Exception) else "autoclass"
+        lines.append(f".. {kind}:: isoweave.{name}")
+        if name == "IsometricEmbedding":
+            # Those of scikit-learn refer to pages of its own documentation.
+            own = [
+                method
+                for method, value in inspect.getmembers(thing, callable)
+                if not method.startswith("_") and value.__module__.startswith("isoweave")
+            ]
+            lines.append(f"   :members: {', '.join(own)}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def write_pages(folder: Path, pages: dict[str, str]) -> None:
+    """Write what has changed and remove what is no more: unchanged pages are not built again."""
+    folder.mkdir(exist_ok=True)
+    for path in folder.glob("*.rst"):
+        if path.stem not in pages:
+            path.unlink()
+    for name, text in pages.items():
+        path = folder / f"{name}.rst"
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+write_pages(HERE / "api", api_pages())
+
+# Pages of parts that may not be there yet; the tables of contents list them once they are. What SECURITY.md
+# says refers to the page on reliability.
+LATER = {"anchors", "checkpoints", "diagnose", "plotting", "reliability", "report"}
+MISSING = {name for name in LATER if not (HERE / f"{name}.md").exists()}
+if "reliability" in MISSING:
+    MISSING.add("security")
+    exclude_patterns = ["security.md"]
+# Files beside this folder, and the pages that include them.
+INCLUDED = {
+    "../CHANGELOG.md": "changes.md",
+    "../CONTRIBUTING.md": "contributing.md",
+    "../README.md": "index.md",
+    "../SECURITY.md": "security.md",
+}
+
+
+def adapt_source(app: Any, docname: str, content: list[str]) -> None:
+    """Links that lead out of this folder lead to pages; tables of contents list the pages there are."""
+    if docname == "index":
+        content[0] = "\n".join(line for line in content[0].split("\n") if line not in MISSING)
+    for file, page in INCLUDED.items():
+        content[0] = content[0].replace(f"]({file}", f"]({page}")
+
+
+def setup(app: Any) -> None:
+    app.connect("source-read", adapt_source)

@@ -1,0 +1,10 @@
+"""Graphs of other libraries in, coordinates back: networkx, igraph and AnnData.
+
+None of them is imported here: objects are read through their own methods, so nothing needs to be installed
+that made no object.
+"""
+
+from isoweave.interop._anndata import from_anndata, to_anndata
+from isoweave.interop._graphs import NamedDistances, distances_of, from_igraph, from_networkx
+
+__all__ = ["NamedDistances", "distances_of", "from_anndata", "from_igraph", "from_networkx", "to_anndata"]

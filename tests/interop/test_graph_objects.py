@@ -1,0 +1,160 @@
+"""Graphs of networkx and igraph as distance matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from isoweave import IsometricEmbedding, embed_graph, from_igraph, from_networkx
+from isoweave.graph import knn_graph
+from isoweave.interop import NamedDistances, distances_of
+from isoweave.metrics import procrustes_error
+
+nx = pytest.importorskip("networkx")
+
+TOWNS = np.random.default_rng(811).uniform(size=(60, 2))
+
+
+def town_graph(kind=nx.Graph):
+    """Towns named "t0" .. "t59", each joined to its eight nearest; added in an order of their own."""
+    matrix = sp.triu(knn_graph(TOWNS, 8).to_matrix()).tocoo()
+    G = kind()
+    G.add_nodes_from(f"t{i}" for i in np.random.default_rng(812).permutation(60))
+    G.add_weighted_edges_from(
+        (f"t{i}", f"t{j}", d) for i, j, d in zip(matrix.row, matrix.col, matrix.data, strict=True)
+    )
+    return G
+
+
+def order_of(names):
+    return [int(name[1:]) for name in names]
+
+
+@pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph])
+def test_every_kind_of_graph_gives_the_same_distances(kind):
+    found = from_networkx(town_graph(kind))
+    assert type(found) is NamedDistances
+    distances, names = found
+    order = order_of(names)
+    assert sorted(order) == list(range(60))
+    assert order != sorted(order)
+    expected = knn_graph(TOWNS, 8).to_matrix()[order][:, order]
+    assert (distances != expected).nnz == 0
+    assert distances.nnz == expected.nnz
+
+
+def test_a_map_from_a_graph():
+    distances, names = from_networkx(town_graph())
+    result = embed_graph(distances, n_components=2)
+    assert procrustes_error(TOWNS[order_of(names)], result.coordinates) < 0.01
+
+
+def test_fit_takes_the_graph_itself():
+    G = town_graph()
+    model = IsometricEmbedding(metric="precomputed").fit(G)
+    np.testing.assert_array_equal(model.embedding_, embed_graph(from_networkx(G).distances).coordinates)
+    smaller = G.copy()
+    smaller.remove_node(list(G.nodes)[-1])
+    assert model.update_graph(smaller, kept=np.arange(59)).embedding_.shape == (59, 2)
+
+
+def test_features_are_not_taken_for_graphs():
+    assert distances_of(TOWNS) is TOWNS
+    matrix = sp.eye_array(3)
+    assert distances_of(matrix) is matrix
+    with pytest.raises((TypeError, ValueError)):
+        IsometricEmbedding().fit(town_graph())
+
+
+def test_other_attributes_functions_and_no_lengths():
+    G = nx.Graph()
+    G.add_edge("a", "b", miles=2, weight=99.0)
+    G.add_edge("b", "c", miles=np.float32(3.5), weight=99.0)
+    assert from_networkx(G, "miles").distances.toarray().tolist() == [[0, 2, 0], [2, 0, 3.5], [0, 3.5, 0]]
+    doubled = from_networkx(G, lambda u, v, data: 2 * data["miles"] + (u == "a")).distances
+    assert doubled.toarray()[0].tolist() == [0, 5, 0]
+    assert from_networkx(G, None).distances.data.tolist() == [1.0] * 4
+
+
+def test_zero_lengths_stay_and_loops_go():
+    G = nx.Graph()
+    G.add_weighted_edges_from([(0, 1, 0.0), (1, 2, 1.0), (2, 2, 7.0)])
+    distances, names = from_networkx(G)
+    assert names == (0, 1, 2)
+    assert distances.nnz == 4
+    assert distances.diagonal().tolist() == [0, 0, 0]
+
+
+def test_isolated_nodes_are_vertices():
+    G = nx.Graph()
+    G.add_weighted_edges_from([(0, 1, 1.0)])
+    G.add_node("alone")
+    assert from_networkx(G).distances.shape == (3, 3)
+
+
+def test_two_lengths_of_one_edge_are_settled_as_asked():
+    G = nx.DiGraph()
+    G.add_weighted_edges_from([("a", "b", 2.0), ("b", "a", 4.0)])
+    with pytest.raises(ValueError, match=r"disagree.*order of the graph's vertices"):
+        from_networkx(G)
+    for rule, length in (("min", 2.0), ("max", 4.0), ("mean", 3.0)):
+        assert from_networkx(G, asymmetry=rule).distances.data.tolist() == [length] * 2
+    roads = nx.MultiGraph([("a", "b", {"weight": 2.0}), ("a", "b", {"weight": 4.0})])
+    assert from_networkx(roads, asymmetry="min").distances.data.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "message"),
+    [
+        ({}, ValueError, r"Edge \('a', 'b'\) has no attribute 'weight'.*weight=None"),
+        ({"weight": None}, ValueError, r"Edge \('a', 'b'\) has no attribute 'weight'"),
+        ({"weight": "3"}, TypeError, r"Edge \('a', 'b'\) has the length '3' of type str"),
+        ({"weight": True}, TypeError, r"length True of type bool"),
+        ({"weight": -1.0}, ValueError, r"Edge \('a', 'b'\) has the length -1.0; lengths must be finite"),
+        ({"weight": np.nan}, ValueError, r"Edge \('a', 'b'\) has the length nan"),
+        ({"weight": np.inf}, ValueError, r"Edge \('a', 'b'\) has the length inf"),
+    ],
+)
+def test_bad_lengths_are_refused_by_the_names_of_their_ends(data, error, message):
+    G = nx.Graph()
+    G.add_edge("c", "d", weight=1.0)
+    G.add_edge("a", "b", **data)
+    with pytest.raises(error, match=message):
+        from_networkx(G)
+
+
+def test_what_is_no_graph():
+    with pytest.raises(TypeError, match="Expected a graph of networkx, got ndarray"):
+        from_networkx(TOWNS)
+    with pytest.raises(TypeError, match="Expected a graph of igraph, got Graph"):
+        from_igraph(nx.Graph())
+    with pytest.raises(ValueError, match="at least 2 vertices"):
+        from_networkx(nx.empty_graph(1))
+
+
+class TestIgraph:
+    @pytest.fixture
+    def library(self):
+        return pytest.importorskip("igraph")
+
+    def test_same_as_networkx(self, library):
+        G = town_graph()
+        other = library.Graph.from_networkx(G)
+        other.vs["name"] = other.vs["_nx_name"]
+        expected, names = from_networkx(G)
+        found, found_names = from_igraph(other)
+        assert found_names == names
+        assert (found != expected).nnz == 0
+        model = IsometricEmbedding(metric="precomputed").fit(other)
+        np.testing.assert_array_equal(model.embedding_, embed_graph(expected).coordinates)
+
+    def test_lengths_and_names(self, library):
+        G = library.Graph(n=3, edges=[(0, 1), (1, 2), (1, 2), (2, 2)])
+        with pytest.raises(ValueError, match=r"Edge \(0, 1\) has no attribute 'weight'"):
+            from_igraph(G)
+        assert from_igraph(G, None).names == (0, 1, 2)
+        G.es["miles"] = [1.0, 2, 5, 1]
+        assert from_igraph(G, "miles", asymmetry="max").distances.data.tolist() == [1, 1, 5, 5]
+        twice = from_igraph(G, lambda edge: edge["miles"] * 2, asymmetry="min")
+        assert twice.distances.data.tolist() == [2, 2, 4, 4]
