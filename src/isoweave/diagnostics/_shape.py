@@ -1,0 +1,212 @@
+"""What kind of shape a connected graph is: flat, curved, closed, one-sided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from isoweave._parallel import ThreadTeam
+from isoweave._typing import AnyArray, FloatArray
+from isoweave.diagnostics._cells import build_cells
+from isoweave.diagnostics._hodge import Misfit, measure_misfit, split_misfit
+from isoweave.diagnostics._result import ShapeFacts
+from isoweave.diagnostics._transport import (
+    WEAKEST,
+    ball_curvature,
+    frame_transitions,
+    nearest_along,
+    orientation,
+    synchronise,
+)
+from isoweave.frames import calibrate_frames, local_frames
+from isoweave.graph import NeighborGraph, connected_components, rows_by_length, subgraph
+from isoweave.iteration import AlignmentProblem, build_problem, coarsen, minimize_energy
+from isoweave.operators import edge_inner_product
+
+# Smaller components have no shape worth the name.
+FEWEST_VERTICES = 50
+# Larger ones are looked at through a sample, joined by geodesics.
+MOST_VERTICES = 2000
+_THINNING = 8
+# Neighbours in the graph that frames are carried over, and members of its frames per neighbour.
+WIDTH = 16
+_FRAME = 1.5
+_RELAX_TOL = 0.03
+_RELAX_STEPS = 60
+
+# Thresholds; docs/diagnostics.md has what they were chosen on and what they were checked on.
+COHERENT = 0.93
+REFLECTED = 0.0025
+REFLECTED_PER_INCOHERENCE = 0.1
+EXCESS = 0.85
+TEARING = 1.6
+IRREMOVABLE = 0.15
+LOOPS = 0.05
+LOOPS_SHARE = 0.6
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The vertices of a component that are looked at.
+
+    Attributes
+    ----------
+    vertices : int array of shape (s,)
+        Their numbers in the component.
+    graph : NeighborGraph
+        Of these vertices, connected.
+    nearest : int array of shape (n,)
+        For every vertex of the component, one of these near to it.
+    """
+
+    vertices: AnyArray
+    graph: NeighborGraph
+    nearest: AnyArray
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """Facts about a component, with what the examination of a map goes on from.
+
+    Attributes
+    ----------
+    facts : ShapeFacts
+    level : Level
+    companion : NeighborGraph
+        The graph that frames were carried over.
+    curvature : float64 array of shape (n,)
+        Of every vertex of the component.
+    problem : AlignmentProblem or None
+        Of the companion; None where frames are incoherent.
+    relaxed : float
+        Its energy at the map fitted from synchronised turns.
+    """
+
+    facts: ShapeFacts
+    level: Level
+    companion: NeighborGraph
+    curvature: FloatArray
+    problem: AlignmentProblem | None
+    relaxed: float
+
+
+def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: ThreadTeam) -> Shape:
+    """Carry frames around the loops of a connected graph and judge what it is.
+
+    Parameters
+    ----------
+    graph : NeighborGraph
+        Connected, positive lengths.
+    dimension : int
+        Of the frames.
+    component : int
+        Number to report.
+    team : ThreadTeam
+    """
+    level = take_level(graph, team=team)
+    n_used = len(level.vertices)
+    companion = nearest_along(level.graph, max(WIDTH, 2 * dimension), team=team)
+    raw = local_frames(companion, dimension, team=team, frame_size=_FRAME)
+    frames = calibrate_frames(companion, raw, "rows")
+    transitions, weights = frame_transitions(companion, frames, team)
+    cells = build_cells(companion, team=team)
+    coherence, reflected = orientation(companion, cells.triangles, transitions, weights)
+    facts = ShapeFacts(
+        component=component,
+        n_vertices=graph.n_vertices,
+        n_used=n_used,
+        kind="unclear",
+        dimension=dimension,
+        coherence=coherence,
+        reflected=reflected,
+        synchronised=None,
+        relaxed=None,
+        excess=None,
+        tearing=None,
+        curvature=None,
+        total_curvature=None,
+    )
+    unknown = np.full(graph.n_vertices, np.nan)
+    if coherence < COHERENT or len(cells.triangles) == 0:
+        return Shape(facts, level, companion, unknown, None, np.inf)
+
+    problem = build_problem(companion, frames, edge_inner_product(companion, frames), team=team)
+    turns = synchronise(companion, frames, team)
+    start = problem.integrate(turns)
+    before = measure_misfit(problem, turns, start)
+    result = minimize_energy(problem, start, tol=_RELAX_TOL, max_iter=_RELAX_STEPS)
+    after = measure_misfit(problem, result.alignments, result.coordinates)
+    synchronised = split_misfit(before, cells if _is_obstructed(before, after) else None)
+    kind = "flat"
+    if reflected >= max(REFLECTED, REFLECTED_PER_INCOHERENCE * (1.0 - coherence)):
+        kind = "non_orientable"
+    elif synchronised.loops is not None:
+        is_closed = synchronised.loops >= max(LOOPS, LOOPS_SHARE * synchronised.irremovable)
+        kind = "closed" if is_closed else "curved"
+    bend = ball_curvature(companion, frames, transitions, weights >= WEAKEST, team)
+    facts = ShapeFacts(
+        component=component,
+        n_vertices=graph.n_vertices,
+        n_used=n_used,
+        kind=kind,
+        dimension=dimension,
+        coherence=coherence,
+        reflected=reflected,
+        synchronised=synchronised,
+        relaxed=split_misfit(after, None),
+        excess=after.excess,
+        tearing=_tearing(before, after),
+        curvature=float(np.nanmedian(bend)) if np.isfinite(bend).any() else None,
+        total_curvature=_integral(companion, bend, team) if dimension == 2 else None,
+    )
+    return Shape(facts, level, companion, bend[level.nearest], problem, after.total)
+
+
+def take_level(graph: NeighborGraph, *, team: ThreadTeam) -> Level:
+    """All vertices of a connected graph, or a sample of them joined by their geodesics."""
+    n = graph.n_vertices
+    vertices = np.arange(n)
+    nearest = np.arange(n)
+    while graph.n_vertices > MOST_VERTICES:
+        thinning = min(_THINNING, -(-graph.n_vertices // MOST_VERTICES))
+        coarse = coarsen(graph, team=team, thinning=thinning)
+        n_parts, labels = connected_components(coarse.graph)
+        kept = np.flatnonzero(labels == 0)
+        place = np.zeros(len(labels), dtype=np.int64)
+        place[kept] = np.arange(len(kept))
+        # A vertex whose nearest sampled vertex fell off with another part goes to any one: few do.
+        anchor = np.where(coarse.filled > 0, coarse.anchors[:, 0], kept[0])
+        nearest = place[anchor[nearest]]
+        vertices = vertices[coarse.sample[kept]]
+        graph = coarse.graph if n_parts == 1 else subgraph(coarse.graph, kept)
+    return Level(vertices, graph, nearest)
+
+
+def _tearing(before: Misfit, after: Misfit) -> float:
+    return after.disagreement / before.disagreement if before.disagreement > 0.0 else 1.0
+
+
+def _is_obstructed(before: Misfit, after: Misfit) -> bool:
+    """Whether frames do not fit together by more than their noise, however they are turned.
+
+    Three signs: the fitted map leaves more that is irremovable than noise explains; it tore on the way,
+    that is, the ends of edges came to disagree; and the synchronised turns were far from fitting.
+    """
+    rounding = 1e-12 * before.mass
+    return (
+        (after.excess >= EXCESS and after.irremovable > rounding)
+        or (_tearing(before, after) >= TEARING and after.disagreement > rounding)
+        or before.irremovable >= IRREMOVABLE * before.mass
+    )
+
+
+def _integral(graph: NeighborGraph, curvature: FloatArray, team: ThreadTeam) -> float | None:
+    """Integral of the curvature of a surface: a vertex stands for its share of the disc of its neighbours."""
+    known = np.isfinite(curvature)
+    if not known.any():
+        return None
+    _, near = rows_by_length(graph, team)
+    count = np.minimum(graph.degrees, WIDTH)
+    area = np.pi * near[graph.indptr[:-1] + count - 1] ** 2 / count
+    return float(np.sum(curvature[known] * area[known]))
