@@ -24,6 +24,7 @@ OUTER = (
     "extension",
     "storage",
     "metrics",
+    "diagnostics",
     "datasets",
     "baselines",
     "plotting",

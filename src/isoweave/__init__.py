@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from isoweave.diagnostics import Diagnosis, diagnose
     from isoweave.embedding import Embedding, ResourceEstimate, embed_graph, estimate_resources
     from isoweave.estimator import IsometricEmbedding
     from isoweave.iteration import NumericalError, UnsolvedError
@@ -18,12 +19,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Diagnosis",
     "Embedding",
     "IsometricEmbedding",
     "NumericalError",
     "ResourceEstimate",
     "UnsolvedError",
     "__version__",
+    "diagnose",
     "embed_graph",
     "estimate_resources",
     "load",
@@ -31,6 +34,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Diagnosis": "isoweave.diagnostics",
+    "diagnose": "isoweave.diagnostics",
     "Embedding": "isoweave.embedding",
     "ResourceEstimate": "isoweave.embedding",
     "embed_graph": "isoweave.embedding",

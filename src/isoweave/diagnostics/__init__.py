@@ -1,6 +1,6 @@
 """What a graph allows and what a map of it keeps, in numbers and in plain words."""
 
-from isoweave.diagnostics._diagnose import diagnose, diagnose_graph
+from isoweave.diagnostics._diagnose import diagnose
 from isoweave.diagnostics._result import (
     Diagnosis,
     DimensionFacts,
@@ -10,7 +10,7 @@ from isoweave.diagnostics._result import (
     ShapeFacts,
     Verdict,
 )
-from isoweave.diagnostics._text import summary_line
+from isoweave.diagnostics._transport import loop_holonomy
 
 __all__ = [
     "Diagnosis",
@@ -21,6 +21,5 @@ __all__ = [
     "ShapeFacts",
     "Verdict",
     "diagnose",
-    "diagnose_graph",
-    "summary_line",
+    "loop_holonomy",
 ]

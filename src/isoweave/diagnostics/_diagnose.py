@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from isoweave._parallel import ThreadTeam, thread_team
-from isoweave._typing import FloatArray, IntArray
-from isoweave._validation import check_integer
-from isoweave.diagnostics._local import dimension_facts, frames_of, graph_facts, suspicious_edges
+from isoweave._typing import BoolArray, FloatArray, IntArray
+from isoweave.diagnostics._local import dimension_facts, frames_of, graph_facts, is_too_sparse
 from isoweave.diagnostics._map import PartMisfit, edge_distortion, examine_part, map_facts
 from isoweave.diagnostics._prepare import Prepared, is_edge, prepare
 from isoweave.diagnostics._result import Diagnosis, DimensionFacts, MapFacts, ShapeFacts
@@ -18,83 +17,62 @@ from isoweave.diagnostics._shape import FEWEST_VERTICES, Shape, find_shape
 from isoweave.diagnostics._source import Source, read_source
 from isoweave.diagnostics._verdicts import judge
 from isoweave.frames import LocalFrames
-from isoweave.graph import NeighborGraph, graph_from_matrix
+from isoweave.graph import NeighborGraph
 
 # Components whose shape is looked at, the largest first.
 _MOST_SHAPES = 5
 
 
-def diagnose(result: Any, *, graph: Any = None, n_jobs: int | None = None) -> Diagnosis:
+def diagnose(
+    result: Any,
+    *,
+    graph: Any = None,
+    n_components: int | None = None,
+    shortcuts: str | bool = "auto",
+    asymmetry: str = "error",
+    n_jobs: int | None = None,
+) -> Diagnosis:
     """Tell what a map keeps, what its graph allows, and what to do.
 
     Parameters
     ----------
-    result : Embedding, fitted IsometricEmbedding, or array of shape (n, N)
-        Coordinates alone, by any tool, need ``graph``.
+    result : Embedding, fitted IsometricEmbedding, array of shape (n, N), or distance graph
+        A map after solving (bare coordinates, by any tool, need ``graph``), or a graph alone
+        (:class:`~isoweave.graph.NeighborGraph` or sparse matrix of shape (n, n)) before solving.
     graph : NeighborGraph or sparse matrix of shape (n, n), optional
-        Distances to measure against instead of those the map was made from. Its shortcuts are looked for
-        anew.
+        Distances to measure a map against instead of those it was made from.
+    n_components : int, optional
+        N, dimension of the map to be made; for a graph alone, where 2 is the default.
+    shortcuts : {"auto", "drop", "keep"}
+        As in :func:`isoweave.embed_graph`, where a graph is given; a result brings its own dropped edges.
+    asymmetry : {"error", "max", "min", "mean"}
+        What to do where the two directions of an edge of a given matrix differ.
     n_jobs : int or None
         Threads; None or -1 takes all cores. The result does not depend on it.
 
     Returns
     -------
     Diagnosis
+        Data; ``str()`` of it is a page to read. Without a map, the parts that need one are None.
 
     Notes
     -----
-    Frames are those of the default options (``frame_size`` and ``calibrate`` of an estimator are taken over),
-    energies are measured with the edge inner product. Takes about as long as the embedding; the shape of
-    components of more than 2,000 vertices is found on a sample.
+    Frames are those of the default options (``frame_size`` and ``calibrate`` of an estimator are taken over);
+    energies are measured with the edge inner product. The shape of components of more than 2,000 vertices is
+    found on a sample, of which the cost hardly depends on n; docs/diagnose.md has costs and error rates.
 
     Examples
     --------
-    >>> from isoweave import embed_graph
+    >>> from isoweave import diagnose, embed_graph
     >>> from isoweave.datasets import swiss_roll
-    >>> from isoweave.diagnostics import diagnose
     >>> from isoweave.graph import knn_graph
     >>> roll = knn_graph(swiss_roll(500, random_state=3).data, 10)
-    >>> diagnose(embed_graph(roll, n_components=2)).codes
+    >>> diagnose(roll, n_components=2).codes
+    ('flat',)
+    >>> diagnose(embed_graph(roll.to_matrix(), n_components=2)).codes
     ('isometric',)
     """
-    source = read_source(result, graph)
-    with thread_team(n_jobs) as team:
-        return _examine(source, team)
-
-
-def diagnose_graph(
-    graph: Any,
-    n_components: int = 2,
-    *,
-    shortcuts: str | bool = "auto",
-    asymmetry: str = "error",
-    n_jobs: int | None = None,
-) -> Diagnosis:
-    """Tell what a distance graph allows before it is embedded.
-
-    Parameters
-    ----------
-    graph : NeighborGraph or sparse matrix of shape (n, n)
-    n_components : int
-        N, dimension of the map to be made.
-    shortcuts : {"auto", "drop", "keep"}
-        As in :func:`isoweave.embed_graph`.
-    asymmetry : {"error", "max", "min", "mean"}
-        What to do where the two directions of an edge differ.
-    n_jobs : int or None
-
-    Returns
-    -------
-    Diagnosis
-        Without the parts that need a map.
-    """
-    n_components = check_integer("n_components", n_components, minimum=1)
-    if shortcuts not in ("auto", "drop", "keep", True, False):
-        raise ValueError(f"shortcuts must be 'auto', 'drop' or 'keep', got {shortcuts!r}.")
-    keep = shortcuts in ("keep", False)
-    checked = graph_from_matrix(graph, asymmetry=asymmetry)
-    dropped = np.empty((0, 2), dtype=np.int32) if keep else None
-    source = Source(checked, n_components, None, None, dropped, None, "auto", "rows")
+    source = read_source(result, graph, n_components, shortcuts, asymmetry)
     with thread_team(n_jobs) as team:
         return _examine(source, team)
 
@@ -105,22 +83,22 @@ def _examine(source: Source, team: ThreadTeam) -> Diagnosis:
     prepared = prepare(graph, source.dropped, team=team)
     frames: list[LocalFrames] = []
     spectra: list[FloatArray] = []
-    embedded = [part for part in prepared.parts if len(part.vertices) > 1]
-    for part in embedded:
+    for part in prepared.embedded:
         made, spectrum = frames_of(part, n_components, source.frame_size, source.calibrate, team=team)
         frames.append(made)
         spectra.append(spectrum)
     dimension = dimension_facts(prepared.graph, spectra, n_components)
+    facts = graph_facts(prepared, spectra, min(dimension.local, n_components), team=team)
     shapes: list[Shape] = []
     curvature = np.full(prepared.graph.n_vertices, np.nan)
-    n_suspicious = 0
-    for c, part in enumerate(embedded[:_MOST_SHAPES]):
-        if len(part.vertices) >= FEWEST_VERTICES:
-            shape = find_shape(part.graph, min(dimension.local, n_components), c, team=team)
-            shapes.append(shape)
-            curvature[part.vertices] = shape.curvature / prepared.unit**2
-            n_suspicious += len(suspicious_edges(part, shape))
-    facts = graph_facts(prepared, spectra, n_components, n_suspicious, team=team)
+    # Frames that lack directions, or have more than N, cannot be carried around.
+    if dimension.local <= n_components and not is_too_sparse(facts, n_components):
+        for c, part in enumerate(prepared.embedded[:_MOST_SHAPES]):
+            if len(part.vertices) >= FEWEST_VERTICES:
+                shape = find_shape(part.graph, dimension.local, c, team=team)
+                shapes.append(shape)
+                with np.errstate(over="ignore", under="ignore"):
+                    curvature[part.vertices] = shape.curvature / prepared.unit / prepared.unit
     edges, lengths = _undirected(graph)
     found, distortion, stretch = None, None, None
     if source.coordinates is not None:
@@ -160,8 +138,8 @@ def _examine_map(
     points = source.coordinates[prepared.firsts] / prepared.unit
     found: list[PartMisfit] = []
     stretch = np.ones((len(points), source.n_components))
-    embedded = ~np.isnan(points).any(axis=1)
-    for c, part in enumerate(p for p in prepared.parts if len(p.vertices) > 1):
+    embedded: BoolArray = np.asarray(np.isfinite(points).all(axis=1))
+    for c, part in enumerate(prepared.embedded):
         if not embedded[part.vertices].all():
             continue
         shape = next((s for s in shapes if s.facts.component == c), None)
@@ -182,4 +160,4 @@ def _undirected(graph: NeighborGraph) -> tuple[IntArray, FloatArray]:
 def _in_users_unit(facts: ShapeFacts, unit: float) -> ShapeFacts:
     if facts.curvature is None:
         return facts
-    return replace(facts, curvature=facts.curvature / unit**2)
+    return replace(facts, curvature=facts.curvature / unit / unit)

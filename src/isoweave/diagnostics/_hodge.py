@@ -27,8 +27,8 @@ class Misfit:
     Attributes
     ----------
     mass, total, disagreement, irremovable : float
-        Energies: of the collapsed map, and of the parts of :class:`EnergySplit`, not yet divided by the first.
-    expected : float
+        Energies: of the collapsed map, and of the parts of :class:`EnergySplit`, not yet divided by the
+        first. expected : float
         What ``irremovable`` would be from noise alone.
     form : float64 array of shape (E, N)
         The irremovable part on the undirected edges, times the roots of the weights; no exact part is left.

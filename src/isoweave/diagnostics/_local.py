@@ -1,19 +1,16 @@
-"""Facts that need no transport: degrees, directions of the neighbourhoods, suspicious edges."""
+"""Facts that need no transport: degrees and directions of the neighbourhoods."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import dijkstra
 
 from isoweave._parallel import ThreadTeam
-from isoweave._typing import AnyArray, FloatArray
-from isoweave.diagnostics._cells import list_triangles
+from isoweave._typing import FloatArray
+from isoweave.diagnostics._cells import count_triangles
 from isoweave.diagnostics._prepare import Part, Prepared
 from isoweave.diagnostics._result import DimensionFacts, GraphFacts
-from isoweave.diagnostics._shape import Shape
 from isoweave.frames import LocalFrames, calibrate_frames, local_frames
 from isoweave.graph import NeighborGraph, intrinsic_dimension_graph
 
@@ -23,9 +20,9 @@ _MORE = 3
 # 0.05 to 0.06 on flat data of any dimension.
 NEGLIGIBLE = 0.1
 _RANK = 1e-6
-# An edge is suspicious if its ends are this many times farther apart along the nearest neighbours.
-_DETOUR = 4.0
 _LISTED_PARTS = 10
+# Share of vertices without N directions that makes a graph too sparse.
+MANY_DEFICIENT = 0.05
 
 
 def frames_of(
@@ -58,47 +55,37 @@ def dimension_facts(graph: NeighborGraph, spectra: list[FloatArray], n_component
 
 
 def graph_facts(
-    prepared: Prepared, spectra: list[FloatArray], n_components: int, n_suspicious: int, *, team: ThreadTeam
+    prepared: Prepared, spectra: list[FloatArray], n_directions: int, *, team: ThreadTeam
 ) -> GraphFacts:
-    """Sizes, degrees and rank of the neighbourhoods."""
+    """Sizes, degrees and rank of the neighbourhoods, which should have ``n_directions``."""
     graph = prepared.graph
-    spectrum = np.concatenate(spectra) if spectra else np.empty((0, n_components))
-    flat = spectrum[:, n_components - 1] <= _RANK * spectrum[:, 0]
+    spectrum = np.concatenate(spectra) if spectra else np.empty((0, n_directions))
+    flat = spectrum[:, n_directions - 1] <= _RANK * spectrum[:, 0]
     sizes = [len(part.vertices) for part in prepared.parts]
     return GraphFacts(
         n_distinct=graph.n_vertices,
         part_sizes=tuple(sizes[:_LISTED_PARTS]),
         n_parts=len(sizes),
         n_dropped=prepared.n_dropped,
-        n_suspicious=n_suspicious,
         low_degree=float(np.percentile(graph.degrees, 25)),
         median_degree=float(np.median(graph.degrees)),
         deficient=float(np.mean(flat)) if len(flat) else 0.0,
-        triangles_per_edge=len(list_triangles(graph, team=team)) / max(graph.n_edges, 1),
+        triangles_per_edge=count_triangles(graph, team=team) / max(graph.n_edges, 1),
     )
 
 
-def suspicious_edges(part: Part, shape: Shape) -> AnyArray:
-    """Edges of a component, i < j, whose ends lie far apart along the nearest neighbours, shape (s, 2).
+def needed_degree(n_components: int) -> int:
+    """Neighbours that leave a frame of N directions undetermined.
 
-    Only for graphs with more neighbours than the companion, and small enough not to be sampled.
+    Up to three dimensions a grid's 2 N (1 on a line); beyond, fewer than N neighbours.
     """
-    graph, companion = part.graph, shape.companion
-    none = np.empty((0, 2), dtype=np.int64)
-    if len(shape.level.vertices) < graph.n_vertices:
-        return none
-    n = graph.n_vertices
-    ours = graph.sources.astype(np.int64) * n + graph.indices
-    theirs = companion.sources.astype(np.int64) * n + companion.indices
-    extra = np.flatnonzero((graph.sources < graph.indices) & ~np.isin(ours, theirs))
-    if len(extra) == 0:
-        return none
-    matrix: sp.csr_array = companion.to_matrix()
-    far = np.zeros(len(extra), dtype=bool)
-    starts, first = np.unique(graph.sources[extra], return_index=True)
-    for i, lo, hi in zip(starts, first, [*first[1:], len(extra)], strict=True):
-        mine = extra[lo:hi]
-        limit = _DETOUR * float(graph.lengths[mine].max())
-        along = dijkstra(matrix, indices=int(i), limit=limit)[graph.indices[mine]]
-        far[lo:hi] = along > _DETOUR * graph.lengths[mine]
-    return np.column_stack((graph.sources[extra[far]], graph.indices[extra[far]]))
+    if n_components == 1:
+        return 1
+    return 2 * n_components if n_components <= 3 else n_components - 1
+
+
+def is_too_sparse(graph: GraphFacts, n_components: int) -> bool:
+    """Whether frames of N directions rest on too few neighbours; a handful of vertices is left alone."""
+    if graph.n_distinct <= 2 * n_components + 2:
+        return False
+    return graph.low_degree <= needed_degree(n_components) or graph.deficient >= MANY_DEFICIENT

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from isoweave._parallel import ThreadTeam
-from isoweave._typing import AnyArray, IntArray
+from isoweave._typing import AnyArray, BoolArray, IntArray
+from isoweave.embedding._embed import _normalise
+from isoweave.embedding._parts import split
 from isoweave.graph import (
     NeighborGraph,
     connected_components,
     drop_shortcuts,
     keep_edges,
+    local_order,
     merge_duplicates,
+    renumber,
     subgraph,
 )
 
@@ -60,6 +64,11 @@ class Prepared:
     parts: tuple[Part, ...]
     n_dropped: int
 
+    @property
+    def embedded(self) -> tuple[Part, ...]:
+        """Components of more than one vertex."""
+        return tuple(part for part in self.parts if len(part.vertices) > 1)
+
 
 def prepare(graph: NeighborGraph, dropped: IntArray | None, *, team: ThreadTeam) -> Prepared:
     """Merge duplicates, take out shortcuts, find components.
@@ -72,35 +81,30 @@ def prepare(graph: NeighborGraph, dropped: IntArray | None, *, team: ThreadTeam)
     team : ThreadTeam
     """
     unit, normal = _normalise(graph)
+    n_dropped = 0
     if dropped is not None and len(dropped):
-        normal = keep_edges(normal, ~is_edge(graph, dropped))
+        gone = is_edge(graph, dropped)
+        normal = keep_edges(normal, ~gone)
+        n_dropped = int(np.count_nonzero(gone)) // 2
     merged, representative = merge_duplicates(normal)
-    n_dropped = 0 if dropped is None else len(dropped)
+    order = local_order(merged)
+    if order is not None:
+        merged = renumber(merged, order)
+        representative = np.argsort(order).astype(np.int32)[representative]
     if dropped is None and merged.n_edges:
         report = drop_shortcuts(merged, team=team)
         merged, n_dropped = report.graph, len(report.dropped)
     n_parts, labels = connected_components(merged)
-    order = np.argsort(labels, kind="stable")
-    members = np.split(order, np.cumsum(np.bincount(labels, minlength=n_parts))[:-1])
+    members = split(labels, n_parts)
     parts = tuple(Part(merged if n_parts == 1 else subgraph(merged, v), v) for v in members)
     firsts = np.unique(representative, return_index=True)[1]
     return Prepared(unit, merged, representative, firsts, parts, n_dropped)
 
 
-def is_edge(graph: NeighborGraph, pairs: AnyArray) -> AnyArray:
+def is_edge(graph: NeighborGraph, pairs: AnyArray) -> BoolArray:
     """Stored edges that are among the given pairs, in either direction, shape (m,)."""
     n = graph.n_vertices
     low = np.minimum(graph.sources, graph.indices).astype(np.int64)
     keys = low * n + np.maximum(graph.sources, graph.indices)
     ends = np.sort(np.asarray(pairs, dtype=np.int64), axis=1)
     return np.isin(keys, ends[:, 0] * n + ends[:, 1])
-
-
-def _normalise(graph: NeighborGraph) -> tuple[float, NeighborGraph]:
-    """Lengths in a unit near their median, a power of two so that no digit changes."""
-    positive = graph.lengths[graph.lengths > 0]
-    if len(positive) == 0:
-        return 1.0, graph
-    exponent = int(np.frexp(np.median(positive))[1])
-    lengths = np.ldexp(graph.lengths, -exponent)
-    return float(np.ldexp(1.0, exponent)), NeighborGraph(graph.indptr, graph.indices, lengths)

@@ -17,7 +17,7 @@ class Verdict:
     Attributes
     ----------
     code : str
-        Stable name, listed in docs/diagnostics.md.
+        Stable name, listed in docs/diagnose.md.
     severity : {"info", "warn", "problem"}
     text : str
         What was found.
@@ -36,7 +36,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class EnergySplit:
-    """Parts of an energy, each over the energy of the collapsed map (docs/diagnostics.md).
+    """Parts of an energy, each over the energy of the collapsed map (docs/diagnose.md).
 
     ``total = removable + disagreement + irremovable`` and ``irremovable = curl + loops``.
 
@@ -83,12 +83,10 @@ class GraphFacts:
     n_parts : int
     n_dropped : int
         Edges the shortcut filter took out.
-    n_suspicious : int
-        Edges left whose ends lie far apart along the nearest neighbours.
     low_degree, median_degree : float
         Quartile and median of the degrees.
     deficient : float
-        Share of the vertices whose neighbourhood has fewer than N directions.
+        Share of the vertices whose neighbourhood has fewer directions than most have, or than N.
     triangles_per_edge : float
     """
 
@@ -96,7 +94,6 @@ class GraphFacts:
     part_sizes: tuple[int, ...]
     n_parts: int
     n_dropped: int
-    n_suspicious: int
     low_degree: float
     median_degree: float
     deficient: float
@@ -132,14 +129,14 @@ class ShapeFacts:
     component : int
     n_vertices, n_used : int
         Vertices of the component, and those of the sample that was looked at.
-    kind : {"flat", "curved", "closed", "non_orientable", "unclear"}
+    kind : {"flat", "curved", "closed", "non_orientable", "uncertain"}
     dimension : int
         Of the frames that were carried: the data's own, at most N.
     coherence : float
         Share of the triangles around which frames come back unreflected. Where it is low, nothing can be
-        carried around longer loops, and the kind is unclear.
+        carried around longer loops, and the kind is uncertain.
     reflected : float
-        Share of the edges in order that turn a frame over whatever the orientation.
+        Share of the joins between patches that turn a frame over whatever the orientation (eq. D9).
     synchronised : EnergySplit or None
         Energy where all turns agree with their neighbours as well as they can.
     relaxed : EnergySplit or None
@@ -250,6 +247,13 @@ class Diagnosis:
     stretch: FloatArray | None
 
     @property
+    def summary(self) -> str:
+        """One line: how well edges are kept, the kind of shape, and the findings that ask for action."""
+        from isoweave.diagnostics._text import summary_line
+
+        return summary_line(self)
+
+    @property
     def codes(self) -> tuple[str, ...]:
         """Codes of the verdicts, most severe first."""
         return tuple(v.code for v in self.verdicts)
@@ -268,9 +272,9 @@ class Diagnosis:
         }
 
     def __str__(self) -> str:
-        from isoweave.diagnostics._text import report
+        from isoweave.diagnostics._text import page
 
-        return report(self)
+        return page(self)
 
 
 def _plain(value: Any) -> Any:

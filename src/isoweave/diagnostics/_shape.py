@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,13 +10,13 @@ from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.diagnostics._cells import build_cells
 from isoweave.diagnostics._hodge import Misfit, measure_misfit, split_misfit
+from isoweave.diagnostics._orientation import orientation
 from isoweave.diagnostics._result import ShapeFacts
 from isoweave.diagnostics._transport import (
     WEAKEST,
     ball_curvature,
     frame_transitions,
     nearest_along,
-    orientation,
     synchronise,
 )
 from isoweave.frames import calibrate_frames, local_frames
@@ -35,7 +35,7 @@ _FRAME = 1.5
 _RELAX_TOL = 0.03
 _RELAX_STEPS = 60
 
-# Thresholds; docs/diagnostics.md has what they were chosen on and what they were checked on.
+# Thresholds; docs/diagnose.md has what they were chosen on and what they were checked on.
 COHERENT = 0.93
 REFLECTED = 0.0025
 REFLECTED_PER_INCOHERENCE = 0.1
@@ -111,12 +111,12 @@ def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: Th
     frames = calibrate_frames(companion, raw, "rows")
     transitions, weights = frame_transitions(companion, frames, team)
     cells = build_cells(companion, team=team)
-    coherence, reflected = orientation(companion, cells.triangles, transitions, weights)
+    coherence, reflected = orientation(companion, cells.triangles, transitions, weights, team=team)
     facts = ShapeFacts(
         component=component,
         n_vertices=graph.n_vertices,
         n_used=n_used,
-        kind="unclear",
+        kind="uncertain",
         dimension=dimension,
         coherence=coherence,
         reflected=reflected,
@@ -145,14 +145,9 @@ def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: Th
         is_closed = synchronised.loops >= max(LOOPS, LOOPS_SHARE * synchronised.irremovable)
         kind = "closed" if is_closed else "curved"
     bend = ball_curvature(companion, frames, transitions, weights >= WEAKEST, team)
-    facts = ShapeFacts(
-        component=component,
-        n_vertices=graph.n_vertices,
-        n_used=n_used,
+    facts = replace(
+        facts,
         kind=kind,
-        dimension=dimension,
-        coherence=coherence,
-        reflected=reflected,
         synchronised=synchronised,
         relaxed=split_misfit(after, None),
         excess=after.excess,

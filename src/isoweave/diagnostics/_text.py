@@ -10,11 +10,11 @@ _KINDS = {
     "curved": "curved",
     "closed": "closed",
     "non_orientable": "one-sided",
-    "unclear": "shape unclear",
+    "uncertain": "of uncertain shape",
 }
 
 
-def report(diagnosis: Diagnosis) -> str:
+def page(diagnosis: Diagnosis) -> str:
     """Findings with advice, and the numbers below them."""
     d = diagnosis
     what = "map" if d.map is not None else "graph"
@@ -29,8 +29,8 @@ def report(diagnosis: Diagnosis) -> str:
         where = f"component {s.component} " if len(d.shapes) > 1 else ""
         sampled = f" (sample of {s.n_used:,})" if s.n_used < s.n_vertices else ""
         text = f"      shape: {where}{_KINDS[s.kind]} in {s.dimension} dimensions{sampled}"
-        if s.curvature is not None:
-            text += f", curvature {s.curvature:.3g}"
+        if s.kind == "curved" and s.curvature is not None:
+            text += f", curvature {s.curvature:.2g}"
         lines.append(text)
     if d.map is not None:
         m = d.map
@@ -57,16 +57,7 @@ def energy_line(split: EnergySplit) -> str:
 
 
 def summary_line(diagnosis: Diagnosis) -> str:
-    """One line: how well edges are kept, the kind of shape, and the findings that ask for action.
-
-    Parameters
-    ----------
-    diagnosis : Diagnosis
-
-    Returns
-    -------
-    str
-    """
+    """How well edges are kept, the kind of shape, and the findings that ask for action."""
     d = diagnosis
     parts = []
     if d.map is not None:
@@ -74,6 +65,8 @@ def summary_line(diagnosis: Diagnosis) -> str:
     if d.shapes:
         parts.append(f"data {_KINDS[d.shapes[0].kind]}")
     asked = [v.code for v in d.verdicts if v.severity != "info"]
-    fine = "isometric" if d.map is not None else "nothing against a map"
-    parts.append(", ".join(asked).replace("_", " ") if asked else fine)
+    if asked:
+        parts.append(", ".join(asked).replace("_", " "))
+    elif d.verdicts:
+        parts.append(d.verdicts[0].code.replace("_", " "))
     return "; ".join(parts)

@@ -1,18 +1,21 @@
-"""Carrying frames over a graph: transitions, orientation, synchronised turns, curvature."""
+"""Carrying frames over a graph: transitions, turns that agree, holonomy of loops, curvature of balls."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
+from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.sparse.linalg import splu
 
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._typing import AnyArray, BoolArray, FloatArray
-from isoweave.frames import LocalFrames
-from isoweave.graph import NeighborGraph, rows_by_length
+from isoweave._validation import check_integer
+from isoweave.frames import LocalFrames, calibrate_frames, local_frames
+from isoweave.graph import NeighborGraph, graph_from_matrix, rows_by_length
 from isoweave.graph._validate import assemble_graph
-from isoweave.iteration import connection_laplacian, lowest_eigenvectors, sample_vertices
+from isoweave.iteration import connection_laplacian, sample_vertices
 
 # A transition that explains less of the overlap of two frames than this says nothing.
 WEAKEST = 0.5
@@ -20,11 +23,6 @@ _EXTRA_VECTORS = 6
 _INVERSE_SWEEPS = 25
 _STANDSTILL = 3e-3
 _POWER_SWEEPS = 12
-# Regions of one orientation: how many are turned over, and the share of broken edges their vertices may have.
-_REGION_SWEEPS = 5
-_MOST_REGIONS = 12
-_SMALLEST_REGION = 4
-_CALM = 0.2
 # Balls whose curvature is measured: their size as a part of the vertices, and how many of them.
 _BALL_PART = 8
 _FEWEST_IN_BALL = 60
@@ -68,6 +66,70 @@ def frame_transitions(
     return transitions, np.minimum(weights, weights[graph.reverse])
 
 
+def loop_holonomy(graph: Any, loop: Any, n_components: int = 2, *, n_jobs: int | None = None) -> FloatArray:
+    """What happens to a frame that is carried around a loop of edges (eq. D7).
+
+    Parameters
+    ----------
+    graph : NeighborGraph or sparse matrix of shape (n, n)
+        Distances.
+    loop : sequence of int
+        Vertices in order of travel; each is a neighbour of the next, the last of the first.
+    n_components : int
+        N, dimension of the frames.
+    n_jobs : int or None
+        Threads.
+
+    Returns
+    -------
+    float64 array of shape (N, N)
+        Orthogonal H: a vector v in the frame of ``loop[0]`` comes back as H v. The identity on flat data;
+        determinant -1 where the frame comes back reflected. On a surface its angle is the integral of the
+        curvature over what the loop encloses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from isoweave.diagnostics import loop_holonomy
+    >>> from isoweave.graph import knn_graph
+    >>> grid = np.stack(np.meshgrid(range(6), range(6)), axis=-1).reshape(-1, 2).astype(float)
+    >>> graph = knn_graph(grid, 8)
+    >>> around = [7, 8, 9, 15, 21, 20, 19, 13]
+    >>> bool(np.allclose(loop_holonomy(graph, around), np.eye(2), atol=0.05))
+    True
+    """
+    check_integer("n_components", n_components, minimum=1)
+    checked = graph if isinstance(graph, NeighborGraph) else graph_from_matrix(graph)
+    edges = _loop_edges(checked, loop)
+    with thread_team(n_jobs) as team:
+        frames = calibrate_frames(checked, local_frames(checked, n_components, team=team), "rows")
+        transitions, _ = frame_transitions(checked, frames, team)
+    holonomy = np.eye(n_components)
+    for e in edges:
+        # transitions[e] of e = (i, j) takes the frame of j to that of i.
+        holonomy = holonomy @ transitions[e]
+    return holonomy.T
+
+
+def _loop_edges(graph: NeighborGraph, loop: Any) -> list[int]:
+    """Positions of the stored edges along a loop."""
+    vertices = np.asarray(loop)
+    if vertices.ndim != 1 or vertices.dtype.kind not in "iu" or len(vertices) < 3:
+        raise ValueError(f"loop must be a sequence of at least 3 vertices (integers), got {loop!r}.")
+    edges = []
+    for i, j in zip(vertices, np.roll(vertices, -1), strict=True):
+        if not 0 <= i < graph.n_vertices:
+            raise ValueError(
+                f"loop names vertex {i}, but the graph has vertices 0 to {graph.n_vertices - 1}."
+            )
+        row = graph.indices[graph.indptr[i] : graph.indptr[i + 1]]
+        at = int(np.searchsorted(row, j))
+        if at == len(row) or row[at] != j:
+            raise ValueError(f"loop goes from {i} to {j}, which are no neighbours in the graph.")
+        edges.append(int(graph.indptr[i]) + at)
+    return edges
+
+
 def synchronise(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> FloatArray:
     """Turns that agree along as many edges as possible, shape (n, N, N).
 
@@ -88,8 +150,8 @@ def synchronise(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> 
 def _lowest_vectors(matrix: sp.csr_array, n_wanted: int) -> FloatArray:
     """Roughly the lowest eigenvectors of a positive semi-definite matrix, shape (size, n_wanted).
 
-    Block inverse iteration, given up once the eigenvalues hardly move: what is left of other vectors is mended
-    by power iteration.
+    Block inverse iteration, given up once the eigenvalues hardly move: what is left of other vectors is
+    mended by power iteration.
     """
     size = matrix.shape[0]
     shift = 1e-9 * max(float(matrix.diagonal().mean()), np.finfo(float).tiny)
@@ -110,118 +172,27 @@ def _lowest_vectors(matrix: sp.csr_array, n_wanted: int) -> FloatArray:
         if np.all(before - now <= _STANDSTILL * now):
             break
         before = now
-    return block[:, :n_wanted]
+    return np.ascontiguousarray(block[:, :n_wanted])
 
 
 def _nearest_orthogonal(blocks: FloatArray) -> FloatArray:
     u, _, vt = np.linalg.svd(blocks)
-    return u @ vt
-
-
-def orientation(
-    graph: NeighborGraph, triangles: AnyArray, transitions: FloatArray, weights: FloatArray
-) -> tuple[float, float]:
-    """Coherence of the frames, and the share of edges where a consistent orientation breaks."""
-    n = graph.n_vertices
-    usable = weights >= WEAKEST
-    sign = np.sign(np.linalg.det(transitions))
-    known = usable[triangles].all(axis=1)
-    reflects = known & (sign[triangles].prod(axis=1) < 0)
-    coherence = 1.0 - np.count_nonzero(reflects) / max(np.count_nonzero(known), 1)
-    # Edges in order: in some triangle, and in none that reflects. Triangles name one direction of an edge.
-    clear = np.zeros(len(graph.indices), dtype=bool)
-    clear[triangles[known].ravel()] = True
-    clear[triangles[reflects].ravel()] = False
-    once = np.flatnonzero(clear)
-    if len(once) == 0:
-        return coherence, 0.0
-    ends = (graph.sources[once], graph.indices[once])
-    links = sp.csr_array((sign[once], ends), shape=(n, n))
-    links = sp.csr_array(links + links.T)
-    # Sides handed on along a tree of the edges whose frames agree best, and sides that agree best in the
-    # mean: one doubtful edge leads the first astray, a long thin shape the second.
-    doubt = sp.csr_array((2.0 - weights[once], ends), shape=(n, n))
-    tree = sp.csr_array(minimum_spanning_tree(doubt))
-    signed = sp.csr_array(sp.diags_array(np.abs(links).sum(axis=1)) - links)
-    starts = (_sides(tree + tree.T, links), lowest_eigenvectors(signed, 1)[1][:, 0])
-    broken = min(_fewest_broken(links, np.where(side < 0.0, -1.0, 1.0)) for side in starts)
-    return coherence, broken / len(once)
-
-
-def _fewest_broken(links: sp.csr_array, side: FloatArray) -> int:
-    """Edges whose signs are not kept, after sides have been improved vertex by vertex and region by region.
-
-    Votes of neighbours straighten the borders between regions of opposite sides. Where the border cuts the
-    graph, as it does unless there is only one side, turning a whole region over removes it.
-    """
-    ends = links.tocoo()
-    side = _vote(links, side)
-    broken = _count_broken(ends, side)
-    for _ in range(_REGION_SWEEPS):
-        wrong = ends.data * side[ends.row] * side[ends.col] < 0
-        degrees = np.maximum(np.bincount(ends.row, minlength=len(side)), 1)
-        calm = np.bincount(ends.row, weights=wrong, minlength=len(side)) < _CALM * degrees
-        inside = calm[ends.row] & calm[ends.col] & ~wrong
-        kept = sp.csr_array((np.ones(np.count_nonzero(inside)), (ends.row[inside], ends.col[inside])), links.shape)
-        _, labels = connected_components(kept, directed=False)
-        sizes = np.bincount(labels)
-        improved = False
-        for region in np.argsort(-sizes, kind="stable")[1 : 1 + _MOST_REGIONS]:
-            if sizes[region] < _SMALLEST_REGION:
-                break
-            turned = _vote(links, np.where(labels == region, -side, side))
-            fewer = _count_broken(ends, turned)
-            if fewer < broken:
-                side, broken, improved = turned, fewer, True
-        if not improved:
-            break
-    return broken
-
-
-def _vote(links: sp.csr_array, side: FloatArray) -> FloatArray:
-    for _ in range(_POWER_SWEEPS):
-        votes = links @ side
-        side = np.where(votes == 0.0, side, np.sign(votes))
-    return side
-
-
-def _count_broken(ends: sp.coo_array, side: FloatArray) -> int:
-    """Undirected edges whose sign is not kept."""
-    return int(np.count_nonzero(ends.data * side[ends.row] * side[ends.col] < 0)) // 2
-
-
-def _sides(forest: sp.csr_array, signs: sp.csr_array) -> FloatArray:
-    """One of +1 and -1 for every vertex, so that the signs along the edges of a forest are kept."""
-    n = forest.shape[0]
-    side = np.zeros(n)
-    _, labels = connected_components(forest, directed=False)
-    for root in np.unique(labels, return_index=True)[1]:
-        order, before = breadth_first_order(forest, root, directed=False)
-        side[root] = 1.0
-        if len(order) > 1:
-            along = np.asarray(signs[order[1:], before[order[1:]]]).ravel()
-            for v, u, s in zip(order[1:], before[order[1:]], along, strict=True):
-                side[v] = s * side[u]
-    return side
+    return np.asarray(u @ vt)
 
 
 def ball_curvature(
     graph: NeighborGraph, frames: LocalFrames, transitions: FloatArray, usable: BoolArray, team: ThreadTeam
 ) -> FloatArray:
-    """Curvature around every vertex from the holonomy of a ball, shape (n,).
+    """Curvature around every vertex from the holonomy of a ball, shape (n,) (eq. D8).
 
     Balls around some of the vertices are measured; the others take the mean of the centres next to them.
     """
-    from isoweave.diagnostics import _kernels as kernels
-
     n = graph.n_vertices
     if frames.n_components == 1:
         return np.full(n, np.nan)
     centres = sample_vertices(graph, min(n, _CENTRES), team=team)
-    found = np.full(len(centres), np.nan)
     size = min(n, max(_FEWEST_IN_BALL, n // _BALL_PART))
-    arrays = (graph.indptr, graph.indices, graph.lengths, graph.sources, frames.rows, transitions, usable)
-    team.run(kernels.ball_curvature, len(centres), centres, size, *arrays, found, grain=16)
+    found = curvature_of_balls(graph, frames, transitions, usable, centres, size, team)
     known = np.zeros(n)
     known[centres] = np.where(np.isnan(found), 0.0, 1.0)
     values = np.zeros(n)
@@ -235,3 +206,21 @@ def ball_curvature(
         values = np.where(fill, total / np.where(fill, near, 1.0), values)
         known = np.where(fill, 1.0, known)
     return np.where(known > 0.0, values, np.nan)
+
+
+def curvature_of_balls(
+    graph: NeighborGraph,
+    frames: LocalFrames,
+    transitions: FloatArray,
+    usable: BoolArray,
+    centres: AnyArray,
+    size: int,
+    team: ThreadTeam,
+) -> FloatArray:
+    """Curvature of the balls of ``size`` vertices around the centres; NaN where nothing can be fitted."""
+    from isoweave.backends import _curvature as kernels
+
+    found = np.full(len(centres), np.nan)
+    arrays = (graph.indptr, graph.indices, graph.lengths, graph.sources, frames.rows, transitions, usable)
+    team.run(kernels.ball_curvature, len(centres), centres, size, *arrays, found, grain=16)
+    return found
