@@ -81,6 +81,12 @@ def _examine(source: Source, team: ThreadTeam) -> Diagnosis:
     """Facts about every component, then about the map, then findings."""
     graph, n_components = source.graph, source.n_components
     prepared = prepare(graph, source.dropped, team=team)
+    largest = len(prepared.parts[0].vertices)
+    if 1 < largest <= n_components:
+        raise ValueError(
+            f"n_components={n_components} is more than the data can support: the largest component has {largest} "
+            f"distinct points, which span at most {largest - 1} dimensions. Lower n_components."
+        )
     frames: list[LocalFrames] = []
     spectra: list[FloatArray] = []
     for part in prepared.embedded:

@@ -1,4 +1,4 @@
-"""The energy of a map, split by what it would take to remove it (docs/diagnostics.md, eqs. 18 to 22)."""
+"""The energy of a map, split by what it would take to remove it (docs/theory.md, eqs. D2 to D6)."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def split_misfit(misfit: Misfit, cells: CellComplex | None) -> EnergySplit:
         return EnergySplit(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     curl = loops = concentration = None
     if cells is not None:
-        harmonic = np.sum(_without_curl(misfit.form, cells.boundary, misfit.weights) ** 2, axis=1)
+        harmonic = np.sum(without_curl(misfit.form, cells.boundary, misfit.weights) ** 2, axis=1)
         loops = min(float(np.sum(harmonic)), misfit.irremovable)
         curl = (misfit.irremovable - loops) / mass
         most = np.sort(harmonic)[::-1][: max(1, int(_CONCENTRATED * len(harmonic)))]
@@ -124,7 +124,7 @@ def split_misfit(misfit: Misfit, cells: CellComplex | None) -> EnergySplit:
     )
 
 
-def _without_curl(form: FloatArray, boundary: sp.csr_array, weights: FloatArray) -> FloatArray:
+def without_curl(form: FloatArray, boundary: sp.csr_array, weights: FloatArray) -> FloatArray:
     """Project 1-forms, in the unit of the weights' roots, on those whose curl around every cell is zero.
 
     ``form`` has no exact part. The span of the cells' loops, the columns of B, is removed by
