@@ -5,8 +5,8 @@
     python benchmarks/diagnose.py verdicts --seeds 3 --only torus sphere
 
 Every row draws fresh data per seed, embeds them with the defaults, and asks for a diagnosis before (graph
-alone) and after. A verdict is right if the wanted code is there and no other code contradicts it, uncertain if
-the diagnosis says so, otherwise wrong.
+alone) and after. A verdict is right if the wanted code is there and no other code contradicts it, uncertain
+if the diagnosis says so, otherwise wrong.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def test_known_shapes(name):
         roll_graph,
         lambda: plane_graph(300, 8, 90)[1],
         lambda: annulus_graph(600, 10, 91),
-        lambda: cube_graph(200, 1, 4, 92),
+        lambda: cube_graph(200, 1, 6, 92),
     ],
     ids=["roll", "square", "annulus", "interval in N = 2"],
 )

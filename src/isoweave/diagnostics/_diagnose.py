@@ -84,7 +84,7 @@ def _examine(source: Source, team: ThreadTeam) -> Diagnosis:
     largest = len(prepared.parts[0].vertices)
     if 1 < largest <= n_components:
         raise ValueError(
-            f"n_components={n_components} is more than the data can support: the largest component has {largest} "
+            f"n_components={n_components} is more than the data support: the largest component has {largest} "
             f"distinct points, which span at most {largest - 1} dimensions. Lower n_components."
         )
     frames: list[LocalFrames] = []

@@ -200,6 +200,7 @@ def embed(
             if c == 0:
                 say(f"start: {result.start}; solver {result.solver}; {result.iteration.n_iter} steps")
     embedding = assemble(graph, options, unit, representative, labels, parts, results, dropped)
+    say(f"relative energy {embedding.relative_energy:.2g}; isoweave.diagnose tells what it means")
     if embedding.status == "max_iter":
         from sklearn.exceptions import ConvergenceWarning
 
