@@ -55,14 +55,15 @@ def examine_part(
     at = problem.evaluate(coordinates)
     misfit = measure_misfit(problem, at.alignments, coordinates)
     split, n_used = split_misfit(misfit, None), 0
-    if n_components <= MOST_COMPONENTS and graph.n_edges <= MOST_EDGES:
+    told_apart = shape is not None and n_components <= MOST_COMPONENTS
+    if told_apart and graph.n_edges <= MOST_EDGES:
         split, n_used = split_misfit(misfit, build_cells(graph, team=team)), graph.n_vertices
     against = None
     if shape is not None and shape.problem is not None and shape.problem.n_components == n_components:
         sample = coordinates[shape.level.vertices]
         on_sample = shape.problem.evaluate(sample)
         against = on_sample.energy / shape.relaxed if shape.relaxed > 1e-12 * shape.problem.mass else None
-        if n_used == 0 and n_components <= MOST_COMPONENTS:
+        if n_used == 0 and told_apart:
             measured = measure_misfit(shape.problem, on_sample.alignments, sample)
             parts = split_misfit(measured, build_cells(shape.companion, team=team))
             split, n_used = _with_shares(split, parts), len(sample)

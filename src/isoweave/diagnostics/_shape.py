@@ -8,7 +8,7 @@ import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.diagnostics._cells import build_cells
+from isoweave.diagnostics._cells import build_cells, list_triangles
 from isoweave.diagnostics._hodge import Misfit, measure_misfit, split_misfit
 from isoweave.diagnostics._orientation import orientation
 from isoweave.diagnostics._result import ShapeFacts
@@ -110,8 +110,8 @@ def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: Th
     raw = local_frames(companion, dimension, team=team, frame_size=_FRAME)
     frames = calibrate_frames(companion, raw, "rows")
     transitions, weights = frame_transitions(companion, frames, team)
-    cells = build_cells(companion, team=team)
-    coherence, reflected = orientation(companion, cells.triangles, transitions, weights, team=team)
+    triangles = list_triangles(companion, team=team)
+    coherence, reflected = orientation(companion, triangles, transitions, weights, team=team)
     facts = ShapeFacts(
         component=component,
         n_vertices=graph.n_vertices,
@@ -128,7 +128,7 @@ def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: Th
         total_curvature=None,
     )
     unknown = np.full(graph.n_vertices, np.nan)
-    if coherence < COHERENT or len(cells.triangles) == 0:
+    if coherence < COHERENT or len(triangles) == 0:
         return Shape(facts, level, companion, unknown, None, np.inf)
 
     problem = build_problem(companion, frames, edge_inner_product(companion, frames), team=team)
@@ -137,7 +137,9 @@ def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: Th
     before = measure_misfit(problem, turns, start)
     result = minimize_energy(problem, start, tol=_RELAX_TOL, max_iter=_RELAX_STEPS)
     after = measure_misfit(problem, result.alignments, result.coordinates)
-    synchronised = split_misfit(before, cells if _is_obstructed(before, after) else None)
+    # Loops around holes take a while to find: only where there is something to tell apart.
+    cells = build_cells(companion, team=team) if _is_obstructed(before, after) else None
+    synchronised = split_misfit(before, cells)
     kind = "flat"
     if reflected >= max(REFLECTED, REFLECTED_PER_INCOHERENCE * (1.0 - coherence)):
         kind = "non_orientable"
