@@ -65,7 +65,7 @@ def orientation(
         return coherence, 0.0
     signs = _symmetric(graph, clear, sign)
     owner, side = _patches(graph, clear, signs, team=team)
-    return coherence, _broken_share(_joins(signs, owner, side))
+    return coherence, _broken_share(_without_defects(_joins(signs, owner, side)))
 
 
 def _symmetric(graph: NeighborGraph, chosen: BoolArray, values: FloatArray) -> sp.csr_array:
@@ -115,6 +115,27 @@ def _joins(signs: sp.csr_array, owner: AnyArray, side: FloatArray) -> sp.csr_arr
     total = np.asarray(agreement[count.row, count.col]).ravel()
     kept = (count.data >= _FEWEST_JOINS) & (np.abs(total) >= _MAJORITY * count.data)
     return sp.csr_array((total[kept], (count.row[kept], count.col[kept])), shape=(size, size))
+
+
+def _without_defects(joins: sp.csr_array) -> sp.csr_array:
+    """Joins without the patches around which small loops reflect.
+
+    A patch that is split within itself meets its neighbours with both signs, so that some triangles of patches
+    reflect. On a shape of one side all of them are in order. The worst patch is taken out until all are.
+    """
+    joins = joins.copy()
+    for _ in range(joins.shape[0]):
+        signs = sp.csr_array((np.sign(joins.data), joins.indices, joins.indptr), shape=joins.shape)
+        balance = np.asarray((signs @ signs).multiply(signs).sum(axis=1)).ravel()
+        triangles = np.asarray((abs(signs) @ abs(signs)).multiply(abs(signs)).sum(axis=1)).ravel()
+        reflecting = triangles - balance
+        worst = int(np.argmax(reflecting))
+        if reflecting[worst] <= 0.0:
+            break
+        keep = sp.diags_array((np.arange(joins.shape[0]) != worst).astype(float))
+        joins = sp.csr_array(keep @ joins @ keep)
+        joins.eliminate_zeros()
+    return joins
 
 
 def _broken_share(joins: sp.csr_array) -> float:
