@@ -12,7 +12,7 @@ from isoweave.diagnostics._cells import build_cells
 from isoweave.diagnostics._hodge import Misfit, measure_misfit, split_misfit
 from isoweave.diagnostics._prepare import Part
 from isoweave.diagnostics._result import EnergySplit, MapFacts
-from isoweave.diagnostics._shape import Shape
+from isoweave.diagnostics._shape import TORN, Shape
 from isoweave.frames import LocalFrames
 from isoweave.iteration import build_problem, local_stretch
 from isoweave.operators import edge_inner_product
@@ -21,7 +21,6 @@ from isoweave.operators import edge_inner_product
 MOST_EDGES = 30_000
 MOST_COMPONENTS = 3
 WITHIN = 0.1
-TORN = 1.5
 
 
 @dataclass(frozen=True, eq=False)

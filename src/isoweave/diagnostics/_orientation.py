@@ -64,8 +64,16 @@ def orientation(
     if not clear.any():
         return coherence, 0.0
     signs = _symmetric(graph, clear, sign)
-    owner, side = _patches(graph, clear, signs, team=team)
-    return coherence, _broken_share(_without_defects(_joins(signs, owner, side)))
+    # Of two ways to cut the graph into patches both must break: one alone may fall on a doubtful place.
+    size = max(graph.n_vertices // _PATCH, 1)
+    first = sample_vertices(graph, size, team=team)
+    second = np.setdiff1d(sample_vertices(graph, 2 * size, team=team), first)
+    lengths = _symmetric(graph, clear, graph.lengths)
+    found = []
+    for centres in (first, second):
+        owner, side = _patches(lengths, signs, centres)
+        found.append(_broken_share(_without_defects(_joins(signs, owner, side))))
+    return coherence, min(found)
 
 
 def _symmetric(graph: NeighborGraph, chosen: BoolArray, values: FloatArray) -> sp.csr_array:
@@ -75,13 +83,9 @@ def _symmetric(graph: NeighborGraph, chosen: BoolArray, values: FloatArray) -> s
     return sp.csr_array(once + once.T)
 
 
-def _patches(
-    graph: NeighborGraph, clear: BoolArray, signs: sp.csr_array, *, team: ThreadTeam
-) -> tuple[AnyArray, FloatArray]:
+def _patches(lengths: sp.csr_array, signs: sp.csr_array, centres: AnyArray) -> tuple[AnyArray, FloatArray]:
     """Patch of every vertex (-1 for none) and its side (+1, -1; 0 for none) within the patch."""
-    n = graph.n_vertices
-    centres = sample_vertices(graph, max(n // _PATCH, 1), team=team)
-    lengths = _symmetric(graph, clear, graph.lengths)
+    n = signs.shape[0]
     distance, before, source = dijkstra(lengths, indices=centres, min_only=True, return_predecessors=True)
     number = np.full(n, -1)
     number[centres] = np.arange(len(centres))
@@ -120,8 +124,8 @@ def _joins(signs: sp.csr_array, owner: AnyArray, side: FloatArray) -> sp.csr_arr
 def _without_defects(joins: sp.csr_array) -> sp.csr_array:
     """Joins without the patches around which small loops reflect.
 
-    A patch that is split within itself meets its neighbours with both signs, so that some triangles of patches
-    reflect. On a shape of one side all of them are in order. The worst patch is taken out until all are.
+    A patch that is split within itself meets its neighbours with both signs, so that some triangles of
+    patches reflect. On a shape of one side all of them are in order. The worst patch is taken out until all are.
     """
     joins = joins.copy()
     for _ in range(joins.shape[0]):

@@ -145,6 +145,8 @@ class ShapeFacts:
         Irremovable over expected energy after fitting: about 0.6 where the data are flat.
     tearing : float or None
         How many times the disagreement grew by fitting: 1 where the data are flat.
+    torn : float or None
+        Share of the edges that the fitted map makes longer or shorter by half or more.
     curvature : float or None
         Median of the curvature, in the input's unit to the power -2.
     total_curvature : float or None
@@ -162,6 +164,7 @@ class ShapeFacts:
     relaxed: EnergySplit | None
     excess: float | None
     tearing: float | None
+    torn: float | None
     curvature: float | None
     total_curvature: float | None
 

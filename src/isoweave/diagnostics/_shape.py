@@ -37,13 +37,16 @@ _RELAX_STEPS = 60
 
 # Thresholds; docs/diagnose.md has what they were chosen on and what they were checked on.
 COHERENT = 0.93
-REFLECTED = 0.0025
-REFLECTED_PER_INCOHERENCE = 0.1
+REFLECTED = 0.004
+TORN_AT_LEAST = 0.004
+TORN_PER_INCOHERENCE = 5.0
 EXCESS = 1.2
 TEARING = 1.6
-IRREMOVABLE = 0.15
+IRREMOVABLE = 0.25
 LOOPS = 0.05
 LOOPS_SHARE = 0.6
+# An edge is torn or folded if its length is off by this factor.
+TORN = 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +127,7 @@ def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: Th
         relaxed=None,
         excess=None,
         tearing=None,
+        torn=None,
         curvature=None,
         total_curvature=None,
     )
@@ -137,11 +141,16 @@ def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: Th
     before = measure_misfit(problem, turns, start)
     result = minimize_energy(problem, start, tol=_RELAX_TOL, max_iter=_RELAX_STEPS)
     after = measure_misfit(problem, result.alignments, result.coordinates)
+    torn = _torn(companion, result.coordinates)
+    # One orientation may fail to fit because of few doubtful frames; then the map is whole all the same.
+    one_sided = reflected >= REFLECTED and torn >= max(
+        TORN_AT_LEAST, TORN_PER_INCOHERENCE * (1.0 - coherence)
+    )
     # Loops around holes take a while to find: only where there is something to tell apart.
-    cells = build_cells(companion, team=team) if _is_obstructed(before, after) else None
-    synchronised = split_misfit(before, cells)
+    obstructed = one_sided or _is_obstructed(before, after)
+    synchronised = split_misfit(before, build_cells(companion, team=team) if obstructed else None)
     kind = "flat"
-    if reflected >= max(REFLECTED, REFLECTED_PER_INCOHERENCE * (1.0 - coherence)):
+    if one_sided:
         kind = "non_orientable"
     elif synchronised.loops is not None:
         is_closed = synchronised.loops >= max(LOOPS, LOOPS_SHARE * synchronised.irremovable)
@@ -154,6 +163,7 @@ def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: Th
         relaxed=split_misfit(after, None),
         excess=after.excess,
         tearing=_tearing(before, after),
+        torn=torn,
         curvature=float(np.nanmedian(bend)) if np.isfinite(bend).any() else None,
         total_curvature=_integral(companion, bend, team) if dimension == 2 else None,
     )
@@ -196,6 +206,14 @@ def _is_obstructed(before: Misfit, after: Misfit) -> bool:
         or (_tearing(before, after) >= TEARING and after.disagreement > rounding)
         or before.irremovable >= IRREMOVABLE * before.mass
     )
+
+
+def _torn(graph: NeighborGraph, coordinates: FloatArray) -> float:
+    """Share of the edges that a map makes longer or shorter by half or more."""
+    once = graph.sources < graph.indices
+    steps = coordinates[graph.indices[once]] - coordinates[graph.sources[once]]
+    ratio = np.maximum(np.linalg.norm(steps, axis=1) / graph.lengths[once], 1e-12)
+    return float(np.mean(np.abs(np.log(ratio)) >= np.log(TORN)))
 
 
 def _integral(graph: NeighborGraph, curvature: FloatArray, team: ThreadTeam) -> float | None:

@@ -23,7 +23,8 @@ _FAR_BELOW = 0.6
 _MANY_DROPPED = 0.01
 _FEW_TRIANGLES = 0.2
 # Share of the harmonic part on one edge in a hundred: a shape spreads it over all edges around the loop.
-_CONCENTRATED = 0.3
+# Where frames reflect, some of it sits on the line where they do.
+_CONCENTRATED = {"closed": 0.15, "non_orientable": 0.25}
 # Curvature that costs edges this part of their length (root of the irremovable energy) is a problem.
 _COSTLY = 0.1
 
@@ -141,7 +142,17 @@ def _shape(n: int, shapes: tuple[ShapeFacts, ...], *, kept: bool) -> Iterator[Ve
         room = f"embed in {n + 1} dimensions or more"
         if s.dimension < n:
             room = "see how well the map keeps the edges; one dimension more may help if it does not"
-        if s.kind == "uncertain":
+        if _is_shortcut(s):
+            assert s.synchronised is not None
+            yield Verdict(
+                "shortcuts_left",
+                "warn" if kept else "problem",
+                f"{where}long loops do not close, and what keeps them from it sits on few edges: shortcuts "
+                "rather than a closed shape",
+                "lower n_neighbors, or look for wrong edges between distant parts of the data",
+                {"loops": s.synchronised.loops or 0.0, "concentration": s.synchronised.concentration or 0.0},
+            )
+        elif s.kind == "uncertain":
             yield Verdict(
                 "uncertain",
                 "info",
@@ -157,21 +168,11 @@ def _shape(n: int, shapes: tuple[ShapeFacts, ...], *, kept: bool) -> Iterator[Ve
                 f"{where}the data have one side only (as a Möbius strip or a Klein bottle): frames come back "
                 f"reflected from some loops, so no map in {s.dimension} dimensions fits",
                 f"{room}; in {s.dimension} the map is torn or folded along a line",
-                {"reflected": s.reflected, "coherence": s.coherence},
+                {"reflected": s.reflected, "torn": s.torn or 0.0, "coherence": s.coherence},
             )
         elif s.kind == "closed":
             assert s.synchronised is not None
             numbers = {"loops": s.synchronised.loops or 0.0, "irremovable": s.synchronised.irremovable}
-            if (s.synchronised.concentration or 0.0) >= _CONCENTRATED:
-                yield Verdict(
-                    "shortcuts_left",
-                    "warn",
-                    f"{where}long loops do not close, and what keeps them from it sits on few edges: "
-                    "shortcuts rather than a closed shape",
-                    "lower n_neighbors, or look for wrong edges between distant parts of the data",
-                    {**numbers, "concentration": s.synchronised.concentration or 0.0},
-                )
-                continue
             yield Verdict(
                 "closed",
                 severity,
@@ -195,6 +196,11 @@ def _shape(n: int, shapes: tuple[ShapeFacts, ...], *, kept: bool) -> Iterator[Ve
                 f"{room}, or embed parts of the data one by one",
                 numbers,
             )
+
+
+def _is_shortcut(shape: ShapeFacts) -> bool:
+    concentration = None if shape.synchronised is None else shape.synchronised.concentration
+    return concentration is not None and concentration >= _CONCENTRATED.get(shape.kind, 2.0)
 
 
 def _too_small(graph: GraphFacts) -> Verdict:
