@@ -53,7 +53,7 @@ def with_shortcuts(graph, n_shortcuts, seed):
 
 def solved(graph, n_components=2, **options):
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The graph has")
+        warnings.filterwarnings("ignore", message="The graph has|The optimiser stopped")
         return embed_graph(graph.to_matrix(), n_components, n_jobs=1, **options)
 
 
@@ -95,7 +95,7 @@ def test_known_shapes(name):
         roll_graph,
         lambda: plane_graph(300, 8, 90)[1],
         lambda: annulus_graph(600, 10, 91),
-        lambda: cube_graph(200, 1, 6, 92),
+        lambda: cube_graph(200, 1, 12, 92),
     ],
     ids=["roll", "square", "annulus", "interval in N = 2"],
 )
@@ -116,10 +116,10 @@ def test_torus_with_room():
 
 
 def test_shortcuts_are_told():
-    graph = with_shortcuts(roll_graph(), 8, 94)
+    graph = with_shortcuts(roll_graph(1500), 8, 94)
     for found in (diagnose(graph, n_jobs=1), diagnose(solved(graph), n_jobs=1)):
         verdict = next(v for v in found.verdicts if v.code == "shortcuts_dropped")
-        assert verdict.numbers["dropped"] >= 7
+        assert verdict.numbers["dropped"] >= 5
         assert found.graph.n_dropped == verdict.numbers["dropped"]
     assert diagnose(graph, shortcuts="keep", n_jobs=1).graph.n_dropped == 0
 
@@ -136,9 +136,7 @@ def test_a_poor_minimum_is_told_from_a_poor_shape():
 
 
 def test_an_early_end_is_told():
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The optimiser stopped")
-        result = solved(roll_graph(), max_iter=1, start="landmark")
+    result = solved(roll_graph(), max_iter=1, start="landmark")
     assert result.status == "max_iter"
     assert "not_converged" in diagnose(result, n_jobs=1).codes
 
@@ -231,7 +229,10 @@ def test_large_graphs_are_sampled():
     found = diagnose(graph, n_jobs=1)
     assert found.shapes[0].n_used <= 2000 < found.shapes[0].n_vertices
     assert found.codes == ("flat",)
-    assert np.isfinite(found.curvature).mean() > 0.9
+    assert np.isnan(found.curvature).all()
+    curved = diagnose(sphere_graph(3000, 8, 108)[1], n_jobs=1)
+    assert curved.shapes[0].kind == "curved"
+    assert np.isfinite(curved.curvature).mean() > 0.9
 
 
 def test_duplicates_and_rows_that_were_not_embedded():

@@ -88,10 +88,12 @@ def _with_shares(split: EnergySplit, sample: EnergySplit) -> EnergySplit:
 
 def edge_distortion(edges: AnyArray, lengths: FloatArray, points: FloatArray) -> FloatArray:
     """Length in the map over given length, minus 1; 0 for duplicates that coincide, shape (E,)."""
-    found = np.linalg.norm(points[edges[:, 1]] - points[edges[:, 0]], axis=1)
+    steps = points[edges[:, 1]] - points[edges[:, 0]]
+    together = (lengths == 0.0) & (steps == 0.0).all(axis=1)
+    # Divided first: squares of very large or small coordinates are no numbers.
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where((lengths == 0.0) & (found == 0.0), 1.0, found / lengths)
-    return ratio - 1.0
+        ratio = np.linalg.norm(steps / lengths[:, None], axis=1)
+    return np.where(together, 0.0, ratio - 1.0)
 
 
 def map_facts(

@@ -125,7 +125,8 @@ def _without_defects(joins: sp.csr_array) -> sp.csr_array:
     """Joins without the patches around which small loops reflect.
 
     A patch that is split within itself meets its neighbours with both signs, so that some triangles of
-    patches reflect. On a shape of one side all of them are in order. The worst patch is taken out until all are.
+    patches reflect. On a shape of one side all of them are in order. The worst patch is taken out until
+    all are.
     """
     joins = joins.copy()
     for _ in range(joins.shape[0]):

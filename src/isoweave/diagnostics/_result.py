@@ -148,9 +148,7 @@ class ShapeFacts:
     torn : float or None
         Share of the edges that the fitted map makes longer or shorter by half or more.
     curvature : float or None
-        Median of the curvature, in the input's unit to the power -2.
-    total_curvature : float or None
-        Its integral in radians, for surfaces.
+        Median of the curvature, in the input's unit to the power -2, where the kind is curved.
     """
 
     component: int
@@ -166,7 +164,6 @@ class ShapeFacts:
     tearing: float | None
     torn: float | None
     curvature: float | None
-    total_curvature: float | None
 
 
 @dataclass(frozen=True)
@@ -228,7 +225,7 @@ class Diagnosis:
     map : MapFacts or None
         None before solving.
     curvature : float64 array of shape (n,)
-        Mean sectional curvature around every vertex; NaN where it was not measured.
+        Mean sectional curvature around every vertex, roughly; NaN outside of components that are curved.
     edges : int32 array of shape (E, 2)
         Edges i < j of the input graph, dropped ones included, in the order of its rows.
     edge_distortion : float64 array of shape (E,) or None

@@ -20,7 +20,7 @@ from isoweave.diagnostics._transport import (
     synchronise,
 )
 from isoweave.frames import calibrate_frames, local_frames
-from isoweave.graph import NeighborGraph, connected_components, rows_by_length, subgraph
+from isoweave.graph import NeighborGraph, connected_components, subgraph
 from isoweave.iteration import AlignmentProblem, build_problem, coarsen, minimize_energy
 from isoweave.operators import edge_inner_product
 
@@ -129,7 +129,6 @@ def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: Th
         tearing=None,
         torn=None,
         curvature=None,
-        total_curvature=None,
     )
     unknown = np.full(graph.n_vertices, np.nan)
     if coherence < COHERENT or len(triangles) == 0:
@@ -155,7 +154,10 @@ def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: Th
     elif synchronised.loops is not None:
         is_closed = synchronised.loops >= max(LOOPS, LOOPS_SHARE * synchronised.irremovable)
         kind = "closed" if is_closed else "curved"
-    bend = ball_curvature(companion, frames, transitions, weights >= WEAKEST, team)
+    # On flat shapes it would be noise.
+    bend = np.full(n_used, np.nan)
+    if kind == "curved":
+        bend = ball_curvature(companion, frames, transitions, weights >= WEAKEST, team)
     facts = replace(
         facts,
         kind=kind,
@@ -165,7 +167,6 @@ def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: Th
         tearing=_tearing(before, after),
         torn=torn,
         curvature=float(np.nanmedian(bend)) if np.isfinite(bend).any() else None,
-        total_curvature=_integral(companion, bend, team) if dimension == 2 else None,
     )
     return Shape(facts, level, companion, bend[level.nearest], problem, after.total)
 
@@ -214,14 +215,3 @@ def _torn(graph: NeighborGraph, coordinates: FloatArray) -> float:
     steps = coordinates[graph.indices[once]] - coordinates[graph.sources[once]]
     ratio = np.maximum(np.linalg.norm(steps, axis=1) / graph.lengths[once], 1e-12)
     return float(np.mean(np.abs(np.log(ratio)) >= np.log(TORN)))
-
-
-def _integral(graph: NeighborGraph, curvature: FloatArray, team: ThreadTeam) -> float | None:
-    """Integral of the curvature of a surface: a vertex stands for its share of the disc of its neighbours."""
-    known = np.isfinite(curvature)
-    if not known.any():
-        return None
-    _, near = rows_by_length(graph, team)
-    count = np.minimum(graph.degrees, WIDTH)
-    area = np.pi * near[graph.indptr[:-1] + count - 1] ** 2 / count
-    return float(np.sum(curvature[known] * area[known]))
