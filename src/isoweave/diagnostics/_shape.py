@@ -11,7 +11,7 @@ from isoweave._typing import AnyArray, FloatArray
 from isoweave.diagnostics._cells import build_cells, list_triangles
 from isoweave.diagnostics._hodge import Misfit, measure_misfit, split_misfit
 from isoweave.diagnostics._orientation import orientation
-from isoweave.diagnostics._result import ShapeFacts
+from isoweave.diagnostics._result import EnergySplit, ShapeFacts
 from isoweave.diagnostics._transport import (
     WEAKEST,
     ball_curvature,
@@ -45,6 +45,8 @@ TEARING = 1.6
 IRREMOVABLE = 0.25
 LOOPS = 0.05
 LOOPS_SHARE = 0.6
+ONE_SIDED_LOOPS = 0.01
+ONE_SIDED_SHARE = 0.25
 # An edge is torn or folded if its length is off by this factor.
 TORN = 1.5
 
@@ -142,18 +144,16 @@ def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: Th
     after = measure_misfit(problem, result.alignments, result.coordinates)
     torn = _torn(companion, result.coordinates)
     # One orientation may fail to fit because of few doubtful frames; then the map is whole all the same.
-    one_sided = reflected >= REFLECTED and torn >= max(
-        TORN_AT_LEAST, TORN_PER_INCOHERENCE * (1.0 - coherence)
-    )
+    reflects = reflected >= REFLECTED and torn >= max(TORN_AT_LEAST, TORN_PER_INCOHERENCE * (1.0 - coherence))
+    obstructed = _is_obstructed(before, after)
     # Loops around holes take a while to find: only where there is something to tell apart.
-    obstructed = one_sided or _is_obstructed(before, after)
-    synchronised = split_misfit(before, build_cells(companion, team=team) if obstructed else None)
+    cells = build_cells(companion, team=team) if reflects or obstructed else None
+    synchronised = split_misfit(before, cells)
     kind = "flat"
-    if one_sided:
+    if reflects and _has_loops(synchronised, ONE_SIDED_LOOPS, ONE_SIDED_SHARE):
         kind = "non_orientable"
-    elif synchronised.loops is not None:
-        is_closed = synchronised.loops >= max(LOOPS, LOOPS_SHARE * synchronised.irremovable)
-        kind = "closed" if is_closed else "curved"
+    elif obstructed:
+        kind = "closed" if _has_loops(synchronised, LOOPS, LOOPS_SHARE) else "curved"
     # On flat shapes it would be noise.
     bend = np.full(n_used, np.nan)
     if kind == "curved":
@@ -207,6 +207,11 @@ def _is_obstructed(before: Misfit, after: Misfit) -> bool:
         or (_tearing(before, after) >= TEARING and after.disagreement > rounding)
         or before.irremovable >= IRREMOVABLE * before.mass
     )
+
+
+def _has_loops(split: EnergySplit, least: float, share: float) -> bool:
+    """Whether long loops fail to close: the harmonic part and its share of what is irremovable."""
+    return split.loops is not None and split.loops >= max(least, share * split.irremovable)
 
 
 def _torn(graph: NeighborGraph, coordinates: FloatArray) -> float:
