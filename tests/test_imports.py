@@ -29,6 +29,7 @@ OUTER = (
     "extension",
     "storage",
     "metrics",
+    "diagnostics",
     "datasets",
     "baselines",
     "plotting",

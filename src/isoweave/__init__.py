@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from isoweave.checkpoints import Checkpoint, CheckpointError
+    from isoweave.diagnostics import Diagnosis, diagnose
     from isoweave.embedding import Embedding, ResourceEstimate, embed_graph, estimate_resources
     from isoweave.estimator import IsometricEmbedding
     from isoweave.interop import from_anndata, from_igraph, from_networkx, to_anndata
@@ -22,12 +23,14 @@ __version__ = "0.1.0"
 __all__ = [
     "Checkpoint",
     "CheckpointError",
+    "Diagnosis",
     "Embedding",
     "IsometricEmbedding",
     "NumericalError",
     "ResourceEstimate",
     "UnsolvedError",
     "__version__",
+    "diagnose",
     "embed_graph",
     "estimate_resources",
     "from_anndata",
@@ -41,6 +44,8 @@ __all__ = [
 _HOMES = {
     "Checkpoint": "isoweave.checkpoints",
     "CheckpointError": "isoweave.checkpoints",
+    "Diagnosis": "isoweave.diagnostics",
+    "diagnose": "isoweave.diagnostics",
     "Embedding": "isoweave.embedding",
     "ResourceEstimate": "isoweave.embedding",
     "embed_graph": "isoweave.embedding",

@@ -194,6 +194,44 @@ def dimension(
 
 
 @app.command()
+def diagnose(
+    input_file: args.Input,
+    embedding_file: Annotated[
+        Path | None,
+        typer.Option("--embedding", "-e", help="A map of INPUT by any tool: .npz, .npy, .csv."),
+    ] = None,
+    solve: Annotated[
+        bool, typer.Option("--solve", help="Embed with the defaults first, and diagnose that map.")
+    ] = False,
+    as_graph: args.AsGraph = None,
+    n_components: args.NComponents = None,
+    n_neighbors: args.NNeighbors = None,
+    metric: args.MetricName = None,
+    shortcuts: args.Shortcuts = None,
+    asymmetry: args.Asymmetry = None,
+    n_jobs: args.NJobs = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON; null where undefined.")] = False,
+    verbose: args.Verbose = False,
+) -> None:
+    """Tell in plain words what the data allow and what a map keeps: closed, curved, too sparse ...
+
+    Without --embedding and --solve nothing is embedded: the graph alone is examined.
+    """
+    with reported(verbose):
+        from isoweave.cli._diagnose import run_diagnose
+
+        given = _given(
+            n_components=n_components,
+            n_neighbors=n_neighbors,
+            metric=metric,
+            shortcuts=shortcuts,
+            asymmetry=asymmetry,
+            n_jobs=n_jobs,
+        )
+        run_diagnose(input_file, embedding_file, given, solve=solve, as_graph=as_graph, as_json=as_json)
+
+
+@app.command()
 def evaluate(
     graph_file: Annotated[
         Path,

@@ -269,6 +269,7 @@ def embed(
             if c == 0:
                 say(f"start: {result.start}; solver {result.solver}; {result.iteration.n_iter} steps")
     embedding = assemble(graph, options, unit, representative, labels, parts, results, dropped, merged_known)
+    say(f"relative energy {embedding.relative_energy:.2g}; isoweave.diagnose tells what it means")
     run.finish()
     if embedding.status == "max_iter":
         from sklearn.exceptions import ConvergenceWarning

@@ -1,0 +1,25 @@
+"""What a graph allows and what a map of it keeps, in numbers and in plain words."""
+
+from isoweave.diagnostics._diagnose import diagnose
+from isoweave.diagnostics._result import (
+    Diagnosis,
+    DimensionFacts,
+    EnergySplit,
+    GraphFacts,
+    MapFacts,
+    ShapeFacts,
+    Verdict,
+)
+from isoweave.diagnostics._transport import loop_holonomy
+
+__all__ = [
+    "Diagnosis",
+    "DimensionFacts",
+    "EnergySplit",
+    "GraphFacts",
+    "MapFacts",
+    "ShapeFacts",
+    "Verdict",
+    "diagnose",
+    "loop_holonomy",
+]

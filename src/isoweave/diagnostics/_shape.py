@@ -1,0 +1,222 @@
+"""What kind of shape a connected graph is: flat, curved, closed, one-sided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from isoweave._parallel import ThreadTeam
+from isoweave._typing import AnyArray, FloatArray
+from isoweave.diagnostics._cells import build_cells, list_triangles
+from isoweave.diagnostics._hodge import Misfit, measure_misfit, split_misfit
+from isoweave.diagnostics._orientation import orientation
+from isoweave.diagnostics._result import EnergySplit, ShapeFacts
+from isoweave.diagnostics._transport import (
+    WEAKEST,
+    ball_curvature,
+    frame_transitions,
+    nearest_along,
+    synchronise,
+)
+from isoweave.frames import calibrate_frames, local_frames
+from isoweave.graph import NeighborGraph, connected_components, subgraph
+from isoweave.iteration import AlignmentProblem, build_problem, coarsen, minimize_energy
+from isoweave.operators import edge_inner_product
+
+# Smaller components have no shape worth the name.
+FEWEST_VERTICES = 50
+# Larger ones are looked at through a sample, joined by geodesics.
+MOST_VERTICES = 2000
+_THINNING = 8
+# Neighbours in the graph that frames are carried over, and members of its frames per neighbour.
+WIDTH = 16
+_FRAME = 1.5
+_RELAX_TOL = 0.03
+_RELAX_STEPS = 60
+
+# Thresholds; docs/diagnose.md has what they were chosen on and what they were checked on.
+COHERENT = 0.93
+REFLECTED = 0.004
+TORN_AT_LEAST = 0.004
+TORN_PER_INCOHERENCE = 5.0
+EXCESS = 1.2
+TEARING = 1.6
+IRREMOVABLE = 0.25
+LOOPS = 0.05
+LOOPS_SHARE = 0.6
+ONE_SIDED_LOOPS = 0.01
+ONE_SIDED_SHARE = 0.25
+# An edge is torn or folded if its length is off by this factor.
+TORN = 1.5
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The vertices of a component that are looked at.
+
+    Attributes
+    ----------
+    vertices : int array of shape (s,)
+        Their numbers in the component.
+    graph : NeighborGraph
+        Of these vertices, connected.
+    nearest : int array of shape (n,)
+        For every vertex of the component, one of these near to it.
+    """
+
+    vertices: AnyArray
+    graph: NeighborGraph
+    nearest: AnyArray
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """Facts about a component, with what the examination of a map goes on from.
+
+    Attributes
+    ----------
+    facts : ShapeFacts
+    level : Level
+    companion : NeighborGraph
+        The graph that frames were carried over.
+    curvature : float64 array of shape (n,)
+        Of every vertex of the component.
+    problem : AlignmentProblem or None
+        Of the companion; None where frames are incoherent.
+    relaxed : float
+        Its energy at the map fitted from synchronised turns.
+    """
+
+    facts: ShapeFacts
+    level: Level
+    companion: NeighborGraph
+    curvature: FloatArray
+    problem: AlignmentProblem | None
+    relaxed: float
+
+
+def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: ThreadTeam) -> Shape:
+    """Carry frames around the loops of a connected graph and judge what it is.
+
+    Parameters
+    ----------
+    graph : NeighborGraph
+        Connected, positive lengths.
+    dimension : int
+        Of the frames.
+    component : int
+        Number to report.
+    team : ThreadTeam
+    """
+    level = take_level(graph, team=team)
+    n_used = len(level.vertices)
+    companion = nearest_along(level.graph, max(WIDTH, 2 * dimension), team=team)
+    raw = local_frames(companion, dimension, team=team, frame_size=_FRAME)
+    frames = calibrate_frames(companion, raw, "rows")
+    transitions, weights = frame_transitions(companion, frames, team)
+    triangles = list_triangles(companion, team=team)
+    coherence, reflected = orientation(companion, triangles, transitions, weights, team=team)
+    facts = ShapeFacts(
+        component=component,
+        n_vertices=graph.n_vertices,
+        n_used=n_used,
+        kind="uncertain",
+        dimension=dimension,
+        coherence=coherence,
+        reflected=reflected,
+        synchronised=None,
+        relaxed=None,
+        excess=None,
+        tearing=None,
+        torn=None,
+        curvature=None,
+    )
+    unknown = np.full(graph.n_vertices, np.nan)
+    if coherence < COHERENT or len(triangles) == 0:
+        return Shape(facts, level, companion, unknown, None, np.inf)
+
+    problem = build_problem(companion, frames, edge_inner_product(companion, frames), team=team)
+    turns = synchronise(companion, frames, team)
+    start = problem.integrate(turns)
+    before = measure_misfit(problem, turns, start)
+    result = minimize_energy(problem, start, tol=_RELAX_TOL, max_iter=_RELAX_STEPS)
+    after = measure_misfit(problem, result.alignments, result.coordinates)
+    torn = _torn(companion, result.coordinates)
+    # One orientation may fail to fit because of few doubtful frames; then the map is whole all the same.
+    reflects = reflected >= REFLECTED and torn >= max(TORN_AT_LEAST, TORN_PER_INCOHERENCE * (1.0 - coherence))
+    obstructed = _is_obstructed(before, after)
+    # Loops around holes take a while to find: only where there is something to tell apart.
+    cells = build_cells(companion, team=team) if reflects or obstructed else None
+    synchronised = split_misfit(before, cells)
+    kind = "flat"
+    if reflects and _has_loops(synchronised, ONE_SIDED_LOOPS, ONE_SIDED_SHARE):
+        kind = "non_orientable"
+    elif obstructed:
+        kind = "closed" if _has_loops(synchronised, LOOPS, LOOPS_SHARE) else "curved"
+    # On flat shapes it would be noise.
+    bend = np.full(n_used, np.nan)
+    if kind == "curved":
+        bend = ball_curvature(companion, frames, transitions, weights >= WEAKEST, team)
+    facts = replace(
+        facts,
+        kind=kind,
+        synchronised=synchronised,
+        relaxed=split_misfit(after, None),
+        excess=after.excess,
+        tearing=_tearing(before, after),
+        torn=torn,
+        curvature=float(np.nanmedian(bend)) if np.isfinite(bend).any() else None,
+    )
+    return Shape(facts, level, companion, bend[level.nearest], problem, after.total)
+
+
+def take_level(graph: NeighborGraph, *, team: ThreadTeam) -> Level:
+    """All vertices of a connected graph, or a sample of them joined by their geodesics."""
+    n = graph.n_vertices
+    vertices = np.arange(n)
+    nearest = np.arange(n)
+    while graph.n_vertices > MOST_VERTICES:
+        thinning = min(_THINNING, -(-graph.n_vertices // MOST_VERTICES))
+        coarse = coarsen(graph, team=team, thinning=thinning)
+        n_parts, labels = connected_components(coarse.graph)
+        kept = np.flatnonzero(labels == 0)
+        place = np.zeros(len(labels), dtype=np.int64)
+        place[kept] = np.arange(len(kept))
+        # A vertex whose nearest sampled vertex fell off with another part goes to any one: few do.
+        anchor = np.where(coarse.filled > 0, coarse.anchors[:, 0], kept[0])
+        nearest = place[anchor[nearest]]
+        vertices = vertices[coarse.sample[kept]]
+        graph = coarse.graph if n_parts == 1 else subgraph(coarse.graph, kept)
+    return Level(vertices, graph, nearest)
+
+
+def _tearing(before: Misfit, after: Misfit) -> float:
+    return after.disagreement / before.disagreement if before.disagreement > 0.0 else 1.0
+
+
+def _is_obstructed(before: Misfit, after: Misfit) -> bool:
+    """Whether frames do not fit together by more than their noise, however they are turned.
+
+    Three signs: the fitted map leaves more that is irremovable than noise explains; it tore on the way,
+    that is, the ends of edges came to disagree; and the synchronised turns were far from fitting.
+    """
+    rounding = 1e-12 * before.mass
+    return (
+        (after.excess >= EXCESS and after.irremovable > rounding)
+        or (_tearing(before, after) >= TEARING and after.disagreement > rounding)
+        or before.irremovable >= IRREMOVABLE * before.mass
+    )
+
+
+def _has_loops(split: EnergySplit, least: float, share: float) -> bool:
+    """Whether long loops fail to close: the harmonic part and its share of what is irremovable."""
+    return split.loops is not None and split.loops >= max(least, share * split.irremovable)
+
+
+def _torn(graph: NeighborGraph, coordinates: FloatArray) -> float:
+    """Share of the edges that a map makes longer or shorter by half or more."""
+    once = graph.sources < graph.indices
+    steps = coordinates[graph.indices[once]] - coordinates[graph.sources[once]]
+    ratio = np.maximum(np.linalg.norm(steps, axis=1) / graph.lengths[once], 1e-12)
+    return float(np.mean(np.abs(np.log(ratio)) >= np.log(TORN)))

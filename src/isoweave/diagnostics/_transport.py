@@ -1,0 +1,226 @@
+"""Carrying frames over a graph: transitions, turns that agree, holonomy of loops, curvature of balls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.sparse.linalg import splu
+
+from isoweave._parallel import ThreadTeam, thread_team
+from isoweave._typing import AnyArray, BoolArray, FloatArray
+from isoweave._validation import check_integer
+from isoweave.frames import LocalFrames, calibrate_frames, local_frames
+from isoweave.graph import NeighborGraph, graph_from_matrix, rows_by_length
+from isoweave.graph._validate import assemble_graph
+from isoweave.iteration import connection_laplacian, sample_vertices
+
+# A transition that explains less of the overlap of two frames than this says nothing.
+WEAKEST = 0.5
+_EXTRA_VECTORS = 6
+_INVERSE_SWEEPS = 25
+_STANDSTILL = 3e-3
+_POWER_SWEEPS = 12
+# Balls whose curvature is measured: their size as a part of the vertices, and how many of them.
+_BALL_PART = 8
+_FEWEST_IN_BALL = 60
+_CENTRES = 250
+_FILLING_SWEEPS = 30
+
+
+def nearest_along(graph: NeighborGraph, width: int, *, team: ThreadTeam) -> NeighborGraph:
+    """Every vertex joined to the ``width`` nearest along the graph, and by what keeps the graph connected."""
+    from isoweave.backends import _neighborhoods as kernels
+
+    n = graph.n_vertices
+    width = min(width, n - 1)
+    near_indices, near_lengths = rows_by_length(graph, team)
+    columns = np.empty((n, width), dtype=np.int32)
+    distances = np.empty((n, width))
+    team.run(kernels.nearest_lists, n, graph.indptr, near_indices, near_lengths, columns, distances)
+    rows = np.repeat(np.arange(n, dtype=np.int32), width)
+    found = columns.ravel() >= 0
+    tree = minimum_spanning_tree(graph.to_matrix()).tocoo()
+    return assemble_graph(
+        n,
+        np.concatenate((rows[found], tree.row)),
+        np.concatenate((columns.ravel()[found], tree.col)),
+        np.concatenate((distances.ravel()[found], tree.data)),
+        asymmetry="min",
+    )
+
+
+def frame_transitions(
+    graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam
+) -> tuple[FloatArray, FloatArray]:
+    """Orthogonal maps between the frames at the ends of every edge, and how much they explain (eq. 14)."""
+    from isoweave.backends import _transitions as kernels
+
+    dimension, m = frames.n_components, len(graph.indices)
+    transitions = np.empty((m, dimension, dimension))
+    weights = np.empty(m)
+    arrays = (graph.indptr, graph.indices, frames.rows, frames.included)
+    team.run(kernels.frame_transitions, graph.n_vertices, *arrays, transitions, weights)
+    return transitions, np.minimum(weights, weights[graph.reverse])
+
+
+def loop_holonomy(graph: Any, loop: Any, n_components: int = 2, *, n_jobs: int | None = None) -> FloatArray:
+    """What happens to a frame that is carried around a loop of edges (eq. D7).
+
+    Parameters
+    ----------
+    graph : NeighborGraph or sparse matrix of shape (n, n)
+        Distances.
+    loop : sequence of int
+        Vertices in order of travel; each is a neighbour of the next, the last of the first.
+    n_components : int
+        N, dimension of the frames.
+    n_jobs : int or None
+        Threads.
+
+    Returns
+    -------
+    float64 array of shape (N, N)
+        Orthogonal H: a vector v in the frame of ``loop[0]`` comes back as H v. The identity on flat data;
+        determinant -1 where the frame comes back reflected. On a surface its angle is the integral of the
+        curvature over what the loop encloses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from isoweave.diagnostics import loop_holonomy
+    >>> from isoweave.graph import knn_graph
+    >>> grid = np.stack(np.meshgrid(range(6), range(6)), axis=-1).reshape(-1, 2).astype(float)
+    >>> graph = knn_graph(grid, 8)
+    >>> around = [7, 8, 9, 15, 21, 20, 19, 13]
+    >>> bool(np.allclose(loop_holonomy(graph, around), np.eye(2), atol=0.05))
+    True
+    """
+    check_integer("n_components", n_components, minimum=1)
+    checked = graph if isinstance(graph, NeighborGraph) else graph_from_matrix(graph)
+    edges = _loop_edges(checked, loop)
+    with thread_team(n_jobs) as team:
+        frames = calibrate_frames(checked, local_frames(checked, n_components, team=team), "rows")
+        transitions, _ = frame_transitions(checked, frames, team)
+    holonomy = np.eye(n_components)
+    for e in edges:
+        # transitions[e] of e = (i, j) takes the frame of j to that of i.
+        holonomy = holonomy @ transitions[e]
+    return holonomy.T
+
+
+def _loop_edges(graph: NeighborGraph, loop: Any) -> list[int]:
+    """Positions of the stored edges along a loop."""
+    vertices = np.asarray(loop)
+    if vertices.ndim != 1 or vertices.dtype.kind not in "iu" or len(vertices) < 3:
+        raise ValueError(f"loop must be a sequence of at least 3 vertices (integers), got {loop!r}.")
+    edges = []
+    for i, j in zip(vertices, np.roll(vertices, -1), strict=True):
+        if not 0 <= i < graph.n_vertices:
+            raise ValueError(
+                f"loop names vertex {i}, but the graph has vertices 0 to {graph.n_vertices - 1}."
+            )
+        row = graph.indices[graph.indptr[i] : graph.indptr[i + 1]]
+        at = int(np.searchsorted(row, j))
+        if at == len(row) or row[at] != j:
+            raise ValueError(f"loop goes from {i} to {j}, which are no neighbours in the graph.")
+        edges.append(int(graph.indptr[i]) + at)
+    return edges
+
+
+def synchronise(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> FloatArray:
+    """Turns that agree along as many edges as possible, shape (n, N, N).
+
+    The spectral start (eqs. 15, 16) is improved by projected power iteration, which keeps the turns of whole
+    regions and mends those of single vertices where eigenvectors are small.
+    """
+    n, dimension = graph.n_vertices, frames.n_components
+    laplacian = connection_laplacian(graph, frames, team)
+    vectors = _lowest_vectors(laplacian, dimension)
+    turns = _nearest_orthogonal(vectors.reshape(n, dimension, dimension))
+    transport = sp.csr_array(sp.diags_array(laplacian.diagonal()) - laplacian)
+    for _ in range(_POWER_SWEEPS):
+        flat = transport @ turns.reshape(n * dimension, dimension)
+        turns = _nearest_orthogonal(flat.reshape(n, dimension, dimension))
+    return turns
+
+
+def _lowest_vectors(matrix: sp.csr_array, n_wanted: int) -> FloatArray:
+    """Roughly the lowest eigenvectors of a positive semi-definite matrix, shape (size, n_wanted).
+
+    Block inverse iteration, given up once the eigenvalues hardly move: what is left of other vectors is
+    mended by power iteration.
+    """
+    size = matrix.shape[0]
+    shift = 1e-9 * max(float(matrix.diagonal().mean()), np.finfo(float).tiny)
+    factor = splu(
+        sp.csc_array(matrix + shift * sp.eye_array(size)),
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
+    block = np.random.default_rng(7).standard_normal((size, min(n_wanted + _EXTRA_VECTORS, size)))
+    before = np.full(n_wanted, np.inf)
+    for _ in range(_INVERSE_SWEEPS):
+        block, _ = np.linalg.qr(factor.solve(block))
+        small = block.T @ (matrix @ block)
+        values, turn = np.linalg.eigh(0.5 * (small + small.T))
+        block = block @ turn
+        now = np.maximum(values[:n_wanted], shift)
+        if np.all(before - now <= _STANDSTILL * now):
+            break
+        before = now
+    return np.ascontiguousarray(block[:, :n_wanted])
+
+
+def _nearest_orthogonal(blocks: FloatArray) -> FloatArray:
+    u, _, vt = np.linalg.svd(blocks)
+    return np.asarray(u @ vt)
+
+
+def ball_curvature(
+    graph: NeighborGraph, frames: LocalFrames, transitions: FloatArray, usable: BoolArray, team: ThreadTeam
+) -> FloatArray:
+    """Curvature around every vertex from the holonomy of a ball, shape (n,) (eq. D8).
+
+    Balls around some of the vertices are measured; the others take the mean of the centres next to them.
+    """
+    n = graph.n_vertices
+    if frames.n_components == 1:
+        return np.full(n, np.nan)
+    centres = sample_vertices(graph, min(n, _CENTRES), team=team)
+    size = min(n, max(_FEWEST_IN_BALL, n // _BALL_PART))
+    found = curvature_of_balls(graph, frames, transitions, usable, centres, size, team)
+    known = np.zeros(n)
+    known[centres] = np.where(np.isnan(found), 0.0, 1.0)
+    values = np.zeros(n)
+    values[centres] = np.where(np.isnan(found), 0.0, found)
+    links = sp.csr_array((np.ones(len(graph.indices)), graph.indices, graph.indptr), shape=(n, n))
+    for _ in range(_FILLING_SWEEPS):
+        if known.all():
+            break
+        near, total = links @ known, links @ values
+        fill = (known == 0.0) & (near > 0.0)
+        values = np.where(fill, total / np.where(fill, near, 1.0), values)
+        known = np.where(fill, 1.0, known)
+    return np.where(known > 0.0, values, np.nan)
+
+
+def curvature_of_balls(
+    graph: NeighborGraph,
+    frames: LocalFrames,
+    transitions: FloatArray,
+    usable: BoolArray,
+    centres: AnyArray,
+    size: int,
+    team: ThreadTeam,
+) -> FloatArray:
+    """Curvature of the balls of ``size`` vertices around the centres; NaN where nothing can be fitted."""
+    from isoweave.backends import _curvature as kernels
+
+    found = np.full(len(centres), np.nan)
+    arrays = (graph.indptr, graph.indices, graph.lengths, graph.sources, frames.rows, transitions, usable)
+    team.run(kernels.ball_curvature, len(centres), centres, size, *arrays, found, grain=16)
+    return found

@@ -1,0 +1,338 @@
+"""Verdicts on shapes of known kind, and what they must not depend on."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from isoweave import Diagnosis, IsometricEmbedding, diagnose, embed_graph
+from isoweave.datasets import swiss_roll
+from isoweave.diagnostics._local import dimension_facts
+from isoweave.graph import graph_from_matrix, knn_graph, renumber
+from reference_shapes import (
+    annulus_graph,
+    complete_graph,
+    flat_torus_graph,
+    grid_graph,
+    path_graph,
+    plane_graph,
+    sphere_graph,
+    strip_graph,
+    tree_graph,
+)
+
+QUIET = {"isometric", "approximate", "flat", "uncertain", "dimension_too_high", "shortcuts_dropped"}
+
+
+def roll_graph(n=600, k=10, seed=81):
+    return knn_graph(swiss_roll(n, random_state=seed).data, k)
+
+
+def cube_graph(n, d, k, seed):
+    return knn_graph(np.random.default_rng(seed).uniform(size=(n, d)), k)
+
+
+def two_squares(n, k, seed):
+    rng = np.random.default_rng(seed)
+    first, second = rng.uniform(size=(n, 2)), rng.uniform(size=(n // 2, 2)) + 5.0
+    return knn_graph(np.vstack((first, second)), k)
+
+
+def with_shortcuts(graph, n_shortcuts, seed):
+    matrix = graph.to_matrix().tocoo()
+    rng = np.random.default_rng(seed)
+    ends = rng.choice(graph.n_vertices, (2, n_shortcuts), replace=False)
+    rows, columns = np.concatenate((matrix.row, ends[0])), np.concatenate((matrix.col, ends[1]))
+    lengths = np.concatenate((matrix.data, np.full(n_shortcuts, np.median(matrix.data))))
+    return graph_from_matrix(sp.coo_array((lengths, (rows, columns)), shape=matrix.shape), asymmetry="min")
+
+
+def solved(graph, n_components=2, **options):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The graph has|The optimiser stopped")
+        return embed_graph(graph.to_matrix(), n_components, n_jobs=1, **options)
+
+
+SHAPES = {
+    "cylinder": (lambda: strip_graph(700, 10, 82, twisted=False, length=6.0, width=4.0)[1], "closed"),
+    "moebius": (lambda: strip_graph(700, 10, 83, twisted=True)[1], "non_orientable"),
+    "torus": (lambda: flat_torus_graph(700, 10, 84), "closed"),
+    "sphere": (lambda: sphere_graph(700, 10, 85)[1], "curved"),
+    "hemisphere": (lambda: sphere_graph(700, 10, 86, lowest=0.0)[1], "curved"),
+    "cube": (lambda: cube_graph(600, 3, 10, 87), "dimension_too_low"),
+    "tree": (lambda: tree_graph(300, 88), "graph_too_sparse"),
+    "path": (lambda: path_graph(200), "graph_too_sparse"),
+    "grid": (lambda: grid_graph(20), "graph_too_sparse"),
+    "components": (lambda: two_squares(300, 10, 89), "components"),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_known_shapes(name):
+    make, wanted = SHAPES[name]
+    graph = make()
+    before = diagnose(graph, n_jobs=1)
+    after = diagnose(solved(graph), n_jobs=1)
+    others = {"closed", "non_orientable", "curved"} - {wanted}
+    for found in (before, after):
+        assert wanted in found.codes, found
+        assert not others & set(found.codes), found
+        verdict = next(v for v in found.verdicts if v.code == wanted)
+        assert verdict.severity != "info"
+        assert verdict.numbers
+        assert wanted in str(found)
+    assert before.map is None
+    assert after.map is not None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        roll_graph,
+        lambda: plane_graph(300, 8, 90)[1],
+        lambda: annulus_graph(600, 10, 91),
+        lambda: cube_graph(200, 1, 12, 92),
+    ],
+    ids=["roll", "square", "annulus", "interval in N = 2"],
+)
+def test_no_alarm_on_flat_data(make):
+    graph = make()
+    before, after = diagnose(graph, n_jobs=1), diagnose(solved(graph), n_jobs=1)
+    assert set(before.codes) | set(after.codes) <= QUIET, f"{before}\n{after}"
+    assert "flat" in before.codes
+    assert "isometric" in after.codes
+    assert after.map.edge_error < 0.05
+
+
+def test_torus_with_room():
+    after = diagnose(solved(flat_torus_graph(700, 10, 93), 4), n_jobs=1)
+    severity = {v.code: v.severity for v in after.verdicts}
+    assert severity["closed"] == "info"
+    assert "isometric" in severity
+
+
+def test_shortcuts_are_told():
+    graph = with_shortcuts(roll_graph(1500), 8, 94)
+    for found in (diagnose(graph, n_jobs=1), diagnose(solved(graph), n_jobs=1)):
+        verdict = next(v for v in found.verdicts if v.code == "shortcuts_dropped")
+        assert verdict.numbers["dropped"] >= 5
+        assert found.graph.n_dropped == verdict.numbers["dropped"]
+    assert diagnose(graph, shortcuts="keep", n_jobs=1).graph.n_dropped == 0
+
+
+def test_a_poor_minimum_is_told_from_a_poor_shape():
+    graph = roll_graph()
+    stuck = diagnose(solved(graph, start="identity"), n_jobs=1)
+    assert "poor_minimum" in stuck.codes
+    assert stuck.map.against_relaxed > 2.0
+    well = solved(graph)
+    blown_up = diagnose(1.5 * well.coordinates, graph=graph, n_jobs=1)
+    assert "poor_minimum" in blown_up.codes
+    assert blown_up.map.edge_median == pytest.approx(0.5, abs=0.05)
+
+
+def test_an_early_end_is_told():
+    result = solved(roll_graph(), max_iter=1, start="landmark")
+    assert result.status == "max_iter"
+    assert "not_converged" in diagnose(result, n_jobs=1).codes
+
+
+def test_edges_and_stretch_equal_plain_loops():
+    graph = roll_graph(300)
+    result = solved(graph)
+    found = diagnose(result, n_jobs=1)
+    matrix = graph.to_matrix().toarray()
+    assert len(found.edges) == graph.n_edges
+    for (i, j), distortion in zip(found.edges, found.edge_distortion, strict=True):
+        assert i < j
+        length = np.linalg.norm(result.coordinates[i] - result.coordinates[j])
+        assert distortion == pytest.approx(length / matrix[i, j] - 1.0, abs=1e-12)
+    assert np.array_equal(found.stretch, result.stretch)
+    again = diagnose(result.coordinates, graph=graph, n_jobs=1)
+    assert np.abs(again.stretch - result.stretch).max() < 1e-6
+    assert found.map.edge_error == pytest.approx(np.abs(found.edge_distortion).mean())
+    assert found.map.energy.total == pytest.approx(result.relative_energy, rel=1e-6)
+
+
+def test_all_ways_in_agree():
+    roll = swiss_roll(400, random_state=95)
+    estimator = IsometricEmbedding(n_components=2, n_neighbors=10, n_jobs=1).fit(roll.data)
+    of_estimator = diagnose(estimator, n_jobs=1)
+    of_result = diagnose(embed_graph(estimator.graph_, n_jobs=1), n_jobs=1)
+    assert of_estimator.to_dict() == of_result.to_dict()
+    of_points = diagnose(estimator.embedding_, graph=estimator.graph_, n_jobs=1)
+    assert of_points.map.status is None
+    assert of_points.codes == of_estimator.codes
+    assert of_points.map.energy.total == pytest.approx(of_estimator.map.energy.total, rel=1e-12)
+    before = diagnose(estimator.graph_, n_components=2, n_jobs=1)
+    assert before.to_dict()["shapes"] == of_estimator.to_dict()["shapes"]
+
+
+def assert_same(found, expected, rel=1e-6):
+    """The same verdicts, and numbers that agree."""
+    assert found.codes == expected.codes
+    for a, b in zip(found.verdicts, expected.verdicts, strict=True):
+        assert a.numbers == pytest.approx(b.numbers, rel=rel, abs=1e-9)
+
+
+def test_rigid_motions_change_nothing():
+    graph = roll_graph(400)
+    points = solved(graph).coordinates
+    turn = np.linalg.qr(np.random.default_rng(96).normal(size=(2, 2)))[0]
+    at = diagnose(points, graph=graph, n_jobs=1)
+    moved = diagnose(points @ turn + np.array([30.0, -7.0]), graph=graph, n_jobs=1)
+    assert_same(moved, at)
+    assert np.abs(moved.stretch - at.stretch).max() < 1e-9
+    assert np.abs(moved.edge_distortion - at.edge_distortion).max() < 1e-9
+
+
+@pytest.mark.parametrize("factor", [4.0, 1e-3, 1e200])
+def test_scale_changes_curvature_only(factor):
+    _, graph = sphere_graph(400, 10, 97, lowest=0.0)
+    result = solved(graph)
+    at = diagnose(result.coordinates, graph=graph, n_jobs=1)
+    scaled = diagnose(factor * result.coordinates, graph=factor * graph.to_matrix(), n_jobs=1)
+    assert scaled.codes == at.codes
+    assert scaled.map.edge_error == pytest.approx(at.map.edge_error, rel=1e-6)
+    assert scaled.map.energy.total == pytest.approx(at.map.energy.total, rel=1e-6)
+    if factor == 4.0:
+        assert np.allclose(scaled.curvature * factor**2, at.curvature, rtol=1e-12, equal_nan=True)
+        assert scaled.shapes[0].curvature * factor**2 == pytest.approx(at.shapes[0].curvature)
+
+
+def test_vertex_order_changes_no_verdict():
+    _, graph = strip_graph(600, 10, 98, twisted=True)
+    points = solved(graph).coordinates
+    at = diagnose(points, graph=graph, n_jobs=1)
+    order = np.random.default_rng(99).permutation(600).astype(np.int32)
+    moved = diagnose(points[order], graph=renumber(graph, order), n_jobs=1)
+    assert moved.codes == at.codes
+    assert np.allclose(moved.stretch, at.stretch[order], atol=1e-8)
+    assert np.allclose(np.sort(moved.edge_distortion), np.sort(at.edge_distortion), atol=1e-9)
+    assert moved.shapes[0].coherence == pytest.approx(at.shapes[0].coherence, abs=1e-3)
+
+
+def test_threads_change_nothing():
+    _, graph = sphere_graph(700, 10, 100)
+    result = solved(graph)
+    alone, shared = diagnose(result, n_jobs=1), diagnose(result, n_jobs=3)
+    assert alone.to_dict() == shared.to_dict()
+    assert np.array_equal(alone.curvature, shared.curvature, equal_nan=True)
+
+
+def test_large_graphs_are_sampled():
+    _, graph = plane_graph(4500, 8, 101)
+    found = diagnose(graph, n_jobs=1)
+    assert found.shapes[0].n_used <= 2000 < found.shapes[0].n_vertices
+    assert found.codes == ("flat",)
+    assert np.isnan(found.curvature).all()
+    curved = diagnose(sphere_graph(3000, 8, 108)[1], n_jobs=1)
+    assert curved.shapes[0].kind == "curved"
+    assert np.isfinite(curved.curvature).mean() > 0.9
+
+
+def test_duplicates_and_rows_that_were_not_embedded():
+    points = np.random.default_rng(102).uniform(size=(200, 2))
+    points = np.vstack((points, points[:20], np.random.default_rng(103).uniform(size=(60, 2)) + 9.0))
+    graph = knn_graph(points, 8)
+    found = diagnose(solved(graph, components="largest"), n_jobs=1)
+    assert "components" in found.codes
+    assert found.graph.n_distinct == 260
+    assert np.isnan(found.edge_distortion).any()
+    assert found.map.edge_error < 0.05
+    assert found.stretch.shape == (280, 2)
+
+
+@pytest.mark.parametrize("n", [2, 3, 6, 20])
+def test_tiny_graphs(n):
+    graph = complete_graph(np.random.default_rng(104).normal(size=(n, min(2, n - 1))))
+    n_components = min(2, n - 1)
+    before = diagnose(graph, n_components=n_components, n_jobs=1)
+    after = diagnose(solved(graph, n_components), n_jobs=1)
+    assert before.codes == ("uncertain",)
+    assert after.codes[0] in ("uncertain", "isometric")
+    assert "isometric" in after.codes
+
+
+def test_result_is_plain_data():
+    found = diagnose(solved(roll_graph(300)), n_jobs=1)
+    assert isinstance(found, Diagnosis)
+    assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
+    assert found.codes[0] in found.summary.replace(" ", "_")
+    page = str(found)
+    for verdict in found.verdicts:
+        assert verdict.text in page
+        assert verdict.advice in page
+        assert verdict.severity in ("info", "warn", "problem")
+    with pytest.raises(AttributeError):
+        found.n_vertices = 3
+
+
+def test_dimension_of_the_neighbourhoods():
+    spectra = [np.array([[4.0, 2.0, 0.1, 0.0, 0.0], [4.0, 2.4, 0.2, 0.0, 0.0], [4.0, 2.2, 0.3, 0.0, 0.0]])]
+    found = dimension_facts(roll_graph(200), spectra, 2)
+    assert found.local == 2
+    assert found.beyond == pytest.approx((0.55, 0.2 / 6.4, 0.0, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        ((None,), {}, TypeError, "NoneType"),
+        (("map.npz",), {}, TypeError, "str"),
+        ((np.zeros((5, 2)),), {}, TypeError, "give the distances as graph"),
+        ((np.zeros(5),), {"graph": True}, ValueError, r"shape \(5,\)"),
+        ((np.zeros((5, 2)),), {"graph": True}, ValueError, "5 rows, but the graph has 40"),
+        ((np.full((40, 2), np.inf),), {"graph": True}, ValueError, r"entry \(0, 0\)"),
+        ((np.array([["a"]]),), {"graph": True}, TypeError, "dtype"),
+        ((np.zeros((40, 2)),), {"graph": True, "n_components": 3}, ValueError, "has 2 columns"),
+        ((np.zeros((40, 2)),), {"graph": True, "shortcuts": "dropp"}, ValueError, "Did you mean 'drop'"),
+        ((IsometricEmbedding(),), {}, ValueError, "not fitted"),
+    ],
+)
+def test_bad_input(arguments, options, error, message):
+    if options.get("graph"):
+        options = {**options, "graph": plane_graph(40, 6, 105)[1]}
+    with pytest.raises(error, match=message):
+        diagnose(*arguments, **options)
+
+
+def test_bad_graphs():
+    _, graph = plane_graph(40, 6, 106)
+    with pytest.raises(TypeError, match="two graphs"):
+        diagnose(graph, graph=graph)
+    with pytest.raises(ValueError, match="n_components"):
+        diagnose(graph, n_components=0)
+    with pytest.raises(ValueError, match="39 dimensions"):
+        diagnose(graph, n_components=40)
+    matrix = graph.to_matrix().copy()
+    matrix.data[0] = -1.0
+    with pytest.raises(ValueError, match="negative"):
+        diagnose(matrix)
+
+
+def test_other_estimators_are_refused():
+    from sklearn.manifold import Isomap
+
+    points = np.random.default_rng(107).normal(size=(30, 3))
+    with pytest.raises(TypeError, match="got Isomap"):
+        diagnose(Isomap().fit(points))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200, 206))
+@pytest.mark.parametrize("n", [500, 3000])
+def test_many_seeds(seed, n):
+    """No alarm on flat data, and the shapes a user meets first, at two sizes."""
+    wanted = {
+        "flat": knn_graph(swiss_roll(n, random_state=seed).data, 10),
+        "curved": sphere_graph(n, 10, seed)[1],
+        "closed": strip_graph(n, 10, seed, twisted=False, length=6.0, width=4.0)[1],
+        "non_orientable": strip_graph(n, 10, seed, twisted=True)[1],
+    }
+    for code, graph in wanted.items():
+        assert code in diagnose(graph, n_jobs=1).codes

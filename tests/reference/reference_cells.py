@@ -1,0 +1,78 @@
+"""Triangles, energies and holonomies by plain loops and dense matrices."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from reference_graphs import row_of
+
+
+def triangles_loop(graph):
+    """Sorted triples of vertices that are all joined."""
+    neighbours = {i: {v for _, v, _ in row_of(graph, i)} for i in range(graph.n_vertices)}
+    found = []
+    for i in range(graph.n_vertices):
+        for j, k in combinations(sorted(v for v in neighbours[i] if v > i), 2):
+            if k in neighbours[j]:
+                found.append((i, j, k))
+    return found
+
+
+def incidence(graph, edges):
+    """Dense differences (E, n): row e of the stored edge (i, j) is f_j - f_i."""
+    d = np.zeros((len(edges), graph.n_vertices))
+    d[np.arange(len(edges)), graph.indices[edges]] = 1.0
+    d[np.arange(len(edges)), graph.sources[edges]] -= 1.0
+    return d
+
+
+def energy_loop(graph, frames, weights, alignments, coordinates):
+    """J(coordinates, alignments), edge by edge."""
+    total = 0.0
+    for e in range(len(graph.indices)):
+        i, j = graph.sources[e], graph.indices[e]
+        miss = coordinates[j] - coordinates[i] - frames.rows[e] @ alignments[i]
+        total += weights[e] * (miss @ miss)
+    return total
+
+
+def split_dense(graph, frames, weights, alignments, coordinates, boundary):
+    """Removable, disagreement, curl and loops by dense least squares, in the order of these names."""
+    edges = np.flatnonzero(graph.sources < graph.indices)
+    forms, both, sums = [], 0.0, []
+    for e in edges:
+        back = graph.reverse[e]
+        a, b = weights[e], weights[back]
+        there = frames.rows[e] @ alignments[graph.sources[e]]
+        home = frames.rows[back] @ alignments[graph.sources[back]]
+        forms.append((a * there - b * home) / (a + b))
+        both += a * b / (a + b) * np.sum((there + home) ** 2)
+        sums.append(a + b)
+    root = np.sqrt(np.array(sums))[:, None]
+    form = root * np.array(forms)
+    gradient = root * incidence(graph, edges)
+    exact = gradient @ np.linalg.lstsq(gradient, form, rcond=None)[0]
+    curls = boundary.toarray().T / root
+    coexact = curls @ np.linalg.lstsq(curls, form, rcond=None)[0]
+    harmonic = form - exact - coexact
+    removable = np.sum((exact - gradient @ coordinates) ** 2)
+    return removable, both, np.sum(coexact**2), np.sum(harmonic**2)
+
+
+def transition_dense(graph, frames, e):
+    """Orthogonal O with x_i = O x_j for the stored edge e = (i, j), over all vertices both frames hold."""
+    i, j = graph.sources[e], graph.indices[e]
+
+    def seen_from(v):
+        places = {int(graph.indices[f]): frames.rows[f] for f in range(graph.indptr[v], graph.indptr[v + 1])}
+        places[int(v)] = np.zeros(frames.rows.shape[1])
+        return places
+
+    mine, other = seen_from(i), seen_from(j)
+    common = sorted(mine.keys() & other.keys())
+    x = np.array([mine[v] for v in common])
+    y = np.array([other[v] for v in common])
+    u, _, vt = np.linalg.svd((x - x.mean(axis=0)).T @ (y - y.mean(axis=0)))
+    return u @ vt

@@ -1,0 +1,111 @@
+"""Graphs of known shape, drawn with explicit seeds."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from isoweave.graph import graph_from_matrix, knn_graph
+
+
+def nearest(distances, k):
+    """The kNN graph of a dense matrix of distances."""
+    n = len(distances)
+    order = np.argsort(distances, axis=1)[:, 1 : k + 1]
+    rows = np.repeat(np.arange(n), k)
+    lengths = distances[rows, order.ravel()]
+    return graph_from_matrix(sp.coo_array((lengths, (rows, order.ravel())), shape=(n, n)), asymmetry="min")
+
+
+def sphere_points(n, seed, radius=1.0, lowest=-1.0):
+    """Points of a sphere above ``lowest`` times its radius."""
+    rng = np.random.default_rng(seed)
+    z, angle = rng.uniform(lowest, 1.0, n), rng.uniform(0.0, 2.0 * np.pi, n)
+    r = np.sqrt(1.0 - z * z)
+    return radius * np.column_stack((r * np.cos(angle), r * np.sin(angle), z))
+
+
+def sphere_graph(n, k, seed, radius=1.0, lowest=-1.0):
+    """Points of a sphere with great-circle distances, and the graph."""
+    points = sphere_points(n, seed, radius, lowest)
+    cosines = np.clip(points @ points.T / radius**2, -1.0, 1.0)
+    return points, nearest(radius * np.arccos(cosines), k)
+
+
+def strip_graph(n, k, seed, *, twisted, length=12.0, width=2.0):
+    """A strip glued along its ends, straight (cylinder) or twisted (Möbius), with exact distances.
+
+    Returns the places (u, v) and the graph.
+    """
+    rng = np.random.default_rng(seed)
+    u, v = rng.uniform(0.0, length, n), rng.uniform(-0.5 * width, 0.5 * width, n)
+    distances = np.full((n, n), np.inf)
+    for turns in (-1, 0, 1):
+        side = -1.0 if twisted and turns else 1.0
+        there = np.hypot(u[:, None] - u - turns * length, v[:, None] - side * v)
+        distances = np.minimum(distances, there)
+    return np.column_stack((u, v)), nearest(distances, k)
+
+
+def flat_torus_graph(n, k, seed, sides=(1.0, 1.0)):
+    """A rectangle glued along both pairs of sides, with exact distances."""
+    places = np.random.default_rng(seed).uniform(size=(n, 2)) * sides
+    square = np.zeros((n, n))
+    for c, side in enumerate(sides):
+        gap = np.abs(places[:, None, c] - places[None, :, c])
+        square += np.minimum(gap, side - gap) ** 2
+    return nearest(np.sqrt(square), k)
+
+
+def plane_graph(n, k, seed):
+    """Points of the unit square and their graph."""
+    points = np.random.default_rng(seed).uniform(size=(n, 2))
+    return points, knn_graph(points, k)
+
+
+def annulus_graph(n, k, seed, inner=0.6):
+    rng = np.random.default_rng(seed)
+    r, angle = np.sqrt(rng.uniform(inner**2, 1.0, n)), rng.uniform(0.0, 2.0 * np.pi, n)
+    return knn_graph(np.column_stack((r * np.cos(angle), r * np.sin(angle))), k)
+
+
+def complete_graph(points):
+    """All pairs, at their distances."""
+    distances = np.linalg.norm(points[:, None] - points, axis=-1)
+    rows, columns = np.triu_indices(len(points), 1)
+    return graph_from_matrix(sp.coo_array((distances[rows, columns], (rows, columns)), shape=distances.shape))
+
+
+def tree_graph(n, seed):
+    rng = np.random.default_rng(seed)
+    child = np.arange(1, n)
+    parent = (rng.random(n - 1) * child).astype(int)
+    return graph_from_matrix(sp.coo_array((rng.uniform(0.5, 1.5, n - 1), (child, parent)), shape=(n, n)))
+
+
+def path_graph(n):
+    return graph_from_matrix(sp.diags_array([np.ones(n - 1)], offsets=[1], shape=(n, n)).tocoo())
+
+
+def grid_graph(side):
+    """Unit squares without diagonals."""
+    number = np.arange(side * side).reshape(side, side)
+    rows = np.concatenate((number[:, :-1].ravel(), number[:-1].ravel()))
+    columns = np.concatenate((number[:, 1:].ravel(), number[1:].ravel()))
+    size = (side * side, side * side)
+    return graph_from_matrix(sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=size))
+
+
+def nearest_loop(graph, places, targets):
+    """A closed walk of edges through the vertices nearest to the targets, without immediate returns."""
+    from scipy.sparse.csgraph import dijkstra
+
+    stops = [int(np.argmin(np.linalg.norm(places - target, axis=1))) for target in targets]
+    walk = []
+    for i, j in zip(stops, stops[1:] + stops[:1], strict=True):
+        _, before = dijkstra(graph.to_matrix(), indices=i, return_predecessors=True)
+        leg = [j]
+        while leg[-1] != i:
+            leg.append(int(before[leg[-1]]))
+        walk += leg[:0:-1]
+    return walk
