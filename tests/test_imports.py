@@ -27,6 +27,7 @@ OUTER = (
     "datasets",
     "baselines",
     "plotting",
+    "report",
     "experiments",
     "io",
     "cli",

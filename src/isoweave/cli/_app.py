@@ -75,6 +75,10 @@ def embed(
     n_jobs: args.NJobs = None,
     memory_limit: args.MemoryLimit = None,
     seed: args.Seed = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Also write an interactive page about the map (.html).")
+    ] = None,
+    columns: args.ColumnsFile = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
     verbose: args.Verbose = False,
 ) -> None:
@@ -105,7 +109,59 @@ def embed(
             memory_limit=memory_limit,
             random_state=seed,
         )
-        run_embed(input_file, output, given, as_graph=as_graph, quiet=quiet, verbose=verbose)
+        run_embed(
+            input_file,
+            output,
+            given,
+            as_graph=as_graph,
+            quiet=quiet,
+            verbose=verbose,
+            report=report,
+            columns_file=columns,
+        )
+
+
+@app.command()
+def report(
+    map_file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MAP", help="What embed wrote (.npz), a saved model, or coordinates by any tool."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the page (.html).")],
+    graph: Annotated[
+        Path | None,
+        typer.Option(
+            "--graph",
+            "-g",
+            help="Distance graph of the map: sparse square .npz, .mtx, .edges, .csv ...",
+            show_default="the one in MAP",
+        ),
+    ] = None,
+    columns: args.ColumnsFile = None,
+    labels: Annotated[Path | None, typer.Option(help="One label per vertex; a column 'label'.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.", show_default="name of MAP")] = None,
+    diagnosis: Annotated[
+        bool, typer.Option(help="Run the diagnosis, which takes about as long as the embedding.")
+    ] = True,
+    asymmetry: args.Asymmetry = None,
+    verbose: args.Verbose = False,
+) -> None:
+    """Write one interactive page about a map; it opens without network."""
+    with reported(verbose):
+        from isoweave.cli._report import run_report
+
+        run_report(
+            map_file,
+            output,
+            graph_file=graph,
+            columns_file=columns,
+            labels_file=labels,
+            title=title,
+            diagnosis=diagnosis,
+            asymmetry=asymmetry,
+        )
 
 
 @app.command()

@@ -1,0 +1,171 @@
+// The map: what is shown, and drawing it.
+const MOST_WORST = 2000;
+const MOST_DRAWN = 30000;
+const hasWebGL = (() => {
+  try {
+    const canvas = document.createElement("canvas");
+    return Boolean(canvas.getContext("webgl") || canvas.getContext("webgl2"));
+  } catch {
+    return false;
+  }
+})();
+
+// plotly reads tags in texts; ours have none.
+const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+
+const state = {
+  color: data.columns.length ? 0 : -1,
+  faded: new Set(),
+  is3d: data.dimension === 3 && hasWebGL,
+  axes: [],
+  edges: "none",
+  size: Math.max(2, Math.min(9, 2 + 140 / Math.sqrt(data.n))),
+  picked: -1,
+};
+
+// Everything an axis can show, by key: coordinates, principal axes, columns of numbers.
+const axisChoices = new Map();
+data.coordinates.forEach((values, k) => axisChoices.set(`x${k + 1}`, { title: `x${k + 1}`, isLength: true, get: () => values }));
+if (data.principal) {
+  data.principal.shares.forEach((share, k) => {
+    let made = null;
+    const title = `principal ${k + 1} (${Math.round(100 * share)} %)`;
+    const get = () => {
+      if (!made) {
+        made = new Float64Array(data.n);
+        data.coordinates.forEach((values, a) => {
+          const weight = data.principal.axes[k][a];
+          for (let i = 0; i < data.n; i++) made[i] += weight * (values[i] - data.principal.mean[a]);
+        });
+      }
+      return made;
+    };
+    axisChoices.set(`p${k + 1}`, { title, isLength: true, get });
+  });
+}
+axisChoices.set("zero", { title: "(nothing)", isLength: true, get: () => new Float64Array(data.n) });
+data.columns.forEach((column, k) => {
+  if (!column.levels) axisChoices.set(`c${k}`, { title: column.name, isLength: false, get: () => column.numbers });
+});
+const startAxes = { 1: ["x1", "zero", "zero"], 2: ["x1", "x2", "zero"], 3: ["x1", "x2", "x3"] };
+state.axes = startAxes[data.dimension] || ["p1", "p2", "p3"];
+
+const column = () => data.columns[state.color];
+
+function axisValues() {
+  return state.axes.slice(0, state.is3d ? 3 : 2).map((key) => axisChoices.get(key).get());
+}
+
+// One polyline per class of edges, with gaps.
+function edgeLines(values) {
+  const lines = EDGE_CLASSES.map(() => values.map(() => []));
+  const add = (i, j, d) => {
+    const line = lines[edgeClass(d)];
+    values.forEach((axis, k) => line[k].push(axis[i], axis[j], NaN));
+  };
+  if (state.edges === "all") {
+    forEachEdge((i, j, length) => { if (isPlaced(i) && isPlaced(j)) add(i, j, distortion(i, j, length)); });
+  } else if (state.edges === "worst") {
+    for (const [i, j, d] of worstEdges()) add(i, j, d);
+  }
+  return lines;
+}
+
+let worst = null;
+function worstEdges() {
+  if (!worst) {
+    const all = [];
+    forEachEdge((i, j, length) => {
+      const d = distortion(i, j, length);
+      if (!Number.isNaN(d)) all.push([i, j, d, Math.abs(Math.log(1 + d))]);
+    });
+    all.sort((a, b) => b[3] - a[3]);
+    worst = all.slice(0, MOST_WORST);
+  }
+  return worst;
+}
+
+function pickedLines(values) {
+  const line = values.map(() => []);
+  if (state.picked < 0) return line;
+  const ends = data.graph ? neighborsOf(state.picked).filter((end) => isPlaced(end.vertex)) : [];
+  values.forEach((axis, k) => {
+    line[k].push(axis[state.picked]);
+    for (const end of ends) line[k].push(axis[end.vertex], axis[state.picked]);
+  });
+  return line;
+}
+
+const named = (line) => Object.fromEntries(line.map((values, k) => ["xyz"[k], values]));
+
+function traces() {
+  const values = axisValues();
+  const type = state.is3d ? "scatter3d" : hasWebGL ? "scattergl" : "scatter";
+  const look = coloringOf(column());
+  const { color, colorscale, cmin, cmax } = look;
+  const points = {
+    type, mode: "markers", hoverinfo: "none", showlegend: false, ...named(values),
+    marker: { size: state.is3d ? Math.max(1, state.size / 2) : state.size, color, colorscale, cmin, cmax, showscale: false, line: { width: 0 } },
+  };
+  const edges = edgeLines(values).map((line, k) => ({
+    type, mode: "lines", hoverinfo: "skip", showlegend: false, connectgaps: false, ...named(line),
+    line: { color: EDGE_CLASSES[k].color, width: state.is3d ? 2 : 1 },
+  }));
+  const picked = {
+    type, mode: "lines+markers", hoverinfo: "skip", showlegend: false, ...named(pickedLines(values)),
+    line: { color: "#111111", width: state.is3d ? 3 : 1.2 },
+    marker: { size: state.is3d ? 4 : state.size + 2, color: "#111111" },
+  };
+  return [points, ...edges, picked];
+}
+
+function layout() {
+  const chosen = state.axes.map((key) => axisChoices.get(key));
+  const axis = (k) => ({ title: { text: plain(chosen[k].title) }, zeroline: false });
+  const areLengths = chosen.slice(0, state.is3d ? 3 : 2).every((choice) => choice.isLength);
+  const common = {
+    margin: { l: 55, r: 10, t: 10, b: 45 }, hovermode: "closest", dragmode: state.is3d ? "orbit" : "pan", showlegend: false,
+    // Zoom is kept while colours change, and reset with the axes.
+    uirevision: state.axes.join() + state.is3d, plot_bgcolor: "#ffffff", paper_bgcolor: "#ffffff",
+  };
+  if (state.is3d) {
+    const scene = { xaxis: axis(0), yaxis: axis(1), zaxis: axis(2), aspectmode: areLengths ? "data" : "cube" };
+    return { ...common, margin: { l: 0, r: 0, t: 0, b: 0 }, scene };
+  }
+  const yaxis = areLengths ? { ...axis(1), scaleanchor: "x" } : axis(1);
+  return { ...common, xaxis: axis(0), yaxis };
+}
+
+// Draws that are asked for while one is under way are made one, afterwards.
+let drawing = null;
+let isStale = false;
+async function draw() {
+  if (drawing) {
+    isStale = true;
+    return drawing;
+  }
+  drawing = (async () => {
+    do {
+      isStale = false;
+      await Plotly.react(element("map"), traces(), layout(), {
+        responsive: true, scrollZoom: true, displaylogo: false, doubleClick: "reset",
+        modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+        toImageButtonOptions: { filename: "isoweave-map", scale: 2 },
+      });
+      drawLegend(column(), coloringOf(column()), toggleClass);
+    } while (isStale);
+  })();
+  try {
+    await drawing;
+  } finally {
+    drawing = null;
+  }
+}
+
+// A click on a class shows it alone, a click on the only one shown brings all back.
+function toggleClass(code) {
+  const codes = column().levels.map((_, k) => k);
+  const isAlone = state.faded.size === codes.length - 1 && !state.faded.has(code);
+  state.faded = isAlone ? new Set() : new Set(codes.filter((k) => k !== code));
+  return draw();
+}
