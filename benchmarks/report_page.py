@@ -40,7 +40,8 @@ COLOR = """(() => { const list = document.getElementById("color");
   list.value = String((Number(list.value) + 1) % 3); list.dispatchEvent(new Event("change")); })();
   await isoweaveReport.draw()"""
 ZOOM = """await Plotly.relayout("map", (() => {
-  const r = document.getElementById("map")._fullLayout.xaxis.range; const d = 0.02 * (r[1] - r[0]); return {"xaxis.range": [r[0] + d, r[1] - d]}; })())"""
+  const r = document.getElementById("map")._fullLayout.xaxis.range;
+  const d = 0.02 * (r[1] - r[0]); return {"xaxis.range": [r[0] + d, r[1] - d]}; })())"""
 
 
 def measure(n: int) -> dict[str, str]:

@@ -54,7 +54,7 @@ def test_everything_is_in_the_page(tmp_path, result):
     assert (found["n"], found["dimension"]) == (150, 2)
     drawn = np.column_stack([decode(axis) for axis in found["coordinates"]])
     np.testing.assert_allclose(drawn, result.coordinates, atol=1e-6 * np.ptp(result.coordinates))
-    assert [c["name"] for c in found["columns"]] == ["town", "x", "stretch", "edge error", "degree"]
+    assert [c["name"] for c in found["columns"]] == ["town", "x", "stretch", "misfit", "edge error", "degree"]
     assert found["columns"][0]["levels"] == ["Bonn", "Ulm"]
     assert np.array(["Bonn", "Ulm"])[decode(found["columns"][0]["codes"])].tolist() == town.tolist()
     graph = found["graph"]
@@ -132,6 +132,35 @@ def test_verdicts_are_shown(tmp_path, result):
     assert text.index("graph too sparse") < text.index("It is flat.")
     column = next(c for c in payload_of(path)["columns"] if c["name"] == "curvature")
     np.testing.assert_array_equal(decode(column["numbers"]), curvature.astype(np.float32))
+
+
+def test_misfit_is_the_energy_by_vertices(result):
+    from isoweave.plotting._source import read_map
+    from isoweave.report._local_fit import fit_frames
+
+    fit = fit_frames(read_map(result))
+    np.testing.assert_allclose(fit.stretch, result.stretch, rtol=1e-8)
+    # Frames of edges of one length weigh the same; here their squared lengths are the weights of the mean.
+    graph = result.graph
+    mass = np.add.reduceat(graph.lengths**2, graph.indptr[:-1])
+    assert np.sum(mass * fit.misfit**2) / np.sum(mass) == pytest.approx(result.relative_energy, rel=1e-8)
+
+
+def test_an_exact_map_has_no_misfit():
+    from isoweave.plotting._source import read_map
+    from isoweave.report._local_fit import fit_frames
+
+    points = np.random.default_rng(83).normal(size=(12, 2))
+    points[5] = points[4]
+    distances = np.linalg.norm(points[:, None] - points[None], axis=2)
+    rows, cols = np.nonzero(~np.eye(12, dtype=bool))
+    graph = sp.coo_array((distances[rows, cols], (rows, cols)), shape=(13, 13))
+    there = np.vstack([points, [[0.0, 0.0]]])
+    fit = fit_frames(read_map(3e-200 * there, graph * 3e-200))
+    np.testing.assert_allclose(fit.misfit[:12], 0.0, atol=1e-7)
+    np.testing.assert_allclose(fit.stretch[:12], 1.0)
+    assert np.isnan(fit.misfit[12])
+    assert fit_frames(read_map(there, graph * 0.0)) is None
 
 
 def test_coordinates_alone(tmp_path):

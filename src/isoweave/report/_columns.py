@@ -11,6 +11,7 @@ import numpy as np
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.plotting._source import MapSource, main_stretch, vertex_errors
 from isoweave.report._encode import encode_codes, encode_numbers
+from isoweave.report._local_fit import LocalFit
 
 # Whole numbers of so few distinct values are labels rather than quantities.
 _MOST_CLASSES = 20
@@ -136,17 +137,22 @@ def _as_word(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def map_columns(source: MapSource, curvature: FloatArray | None, taken: set[str]) -> list[Column]:
+def map_columns(
+    source: MapSource, fit: LocalFit | None, curvature: FloatArray | None, taken: set[str]
+) -> list[Column]:
     """What is known about the map itself, by names that are not taken."""
     found: list[Column] = []
 
     def add(name: str, values: AnyArray, **options: Any) -> None:
         found.append(Column(f"{name} (map)" if name in taken else name, values, **options))
 
-    if source.stretch is not None:
-        stretch = main_stretch(source.stretch)
+    values = source.stretch if source.stretch is not None or fit is None else fit.stretch
+    if values is not None:
+        stretch = main_stretch(values)
         stretch[~source.is_placed] = np.nan
         add("stretch", stretch, is_ratio=True)
+    if fit is not None:
+        add("misfit", fit.misfit)
     if source.graph is not None:
         kept = source.kept_graph("edge error")
         add("edge error", vertex_errors(kept, source.coordinates))

@@ -14,6 +14,7 @@ from isoweave.plotting._source import MapSource, read_map
 from isoweave.report._columns import Column, map_columns, user_columns
 from isoweave.report._encode import encode_numbers
 from isoweave.report._html import Sections, build_page, import_plotlyjs
+from isoweave.report._local_fit import fit_frames
 from isoweave.report._parts import (
     MOST_EDGES,
     find_verdict,
@@ -63,7 +64,7 @@ def write_report(
     metrics : bool
         Whether to compute the metrics.
     n_jobs : int, optional
-        Threads of the diagnosis.
+        Threads of the diagnosis and of the frames.
 
     Returns
     -------
@@ -92,7 +93,8 @@ def write_report(
     given = user_columns(columns, source.n_points)
     found, why_not = find_verdict(source, result if graph is None else source, diagnosis, n_jobs)
     curvature = getattr(found, "curvature", None)
-    all_columns = [*given, *map_columns(source, curvature, {column.name for column in given})]
+    fit = None if source.graph is None else fit_frames(source, n_jobs)
+    all_columns = [*given, *map_columns(source, fit, curvature, {column.name for column in given})]
     scores, voted = measure(source, given) if metrics else ({}, None)
     sections = Sections(
         title=title or "isoweave report",

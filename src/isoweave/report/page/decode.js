@@ -51,7 +51,7 @@ function valueOf(column, v) {
 
 function format(x) {
   if (Number.isNaN(x)) return "missing";
-  return x === 0 || (Math.abs(x) >= 1e-3 && Math.abs(x) < 1e6) ? String(Number(x.toPrecision(5))) : x.toExponential(3);
+  return x === 0 || (Math.abs(x) >= 1e-3 && Math.abs(x) < 1e6) ? String(Number(x.toPrecision(6))) : x.toExponential(3);
 }
 
 function mapDistance(i, j) {
