@@ -124,6 +124,10 @@ def find_verdict(
     except ImportError:
         return None, "This installation has no diagnostics."
     carries_graph = hasattr(result, "alignments") or hasattr(result, "alignments_")
-    if carries_graph:
-        return diagnose(result, n_jobs=n_jobs), None
-    return diagnose(source.coordinates, graph=source.graph, n_jobs=n_jobs), None
+    try:
+        if carries_graph:
+            return diagnose(result, n_jobs=n_jobs), None
+        return diagnose(source.coordinates, graph=source.graph, n_jobs=n_jobs), None
+    except (ValueError, ArithmeticError) as error:
+        # The rest of the page is worth having.
+        return None, f"The diagnosis could not be made: {error}"

@@ -72,7 +72,6 @@ function coloringOf(column, faded = state.faded) {
 function drawLegend(column, look, onToggle) {
   const box = element("legend");
   box.replaceChildren();
-  box.hidden = !column && state.edges === "none";
   if (column && column.levels) {
     column.levels.slice(0, 40).forEach((level, code) => {
       const button = document.createElement("button");
