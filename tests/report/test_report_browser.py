@@ -27,16 +27,31 @@ def model():
     return fitted, roll.truth
 
 
-@pytest.fixture
-def page(browser, model, tmp_path):
-    """The swiss roll, coloured by its two halves; hovering and picking leave no trace between tests."""
+@pytest.fixture(scope="module")
+def roll_page(model, tmp_path_factory):
+    """The swiss roll, coloured by its two halves."""
     fitted, truth = model
     columns = {"side": np.where(truth[:, 0] < np.median(truth[:, 0]), "left", "right"), "height": truth[:, 1]}
     names = [f"point {i}" for i in range(400)]
-    path = write_report(
-        fitted, tmp_path / "roll.html", columns=columns, names=names, title="Roll", diagnosis=False
-    )
-    browser.open(path.as_uri())
+    path = tmp_path_factory.mktemp("roll") / "roll.html"
+    return write_report(fitted, path, columns=columns, names=names, title="Roll", diagnosis=False).as_uri()
+
+
+@pytest.fixture
+def page(browser, roll_page):
+    """That page as it is when it opens; opening takes seconds, so it is opened once and put back."""
+    if browser.evaluate("location.href") != roll_page:
+        browser.open(roll_page)
+    browser.mouse("mouseMoved", 5, 5)
+    browser.evaluate("""(async () => {
+      Object.assign(isoweaveReport.state, {edges: "none", picked: -1});
+      document.getElementById("edges").value = "none";
+      document.getElementById("color").value = "0";
+      document.getElementById("color").dispatchEvent(new Event("change"));
+      await isoweaveReport.draw();
+      await Plotly.relayout("map", {"xaxis.autorange": true, "yaxis.autorange": true});
+      document.getElementById("vertex-neighbors").replaceChildren();
+    })()""")
     yield browser
     assert browser.problems() == []
     assert browser.requests() == []
@@ -110,11 +125,15 @@ def test_zoom_is_kept_by_a_colour_switch(page, model):
     picture = np.asarray(page.screenshot(), dtype=int)
     px, py = (round(value) for value in pixel_of(page, 200))
     assert np.abs(picture[py, px] - PALETTE).sum(axis=1).min() > 30
-    page.mouse("mousePressed", x, y, button="left", clickCount=1)
-    page.mouse("mouseReleased", x, y, button="left", clickCount=1)
-    page.mouse("mousePressed", x, y, button="left", clickCount=2)
-    page.mouse("mouseReleased", x, y, button="left", clickCount=2)
-    page.wait(f"{span} > {0.95 * whole}")
+    # On a busy machine the two clicks may come too far apart for a double click.
+    for _ in range(10):
+        for count in (1, 2):
+            for kind in ("mousePressed", "mouseReleased"):
+                page.mouse(kind, x, y, button="left", clickCount=count)
+        page.evaluate("new Promise((done) => setTimeout(done, 500))")
+        if page.evaluate(span) > 0.95 * whole:
+            break
+    assert page.evaluate(span) == pytest.approx(whole, rel=0.05)
 
 
 def test_classes_can_be_singled_out(page):
@@ -201,6 +220,13 @@ def test_edges_by_distortion(page, model):
     assert lines[2] / 3 == pytest.approx(np.sum(np.abs(ratio - 1) <= 0.1) / 2, abs=5)
 
 
+def test_no_button_sends_anything_away(page):
+    """plotly has one by default, and it works by a new window, which no policy of the page forbids."""
+    titles = page.evaluate(f"[...{MAP}.querySelectorAll('.modebar-btn')].map((b) => b.dataset.title)")
+    assert titles == ["Download plot as a PNG", "Pan", "Zoom", "Zoom in", "Zoom out", "Reset axes"]
+    assert page.evaluate(f"{MAP}._context.plotlyServerURL") == ""
+
+
 def test_diagrams(page, model):
     shepard = page.evaluate("document.getElementById('shepard').data.map((t) => t.type)")
     assert shepard == ["heatmap", "scatter"]
@@ -220,6 +246,7 @@ def test_nothing_can_be_loaded(page):
         "document.body.append(Object.assign(document.createElement('script'), {text: 'window.owned=1'}))"
     )
     assert page.evaluate("window.owned") is None
+    page.evaluate("0")
     page.events.clear()  # both refusals are logged as errors
 
 
@@ -275,8 +302,8 @@ def test_five_dimensions(browser, cube, tmp_path):
 
 
 def test_one_dimension(browser, tmp_path):
-    line = np.sort(np.random.default_rng(43).uniform(size=(60, 1)), axis=0)
-    result = embed_graph(knn_graph(line, 4), n_components=1)
+    line = np.arange(60.0)[:, None] + np.random.default_rng(43).uniform(size=(60, 1))
+    result = embed_graph(knn_graph(line, 6), n_components=1)
     browser.open(write_report(result, tmp_path / "line.html", diagnosis=False).as_uri())
     drawn = browser.evaluate(f"[Array.from({MAP}.data[0].x), Array.from({MAP}.data[0].y)]")
     np.testing.assert_allclose(drawn[0], result.coordinates[:, 0], atol=1e-6)

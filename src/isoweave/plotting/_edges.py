@@ -76,7 +76,7 @@ def plot_edges(
     if most is not None:
         order = order[max(0, len(order) - check_integer("most", most, minimum=1)) :]
     ax = axes_for(ax, points)
-    segments = points[edges[order]]
+    segments: Any = points[edges[order]]
     if points.shape[1] == 3:
         from mpl_toolkits.mplot3d.art3d import Line3DCollection
 

@@ -56,8 +56,7 @@ class MapSource:
     @property
     def is_placed(self) -> AnyArray:
         """Vertices that have coordinates, shape (n,)."""
-        placed: AnyArray = ~np.isnan(self.coordinates).any(axis=1)
-        return placed
+        return np.logical_not(np.isnan(self.coordinates).any(axis=1))
 
     def needed_graph(self, what: str) -> NeighborGraph:
         """The graph, or an error that says what it is needed for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,7 @@ def find_verdict(
     if source.n_points < 3:
         return None, f"A map of {source.n_points} points is too small for a diagnosis."
     try:
-        from isoweave.diagnostics import diagnose
+        diagnose = import_module("isoweave.diagnostics").diagnose
     except ImportError:
         return None, "This installation has no diagnostics."
     carries_graph = hasattr(result, "alignments") or hasattr(result, "alignments_")

@@ -38,7 +38,7 @@ function eigen(matrix) {
     }
   }
   const order = a.map((_, i) => i).sort((i, j) => a[j][j] - a[i][i]);
-  return { values: order.map((i) => a[i][i]), vectors: order.map((i) => v[i]) };
+  return { values: order.map((i) => a[i][i]), vectors: order.map((i) => Array.from(v[i])) };
 }
 
 const multiply = (a, b) => a.map((row) => b[0].map((_, j) => row.reduce((sum, x, k) => sum + x * b[k][j], 0)));

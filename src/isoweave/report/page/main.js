@@ -63,12 +63,14 @@ function find(text) {
 }
 
 // What the pointer is over. Text is set as text: names and labels may hold anything.
-function setUpHover() {
+let pointer = { x: 0, y: 0 };
+element("map").addEventListener("mousemove", (event) => {
+  pointer = { x: event.clientX, y: event.clientY };
+});
+element("map").addEventListener("mouseleave", () => { element("tip").hidden = true; });
+
+function setUpPointer() {
   const tip = element("tip");
-  let pointer = { x: 0, y: 0 };
-  element("map").addEventListener("mousemove", (event) => {
-    pointer = { x: event.clientX, y: event.clientY };
-  });
   element("map").on("plotly_hover", (event) => {
     const point = event.points.find((each) => each.curveNumber === 0);
     if (!point) return;
@@ -83,7 +85,6 @@ function setUpHover() {
     tip.style.top = `${Math.min(pointer.y + 14, window.innerHeight - box.height - 4)}px`;
   });
   element("map").on("plotly_unhover", () => { tip.hidden = true; });
-  element("map").addEventListener("mouseleave", () => { tip.hidden = true; });
   element("map").on("plotly_click", (event) => {
     const point = event.points.find((each) => each.curveNumber === 0);
     if (point) pick(point.pointNumber);
@@ -94,7 +95,6 @@ async function start() {
   if (!hasWebGL) alertUser("This browser has no WebGL: maps of many points are drawn slowly, and never in 3-D.");
   setUpControls();
   await draw();
-  setUpHover();
   await drawShepard();
   await drawHistory();
   document.body.dataset.ready = "yes";

@@ -114,7 +114,7 @@ function traces() {
   const picked = {
     type, mode: "lines+markers", hoverinfo: "skip", showlegend: false, ...named(pickedLines(values)),
     line: { color: "#111111", width: state.is3d ? 3 : 1.2 },
-    marker: { size: state.is3d ? 4 : state.size + 2, color: "#111111" },
+    marker: { size: state.is3d ? 4 : state.size + 3, color: "#111111", symbol: "circle-open" },
   };
   return [points, ...edges, picked];
 }
@@ -136,6 +136,12 @@ function layout() {
   return { ...common, xaxis: axis(0), yaxis };
 }
 
+// Buttons are named one by one: plotly's own choice has one that sends the data to a server.
+const CONFIG = { responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "" };
+const BUTTONS_2D = [["toImage"], ["pan2d", "zoom2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]];
+const BUTTONS_3D = [["toImage"], ["orbitRotation", "pan3d", "zoom3d"], ["resetCameraDefault3d"]];
+let drawnIs3d = null;
+
 // Draws that are asked for while one is under way are made one, afterwards.
 let drawing = null;
 let isStale = false;
@@ -147,11 +153,15 @@ async function draw() {
   drawing = (async () => {
     do {
       isStale = false;
+      const isNew = state.is3d !== drawnIs3d;
+      if (isNew) Plotly.purge(element("map"));
       await Plotly.react(element("map"), traces(), layout(), {
-        responsive: true, scrollZoom: true, displaylogo: false, doubleClick: "reset",
-        modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+        ...CONFIG, scrollZoom: true, doubleClick: "reset",
+        modeBarButtons: state.is3d ? BUTTONS_3D : BUTTONS_2D,
         toImageButtonOptions: { filename: "isoweave-map", scale: 2 },
       });
+      drawnIs3d = state.is3d;
+      if (isNew) setUpPointer();
       drawLegend(column(), coloringOf(column()), toggleClass);
     } while (isStale);
   })();

@@ -1,4 +1,7 @@
 // The picked vertex, and the diagrams below the map.
+const SMALL = { margin: { l: 60, r: 10, t: 8, b: 45 }, showlegend: false };
+const QUIET = { ...CONFIG, displayModeBar: false };
+
 function cells(row, values, tag = "td") {
   values.forEach((value, k) => {
     const cell = document.createElement(tag);
@@ -70,7 +73,7 @@ async function showNeighborhood(v) {
     height: 215, margin: { l: 5, r: 5, t: 5, b: 30 }, hovermode: "closest", paper_bgcolor: "#f6f7f9",
     xaxis: side([0, 0.485], "as measured"), yaxis: { ...up, scaleanchor: "x" },
     xaxis2: side([0.515, 1], "in the map"), yaxis2: { ...up, anchor: "x2", scaleanchor: "x2" },
-  }, { displayModeBar: false, responsive: true });
+  }, QUIET);
 
   const shownRows = found.vertices.slice(1, 41);
   const rows = shownRows.map((w, k) => [
@@ -81,9 +84,6 @@ async function showNeighborhood(v) {
     table(["neighbour", "measured", "map", "change"], rows, (k) => pick(shownRows[k])),
   );
 }
-
-const SMALL = { margin: { l: 60, r: 10, t: 8, b: 45 }, showlegend: false };
-const QUIET = { displayModeBar: false, responsive: true };
 
 function drawShepard() {
   element("shepard-part").hidden = !data.shepard;
