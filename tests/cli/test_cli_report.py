@@ -33,9 +33,9 @@ def folder(tmp_path_factory):
     np.save(made / "points.npy", points)
     upper = sp.triu(graph.to_matrix(), k=1).tocoo()
     rows = zip(upper.row, upper.col, upper.data, strict=True)
-    (made / "graph.edges").write_text("".join(f"v{i} v{j} {d!r}\n" for i, j, d in rows))
+    (made / "graph.edges").write_text("".join(f"v{i} v{j} {float(d)!r}\n" for i, j, d in rows))
     order = np.random.default_rng(73).permutation(120)
-    lines = [f"v{i},{points[i, 0]!r},{'low' if points[i, 1] < 0.5 else 'high'}" for i in order]
+    lines = [f"v{i},{float(points[i, 0])!r},{'low' if points[i, 1] < 0.5 else 'high'}" for i in order]
     (made / "about.csv").write_text("vertex,x,level\n" + "\n".join(lines) + "\n")
     (made / "labels.txt").write_text("\n".join("ab"[i % 2] for i in range(120)))
     done = run("embed", made / "graph.edges", "-o", made / "map.npz", "-n", 2, "-q")
