@@ -53,12 +53,11 @@ def main() -> None:
         browser = Browser(Path(folder, "profile"), size=(1280, 900))
         try:
             browser.open(path.as_uri())
-            browser.choose("color", "stretch")
             browser.evaluate(f"isoweaveReport.pick({VERTEX})")
             picture = browser.screenshot()
         finally:
             browser.close()
-    picture = picture.resize((960, 675)).quantize(96)
+    picture = picture.resize((900, 633)).quantize(128)
     with atomic_write(FIGURES / "report.png") as file:
         picture.save(file, format="png", optimize=True)
 

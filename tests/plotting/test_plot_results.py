@@ -66,7 +66,9 @@ def test_colored_by_stretch(result):
         assert max(value, 1 / value) == max(max(s, 1 / s) for s in row)
     assert isinstance(scatter.norm, LogNorm)
     assert scatter.norm.vmin * scatter.norm.vmax == pytest.approx(1.0)
-    assert ax.figure.axes[1].get_ylabel() == "stretch"
+    bar = ax.figure.axes[1]
+    assert bar.get_ylabel() == "stretch"
+    assert [text.get_text() for text in bar.get_yticklabels()][2] == "1.00"
 
 
 def test_colored_by_edge_error(result):

@@ -68,6 +68,8 @@ def plot_embedding(
     1.0
     """
     import_pyplot()
+    from matplotlib.colors import LogNorm
+
     source = read_map(embedding, graph)
     points = points_to_draw(source.coordinates, components)
     ax = axes_for(ax, points)
@@ -82,7 +84,12 @@ def plot_embedding(
     if colorbar or (colorbar is None and label is not None):
         if dots.get_array() is None:
             raise ValueError("colorbar=True needs a number per point as color.")
-        ax.figure.colorbar(dots, ax=ax, label=label or "")
+        bar = ax.figure.colorbar(dots, ax=ax, label=label or "")
+        if isinstance(norm, LogNorm):
+            # Powers of ten say nothing about ratios near 1.
+            ticks = [float(norm.vmax or 1.0) ** power for power in (-1.0, -0.5, 0.0, 0.5, 1.0)]
+            bar.set_ticks(ticks, labels=[f"{tick:.2f}" for tick in ticks])
+            bar.minorticks_off()
     ax.set_aspect("equal")
     if title is not None:
         ax.set_title(title)

@@ -88,7 +88,7 @@ function drawLegend(column, look, onToggle) {
     bar.style.background = `linear-gradient(to right, ${(column.ratio ? DIVERGING : VIRIDIS).join(",")})`;
     const ends = document.createElement("div");
     ends.className = "ends";
-    for (const x of look.ends) ends.append(Object.assign(document.createElement("span"), { textContent: format(x) }));
+    for (const x of look.ends) ends.append(Object.assign(document.createElement("span"), { textContent: format(Number(x.toPrecision(3))) }));
     box.append(bar, ends);
   }
   if (state.edges !== "none") {
