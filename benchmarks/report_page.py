@@ -1,19 +1,24 @@
-"""A report of many points: time to write, size, and how it behaves in a browser; the table of docs/report.md.
+"""A report of many points: time to write, size, and work in a browser; the table of docs/report.md.
 
     python benchmarks/report_page.py --points 10000     # prints only
     python benchmarks/report_page.py --write            # 100,000 points, into docs/report.md
 
 A swiss roll with 10 neighbours per point and three columns. The browser is a headless Chromium without a
-graphics card (SwiftShader), driven as in the tests; a card is faster. Medians of five.
+graphics card, driven as in the tests. Processor seconds: of Python for writing; of the page (main thread and
+its helpers) and of the process that draws (SwiftShader, in place of a card) afterwards. Medians of five.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import os
+import re
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +43,14 @@ TIMED = """(async () => {
 })()"""
 COLOR = """(() => { const list = document.getElementById("color");
   list.value = String((Number(list.value) + 1) % 3); list.dispatchEvent(new Event("change")); })();
-  await isoweaveReport.draw()"""
+  await isoweaveReport.settled()"""
 ZOOM = """await Plotly.relayout("map", (() => {
   const r = document.getElementById("map")._fullLayout.xaxis.range;
   const d = 0.02 * (r[1] - r[0]); return {"xaxis.range": [r[0] + d, r[1] - d]}; })())"""
 
 
-def measure(n: int) -> dict[str, str]:
-    """What the table holds, by name."""
+def measure(n: int) -> list[tuple[str, str, str]]:
+    """Lines of the table: what, by Python or the page, by the drawing process."""
     from headless import Browser
 
     roll = swiss_roll(n, random_state=7)
@@ -55,42 +60,75 @@ def measure(n: int) -> dict[str, str]:
         "height": roll.truth[:, 1],
         "quarter": np.digitize(roll.truth[:, 0], np.quantile(roll.truth[:, 0], [0.25, 0.5, 0.75])),
     }
-    found = {"points": f"{n:,}", "edges": f"{model.graph_.nnz // 2:,}"}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "report.html")
-        clock = time.perf_counter()
-        write_report(model, path, columns=columns, diagnosis=False, metrics=False)
-        found["written without metrics, s"] = f"{time.perf_counter() - clock:.1f}"
-        clock = time.perf_counter()
-        write_report(model, path, columns=columns, diagnosis=False)
-        found["written with metrics, s"] = f"{time.perf_counter() - clock:.1f}"
-        found["size, MB"] = f"{path.stat().st_size / 1e6:.1f}"
-        browser = Browser(Path(folder, "profile"))
-        try:
-            found.update(_in_browser(browser, path))
-        finally:
-            browser.close()
+        found = []
+        for metrics in (False, True):
+            clock = time.process_time()
+            write_report(model, path, columns=columns, diagnosis=False, metrics=metrics)
+            what = "with" if metrics else "without"
+            found.append((f"written {what} metrics", f"{time.process_time() - clock:.1f}", ""))
+        size = f"{n:,} points, {model.graph_.nnz // 2:,} edges, {path.stat().st_size / 1e6:.1f} MB"
+        found.insert(0, (size, "processor seconds", "of drawing"))
+        opened = []
+        for attempt in range(3):
+            browser = Browser(Path(folder, f"profile {attempt}"))
+            try:
+                opened.append(_cost(browser, lambda b: (b.open(path.as_uri()), b.screenshot())))
+                if attempt == 2:
+                    found.append(("opened and drawn", *_median(opened)))
+                    found += _use(browser)
+            finally:
+                browser.close()
     return found
 
 
-def _in_browser(browser: Any, path: Path) -> dict[str, str]:
-    opened = []
-    for _ in range(3):
-        clock = time.perf_counter()
-        browser.open(path.as_uri())
-        browser.screenshot()
-        opened.append(time.perf_counter() - clock)
-
-    def median(script: str) -> str:
-        return f"{statistics.median(browser.evaluate(TIMED % script) for _ in range(REPEATS)):.2f}"
-
-    return {
-        "drawn after opening, s": f"{statistics.median(opened):.1f}",
-        "another colour, s": median(COLOR),
-        "a step of zoom, s": median(ZOOM),
-        "first vertex picked, s": f"{browser.evaluate(TIMED % 'await isoweaveReport.pick(1234)'):.2f}",
-        "another vertex picked, s": median("await isoweaveReport.pick(1 + isoweaveReport.state.picked)"),
+def _use(browser: Any) -> list[tuple[str, str, str]]:
+    """What is done with the page, each several times."""
+    steps = {
+        "another colour": COLOR,
+        "a step of zoom": ZOOM,
+        "a vertex picked": "await isoweaveReport.pick(1 + isoweaveReport.state.picked)",
     }
+    found = []
+    for name, script in steps.items():
+        run = functools.partial(_run, script=TIMED % script)
+        found.append((name, *_median([_cost(browser, run) for _ in range(1 + REPEATS)][1:])))
+    return found
+
+
+def _run(browser: Any, script: str) -> None:
+    browser.evaluate(script)
+
+
+def _median(costs: list[tuple[float, float]]) -> tuple[str, str]:
+    page, drawing = (statistics.median(column) for column in zip(*costs, strict=True))
+    return f"{page:.2f}", f"{drawing:.2f}"
+
+
+def _cost(browser: Any, action: Callable[[Any], object]) -> tuple[float, float]:
+    """Processor seconds of the page's process and of the one that draws."""
+    before = _seconds(browser)
+    action(browser)
+    time.sleep(0.3)  # the last frame is drawn after the page is done
+    after = _seconds(browser)
+    return tuple(after.get(kind, 0.0) - before.get(kind, 0.0) for kind in ("renderer", "gpu-process"))
+
+
+def _seconds(browser: Any) -> dict[str, float]:
+    """Processor seconds of a browser's processes so far, by their kind."""
+    found: dict[str, float] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            command = (folder / "cmdline").read_text()
+        except OSError:  # it has ended
+            continue
+        # The browser and all it starts are one session.
+        if int(fields[3]) == browser.pid and (kind := re.search(r"--type=([\w-]+)", command)):
+            ticks = int(fields[11]) + int(fields[12])
+            found[kind[1]] = found.get(kind[1], 0.0) + ticks / os.sysconf("SC_CLK_TCK")
+    return found
 
 
 def main() -> None:
@@ -99,7 +137,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write docs/report.md")
     options = parser.parse_args()
     found = measure(options.points)
-    text = "\n".join(markdown_table(("", ""), found.items()))
+    text = "\n".join(markdown_table(found[0], found[1:]))
     print(text)
     if options.write:
         page = PAGE.read_text(encoding="utf-8")

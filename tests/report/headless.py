@@ -83,6 +83,10 @@ class Browser:
             mobile=False,
         )
 
+    @property
+    def pid(self):
+        return self._process.pid
+
     def close(self):
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -141,9 +145,20 @@ class Browser:
     def mouse(self, kind, x, y, **more):
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
+    def hover(self, x, y, condition, timeout=20):
+        """Move the pointer to a place, and about it, until the page has taken notice."""
+        end = time.monotonic() + timeout
+        while True:
+            self.mouse("mouseMoved", x - 2, y)
+            self.mouse("mouseMoved", x, y)
+            for _ in range(10):
+                if self.evaluate(f"Boolean({condition})"):
+                    return
+                time.sleep(0.05)
+            if time.monotonic() > end:
+                raise TimeoutError(f"{condition} did not become true; problems: {self.problems()}")
+
     def click(self, x, y):
-        self.mouse("mouseMoved", x - 1, y)
-        self.mouse("mouseMoved", x, y)
         for kind in ("mousePressed", "mouseReleased"):
             self.mouse(kind, x, y, button="left", clickCount=1)
 
@@ -157,7 +172,7 @@ class Browser:
           list.dispatchEvent(new Event("change"));
         }})()"""
         self.evaluate(script)
-        self.evaluate("isoweaveReport.draw()")
+        self.evaluate("isoweaveReport.settled()")
 
     def screenshot(self):
         data = self.call("Page.captureScreenshot", format="png")["data"]

@@ -101,7 +101,7 @@ async function start() {
 }
 
 // For the browser's console, and for the tests.
-window.isoweaveReport = { data, state, draw, pick, neighborhood, inPlane, eigen };
+window.isoweaveReport = { data, state, draw, settled: () => drawing, pick, neighborhood, inPlane, eigen };
 start().catch((error) => {
   alertUser(`The page could not be drawn: ${error.message}`);
   throw error;

@@ -85,15 +85,37 @@ function worstEdges() {
   return worst;
 }
 
+function pickedEnds() {
+  if (state.picked < 0 || !data.graph) return [];
+  const ends = neighborsOf(state.picked).filter((end) => isPlaced(end.vertex));
+  return ends.sort((a, b) => a.length - b.length).slice(0, MOST_NEIGHBORS);
+}
+
+// In space the picked vertex and its edges are one more line.
 function pickedLines(values) {
   const line = values.map(() => []);
-  if (state.picked < 0) return line;
-  const ends = data.graph ? neighborsOf(state.picked).filter((end) => isPlaced(end.vertex)) : [];
+  if (state.picked < 0 || !state.is3d) return line;
+  const ends = pickedEnds();
   values.forEach((axis, k) => {
     line[k].push(axis[state.picked]);
     for (const end of ends) line[k].push(axis[end.vertex], axis[state.picked]);
   });
   return line;
+}
+
+// In the plane they are arrows without heads, which lie over the points; lines would lie under them.
+function pickedArrows() {
+  if (state.picked < 0 || state.is3d || !isPlaced(state.picked)) return [];
+  const [x, y] = axisValues();
+  const arrow = (from, to, more) => ({
+    x: x[to], y: y[to], ax: x[from], ay: y[from], axref: "x", ayref: "y", text: "", showarrow: true,
+    arrowcolor: "#111111", arrowwidth: 1.3, arrowhead: 0, captureevents: false, ...more,
+  });
+  const here = state.picked;
+  const mark = {
+    x: x[here], y: y[here], text: "\u25a1", showarrow: false, font: { size: 18, color: "#111111" }, captureevents: false,
+  };
+  return [...pickedEnds().map((end) => arrow(here, end.vertex)), mark];
 }
 
 const named = (line) => Object.fromEntries(line.map((values, k) => ["xyz"[k], values]));
@@ -105,40 +127,87 @@ function traces() {
   const { color, colorscale, cmin, cmax } = look;
   const points = {
     type, mode: "markers", hoverinfo: "none", showlegend: false, ...named(values),
-    marker: { size: state.is3d ? Math.max(1, state.size / 2) : state.size, color, colorscale, cmin, cmax, showscale: false, line: { width: 0 } },
+    marker: {
+      size: state.is3d ? Math.max(1, state.size / 2) : state.size, color, colorscale, cmin, cmax, showscale: false, line: { width: 0 },
+      // WebGL draws lines first and points over them.
+      opacity: state.edges === "none" ? 1 : 0.3,
+    },
   };
   const edges = edgeLines(values).map((line, k) => ({
-    type, mode: "lines", hoverinfo: "skip", showlegend: false, connectgaps: false, ...named(line),
-    line: { color: EDGE_CLASSES[k].color, width: state.is3d ? 2 : 1 },
+    type, hoverinfo: "skip", showlegend: false, connectgaps: false, ...named(line),
+    // The worst edges of many may be too short to be seen as lines.
+    mode: state.edges === "worst" ? "lines+markers" : "lines",
+    line: { color: EDGE_CLASSES[k].color, width: state.is3d ? 3 : 1.5 },
+    marker: { color: EDGE_CLASSES[k].color, size: 3 },
   }));
   const picked = {
     type, mode: "lines+markers", hoverinfo: "skip", showlegend: false, ...named(pickedLines(values)),
-    line: { color: "#111111", width: state.is3d ? 3 : 1.2 },
-    marker: { size: state.is3d ? 4 : state.size + 3, color: "#111111", symbol: "circle-open" },
+    line: { color: "#111111", width: 3 },
+    marker: { size: 4, color: "#111111" },
   };
   return [points, ...edges, picked];
+}
+
+// Ranges are made here, with the same scale on both axes where both are lengths. plotly's own ways to choose ranges
+// and to tie axes together look at all points again after every move, which takes half a second for 100,000 of them.
+const MARGIN = { l: 55, r: 10, t: 10, b: 45 };
+const plotSize = () => [element("map").clientWidth - MARGIN.l - MARGIN.r, element("map").clientHeight - MARGIN.t - MARGIN.b];
+const areLengths = () => state.axes.slice(0, state.is3d ? 3 : 2).every((key) => axisChoices.get(key).isLength);
+
+function ranges() {
+  const found = state.axes.slice(0, 2).map(extent);
+  if (!areLengths()) return found;
+  const size = plotSize();
+  const perPixel = Math.max(...found.map(([low, high], k) => (high - low) / Math.max(1, size[k])));
+  return found.map(([low, high], k) => [-1, 1].map((side) => (low + high) / 2 + (side * perPixel * size[k]) / 2));
+}
+
+// The height follows the width when the window changes.
+new ResizeObserver(() => {
+  const full = element("map")._fullLayout;
+  if (!full || state.is3d || !areLengths()) return;
+  const [width, height] = plotSize();
+  const [left, right] = full.xaxis.range;
+  const [bottom, top] = full.yaxis.range;
+  const reach = (((right - left) / width) * height) / 2;
+  const middle = (bottom + top) / 2;
+  if (Math.abs(top - bottom - 2 * reach) > 1e-3 * reach) Plotly.relayout(element("map"), { "yaxis.range": [middle - reach, middle + reach] });
+}).observe(element("map"));
+
+const extents = new Map();
+function extent(key) {
+  if (!extents.has(key)) {
+    let low = Infinity;
+    let high = -Infinity;
+    for (const x of axisChoices.get(key).get()) {
+      if (x < low) low = x;
+      if (x > high) high = x;
+    }
+    const margin = 0.04 * (high - low) || 1;
+    extents.set(key, low <= high ? [low - margin, high + margin] : [-1, 1]);
+  }
+  return extents.get(key);
 }
 
 function layout() {
   const chosen = state.axes.map((key) => axisChoices.get(key));
   const axis = (k) => ({ title: { text: plain(chosen[k].title) }, zeroline: false });
-  const areLengths = chosen.slice(0, state.is3d ? 3 : 2).every((choice) => choice.isLength);
   const common = {
-    margin: { l: 55, r: 10, t: 10, b: 45 }, hovermode: "closest", dragmode: state.is3d ? "orbit" : "pan", showlegend: false,
+    margin: MARGIN, hovermode: "closest", dragmode: state.is3d ? "orbit" : "pan", showlegend: false,
     // Zoom is kept while colours change, and reset with the axes.
     uirevision: state.axes.join() + state.is3d, plot_bgcolor: "#ffffff", paper_bgcolor: "#ffffff",
   };
   if (state.is3d) {
-    const scene = { xaxis: axis(0), yaxis: axis(1), zaxis: axis(2), aspectmode: areLengths ? "data" : "cube" };
+    const scene = { xaxis: axis(0), yaxis: axis(1), zaxis: axis(2), aspectmode: areLengths() ? "data" : "cube" };
     return { ...common, margin: { l: 0, r: 0, t: 0, b: 0 }, scene };
   }
-  const yaxis = areLengths ? { ...axis(1), scaleanchor: "x" } : axis(1);
-  return { ...common, xaxis: axis(0), yaxis };
+  const [x, y] = ranges();
+  return { ...common, annotations: pickedArrows(), xaxis: { ...axis(0), range: x }, yaxis: { ...axis(1), range: y } };
 }
 
 // Buttons are named one by one: plotly's own choice has one that sends the data to a server.
 const CONFIG = { responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "" };
-const BUTTONS_2D = [["toImage"], ["pan2d", "zoom2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]];
+const BUTTONS_2D = [["toImage"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]];
 const BUTTONS_3D = [["toImage"], ["orbitRotation", "pan3d", "zoom3d"], ["resetCameraDefault3d"]];
 let drawnIs3d = null;
 

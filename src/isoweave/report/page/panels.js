@@ -38,7 +38,8 @@ async function pick(v) {
   element("vertex-help").textContent = told;
   element("neighborhood").hidden = told !== "";
   if (!told) await showNeighborhood(v);
-  await draw();
+  if (state.is3d) await draw();
+  else await Plotly.relayout(element("map"), { annotations: pickedArrows() });
 }
 
 async function showNeighborhood(v) {
