@@ -33,6 +33,7 @@ OUTER = (
     "datasets",
     "baselines",
     "plotting",
+    "report",
     "experiments",
     "io",
     "cli",

@@ -69,6 +69,10 @@ def test_output_holds_everything(tmp_path, graph):
             "dropped_edges",
             "stretch",
             "parameters",
+            "relative_energy",
+            "history",
+            "edges",
+            "edge_lengths",
         }
         assert str(file["status"]) in result.output
         parameters = json.loads(str(file["parameters"]))

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
 
-from isoweave.plotting import plot_embedding, plot_history
+from isoweave.plotting import (
+    plot_before_after,
+    plot_edges,
+    plot_embedding,
+    plot_history,
+    plot_neighborhood,
+    plot_shepard,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -58,10 +65,25 @@ def test_one_color_for_all(points):
     np.testing.assert_allclose(scatter.get_facecolors(), [to_rgba("red")])
 
 
-@pytest.mark.parametrize("shape", [(5,), (5, 4), (5, 0)])
-def test_bad_shape(shape):
-    with pytest.raises(ValueError, match="embedding must have shape"):
+@pytest.mark.parametrize(
+    ("shape", "match"),
+    [
+        ((5,), r"coordinates of shape \(n, N\), got an array of shape \(5,\)"),
+        ((5, 4), r"embedding must have shape .*, got \(5, 4\); choose columns .* components=\(0, 1\)"),
+        ((5, 0), r"got an array of shape \(5, 0\)"),
+    ],
+)
+def test_bad_shape(shape, match):
+    with pytest.raises(ValueError, match=match):
         plot_embedding(np.zeros(shape))
+
+
+def test_chosen_columns(points):
+    wide = np.hstack([points, points + 1])
+    (scatter,) = plot_embedding(wide, components=(4, 1)).collections
+    np.testing.assert_array_equal(scatter.get_offsets(), wide[:, [4, 1]])
+    with pytest.raises(ValueError, match=r"columns from 0 to 5, got \(0, 6\)"):
+        plot_embedding(wide, components=(0, 6))
 
 
 def test_axes_of_the_wrong_kind(points):
@@ -89,7 +111,17 @@ def test_empty_history():
         plot_history([])
 
 
-@pytest.mark.parametrize("draw", [lambda: plot_embedding(np.zeros((3, 2))), lambda: plot_history([1])])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: plot_embedding(np.zeros((3, 2))),
+        lambda: plot_history([1]),
+        lambda: plot_edges(np.zeros((3, 2))),
+        lambda: plot_shepard(np.zeros((3, 2))),
+        lambda: plot_neighborhood(np.zeros((3, 2)), 0),
+        lambda: plot_before_after(np.zeros((3, 2))),
+    ],
+)
 def test_the_extra_is_named(monkeypatch, draw):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"isoweave\[plot\]"):

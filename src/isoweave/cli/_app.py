@@ -81,6 +81,10 @@ def embed(
     checkpoint: args.CheckpointFolder = None,
     every: args.Every = None,
     resume: args.Resume = False,
+    report: Annotated[
+        Path | None, typer.Option(help="Also write an interactive page about the map (.html).")
+    ] = None,
+    columns: args.ColumnsFile = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
     verbose: args.Verbose = False,
 ) -> None:
@@ -124,6 +128,51 @@ def embed(
             verbose=verbose,
             anchors=anchors,
             anchor_weight=anchor_weight,
+            report=report,
+            columns_file=columns,
+        )
+
+
+@app.command()
+def report(
+    map_file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MAP", help="What embed wrote (.npz), a saved model, or coordinates by any tool."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the page (.html).")],
+    graph: Annotated[
+        Path | None,
+        typer.Option(
+            "--graph",
+            "-g",
+            help="Distance graph of the map: sparse square .npz, .mtx, .edges, .csv ...",
+            show_default="the one in MAP",
+        ),
+    ] = None,
+    columns: args.ColumnsFile = None,
+    labels: Annotated[Path | None, typer.Option(help="One label per vertex; a column 'label'.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.", show_default="name of MAP")] = None,
+    diagnosis: Annotated[
+        bool, typer.Option(help="Run the diagnosis, which takes about as long as the embedding.")
+    ] = True,
+    asymmetry: args.Asymmetry = None,
+    verbose: args.Verbose = False,
+) -> None:
+    """Write one interactive page about a map; it opens without network."""
+    with reported(verbose):
+        from isoweave.cli._report import run_report
+
+        run_report(
+            map_file,
+            output,
+            graph_file=graph,
+            columns_file=columns,
+            labels_file=labels,
+            title=title,
+            diagnosis=diagnosis,
+            asymmetry=asymmetry,
         )
 
 

@@ -26,6 +26,12 @@ Asymmetry = Annotated[
     str | None,
     typer.Option(help="Where the two directions of an edge differ: error, max, min or mean (graphs only)."),
 ]
+ColumnsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--columns", help="Table (.csv, .tsv) with a header and a row per vertex, to colour the page by."
+    ),
+]
 Seed = Annotated[int | None, typer.Option(help="Seed of everything random.", show_default=False)]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Report every step; show tracebacks.")]
 

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from rich.console import Console
 from rich.table import Table
 
 from isoweave.cli._errors import option_mismatch, printed_warnings
 from isoweave.cli._progress import ProgressLine
+from isoweave.cli._report import check_report_path, read_page_columns, write_page
 from isoweave.cli._signals import sigterm_as_interrupt
 from isoweave.io import LoadedInput, check_output_path, read_anchors, read_input, write_embedding
 
@@ -29,6 +31,8 @@ def run_embed(
     verbose: bool,
     anchors: Path | None = None,
     anchor_weight: float | None = None,
+    report: Path | None = None,
+    columns_file: Path | None = None,
 ) -> None:
     """Read, embed, write, summarise.
 
@@ -43,12 +47,21 @@ def run_embed(
     anchors : pathlib.Path or None
         File with known positions.
     anchor_weight : float or None
+    report : pathlib.Path or None
+        Where to write a page about the map.
+    columns_file : pathlib.Path or None
+        Columns of that page.
     """
     check_output_path(output)
+    if report is not None:
+        check_report_path(report)
+    elif columns_file is not None:
+        raise ValueError("--columns is for the page of --report; give both.")
     options = {name: parse_value(value) for name, value in options.items()}
     progress = ProgressLine(Console(stderr=True), enabled=not quiet, verbose=verbose)
     with sigterm_as_interrupt(), printed_warnings(quiet), progress:
         loaded = read_input(input_file, as_graph=as_graph)
+        columns = read_page_columns(columns_file, None, loaded.n_rows, loaded.names)
         for name in FOREIGN_OPTIONS[loaded.kind]:
             if name in options:
                 raise option_mismatch(name, input_file, loaded.kind)
@@ -70,7 +83,13 @@ def run_embed(
         n_iter=estimator.n_iter_,
         dropped_edges=estimator.dropped_edges_,
         stretch=estimator.stretch_,
+        relative_energy=estimator.relative_energy_,
+        **_graph_and_history(estimator),
     )
+    if report is not None:
+        with printed_warnings(quiet), ProgressLine(Console(stderr=True), enabled=not quiet) as progress:
+            progress.describe("writing the report")
+            write_page(report, estimator, columns, names=loaded.names, title=output.name)
     if not quiet:
         Console().print(_summary(estimator, seconds, output))
 
@@ -112,6 +131,17 @@ def _fit(loaded: LoadedInput, options: dict[str, Any], known: dict[str, Any]) ->
 
     source = loaded.features if loaded.kind == "features" else loaded.graph
     return IsometricEmbedding(**options).fit(source, **known)
+
+
+def _graph_and_history(estimator: Any) -> dict[str, Any]:
+    """The graph, each edge once, and the steps of the optimiser: what a report needs beside the map."""
+    upper = sp.triu(estimator.graph_, k=1, format="coo")
+    steps = [(r.iteration, r.energy, r.gradient_norm, r.step) for r in estimator.history_]
+    return {
+        "edges": np.column_stack((upper.row, upper.col)).astype(np.int32),
+        "edge_lengths": np.asarray(upper.data, dtype=np.float64),
+        "history": np.array(steps, dtype=np.float64).reshape(-1, 4),
+    }
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:

@@ -14,27 +14,7 @@ from isoweave.cli._progress import ProgressLine
 from isoweave.graph import graph_from_matrix
 from isoweave.io import InputFileError, match_names, read_coordinates, read_input, read_labels
 from isoweave.metrics import evaluate
-
-# Meaning, in words that fit beside the number on 80 columns, and whether more (1) or less (-1) is better.
-_MEANING = {
-    "local_distance": ("relative error of edge lengths", -1),
-    "local_angle": ("error of angles at vertices, degrees", -1),
-    "local_metric": ("relative error of local Gram matrices", -1),
-    "precision": ("neighbours in the map that are edges", 1),
-    "recall": ("edges that are neighbours in the map", 1),
-    "f1": ("harmonic mean of the two", 1),
-    "trustworthiness": ("near in the map, near in the graph", 1),
-    "continuity": ("near in the graph, near in the map", 1),
-    "global_stress": ("relative error of all distances", -1),
-    "pearson": ("correlation of distances with geodesics", 1),
-    "spearman": ("the same of their ranks", 1),
-    "kendall": ("agreement of their order, -1 to 1", 1),
-    "parameter_error": ("left by an affine map onto the truth", -1),
-    "procrustes_error": ("left by a rigid motion onto the truth", -1),
-    "accuracy": ("labels the nearest neighbours vote for", 1),
-    "nmi": ("mutual information of vote and labels", 1),
-    "ari": ("adjusted Rand index of the two", 1),
-}
+from isoweave.metrics._meaning import METRIC_MEANINGS
 
 
 def run_evaluate(
@@ -97,7 +77,7 @@ def _table(scores: dict[str, float], n: int) -> Table:
     caption = f"{n:,} vertices, n_neighbors = {k}{sampled}"
     table = Table("metric", "value", "best", "meaning", caption=caption, caption_justify="left")
     table.columns[1].justify = "right"
-    for name, (meaning, direction) in _MEANING.items():
+    for name, (meaning, direction) in METRIC_MEANINGS.items():
         if name in scores:
             value = "undefined" if math.isnan(scores[name]) else f"{scores[name]:.4g}"
             table.add_row(name, value, "high" if direction > 0 else "low", meaning)

@@ -69,7 +69,7 @@ def read_coordinates(path: str | os.PathLike[str]) -> Coordinates:
                 found = arrays[key]
                 label = f"array {key!r}: " if key else ""
                 points = as_features(path, found[:, None] if found.ndim == 1 else found, label)
-                return Coordinates(points, _vertex_names(path, arrays, len(points)))
+                return Coordinates(points, vertex_names(path, arrays, len(points)))
     loaded = read_input(path, as_graph=False)
     assert loaded.features is not None
     return Coordinates(loaded.features, loaded.names)
@@ -125,7 +125,8 @@ def _labels_from_arrays(path: Path, arrays: dict[str, AnyArray]) -> AnyArray:
     return labels
 
 
-def _vertex_names(path: Path, arrays: dict[str, AnyArray], n_points: int) -> tuple[str, ...] | None:
+def vertex_names(path: Path, arrays: dict[str, AnyArray], n_points: int) -> tuple[str, ...] | None:
+    """Names of the rows, if the archive has them."""
     if "vertex_names" not in arrays:
         return None
     size = path.stat().st_size

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from isoweave.plotting._axes import import_pyplot, new_axes
@@ -11,14 +10,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def plot_history(history: Sequence[Any], ax: Axes | None = None) -> Axes:
+def plot_history(history: Any, ax: Axes | None = None) -> Axes:
     """Draw the energy over the steps of the optimiser, on a logarithmic scale.
 
     Parameters
     ----------
-    history : sequence of records
-        ``history_`` of a fitted estimator or ``history`` of an :class:`~isoweave.Embedding`; each record
-        has ``iteration`` and ``energy``.
+    history : Embedding, fitted estimator, or sequence of records
+        Each record has ``iteration`` and ``energy``.
     ax : matplotlib Axes, optional
         Drawn on a new figure by default.
 
@@ -27,6 +25,10 @@ def plot_history(history: Sequence[Any], ax: Axes | None = None) -> Axes:
     matplotlib Axes
     """
     import_pyplot()
+    for name in ("history", "history_"):
+        history = getattr(history, name, history)
+    if hasattr(history, "get_params"):
+        raise ValueError(f"{type(history).__name__} is not fitted yet, or keeps no history_.")
     if len(history) == 0:
         raise ValueError("history is empty: there is no step to draw.")
     if ax is None:

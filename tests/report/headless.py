@@ -1,0 +1,201 @@
+"""A headless browser, driven over the DevTools protocol; nothing but the standard library is needed.
+
+Commands and answers are JSON, ended by NUL, on the file descriptors 3 and 4 of the browser
+(``--remote-debugging-pipe``).
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import io
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+from PIL import Image
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    # WebGL without a graphics card.
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--ignore-gpu-blocklist",
+    # A browser at rest calls home; nothing but the page is to be looked at.
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-quic",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--remote-debugging-pipe",
+)
+
+_LAUNCH = """
+import os, sys
+read, write = int(sys.argv[1]), int(sys.argv[2])
+os.dup2(read, 3); os.dup2(write, 4); os.close(read); os.close(write)
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
+
+
+class Browser:
+    """One page of a browser."""
+
+    def __init__(self, profile, size=(1280, 1000)):
+        self._buffer = b""
+        self._number = 0
+        self.events = []
+        their_read, self._write = os.pipe()
+        self._read, their_write = os.pipe()
+        # Numbers that cannot be 3 or 4 themselves.
+        passed = [fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (their_read, their_write)]
+        flags = [*FLAGS, f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}", "about:blank"]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _LAUNCH, *map(str, passed), CHROMIUM, *flags],
+            pass_fds=passed,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        for fd in (their_read, their_write, *passed):
+            os.close(fd)
+        self._session = None
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=size[0],
+            height=size[1],
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+
+    @property
+    def pid(self):
+        return self._process.pid
+
+    def close(self):
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(timeout=30)
+        os.close(self._read)
+        os.close(self._write)
+
+    def call(self, method, **params):
+        """Send one command and wait for its answer; events that come before it are kept."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._next(timeout=120)
+            if answer.get("id") == self._number:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']}")
+                return answer["result"]
+
+    def _next(self, timeout):
+        end = time.monotonic() + timeout
+        while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._read], [], [], max(0.0, end - time.monotonic()))
+            piece = os.read(self._read, 1 << 20) if ready else b""
+            if not piece:
+                raise TimeoutError("the browser does not answer" if not ready else "the browser has ended")
+            self._buffer += piece
+        text, _, self._buffer = self._buffer.partition(b"\0")
+        message = json.loads(text)
+        if "method" in message:
+            self.events.append(message)
+        return message
+
+    def open(self, url):
+        """Go to a page and wait until its script says that it is drawn."""
+        self.events.clear()
+        self.call("Page.navigate", url=url)
+        self.wait("document.body && document.body.dataset.ready === 'yes'", timeout=120)
+
+    def evaluate(self, script):
+        """The value of an expression in the page; promises are waited for."""
+        found = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in found:
+            raise RuntimeError(json.dumps(found["exceptionDetails"])[:2000])
+        return found["result"].get("value")
+
+    def wait(self, condition, timeout=20):
+        end = time.monotonic() + timeout
+        while not self.evaluate(f"Boolean({condition})"):
+            if time.monotonic() > end:
+                raise TimeoutError(f"{condition} did not become true; problems: {self.problems()}")
+            time.sleep(0.05)
+
+    def mouse(self, kind, x, y, **more):
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+
+    def hover(self, x, y, condition, timeout=20):
+        """Move the pointer to a place, and about it, until the page has taken notice."""
+        end = time.monotonic() + timeout
+        while True:
+            self.mouse("mouseMoved", x - 2, y)
+            self.mouse("mouseMoved", x, y)
+            for _ in range(10):
+                if self.evaluate(f"Boolean({condition})"):
+                    return
+                time.sleep(0.05)
+            if time.monotonic() > end:
+                raise TimeoutError(f"{condition} did not become true; problems: {self.problems()}")
+
+    def click(self, x, y):
+        for kind in ("mousePressed", "mouseReleased"):
+            self.mouse(kind, x, y, button="left", clickCount=1)
+
+    def choose(self, select_id, text):
+        """Choose an entry of a list by what it shows, as a user does."""
+        script = f"""(() => {{
+          const list = document.getElementById({json.dumps(select_id)});
+          const entry = [...list.options].find((each) => each.text === {json.dumps(text)});
+          if (!entry) throw new Error([...list.options].map((each) => each.text).join());
+          list.value = entry.value;
+          list.dispatchEvent(new Event("change"));
+        }})()"""
+        self.evaluate(script)
+        self.evaluate("isoweaveReport.settled()")
+
+    def screenshot(self):
+        data = self.call("Page.captureScreenshot", format="png")["data"]
+        return Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB")
+
+    def problems(self):
+        """Errors the page has met so far."""
+        self.evaluate("0")
+        found = []
+        for event in self.events:
+            params = event["params"]
+            if event["method"] == "Runtime.exceptionThrown":
+                found.append(params["exceptionDetails"].get("exception", {}).get("description", "exception"))
+            elif event["method"] == "Runtime.consoleAPICalled" and params["type"] in ("error", "assert"):
+                found.append(str(params["args"])[:500])
+            elif event["method"] == "Log.entryAdded" and params["entry"]["level"] == "error":
+                found.append(params["entry"]["text"])
+        return found
+
+    def requests(self):
+        """Addresses the page has asked for, its own and data it carries left out."""
+        self.evaluate("0")
+        asked = [
+            e["params"]["request"]["url"] for e in self.events if e["method"] == "Network.requestWillBeSent"
+        ]
+        return [url for url in asked if not url.startswith(("file:", "data:", "blob:"))]

@@ -1,0 +1,274 @@
+"""What a report holds, read back without a browser."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from isoweave import embed_graph
+from isoweave.graph import knn_graph
+from isoweave.report import write_report
+from isoweave.report._encode import embed_json, encode, encode_numbers
+
+pytest.importorskip("plotly")
+
+TYPES = {"i2": np.int16, "i4": np.int32, "f4": np.float32, "f8": np.float64}
+EVIL = "</script><script>window.owned = 1</script>"
+
+
+def decode(packed):
+    return np.frombuffer(base64.b64decode(packed["base64"]), dtype=TYPES[packed["type"]])
+
+
+def payload_of(path):
+    text = path.read_text(encoding="utf-8")
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+
+
+@pytest.fixture(scope="module")
+def sheet():
+    return np.random.default_rng(29).uniform(size=(150, 2))
+
+
+@pytest.fixture(scope="module")
+def result(sheet):
+    return embed_graph(knn_graph(sheet, 8), n_components=2)
+
+
+def test_everything_is_in_the_page(tmp_path, result):
+    rng = np.random.default_rng(31)
+    town = np.where(rng.uniform(size=150) < 0.4, "Ulm", "Bonn")
+    path = write_report(
+        result, tmp_path / "r.html", columns={"town": town, "x": rng.normal(size=150)}, diagnosis=False
+    )
+    found = payload_of(path)
+    assert (found["n"], found["dimension"]) == (150, 2)
+    drawn = np.column_stack([decode(axis) for axis in found["coordinates"]])
+    np.testing.assert_allclose(drawn, result.coordinates, atol=1e-6 * np.ptp(result.coordinates))
+    assert [c["name"] for c in found["columns"]] == ["town", "x", "stretch", "misfit", "edge error", "degree"]
+    assert found["columns"][0]["levels"] == ["Bonn", "Ulm"]
+    assert np.array(["Bonn", "Ulm"])[decode(found["columns"][0]["codes"])].tolist() == town.tolist()
+    graph = found["graph"]
+    indptr, indices, lengths = (decode(graph[key]) for key in ("indptr", "indices", "lengths"))
+    upper = sp.triu(result.graph.to_matrix(), k=1, format="csr")
+    np.testing.assert_array_equal(indptr, upper.indptr)
+    np.testing.assert_array_equal(indices, upper.indices)
+    np.testing.assert_allclose(lengths, upper.data, rtol=1e-6)
+    assert found["history"]["energy"] == [record.energy for record in result.history]
+    text = path.read_text(encoding="utf-8")
+    for word in ("trustworthiness", "Accuracy, nmi and ari are of the column", result.status):
+        assert word in text
+
+
+def test_shepard_counts_are_those_of_numpy(tmp_path, result):
+    from isoweave.plotting._shepard import shepard_pairs
+    from isoweave.plotting._source import read_map
+
+    path = write_report(result, tmp_path / "r.html", diagnosis=False)
+    shepard = payload_of(path)["shepard"]
+    counts = decode(shepard["counts"]).reshape(shepard["bins"], shepard["bins"])
+    assert counts.sum() == shepard["n_pairs"] == 150 * 149 // 2
+    pairs = shepard_pairs(read_map(result))
+    # Rows run along the distance in the map.
+    step = shepard["ends"][1] / shepard["bins"]
+    assert counts[0].sum() == np.sum(pairs.map < step)
+
+
+def test_the_policy_allows_these_scripts_only(tmp_path, result):
+    text = write_report(result, tmp_path / "r.html", diagnosis=False).read_text(encoding="utf-8")
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
+    assert len(scripts) == 2
+    hashes = {base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts}
+    assert set(re.findall(r"'sha256-([^']*)'", policy)) == hashes
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe-inline" not in policy.split("style-src")[0]
+    page = text.replace(scripts[0], "").replace(scripts[1], "")
+    assert not re.search(r"https?://|@import|url\(", page)
+
+
+def test_strings_cannot_leave_their_place(tmp_path, result):
+    verdict = SimpleNamespace(code=EVIL, severity='"><img src=x>', text=EVIL, advice=EVIL)
+    path = write_report(
+        result,
+        tmp_path / "r.html",
+        title=EVIL,
+        names=[f"{EVIL}{i}" for i in range(150)],
+        columns={EVIL: np.full(150, EVIL), "@@DATA@@": np.full(150, "@@SCRIPT@@")},
+        diagnosis=SimpleNamespace(verdicts=(verdict,), curvature=np.full(150, np.nan)),
+    )
+    text = path.read_text(encoding="utf-8")
+    assert "window.owned" not in re.sub(r"\\u003cscript\\u003ewindow|&lt;script&gt;window", "", text)
+    assert text.count("<script") == 3
+    assert "<img" not in text.split("<script>")[0]
+    assert payload_of(path)["columns"][0]["levels"] == [EVIL]
+    assert payload_of(path)["columns"][1] | {"codes": 0} == {
+        "name": "@@DATA@@",
+        "levels": ["@@SCRIPT@@"],
+        "codes": 0,
+    }
+
+
+def test_verdicts_are_shown(tmp_path, result):
+    verdicts = (
+        SimpleNamespace(code="graph_too_sparse", severity="problem", text="Too few.", advice="More & more."),
+        SimpleNamespace(code="flat", severity="info", text="It is flat.", advice="Nothing."),
+    )
+    curvature = np.where(np.arange(150) < 3, np.nan, 0.25)
+    found = SimpleNamespace(verdicts=verdicts, curvature=curvature)
+    path = write_report(result, tmp_path / "r.html", diagnosis=found)
+    text = path.read_text(encoding="utf-8")
+    assert '<li class="problem"><b>graph too sparse</b> Too few.' in text
+    assert "More &amp; more." in text
+    assert text.index("graph too sparse") < text.index("It is flat.")
+    column = next(c for c in payload_of(path)["columns"] if c["name"] == "curvature")
+    np.testing.assert_array_equal(decode(column["numbers"]), curvature.astype(np.float32))
+
+
+def test_misfit_is_the_energy_by_vertices(result):
+    from isoweave.plotting._source import read_map
+    from isoweave.report._local_fit import fit_frames
+
+    fit = fit_frames(read_map(result))
+    np.testing.assert_allclose(fit.stretch, result.stretch, rtol=1e-8)
+    # Frames of edges of one length weigh the same; here their squared lengths are the weights of the mean.
+    graph = result.graph
+    mass = np.add.reduceat(graph.lengths**2, graph.indptr[:-1])
+    assert np.sum(mass * fit.misfit**2) / np.sum(mass) == pytest.approx(result.relative_energy, rel=1e-8)
+
+
+def test_an_exact_map_has_no_misfit():
+    from isoweave.plotting._source import read_map
+    from isoweave.report._local_fit import fit_frames
+
+    points = np.random.default_rng(83).normal(size=(12, 2))
+    points[5] = points[4]
+    distances = np.linalg.norm(points[:, None] - points[None], axis=2)
+    rows, cols = np.nonzero(~np.eye(12, dtype=bool))
+    graph = sp.coo_array((distances[rows, cols], (rows, cols)), shape=(13, 13))
+    there = np.vstack([points, [[0.0, 0.0]]])
+    fit = fit_frames(read_map(3e-200 * there, graph * 3e-200))
+    np.testing.assert_allclose(fit.misfit[:12], 0.0, atol=1e-7)
+    np.testing.assert_allclose(fit.stretch[:12], 1.0)
+    assert np.isnan(fit.misfit[12])
+    assert fit_frames(read_map(there, graph * 0.0)) is None
+
+
+def test_coordinates_alone(tmp_path):
+    points = np.random.default_rng(37).normal(size=(20, 5))
+    path = write_report(points, tmp_path / "r.html")
+    found = payload_of(path)
+    assert found["graph"] is None
+    assert found["shepard"] is None
+    shares = np.array(found["principal"]["shares"])
+    values = np.linalg.eigvalsh(np.cov(points.T))[::-1]
+    np.testing.assert_allclose(shares, values / values.sum())
+    text = path.read_text(encoding="utf-8")
+    assert "measured distances were not given" in text
+    assert "A diagnosis needs the measured distances" in text
+
+
+def test_vertices_that_were_not_embedded(tmp_path, sheet):
+    two = sp.block_diag([knn_graph(sheet, 8).to_matrix(), knn_graph(sheet[:40], 8).to_matrix()], format="csr")
+    with pytest.warns(UserWarning, match="component"):
+        result = embed_graph(two, n_components=2, components="largest")
+    assert np.isnan(result.coordinates[150:]).all()
+    path = write_report(result, tmp_path / "r.html", diagnosis=False)
+    assert "<dt>not embedded</dt><dd>40</dd>" in path.read_text(encoding="utf-8")
+    found = payload_of(path)
+    stretch = next(c for c in found["columns"] if c["name"] == "stretch")
+    assert np.isnan(decode(stretch["numbers"])[150:]).all()
+    assert found["shepard"]["n_pairs"] == 150 * 149 // 2
+
+
+@pytest.mark.parametrize(
+    ("values", "levels", "numbers"),
+    [
+        (np.arange(6) % 3, ["0", "1", "2"], None),
+        (np.array([3.0, np.nan, 3, 4, 4, 4]), ["3", "4"], None),
+        (np.array([0.5, np.nan, 3, 4, 4, np.inf]), None, [0.5, np.nan, 3, 4, 4, np.nan]),
+        (np.array([True, False, True, True, True, True]), ["False", "True"], None),
+        (np.array(["b", "a", None, "b", "a", "a"], dtype=object), ["a", "b"], None),
+        (np.array([1.5, None, 2, 3, 4, 5], dtype=object), None, [1.5, np.nan, 2, 3, 4, 5]),
+        (pd.Series(["x", None, "y", "x", "x", "x"]), ["x", "y"], None),
+        (pd.Categorical(["u", "v", "u", "u", "v", "u"]), ["u", "v"], None),
+        (pd.array([1, None, 3, 4, 5, 6], dtype="Int64"), ["1", "3", "4", "5", "6"], None),
+        (2**40 + np.arange(6.0) + 0.5, None, 2**40 + np.arange(6.0) + 0.5),
+    ],
+)
+def test_kinds_of_columns(tmp_path, values, levels, numbers):
+    points = np.random.default_rng(3).normal(size=(6, 2))
+    path = write_report(points, tmp_path / "r.html", columns={"c": values})
+    (column,) = payload_of(path)["columns"]
+    if levels is not None:
+        assert column["levels"] == levels
+        given = pd.Series(values)
+        codes = decode(column["codes"])
+        assert ((codes < 0) == given.isna().to_numpy()).all()
+    else:
+        np.testing.assert_allclose(decode(column["numbers"]), numbers, rtol=1e-7)
+
+
+def test_data_frames(tmp_path):
+    points = np.random.default_rng(3).normal(size=(6, 2))
+    frame = pd.DataFrame({"a": np.arange(6) / 4, "b": list("xyzxyz")})
+    path = write_report(points, tmp_path / "r.html", columns=frame)
+    assert [c["name"] for c in payload_of(path)["columns"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"columns": {"a": np.zeros(7)}}, ValueError, r"Column 'a' must have shape \(6,\), got \(7,\)"),
+        ({"columns": np.zeros(6)}, TypeError, "columns must be a mapping of names to arrays"),
+        ({"columns": {"a": np.zeros(6, dtype=complex)}}, TypeError, "'a' holds complex numbers"),
+        ({"columns": {"1": np.zeros(6), 1: np.zeros(6)}}, ValueError, "Two columns are named '1'"),
+        ({"names": ["a"]}, ValueError, "names has 1 entries, but the map has 6 points"),
+        ({"names": "abcdef"}, TypeError, "names must be one name per point"),
+        ({"diagnosis": "yes"}, TypeError, "diagnosis must be True, False or what isoweave.diagnose"),
+        ({"graph": sp.eye_array(5, format="csr") * 0}, ValueError, "6 rows, but the graph has 5 vertices"),
+    ],
+)
+def test_bad_input_leaves_no_file(tmp_path, options, error, match):
+    with pytest.raises(error, match=match):
+        write_report(np.random.default_rng(3).normal(size=(6, 2)), tmp_path / "r.html", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_paths(tmp_path):
+    with pytest.raises(ValueError, match=r"must end in \.html"):
+        write_report(np.zeros((3, 2)), tmp_path / "r.txt")
+    with pytest.raises(OSError, match="does not exist"):
+        write_report(np.zeros((3, 2)), tmp_path / "none" / "r.html")
+
+
+def test_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(ImportError, match=r"isoweave\[report\]"):
+        write_report(np.zeros((3, 2)), tmp_path / "r.html")
+
+
+def test_numbers_are_short_where_that_is_fine():
+    assert encode_numbers(np.linspace(0.0, 1.0, 50))["type"] == "f4"
+    # Metres of a map grid: 32 bits would move points by half a metre.
+    assert encode_numbers(5.4e6 + np.linspace(0.0, 100.0, 50))["type"] == "f8"
+    assert encode_numbers(np.array([1e200, 3e200]))["type"] == "f8"
+    assert encode_numbers(np.array([1e-200, 3e-200]))["type"] == "f8"
+    assert encode_numbers(np.full(4, np.nan))["type"] == "f4"
+    swapped = np.arange(5, dtype=">i4")
+    np.testing.assert_array_equal(decode(encode(swapped)), np.arange(5))
+
+
+def test_json_holds_no_markup():
+    text = embed_json({"a": "<!--</script>&\u2028"})
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == {"a": "<!--</script>&\u2028"}
