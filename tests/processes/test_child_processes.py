@@ -17,12 +17,12 @@ FORK = """
 # Python 3.12 warns of forks in a process that has threads, which is what is tried here.
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 
-def in_child(seed, **settings):
+def in_child(seed, function=digest, **settings):
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            os.write(write, digest(seed, **settings).encode())
+            os.write(write, function(seed, **settings).encode())
         finally:
             os._exit(0)
     os.close(write)
@@ -44,6 +44,15 @@ for seed in (1, 2, 1):
     assert digest(seed) == expected[seed]
 assert in_child(1, n_jobs=1) == expected[1]
 assert in_child(2, solver="amg", n_jobs=4) == digest(2, solver="amg")
+
+def wide(seed, metric):
+    # Other searches for neighbours: matrix products, and scikit-learn's distances.
+    data = np.random.default_rng(seed).normal(size=(200, 12))
+    model = IsometricEmbedding(2, n_neighbors=8, metric=metric, n_jobs=2).fit(data)
+    return hashlib.sha256(model.embedding_.tobytes()).hexdigest()
+
+for metric in ("euclidean", "manhattan"):
+    assert wide(3, metric) == in_child(3, wide, metric=metric)
 """,
         folder=tmp_path,
     )
