@@ -8,7 +8,7 @@ from energy_log import log_steps
 
 
 @pytest.mark.parametrize(
-    "n_steps", [10_000, pytest.param(100_000, marks=pytest.mark.slow)], ids=["reduced", "full"]
+    "n_steps", [5_000, pytest.param(100_000, marks=pytest.mark.slow)], ids=["reduced", "full"]
 )
 def test_energy_never_rises(n_steps):
     log = log_steps(n_steps, seed=79)

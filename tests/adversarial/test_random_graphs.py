@@ -59,7 +59,7 @@ OPTIONS = st.fixed_dictionaries(
 
 
 @given(graphs(), OPTIONS)
-@settings(max_examples=300)
+@settings(max_examples=200)
 def test_any_graph_with_any_options(matrix, options):
     with time_limit(SECONDS_PER_BATCH):
         check(matrix, options)
@@ -91,9 +91,8 @@ def run_batch(first, n_graphs):
     return outcomes
 
 
-@pytest.mark.parametrize("number", range(2))
-def test_batches(number):
-    outcomes = run_batch(1000 + number, 200)
+def test_a_batch():
+    outcomes = run_batch(1000, 200)
     # A draw that only ever fails, or never does, would test nothing.
     assert outcomes["converged"] > 80
     assert outcomes["error"] > 5
