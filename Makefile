@@ -8,14 +8,20 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 DOCS_STAMP := $(VENV)/.installed-docs
+FULL_STAMP := $(VENV)/.installed-full
+MIN_VENV := .venv-min
+MIN_BIN := $(MIN_VENV)/bin
+MIN_STAMP := $(MIN_VENV)/.installed
+MIN_PYTHON ?= $(PYTHON)
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
-.PHONY: help demo test test-full lint format docs bench bench-full clean
+.PHONY: help demo test test-full test-min lint format docs bench bench-full clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo       swiss roll and digits against Isomap; table, figures and a page in demo-output/"
 	@echo "make test       the tests (minutes); make test-full adds the slow ones"
+	@echo "make test-min   the tests with the oldest versions of everything (requirements/minimum.txt)"
 	@echo "make lint       ruff and mypy; make format rewrites"
 	@echo "make docs       the documentation, with every example executed: build/docs/index.html"
 	@echo "make bench      the performance suite up to 50,000 points; make bench-full everything (hours)"
@@ -34,8 +40,27 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(PYTEST)
 
-test-full: $(STAMP)
+# Atheris, where it has wheels, and a notebook kernel.
+$(FULL_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[full-tests]"
+	@touch $@
+
+test-full: $(FULL_STAMP)
 	$(PYTEST) -m "slow or not slow"
+
+# An environment of its own, with every dependency at the lower bound that pyproject.toml gives it.
+$(MIN_STAMP): pyproject.toml requirements/minimum.txt
+	@$(MIN_PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' \
+	  || { echo "the oldest versions have wheels for Python 3.11 and 3.12; try: make MIN_PYTHON=python3.11 test-min" >&2; exit 1; }
+	$(MIN_PYTHON) -m venv $(MIN_VENV)
+	$(MIN_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/minimum.txt \
+	  --editable ".[dev,knn]"
+	@touch $@
+
+# Kernels of two versions of numba would push each other out of one cache.
+test-min: export NUMBA_CACHE_DIR = $(abspath $(MIN_VENV))/kernels
+test-min: $(MIN_STAMP)
+	$(MIN_BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -69,5 +94,5 @@ bench-full: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/report.py
 
 clean:
-	rm -rf $(VENV) build dist docs/gallery docs/api demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	find src tests benchmarks examples docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf $(VENV) $(MIN_VENV) build dist docs/gallery docs/api demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src tests benchmarks fuzz examples docs -name __pycache__ -type d -prune -exec rm -rf {} +

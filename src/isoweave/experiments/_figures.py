@@ -216,7 +216,8 @@ def _draw_maps(experiment: Experiment, row: Row, scale: Scale, maps_folder: Path
     for method in METHODS:
         file = map_path(maps_folder, (experiment.name, row.name, row.seeds[0], method, scale.name))
         if file.is_file():
-            with np.load(file, allow_pickle=False) as archive:
+            # A map that this command wrote before.
+            with np.load(file, allow_pickle=False) as archive:  # noqa: TID251
                 maps[method] = archive["embedding"].astype(np.float64), archive["color"]
     if not maps:
         return False

@@ -44,7 +44,8 @@ def frames_of(path: Path, what: str) -> Iterator[Frames]:
             "PYTHONWARNINGS": "ignore",
             "ARROW_DEFAULT_MEMORY_POOL": "system",
         }
-        process = subprocess.Popen(
+        # A list of arguments and no shell: the file's name, the only one from outside, is never parsed.
+        process = subprocess.Popen(  # noqa: S603
             [sys.executable, "-P", str(_WORKER), what, str(path.absolute()), str(max_bytes), str(seconds)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

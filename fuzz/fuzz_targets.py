@@ -1,0 +1,345 @@
+"""What is fuzzed: a dictionary of functions that take any bytes and must not object.
+
+A target raises for a broken promise only: an exception of another type than the documented one, a warning, a
+result that is not what the reader guarantees, a message that is not one printable line. Crashes, hangs and
+memory are watched from outside (``campaign.py``, ``guided.py``).
+
+A new target is a call of :func:`register`, a folder of seeds ``tests/fuzz/corpus/<name>/``, and, if random
+bytes would never get past its first check, an entry in ``fuzz_mutate.MUTATORS``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import io
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from isoweave.graph import NeighborGraph, graph_from_matrix
+from isoweave.io import InputFileError, _lines, _parquet, _worker, read_coordinates, read_input, read_labels
+from isoweave.io._h5ad import h5ad_from_frames
+from isoweave.io._isolated import Frames
+
+ROOT = Path(__file__).resolve().parent.parent
+CORPUS = ROOT / "tests" / "fuzz" / "corpus"
+REGRESSIONS = ROOT / "tests" / "fuzz" / "regressions"
+
+# The loader of saved models has its target beside its tests, which use it too.
+sys.path.append(str(ROOT / "tests" / "storage"))
+import fuzz_target as saved_models  # noqa: E402
+
+TARGETS: dict[str, Callable[[bytes], None]] = {}
+# Share of a run that goes to a target: a process per input is a thousand times slower.
+WEIGHTS: dict[str, float] = {}
+# Targets that run pyarrow or libhdf5 here. A crash, a loop or too much memory there is counted, but is no
+# failure: the readers run these libraries in a limited process of their own.
+CONTAINED: set[str] = set()
+
+
+class BrokenPromise(AssertionError):
+    """A reader returned or said what it must not."""
+
+
+def register(
+    name: str, function: Callable[[bytes], None], weight: float = 1.0, contained: bool = False
+) -> None:
+    """Add a target; ``function`` takes the bytes of a file and raises if a promise is broken."""
+    TARGETS[name] = function
+    WEIGHTS[name] = weight
+    if contained:
+        CONTAINED.add(name)
+
+
+def seeds(name: str) -> list[bytes]:
+    """The seed corpus of a target, and what was once found with it."""
+    folders = [CORPUS / name.removesuffix("_worker")]
+    if name not in CONTAINED:  # for those, what was found crashes again
+        folders.append(REGRESSIONS / name)
+    found = [path.read_bytes() for folder in folders if folder.is_dir() for path in sorted(folder.iterdir())]
+    return saved_models.seeds() + found if name == "store" else found
+
+
+def guided_targets() -> list[str]:
+    """Targets whose code is ours and runs in this process: coverage can lead, and nothing crashes."""
+    return [name for name in TARGETS if name not in CONTAINED and WEIGHTS[name] >= 0.1]
+
+
+_folder: tuple[int, Path] | None = None
+
+
+def _scratch(name: str) -> Path:
+    """A file in memory where there is such a file system; one folder per process."""
+    global _folder
+    if _folder is None or _folder[0] != os.getpid():
+        parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        _folder = (os.getpid(), Path(tempfile.mkdtemp(prefix="isoweave-fuzz-", dir=parent)))
+        atexit.register(shutil.rmtree, _folder[1], ignore_errors=True)
+    return _folder[1] / name
+
+
+def _written(data: bytes, suffix: str) -> Path:
+    path = _scratch(f"input{suffix}")
+    path.write_bytes(data)
+    return path
+
+
+def attempt(read: Callable[[], Any], expected: type[Exception] = InputFileError) -> Any:
+    """What ``read`` returns, or None if it refuses in the documented way."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return read()
+        except expected as error:
+            if type(error) is not expected:
+                raise BrokenPromise(f"{type(error).__name__} instead of {expected.__name__}") from error
+            if isinstance(error, InputFileError):
+                _check_message(error)
+            return None
+
+
+def _check_message(error: InputFileError) -> None:
+    if not error.reason or not error.reason.isprintable() or len(error.reason) > 1000:
+        raise BrokenPromise(f"not one printable line: {error.reason[:2000]!r}") from error
+    if "this machine's memory" in error.reason:
+        raise BrokenPromise("memory ran out before a size was refused") from error
+
+
+def _promise(condition: Any, what: str) -> None:
+    if not condition:
+        raise BrokenPromise(what)
+
+
+def check_loaded(loaded: Any) -> None:
+    """What :func:`read_input` guarantees of its result."""
+    if loaded is None:
+        return
+    _promise((loaded.features is None) != (loaded.graph is None), "features and graph")
+    if loaded.features is not None:
+        _check_points(loaded.features)
+    else:
+        _check_csr(loaded.graph)
+    _check_names(loaded.names, loaded.n_rows)
+
+
+def _check_points(points: Any) -> None:
+    _promise(points.ndim == 2 and points.size, f"shape {points.shape}")
+    _promise(points.dtype in (np.float32, np.float64) and points.dtype.isnative, f"dtype {points.dtype}")
+    _promise(np.isfinite(points).all(), "features that are not finite")
+
+
+def _check_names(names: Any, n: int) -> None:
+    if names is not None:
+        _promise(len(names) == n, f"{len(names)} names for {n} rows")
+        for name in names:
+            _promise(type(name) is str, f"a name of type {type(name)}")
+            name.encode("utf-8")
+
+
+def _check_csr(graph: Any) -> None:
+    n = graph.shape[0]
+    _promise(graph.shape == (n, n), f"shape {graph.shape}")
+    _promise(len(graph.indptr) == n + 1 and graph.indptr[0] == 0, "indptr")
+    _promise((graph.indptr[1:] >= graph.indptr[:-1]).all(), "indptr falls")
+    _promise(graph.indptr[-1] == len(graph.indices) == len(graph.data), "lengths of arrays")
+    if len(graph.data):
+        _promise(graph.indices.min() >= 0 and graph.indices.max() < n, "index out of range")
+        _promise(np.isfinite(graph.data).all() and graph.data.min() >= 0, "distances")
+
+
+def _same(a: Any, b: Any) -> bool:
+    if a is None or b is None:
+        return a is b
+    if a.names != b.names or a.kind != b.kind:
+        return False
+    if a.features is not None:
+        return np.array_equal(a.features, b.features)
+    keys = ("indptr", "indices", "data")
+    return all(np.array_equal(getattr(a.graph, key), getattr(b.graph, key)) for key in keys)
+
+
+def _read_all_ways(path: Path, others: bool = True) -> None:
+    for as_graph in (None, True, False):
+        check_loaded(attempt(lambda as_graph=as_graph: read_input(path, as_graph=as_graph)))
+    if others:
+        points = attempt(lambda: read_coordinates(path))
+        if points is not None:
+            _check_points(points.points)
+            _check_names(points.names, len(points.points))
+        labels = attempt(lambda: read_labels(path))
+        if labels is not None:
+            _promise(labels.ndim == 1 and len(labels), f"labels of shape {labels.shape}")
+            [str(label) for label in labels[:100].tolist()]
+
+
+def npy(data: bytes) -> None:
+    _read_all_ways(_written(data, ".npy"))
+
+
+def npz(data: bytes) -> None:
+    _read_all_ways(_written(data, ".npz"))
+
+
+def parquet(data: bytes) -> None:
+    path = _written(data, ".parquet")
+    check_loaded(attempt(lambda: read_input(path, as_graph=bool(len(data) & 1))))
+
+
+def h5ad(data: bytes) -> None:
+    path = _written(data, ".h5ad")
+    check_loaded(attempt(lambda: read_input(path, as_graph=bool(len(data) & 1))))
+
+
+def _sent(what: str, path: Path) -> bytes:
+    """What a worker would send, made in this process."""
+    output = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _worker.produce(what, str(path), 1 << 27, output)
+    return output.getvalue()
+
+
+def parquet_worker(data: bytes) -> None:
+    frames(_sent("parquet", _written(data, ".parquet")))
+
+
+def h5ad_worker(data: bytes) -> None:
+    path = _written(data, ".h5ad")
+    for what in ("graph", "features"):
+        frames(_sent(what, path))
+
+
+def frames(data: bytes) -> None:
+    """The stream between the two processes, as a worker that was taken over might write it."""
+    path = Path("frames.h5ad")
+    size = len(data)
+    for as_graph in (False, True):
+        found = attempt(
+            lambda as_graph=as_graph: h5ad_from_frames(Frames(path, io.BytesIO(data), size), as_graph)
+        )
+        if found is not None:
+            _promise(found[0].ndim == 2, f"{found[0].ndim} dimensions")
+            _check_names(found[1], found[0].shape[0])
+    for check in (_parquet._check_feature_columns, _parquet._check_edge_columns):
+        table = attempt(
+            lambda check=check: _parquet.table_from_frames(Frames(path, io.BytesIO(data), size), check)
+        )
+        if table is not None:
+            lengths = {len(column) for column in (*table.numbers.values(), *table.text.values())}
+            _promise(len(lengths) == 1, f"columns of lengths {lengths}")
+            for names in table.text.values():
+                _check_names(names, len(names))
+
+
+def _in_blocks(path: Path, as_graph: bool | None, n_bytes: int) -> Any:
+    """The file read in blocks of a few bytes, which the fast ways through a block then see."""
+    usual = _lines._BLOCK_BYTES
+    _lines._BLOCK_BYTES = n_bytes
+    try:
+        return attempt(lambda: read_input(path, as_graph=as_graph))
+    finally:
+        _lines._BLOCK_BYTES = usual
+
+
+def _text(data: bytes, suffix: str, as_graph: bool | None) -> None:
+    path = _written(data, suffix)
+    whole = attempt(lambda: read_input(path, as_graph=as_graph))
+    check_loaded(whole)
+    for n_bytes in (5, 37) if len(data) < 2000 else (997,):
+        _promise(_same(whole, _in_blocks(path, as_graph, n_bytes)), f"another result in blocks of {n_bytes}")
+
+
+def mtx(data: bytes) -> None:
+    _text(data, ".mtx", None)
+    _text(data, ".mtx", False)
+
+
+def text(data: bytes) -> None:
+    for suffix in (".csv", ".tsv", ".txt"):
+        _text(data, suffix, False)
+    _text(data, ".csv", True)
+    _text(data, ".edges", None)
+    labels = attempt(lambda: read_labels(_written(data, ".csv")))
+    _promise(labels is None or len(labels), "no labels")
+
+
+def graph(data: bytes) -> None:
+    """The validator that every graph passes, given matrices scipy would not make."""
+    matrix = matrix_from_bytes(data)
+    if matrix is None:
+        return
+    for asymmetry in ("error", "max"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                found = graph_from_matrix(matrix, asymmetry=asymmetry)
+            except (ValueError, TypeError):
+                continue
+        _check_graph(found)
+
+
+def _check_graph(found: NeighborGraph) -> None:
+    matrix = found.to_matrix()
+    _check_csr(matrix)
+    mirrored = matrix.T.tocsr()
+    mirrored.sort_indices()
+    _promise(np.array_equal(matrix.indices, mirrored.indices), "not symmetric")
+    _promise(np.array_equal(matrix.data, mirrored.data), "lengths not symmetric")
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    _promise(not (rows == matrix.indices).any(), "an edge from a vertex to itself")
+
+
+def store(data: bytes) -> None:
+    """The loader of saved models: it loads, or raises StoreError with one short line."""
+    saved_models.target(data)
+
+
+def matrix_from_bytes(data: bytes) -> Any:
+    """A sparse matrix with whatever arrays the bytes say, past the checks of scipy's constructors."""
+    if len(data) < 7:
+        return None
+    layout = ("csr", "csc", "coo")[data[0] % 3]
+    index_type = (np.int32, np.int64)[data[1] % 2]
+    value_type = (np.float64, np.float32, np.int32, np.complex64, np.bool_)[data[2] % 5]
+    n = int.from_bytes(data[3:7], "little") % 2_000_000
+    parts, at = [], 7
+    for kind in (index_type, index_type, value_type):
+        count = int.from_bytes(data[at : at + 2], "little")
+        size = np.dtype(kind).itemsize
+        body = data[at + 2 : at + 2 + count * size]
+        body = body[: len(body) // size * size]
+        parts.append(np.frombuffer(body, np.uint8).view(kind) if body else np.empty(0, kind))
+        at += 2 + count * size
+    if layout == "coo":
+        matrix = sp.coo_array((n, n))
+        matrix.row, matrix.col, matrix.data = parts
+        return matrix
+    matrix = sp.csr_array((n, n)) if layout == "csr" else sp.csc_array((n, n))
+    matrix.indptr, matrix.indices, matrix.data = parts
+    return matrix
+
+
+register("npy", npy)
+register("npz_dense", npz)
+register("npz_sparse", npz)
+register("mtx", mtx, weight=0.5)
+# Every input is read in five ways, each also in blocks of a few bytes.
+register("text", text, weight=0.2)
+register("frames", frames)
+register("graph", graph)
+register("store", store, weight=0.5)
+if importlib.util.find_spec("pyarrow") is not None:
+    register("parquet_worker", parquet_worker, contained=True)
+    register("parquet", parquet, weight=0.001)
+if importlib.util.find_spec("h5py") is not None:
+    register("h5ad_worker", h5ad_worker, weight=0.3, contained=True)
+    register("h5ad", h5ad, weight=0.001)

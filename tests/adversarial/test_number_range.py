@@ -1,0 +1,105 @@
+"""Stages at the ends of the number range, each met first as a failure of the random graphs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from adversarial_graphs import SMALLEST, cycle, path, plane, with_lengths
+from isoweave import embed_graph
+from isoweave._parallel import ThreadTeam
+from isoweave.backends._alignment import polar
+from isoweave.iteration._state import UnsolvedError
+from isoweave.solvers import _state, factor_laplacian
+from reference_graphs import distance_gap
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 13])
+@pytest.mark.parametrize("exponent", [-1074, -1000, -538, -300, 0, 300, 538, 1000])
+def test_alignments_are_orthogonal_whatever_the_size(n, exponent):
+    """Squares of entries under 1e-162 are no numbers any more."""
+    rng = np.random.default_rng([113, n])
+    q, columns, turn = (np.empty((n, n)) for _ in range(3))
+    for full in (1.0, 0.5):
+        b = np.ldexp(rng.normal(size=(n, n)) * (rng.random((n, n)) < full), exponent)
+        polar(b, q, columns, turn)
+        np.testing.assert_allclose(q @ q.T, np.eye(n), atol=1e-14)
+
+
+@pytest.mark.parametrize("length", [1e308, 1.7e308, np.finfo(float).max])
+def test_two_middle_lengths_whose_sum_overflows(length):
+    result = embed_graph(cycle(4, length), 2)
+    expected = embed_graph(cycle(4), 2)
+    # Every bit of the length takes part, and a square may be turned.
+    assert distance_gap(expected.coordinates, result.coordinates / length) < 1e-6
+    assert result.relative_energy == pytest.approx(expected.relative_energy)
+
+
+def test_a_map_larger_than_any_number():
+    seen = []
+    with pytest.raises(
+        ValueError, match=r"median near 9e\+307\) extends beyond the largest number, 1.8e\+308"
+    ):
+        embed_graph(path(9, 1e308), 1, callback=seen.append)
+    assert embed_graph(path(9, 1e307), 1).relative_energy < 1e-20
+
+
+def test_a_start_beyond_the_unit():
+    with pytest.raises(ValueError, match="start has coordinates of inf times the median distance"):
+        embed_graph(cycle(16, SMALLEST), 2, start=np.ones((16, 2)))
+
+
+def test_energy_over_and_underflows_and_the_relative_one_does_not():
+    small, one, large = (embed_graph(cycle(16, length), 2) for length in (1e-200, 1.0, 1e200))
+    assert small.energy == 0.0
+    assert large.energy == np.inf
+    assert small.relative_energy == pytest.approx(one.relative_energy)
+    assert large.relative_energy == pytest.approx(one.relative_energy)
+
+
+LAPLACIAN = sp.csr_array(np.array([[2.0, -1.0, -1.0], [-1.0, 1.0, 0.0], [-1.0, 0.0, 1.0]]))
+RHS = np.array([[1.0], [-1.0], [0.0]])
+
+
+def spoiled_attempts(monkeypatch, spoil):
+    """Spoil what methods return; ``spoil`` takes the method's name and the result."""
+    original = _state.PoissonState._attempt
+
+    def attempt(self, method, *args):
+        return spoil(method.name, original(self, method, *args))
+
+    monkeypatch.setattr(_state.PoissonState, "_attempt", attempt)
+
+
+def test_a_solution_that_is_nan_never_wins(monkeypatch):
+    """The ladder's next method fails worse than the one before: what there was is kept."""
+
+    def spoil(name, result):
+        if name == "jacobi":
+            return replace(result, value=result.value + 1e-3, residual=1e-3, status="stalled")
+        return replace(result, value=np.full_like(result.value, np.nan), residual=np.nan, status="stalled")
+
+    spoiled_attempts(monkeypatch, spoil)
+    state = factor_laplacian(LAPLACIAN, solver="jacobi", n_components=1, team=ThreadTeam(1))
+    result = state.solve(RHS)
+    assert np.isfinite(result.value).all()
+    assert result.residual == 1e-3
+
+
+def test_a_solution_whose_norm_overflows_has_not_converged(monkeypatch):
+    state = factor_laplacian(LAPLACIAN, solver="direct", n_components=1, team=ThreadTeam(1))
+    huge = 1e200 * np.array([[1.0], [-2.0], [1.0]])
+    monkeypatch.setattr(type(state._method), "attempt", lambda self, rhs, guess, goal: (huge, 0))
+    result = state._attempt(state._method, RHS, None, np.array([np.sqrt(2.0)]), 1e-10)
+    assert result.status == "stalled"
+
+
+def test_lengths_too_far_apart_for_the_papers_weights():
+    """No solver can be prepared, or none leaves a digit; the edge inner product has no such limit."""
+    matrix = with_lengths(plane(40, 6, 19), np.logspace(-30, 30, 7))
+    with pytest.raises(UnsolvedError, match=r"factors up to 1.0e\+60; use inner_product='edge'"):
+        embed_graph(matrix, 2, preset="paper")
+    assert np.isfinite(embed_graph(matrix, 2).coordinates).all()

@@ -1,0 +1,149 @@
+"""300 hostile inputs, and whether the fuzzer would notice a reader that breaks its promises."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import sys
+import time
+
+import pytest
+
+if os.name != "posix":
+    pytest.skip("the fuzzer forks", allow_module_level=True)
+
+import campaign
+import fuzz_targets
+from fuzz_mutate import MUTATORS, mutated
+from fuzz_process import run_fuzzer
+from fuzz_targets import TARGETS, register, seeds
+
+# Later versions of Python warn of every fork in a process that has threads, as those of pytest-xdist have.
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+def test_300_inputs():
+    out = run_fuzzer(300, 20261)
+    count, failures = re.search(r"(\d+) inputs, (\d+) failures", out).groups()
+    assert int(count) >= 290
+    assert int(failures) == 0
+
+
+@pytest.mark.parametrize("target", sorted(TARGETS))
+def test_every_target_has_seeds(target):
+    assert len(seeds(target)) >= 3
+
+
+@pytest.mark.parametrize("target", sorted(set(TARGETS) - {"parquet", "h5ad"}))
+def test_seeds_pass(target):
+    for data in seeds(target):
+        TARGETS[target](data)
+
+
+@pytest.mark.parametrize("target", sorted(MUTATORS))
+def test_inputs_depend_on_the_seed_alone(target):
+    corpus = seeds(target) or [b"0 1 2\n"]
+    inputs = [campaign.input_of(target, 5, number, corpus) for number in range(60)]
+    assert inputs == [campaign.input_of(target, 5, number, corpus) for number in range(60)]
+    assert inputs != [campaign.input_of(target, 6, number, corpus) for number in range(60)]
+    assert len(set(inputs)) > 50
+
+
+def test_mutated_archives_pass_the_checksums():
+    """Otherwise nothing behind them would ever be reached."""
+    rng = random.Random(8)
+    corpus = seeds("npz_sparse")
+    read = 0
+    for _ in range(200):
+        data = mutated("npz_sparse", corpus, rng)
+        path = fuzz_targets._written(data, ".npz")
+        try:
+            fuzz_targets.read_input(path)
+        except fuzz_targets.InputFileError as error:
+            read += "CRC" not in error.reason and "archive" not in error.reason
+        else:
+            read += 1
+    assert read > 120
+
+
+class Broken:
+    """Readers with one fault each; the fault shows on every third input."""
+
+    def raises(self, data):
+        raise KeyError("surprise")
+
+    def crashes(self, data):
+        os.kill(os.getpid(), 11)
+
+    def exits(self, data):
+        sys.exit(0)
+
+    def loops(self, data):
+        while True:
+            time.process_time()
+
+    def eats_memory(self, data):
+        assert bytearray(b"x") * (campaign.MEMORY_GROWTH + (100 << 20))
+
+    def recurses(self, data):
+        self.recurses(data)
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("raises", "KeyError: 'surprise'"),
+        ("crashes", "ended by signal 11"),
+        ("exits", "SystemExit"),
+        ("loops", "TooSlow"),
+        ("eats_memory", "TooLarge"),
+        ("recurses", "RecursionError"),
+    ],
+)
+def test_the_fuzzer_notices(monkeypatch, fault, message):
+    monkeypatch.setattr(campaign, "CPU_SECONDS", 1)
+    monkeypatch.setattr(campaign, "MEMORY_GROWTH", 200 << 20)
+    function = getattr(Broken(), fault)
+    monkeypatch.setitem(TARGETS, "broken", lambda data: function(data) if len(data) % 3 == 0 else None)
+    monkeypatch.setattr(campaign, "seeds", lambda name: [b"0 1 2\n"])
+    expected = [
+        number for number in range(12) if len(campaign.input_of("broken", 3, number, [b"0 1 2\n"])) % 3 == 0
+    ][:1]
+    assert expected
+    found = list(campaign.run_target("broken", expected[0] + 1, 3))
+    assert [failure.number for failure in found] == expected
+    assert message in found[0].what
+    assert not found[0].is_contained
+
+
+def test_crashes_of_libraries_are_told_apart(monkeypatch):
+    monkeypatch.setitem(TARGETS, "broken", Broken().crashes)
+    monkeypatch.setattr(campaign, "CONTAINED", {"broken"})
+    monkeypatch.setattr(campaign, "seeds", lambda name: [b"0 1 2\n"])
+    assert [failure.is_contained for failure in campaign.run_target("broken", 2, 3)] == [True, True]
+    monkeypatch.setitem(TARGETS, "broken", Broken().raises)
+    assert [failure.is_contained for failure in campaign.run_target("broken", 2, 3)] == [False, False]
+
+
+def test_promises_are_checked():
+    class Loaded:
+        features, graph, names, n_rows = None, None, None, 0
+
+    with pytest.raises(fuzz_targets.BrokenPromise, match="features and graph"):
+        fuzz_targets.check_loaded(Loaded())
+    error = fuzz_targets.InputFileError("x.csv", "two\nlines")
+
+    def refuse():
+        raise error
+
+    with pytest.raises(fuzz_targets.BrokenPromise, match="not one printable line"):
+        fuzz_targets.attempt(refuse)
+
+
+def test_register(monkeypatch):
+    monkeypatch.setattr(fuzz_targets, "TARGETS", dict(TARGETS))
+    monkeypatch.setattr(fuzz_targets, "WEIGHTS", dict(fuzz_targets.WEIGHTS))
+    register("another", len)
+    assert fuzz_targets.TARGETS["another"] is len
+    assert fuzz_targets.WEIGHTS["another"] == 1

@@ -1,0 +1,155 @@
+"""Nothing opens a socket: programs run with an audit hook that raises whenever the socket module is used."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+
+# Audit events come from the interpreter itself, before anything is done, whoever calls. The list is kept in
+# case somebody catches the error.
+GUARD = """
+import sys
+used = []
+def refuse(event, arguments):
+    if event.split(".")[0] in ("socket", "urllib", "http", "ftplib", "smtplib", "webbrowser"):
+        used.append(event)
+        raise PermissionError(f"{event}{arguments}")
+sys.addaudithook(refuse)
+import numpy as np
+import scipy.sparse as sp
+from pathlib import Path
+X = np.random.default_rng(5).normal(size=(80, 3)) * np.array([4.0, 3.0, 0.1])
+"""
+END = "\nassert not used, used\nprint('quiet')\n"
+
+PROGRAMS = {
+    "fit, transform, save and load": """
+from isoweave import IsometricEmbedding, embed_graph, estimate_resources, load, save
+model = IsometricEmbedding(n_neighbors=8, n_jobs=2).fit(X)
+model.transform(X[:3] + 0.01)
+model.save("model")
+assert np.array_equal(load("model").embedding_, model.embedding_)
+save(embed_graph(model.graph_), "map")
+load("map")
+""",
+    "readers": """
+from isoweave.io import InputFileError, read_coordinates, read_input, read_labels
+np.save("x.npy", X)
+np.savetxt("x.csv", X, delimiter=",")
+Path("labels.csv").write_text("a\\nb\\n")
+Path("x.edges").write_text("0 1 1.5\\n1 2 2.5\\n")
+Path("x.mtx").write_text("%%MatrixMarket matrix coordinate real symmetric\\n3 3 2\\n2 1 1\\n3 2 1\\n")
+sp.save_npz("x.npz", sp.csr_array(np.ones((4, 4)) - np.eye(4)))
+for name in ("x.npy", "x.csv", "x.edges", "x.mtx", "x.npz"):
+    read_input(name)
+read_coordinates("x.npy")
+read_labels("labels.csv")
+# Names that look like addresses are names of files.
+for name in ("http://localhost/x.csv", "s3://bucket/x.npz", "file:///x.npy", "//host/share/x.csv"):
+    try:
+        read_input(name)
+    except InputFileError:
+        continue
+    raise AssertionError(name)
+""",
+    "commands": """
+import json
+from typer.testing import CliRunner
+from isoweave.cli import app
+np.save("x.npy", X)
+commands = (
+    ["--version"],
+    ["embed", "x.npy", "-o", "map.npz", "-k", "8"],
+    ["embed", "x.npy", "-o", "map.csv", "-k", "8"],
+    ["dimension", "x.npy"],
+    ["forecast", "x.npy"],
+    ["evaluate", "x.npy", "map.npz", "--json"],
+    ["embed", "http://localhost/x.npy", "-o", "map.npz"],
+)
+codes = [CliRunner().invoke(app, command).exit_code for command in commands]
+assert codes[:-1] == [0] * 6, codes
+assert codes[-1] != 0
+""",
+}
+# In these the work of the process for pyarrow and libhdf5 is done here, where the hook sees it.
+WORKERS = {
+    "pyarrow": """
+import io, pyarrow, pyarrow.parquet
+from isoweave.io import _worker
+pyarrow.parquet.write_table(pyarrow.table({"a": X[:, 0], "b": X[:, 1]}), "x.parquet")
+_worker.produce("parquet", "x.parquet", 1 << 27, io.BytesIO())
+""",
+    "h5py": """
+import io, h5py
+from isoweave.io import _worker
+with h5py.File("x.h5ad", "w") as file:
+    file["X"] = X
+_worker.produce("features", "x.h5ad", 1 << 27, io.BytesIO())
+""",
+}
+
+
+def run(program, folder):
+    return subprocess.run(
+        [sys.executable, "-c", GUARD + program + END],
+        cwd=folder,
+        env=os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system", "SCIKIT_LEARN_DATA": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_socket(tmp_path, name):
+    done = run(PROGRAMS[name], tmp_path)
+    assert done.stdout.endswith("quiet\n"), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("package", WORKERS)
+def test_no_socket_in_the_process_of_a_library(tmp_path, package):
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"needs {package}")
+    done = run(WORKERS[package], tmp_path)
+    assert done.stdout.endswith("quiet\n"), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import socket\nsocket.socket()",
+        "import socket\ntry:\n    socket.getaddrinfo('localhost', 80)\nexcept OSError:\n    pass",
+        "from sklearn.datasets import fetch_openml\nfetch_openml(data_id=61, data_home='.', n_retries=0)",
+    ],
+    ids=["socket", "caught", "scikit-learn"],
+)
+def test_the_hook_sees_it(tmp_path, program):
+    done = run(program, tmp_path)
+    assert done.returncode != 0
+    assert "quiet" not in done.stdout
+    assert "socket" in done.stderr or "urllib" in done.stderr
+
+
+def test_a_data_set_is_fetched_only_when_asked(tmp_path):
+    """Without ``fetch=True`` the missing file is named; with it, the connection is tried."""
+    program = """
+from isoweave.datasets import DatasetMissingError, load_mnist
+try:
+    load_mnist(data_home=".")
+except DatasetMissingError:
+    assert not used
+else:
+    raise AssertionError("there is no data here")
+try:
+    load_mnist(data_home=".", fetch=True)
+except OSError:
+    pass
+assert used
+used.clear()
+"""
+    done = run(program, tmp_path)
+    assert done.stdout.endswith("quiet\n"), done.stdout + done.stderr
