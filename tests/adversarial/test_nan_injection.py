@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from adversarial_graphs import plane
 from isoweave import IsometricEmbedding, embed_graph
 from isoweave._parallel import ThreadTeam
-from isoweave.embedding import _component, _embed, _parts
+from isoweave.embedding import _component, _embed, _parts, _prepare
 from isoweave.frames import calibrate_frames, local_frames
 from isoweave.graph import NeighborGraph, graph_from_matrix, knn_graph
 from isoweave.iteration import (
@@ -71,11 +71,11 @@ COARSE = {"start": "coarse"}
 # Module and name of the function, how to spoil its result, the settings that call it, what the error says.
 STAGES = {
     "graph": (_embed, "graph_from_matrix", spoil_lengths, {}, "distance graph: lengths"),
-    "unit": (_embed, "_normalise", lambda v: (v[0], spoil_lengths(v[1])), {}, "distance graph: lengths"),
+    "unit": (_embed, "normalise_lengths", lambda v: (v[0], spoil_lengths(v[1])), {}, "distance graph: lengths"),
     "merged": (
-        _embed, "merge_duplicates", lambda v: (spoil_lengths(v[0]), v[1]), {}, "distance graph: lengths",
+        _prepare, "merge_duplicates", lambda v: (spoil_lengths(v[0]), v[1]), {}, "distance graph: lengths",
     ),
-    "filtered": (_embed, "drop_shortcuts", report(spoil_lengths), {}, "distance graph: lengths"),
+    "filtered": (_prepare, "drop_shortcuts", report(spoil_lengths), {}, "distance graph: lengths"),
     "frames": (_component, "local_frames", spoil_field("rows"), {}, "local frames: rows at"),
     "spectrum": (_component, "local_frames", spoil_field("spectrum"), {}, "local frames: eigenvalues at"),
     "calibration": (_component, "calibrate_frames", spoil_field("rows"), {}, "calibration: rows at"),

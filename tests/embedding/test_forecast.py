@@ -199,7 +199,9 @@ def test_a_graph_without_edges_is_no_trouble():
 
 def test_refused_before_any_work(roll, monkeypatch):
     estimate = estimate_resources(roll, 2)
-    monkeypatch.setattr(isoweave.embedding._embed, "_normalise", lambda graph: pytest.fail("work was begun"))
+    monkeypatch.setattr(
+        isoweave.embedding._embed, "normalise_lengths", lambda graph: pytest.fail("work was begun")
+    )
     limit = estimate.peak_bytes - estimate.growth_bytes // 2
     with pytest.raises(MemoryError, match=r"^The fit would need .* of memory in its stage '\w+'") as caught:
         embed_graph(roll, 2, memory_limit=limit)

@@ -8,7 +8,7 @@ import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, IntArray
-from isoweave.embedding._embed import _normalise
+from isoweave.embedding._prepare import normalise_lengths
 from isoweave.embedding._parts import split
 from isoweave.graph import (
     NeighborGraph,
@@ -80,7 +80,7 @@ def prepare(graph: NeighborGraph, dropped: IntArray | None, *, team: ThreadTeam)
         Edges to leave out; None asks the shortcut filter.
     team : ThreadTeam
     """
-    unit, normal = _normalise(graph)
+    unit, normal = normalise_lengths(graph)
     n_dropped = 0
     if dropped is not None and len(dropped):
         gone = is_edge(graph, dropped)

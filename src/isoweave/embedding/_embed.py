@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from isoweave._parallel import ThreadTeam, thread_team
-from isoweave._typing import AnyArray, FloatArray, IntArray
+from isoweave._parallel import thread_team
+from isoweave._typing import AnyArray
 from isoweave._validation import check_integer
 from isoweave.embedding._component import ComponentResult, embed_component
 from isoweave.embedding._finished import finished_from, finished_record
@@ -16,7 +16,8 @@ from isoweave.embedding._forecast import check_memory
 from isoweave.embedding._known import Known, check_fitting, check_known
 from isoweave.embedding._known_parts import MergedKnown
 from isoweave.embedding._options import EmbeddingOptions, resolve_options
-from isoweave.embedding._parts import assemble, in_users_terms, members, split
+from isoweave.embedding._parts import assemble, in_users_terms, split
+from isoweave.embedding._prepare import check_parts, checked_start, normalise_lengths, prepare_graph
 from isoweave.embedding._records import graph_arrays, known_arrays, prepared_from, prepared_record
 from isoweave.embedding._report import Reporter
 from isoweave.embedding._result import Embedding
@@ -24,17 +25,10 @@ from isoweave.embedding._running import option_values, running
 from isoweave.graph import (
     NeighborGraph,
     connected_components,
-    drop_shortcuts,
     graph_from_matrix,
-    local_order,
-    merge_duplicates,
-    renumber,
     subgraph,
 )
 from isoweave.iteration import Callback, Checkpoint, Run
-
-# Beyond this ratio of lengths fourth powers overflow, and nothing at the small end would be visible.
-_LARGEST_RATIO = 1e70
 
 
 def embed_graph(
@@ -218,17 +212,17 @@ def embed(
     assert isinstance(run.report, Reporter)
     say = run.report
     n, n_components = graph.n_vertices, options.n_components
-    user_start = _checked_start(options.start, n, n_components)
+    user_start = checked_start(options.start, n, n_components)
     if known is not None:
         check_fitting(options, known)
     check_memory(graph, options, n_jobs)
     say.begin(graph, options, n_jobs)
     with thread_team(n_jobs) as team:
-        unit, normal = _normalise(graph)
+        unit, normal = normalise_lengths(graph)
         say.unit = unit
         stored = run.load("graph")
         if stored is None:
-            filtered, representative, dropped = _prepared(graph, normal, options, team, run, say)
+            filtered, representative, dropped = prepare_graph(graph, normal, options, team, run, say)
             run.keep("graph", lambda: prepared_record(filtered, representative, dropped))
         else:
             filtered, representative, dropped = prepared_from(stored, n)
@@ -237,7 +231,7 @@ def embed(
             user_start = user_start - merged_known.origin
         n_parts, labels = connected_components(filtered)
         parts = split(labels, n_parts)
-        _check_parts(options, parts, n_components, merged_known)
+        check_parts(options, parts, n_components, merged_known)
         firsts = np.unique(representative, return_index=True)[1]
         results: list[ComponentResult | None] = []
         kept = run.load("components")
@@ -281,108 +275,3 @@ def embed(
             stacklevel=3,
         )
     return embedding
-
-
-def _prepared(
-    graph: NeighborGraph,
-    normal: NeighborGraph,
-    options: EmbeddingOptions,
-    team: ThreadTeam,
-    run: Run,
-    say: Reporter,
-) -> tuple[NeighborGraph, IntArray, IntArray]:
-    """The graph as it is worked on: without duplicates, in an order that suits the cache, without shortcuts.
-
-    Returns
-    -------
-    graph : NeighborGraph
-    representative : int32 array of shape (n,)
-        Its vertex for every given one.
-    dropped : int32 array of shape (s, 2)
-        Given edges that the filter took out.
-    """
-    n = graph.n_vertices
-    run.stage("order")
-    merged, representative = merge_duplicates(normal)
-    if merged.n_vertices < n:
-        say(f"{n - merged.n_vertices} duplicates merged")
-    order = local_order(merged)
-    if order is not None:
-        merged = renumber(merged, order)
-        representative = np.argsort(order).astype(np.int32)[representative]
-    dropped = np.empty((0, 2), dtype=np.int32)
-    if not options.drop_shortcuts or not merged.n_edges:
-        return merged, representative, dropped
-    run.stage("shortcuts")
-    report = drop_shortcuts(merged, team=team)
-    if len(report.dropped):
-        dropped = members(graph, representative, report.dropped)
-        say(f"{len(dropped)} edges dropped as shortcuts")
-    return report.graph, representative, dropped
-
-
-def _normalise(graph: NeighborGraph) -> tuple[float, NeighborGraph]:
-    """Lengths in a unit near their median.
-
-    The unit is a power of two: no digit changes, and no later stage over- or underflows.
-    """
-    positive = graph.lengths[graph.lengths > 0]
-    if len(positive) == 0:
-        return 1.0, graph
-    # The upper of the two middle lengths, because their mean may overflow; the unit must be a number too.
-    middle = np.partition(positive, len(positive) // 2)[len(positive) // 2]
-    exponent = min(int(np.frexp(middle)[1]), np.finfo(np.float64).maxexp - 1)
-    if positive.max() / _LARGEST_RATIO > positive.min():
-        raise ValueError(
-            f"distances span from {positive.min():.3g} to {positive.max():.3g}, a ratio over "
-            f"{_LARGEST_RATIO:.0g}; rescale or remove the extreme ones."
-        )
-    lengths = np.ldexp(graph.lengths, -exponent)
-    return float(np.ldexp(1.0, exponent)), NeighborGraph(graph.indptr, graph.indices, lengths)
-
-
-def _checked_start(start: str | FloatArray, n: int, n_components: int) -> FloatArray | None:
-    if isinstance(start, str):
-        return None
-    array = np.asarray(start)
-    if array.shape != (n, n_components) or array.dtype.kind not in "fiu":
-        raise ValueError(
-            f"start must be a real array of shape ({n}, {n_components}), got shape {array.shape} and dtype "
-            f"{array.dtype}."
-        )
-    array = array.astype(np.float64)
-    if not np.isfinite(array).all():
-        row, column = np.argwhere(~np.isfinite(array))[0]
-        raise ValueError(f"start must be finite, but entry ({row}, {column}) is {array[row, column]}.")
-    return array
-
-
-def _check_parts(
-    options: EmbeddingOptions, parts: list[AnyArray], n_components: int, known: MergedKnown | None
-) -> None:
-    sizes = [len(part) for part in parts]
-    # With a single point (all duplicates) there is nothing to embed, whatever N is.
-    if sizes[0] > 1 and n_components > sizes[0] - 1:
-        raise ValueError(
-            f"n_components={n_components} is more than any neighbourhood can support: the largest component "
-            f"has {sizes[0]} distinct points, which span at most {sizes[0] - 1} dimensions. "
-            "Lower n_components."
-        )
-    n_parts = len(parts)
-    if n_parts == 1:
-        return
-    what = f"The graph has {n_parts} connected components (sizes {', '.join(map(str, sizes[:5]))}"
-    what += ", ...)." if n_parts > 5 else ")."
-    if options.components == "error":
-        raise ValueError(
-            f"{what} Raise n_neighbors, or allow it with components='separate', 'largest' or 'bridge'."
-        )
-    fate = "each was embedded by itself and laid side by side; distances between them mean nothing"
-    if options.components == "largest":
-        fate = "only the largest was embedded; the other rows are NaN"
-    elif known is not None and known.origin is not None:
-        lost = sum(not known.has_anchor(part) for part in parts)
-        if lost == 0:
-            return
-        fate = f"{lost} of them without anchors were laid beside the others; their places mean nothing"
-    warnings.warn(f"{what} {fate[0].upper()}{fate[1:]} (see component_labels_).", UserWarning, stacklevel=4)
