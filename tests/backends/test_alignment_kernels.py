@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isoweave.backends._alignment import align_edges, align_rank, divergence
-from isoweave.backends._polar import polar
+from isoweave.backends._polar import newton_polar, polar
 from isoweave.frames import LocalFrames
 from isoweave.operators import EdgeInnerProduct, RankInnerProduct
 from reference_graphs import knn_of, with_hubs
@@ -91,6 +91,31 @@ def test_polar_of_ill_conditioned_matrices(n):
     assert_best_orthogonal(np.ones((n, n)))
 
 
+@pytest.mark.parametrize("n", [3, 8, 13])
+def test_newton_finds_the_same_factor(n):
+    rng = np.random.default_rng(430 + n)
+    for smallest in (1.0, 1e-3, 1e-6):
+        u, v = (np.linalg.qr(rng.normal(size=(n, n)))[0] for _ in range(2))
+        matrix = np.ascontiguousarray((u * np.geomspace(1.0, smallest, n)) @ v)
+        q = np.empty((n, n))
+        assert newton_polar(matrix, q, *np.empty((2, n, n)))
+        np.testing.assert_allclose(q, u @ v, atol=1e-14 / smallest)
+        np.testing.assert_allclose(q.T @ q, np.eye(n), atol=1e-13)
+
+
+@pytest.mark.parametrize("matrix", [np.zeros((8, 8)), np.ones((8, 8)), np.diag([1.0] * 7 + [1e-9])])
+def test_newton_gives_up_on_what_is_nearly_singular(matrix):
+    assert not newton_polar(matrix, *np.empty((3, 8, 8)))
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e300])
+def test_newton_gives_up_or_is_right_at_the_ends_of_the_number_range(scale):
+    matrix = scale * (np.random.default_rng(441).normal(size=(9, 9)) + 3.0 * np.eye(9))
+    q = np.empty((9, 9))
+    if newton_polar(matrix, q, *np.empty((2, 9, 9))):
+        np.testing.assert_allclose(q, polar_of(matrix), atol=1e-12)
+
+
 def random_problem(n_components, seed):
     """Random frames and metrics on a graph with a hub; some edges have no row."""
     rng = np.random.default_rng(seed)
@@ -105,7 +130,7 @@ def random_problem(n_components, seed):
     return graph, frames, edge, rank, rng.normal(size=(25, n_components))
 
 
-@pytest.mark.parametrize("n_components", [1, 2, 3, 5])
+@pytest.mark.parametrize("n_components", [1, 2, 3, 5, 8])
 @pytest.mark.parametrize("kind", ["edge", "rank"])
 def test_kernels_agree_with_loops(kind, n_components):
     graph, frames, edge, rank, coordinates = random_problem(n_components, 400 + n_components)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from isoweave.backends._compile import kernel
-from isoweave.backends._polar import polar
+from isoweave.backends._polar import MANY_DIMENSIONS, newton_polar, polar
 
 
 @kernel
@@ -32,7 +32,8 @@ def align_edges(start, stop, indptr, indices, weights, frame, coordinates, align
                 left = w * frame[e, r]
                 for c in range(n):
                     b[r, c] += left * (coordinates[j, c] - coordinates[i, c])
-        polar(b, q, columns, turn)
+        if n < MANY_DIMENSIONS or not newton_polar(b, q, columns, turn):
+            polar(b, q, columns, turn)
         total = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]

@@ -8,7 +8,7 @@ from isoweave.backends._compile import helper
 
 _TWO_600 = 2.0**600
 # Newton against Jacobi: 17 and 30 microseconds in 13 dimensions, 5.3 and 7.1 in 8, the same in 5.
-_MANY_DIMENSIONS = 8
+MANY_DIMENSIONS = 8
 _NEWTON_SWEEPS = 15
 # Square of the largest condition number (Frobenius) that Newton's iteration is trusted with.
 _LARGEST_CONDITION = 1e16
@@ -18,8 +18,7 @@ _LARGEST_CONDITION = 1e16
 def polar(b, q, columns, turn):
     """Orthogonal factor of the polar decomposition, ``q = U V^T`` for ``b = U S V^T`` (eq. 10).
 
-    In the plane that is the rotation or the reflection, whichever has the larger trace with b. In many
-    dimensions Newton's iteration is twice as fast as what follows, where b is well conditioned. Otherwise
+    In the plane that is the rotation or the reflection, whichever has the larger trace with b. Otherwise
     one-sided Jacobi: rotate the columns of b until they are orthogonal. Directions in which b vanishes are
     completed to an orthonormal basis, so q is orthogonal for every b, the zero matrix included. ``columns``
     and ``turn`` are (N, N) scratch; their rows hold the vectors.
@@ -53,8 +52,6 @@ def polar(b, q, columns, turn):
         q[1, 0] = y / trace
         q[0, 1] = -sign * q[1, 0]
         q[1, 1] = sign * q[0, 0]
-        return
-    if n >= _MANY_DIMENSIONS and _newton(b, scale, q, columns, turn):
         return
     for p in range(n):
         for k in range(n):
@@ -103,15 +100,60 @@ def polar(b, q, columns, turn):
 
 
 @helper
-def _newton(b, scale, q, work, inverse):
-    """Polar factor by ``q <- (g q + q^-T / g) / 2``, starting from ``scale * b``, g balancing the two.
+def _normalise_columns(columns, scratch):
+    """Scale orthogonal rows to unit length; replace vanishing ones by a completion of the basis."""
+    n = len(columns)
+    squares = scratch[0]
+    largest = 0.0
+    for p in range(n):
+        squares[p] = 0.0
+        for k in range(n):
+            squares[p] += columns[p, k] * columns[p, k]
+        largest = max(largest, squares[p])
+    for p in range(n):
+        for k in range(n):
+            columns[p, k] = columns[p, k] / np.sqrt(squares[p]) if squares[p] > 1e-26 * largest else 0.0
+    for p in range(n):
+        if squares[p] > 1e-26 * largest:
+            continue
+        # The unit vector that the rows present cover least is the safest one to add.
+        best = 0
+        coverage = np.inf
+        for k in range(n):
+            covered = 0.0
+            for r in range(n):
+                covered += columns[r, k] * columns[r, k]
+            if covered < coverage - 1e-12:
+                best = k
+                coverage = covered
+        columns[p, best] = 1.0
+        # Gram-Schmidt, twice.
+        for r in range(2 * n):
+            if r % n == p:
+                continue
+            dot = 0.0
+            for k in range(n):
+                dot += columns[r % n, k] * columns[p, k]
+            for k in range(n):
+                columns[p, k] -= dot * columns[r % n, k]
+        square = 0.0
+        for k in range(n):
+            square += columns[p, k] * columns[p, k]
+        for k in range(n):
+            columns[p, k] /= np.sqrt(square)
 
-    False if b is near singular: q is then useless. ``work`` and ``inverse`` are scratch.
+
+@helper
+def newton_polar(b, q, work, inverse):
+    """The same as :func:`polar` by ``q <- (g q + q^-T / g) / 2``, starting from b, g balancing the two.
+
+    In many dimensions this is twice as fast. False if b is near singular, or so small or large that squares
+    of its entries are nothing: q is then useless. ``work`` and ``inverse`` are scratch.
     """
     n = len(b)
     for r in range(n):
         for c in range(n):
-            q[r, c] = scale * b[r, c]
+            q[r, c] = b[r, c]
     for _ in range(_NEWTON_SWEEPS):
         for r in range(n):
             for c in range(n):
@@ -158,47 +200,3 @@ def _newton(b, scale, q, work, inverse):
         if change < 1e-25 * n:
             return True
     return False
-
-
-@helper
-def _normalise_columns(columns, scratch):
-    """Scale orthogonal rows to unit length; replace vanishing ones by a completion of the basis."""
-    n = len(columns)
-    squares = scratch[0]
-    largest = 0.0
-    for p in range(n):
-        squares[p] = 0.0
-        for k in range(n):
-            squares[p] += columns[p, k] * columns[p, k]
-        largest = max(largest, squares[p])
-    for p in range(n):
-        for k in range(n):
-            columns[p, k] = columns[p, k] / np.sqrt(squares[p]) if squares[p] > 1e-26 * largest else 0.0
-    for p in range(n):
-        if squares[p] > 1e-26 * largest:
-            continue
-        # The unit vector that the rows present cover least is the safest one to add.
-        best = 0
-        coverage = np.inf
-        for k in range(n):
-            covered = 0.0
-            for r in range(n):
-                covered += columns[r, k] * columns[r, k]
-            if covered < coverage - 1e-12:
-                best = k
-                coverage = covered
-        columns[p, best] = 1.0
-        # Gram-Schmidt, twice.
-        for r in range(2 * n):
-            if r % n == p:
-                continue
-            dot = 0.0
-            for k in range(n):
-                dot += columns[r % n, k] * columns[p, k]
-            for k in range(n):
-                columns[p, k] -= dot * columns[r % n, k]
-        square = 0.0
-        for k in range(n):
-            square += columns[p, k] * columns[p, k]
-        for k in range(n):
-            columns[p, k] /= np.sqrt(square)

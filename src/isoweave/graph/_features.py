@@ -153,8 +153,11 @@ def _check_features(X: Any, metric: Metric) -> Any:
         if features.shape[0] * features.shape[1] <= _DENSE_ENTRIES:
             features = features.toarray()
     values = features.data if sp.issparse(features) else features
-    bad = np.isinf(values) if metric == "nan_euclidean" else ~np.isfinite(values)
-    if bad.any():
+    with np.errstate(over="ignore", invalid="ignore"):
+        # A sum is a number only if all its terms are: one pass without a table of answers.
+        is_sound = bool(np.isfinite(np.sum(values)))
+    bad = np.isinf(values) if metric == "nan_euclidean" else ~np.isfinite(values) if not is_sound else None
+    if bad is not None and bad.any():
         at = int(np.argmax(bad))
         if sp.issparse(features):
             row, col = int(np.searchsorted(features.indptr, at, side="right")) - 1, int(features.indices[at])
