@@ -137,7 +137,8 @@ def test_pieces_are_bridged(folder, graph):
 def test_options_are_those_of_embed():
     commands = typer.main.get_command(app).commands
     offered = {name: {p.name: p.help for p in commands[name].params} for name in ("embed", "forecast")}
-    # What changes neither memory nor time, and what is about writing.
-    assert set(offered["embed"]) - set(offered["forecast"]) == {"output", "tol", "seed", "quiet"}
+    # What changes neither memory nor time, what is about writing, and what is not forecast.
+    others = {"output", "tol", "seed", "quiet", "refine", "anchors", "anchor_weight"}
+    assert set(offered["embed"]) - set(offered["forecast"]) == others
     for name in set(offered["embed"]) & set(offered["forecast"]):
         assert offered["embed"][name] == offered["forecast"][name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,13 +70,16 @@ def embed_component(
     # The same edges, with the lengths that shortest paths go by.
     paths = graph if known.edge_weights is None else bypass_doubtful(graph, known.edge_weights)
     frames, inner = _frames(graph, paths, options, team, known)
-    problem = _factored(paths, frames, inner, options, team)
-    check_finite("operators", "energy of the collapsed map", problem.mass)
+
+    def factored(anchoring: Anchoring | None) -> AlignmentProblem:
+        return _factored(paths, frames, inner, options, team, anchoring)
+
     if known.anchoring is None:
+        problem = factored(None)
         name, result = _optimise(problem, options, user_start, callback)
         _check_energy(problem, options, result)
     else:
-        name, problem, result = _optimise_anchored(problem, options, known.anchoring, user_start, callback)
+        name, problem, result = _optimise_anchored(factored, options, known.anchoring, user_start, callback)
     if options.refine == "distances" and result.status != "stopped":
         result = _refine(problem, graph, options, result, callback)
     coordinates = result.coordinates
@@ -138,13 +142,15 @@ def _factored(
     inner: InnerProduct,
     options: EmbeddingOptions,
     team: ThreadTeam,
-    anchoring: Anchoring | None = None,
+    anchoring: Anchoring | None,
 ) -> AlignmentProblem:
     try:
-        return build_problem(graph, frames, inner, team=team, solver=options.solver, anchoring=anchoring)
+        problem = build_problem(graph, frames, inner, team=team, solver=options.solver, anchoring=anchoring)
     except RuntimeError as error:
         why = str(error).rstrip(".")
         raise unsolved("operators", "no factor", graph=graph, inner=inner, why=why) from error
+    check_finite("operators", "energy of the collapsed map", problem.mass)
+    return problem
 
 
 def _check_size(start: FloatArray) -> None:
@@ -211,7 +217,7 @@ def _energy_tol(options: EmbeddingOptions) -> float:
 
 
 def _optimise_anchored(
-    problem: AlignmentProblem,
+    factored: Callable[[Anchoring | None], AlignmentProblem],
     options: EmbeddingOptions,
     anchoring: Anchoring,
     user_start: FloatArray | None,
@@ -224,22 +230,21 @@ def _optimise_anchored(
     surroundings and not left to the edges at each of them.
     """
     if user_start is not None:
-        anchored = _anchored(problem, options, anchoring)
+        anchored = factored(anchoring)
         return "given", anchored, _minimise(anchored, options, user_start, callback, "anchors")
+    problem = factored(None)
     name, free = _optimise(problem, options, None, callback)
     _check_energy(problem, options, free)
     turns = problem.evaluate(anchoring.lay_on(free.coordinates)).alignments
-    anchored = _anchored(problem, options, anchoring)
+    # One factor at a time.
+    del problem
+    anchored = factored(anchoring)
     start = anchored.integrate(turns)
     check_finite("anchors", "start", start)
     if free.status == "stopped":
         here = anchored.evaluate(start)
         return name, anchored, IterationResult(start, here.alignments, here.energy, free.history, "stopped")
     return name, anchored, _minimise(anchored, options, start, callback, "anchors")
-
-
-def _anchored(problem: AlignmentProblem, options: EmbeddingOptions, anchoring: Anchoring) -> AlignmentProblem:
-    return _factored(problem.graph, problem.frames, problem.inner, options, problem.team, anchoring)
 
 
 def _refine(
