@@ -37,6 +37,7 @@ PARAMETERS = {
     "shortcuts": "auto",
     "components": "separate",
     "asymmetry": "error",
+    "refine": "none",
     "tol": None,
     "max_iter": None,
     "n_jobs": None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,15 +83,18 @@ def embed_component(
         run.keep("frames", lambda: frames_record(frames, inner))
     else:
         frames, inner = frames_from(stored, graph, options)
-    run.stage("factor")
-    problem = _factored(paths, frames, inner, options, team)
-    check_finite("operators", "energy of the collapsed map", problem.mass)
+
+    def factored(anchoring: Anchoring | None) -> AlignmentProblem:
+        run.stage("factor")
+        return _factored(paths, frames, inner, options, team, anchoring)
+
     if known.anchoring is None:
+        problem = factored(None)
         name, result = _optimise(problem, options, user_start, callback, run)
         _check_energy(problem, options, result)
     else:
         name, problem, result = _optimise_anchored(
-            problem, options, known.anchoring, user_start, callback, run
+            factored, options, known.anchoring, user_start, callback, run
         )
     if options.refine == "distances" and result.status not in _CUT_SHORT:
         result = _refine(problem, graph, options, result, callback, run.within("refine"))
@@ -154,13 +158,15 @@ def _factored(
     inner: InnerProduct,
     options: EmbeddingOptions,
     team: ThreadTeam,
-    anchoring: Anchoring | None = None,
+    anchoring: Anchoring | None,
 ) -> AlignmentProblem:
     try:
-        return build_problem(graph, frames, inner, team=team, solver=options.solver, anchoring=anchoring)
+        problem = build_problem(graph, frames, inner, team=team, solver=options.solver, anchoring=anchoring)
     except RuntimeError as error:
         why = str(error).rstrip(".")
         raise unsolved("operators", "no factor", graph=graph, inner=inner, why=why) from error
+    check_finite("operators", "energy of the collapsed map", problem.mass)
+    return problem
 
 
 def _check_size(start: FloatArray) -> None:
@@ -228,7 +234,7 @@ def _energy_tol(options: EmbeddingOptions) -> float:
 
 
 def _optimise_anchored(
-    problem: AlignmentProblem,
+    factored: Callable[[Anchoring | None], AlignmentProblem],
     options: EmbeddingOptions,
     anchoring: Anchoring,
     user_start: FloatArray | None,
@@ -243,22 +249,21 @@ def _optimise_anchored(
     """
     place = run.within("anchors")
     if user_start is not None:
-        anchored = _anchored(problem, options, anchoring)
+        anchored = factored(anchoring)
         return "given", anchored, _minimise(anchored, options, user_start, callback, place, "anchors")
+    problem = factored(None)
     name, free = _optimise(problem, options, None, callback, run)
     _check_energy(problem, options, free)
     turns = problem.evaluate(anchoring.lay_on(free.coordinates)).alignments
-    anchored = _anchored(problem, options, anchoring)
+    # One factor at a time.
+    del problem
+    anchored = factored(anchoring)
     start = anchored.integrate(turns)
     check_finite("anchors", "start", start)
     if free.status in _CUT_SHORT:
         here = anchored.evaluate(start)
         return name, anchored, IterationResult(start, here.alignments, here.energy, free.history, free.status)
     return name, anchored, _minimise(anchored, options, start, callback, place, "anchors")
-
-
-def _anchored(problem: AlignmentProblem, options: EmbeddingOptions, anchoring: Anchoring) -> AlignmentProblem:
-    return _factored(problem.graph, problem.frames, problem.inner, options, problem.team, anchoring)
 
 
 def _refine(
