@@ -25,9 +25,9 @@ print("estimated dimension:", auto.n_components_)
 # Neighbourhoods kept (F1), and the share of images whose nearest neighbours in the map vote for the
 # right digit, by dimension.
 
+models = {N: IsometricEmbedding(N, n_neighbors=12).fit(X) for N in (2, 5)} | {auto.n_components_: auto}
 f1, accuracy = {}, {}
-for n_components in (2, 5, auto.n_components_):
-    model = IsometricEmbedding(n_components, n_neighbors=12).fit(X)
+for n_components, model in models.items():
     f1[n_components] = neighborhood_scores(model.graph_, model.embedding_).f1
     accuracy[n_components] = label_scores(labels, model.embedding_, n_neighbors=12).accuracy
     print(f"N = {n_components}: F1 {f1[n_components]:.2f}, accuracy {accuracy[n_components]:.2f}")
@@ -36,7 +36,7 @@ for n_components in (2, 5, auto.n_components_):
 # Left the map in two dimensions; right the two widest axes of the map in more. Both are views: for a
 # picture of separate clusters UMAP or t-SNE are made; they do not keep distances.
 
-flat = IsometricEmbedding(2, n_neighbors=12).fit_transform(X)
+flat = models[2].embedding_
 centred = auto.embedding_ - auto.embedding_.mean(axis=0)
 widest = centred[:, centred.var(axis=0).argsort()[::-1][:2]]
 
