@@ -259,7 +259,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     table = commands.add_parser("verdicts")
     table.add_argument("--seeds", type=int, default=10)
-    table.add_argument("--first", type=int, default=700, help="first seed")
+    table.add_argument("--first", type=int, default=900, help="first seed")
     table.add_argument("--only", nargs="*", default=[])
     table.add_argument("--size", type=int, default=None, help="instead of the sizes of the rows")
     prices = commands.add_parser("cost")
