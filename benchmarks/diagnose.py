@@ -143,28 +143,28 @@ def cube(d: int) -> Callable[[np.random.Generator, int], Any]:
 
 
 CASES = (
-    Case("swiss roll, k = 10", dataset(swiss_roll, 10), 2, "flat", (1500, 5000)),
+    Case("swiss roll, k = 10", dataset(swiss_roll, 10), 2, "flat"),
     Case("swiss roll, k = 6", dataset(swiss_roll, 6), 2, "flat"),
     Case("swiss roll, k = 20 (shortcuts)", dataset(swiss_roll, 20), 2, "flat"),
     Case("swiss roll, noise 0.3", dataset(swiss_roll, 10, noise=0.3), 2, "flat"),
     Case("swiss roll, noise 0.6", dataset(swiss_roll, 10, noise=0.6), 2, "flat", allowed=NOISE),
-    Case("S-curve", dataset(s_curve, 10), 2, "flat", (500, 1500)),
-    Case("annulus in the plane", points(annulus, 10), 2, "flat", (500, 1500)),
-    Case("square", points(cube(2), 10), 2, "flat", (200, 1500)),
+    Case("S-curve", dataset(s_curve, 10), 2, "flat"),
+    Case("annulus in the plane", points(annulus, 10), 2, "flat"),
+    Case("square", points(cube(2), 10), 2, "flat", (200,)),
     Case("cube, N = 3", points(cube(3), 10), 3, "flat"),
     Case("swiss roll, N = 3", dataset(swiss_roll, 10), 3, "flat"),
     Case("cap of 40 degrees", points(cap(40.0), 10), 2, "flat"),
-    Case("hemisphere", points(cap(90.0), 10), 2, "curved", (500, 1500, 5000)),
+    Case("hemisphere", points(cap(90.0), 10), 2, "curved", (500, 1500)),
     Case("sphere", dataset(sphere, 10), 2, "curved", (500, 1500)),
     Case("sphere, N = 3", dataset(sphere, 10), 3, "curved"),
-    Case("cylinder", points(cylinder, 10), 2, "closed", (500, 1500, 5000)),
+    Case("cylinder", points(cylinder, 10), 2, "closed", (500, 1500)),
     Case("flat torus", dataset(flat_torus, 10), 2, "closed", (500, 1500)),
     Case("flat torus, N = 4", dataset(flat_torus, 10), 4, "closed"),
     Case("circle, N = 1", points(circle, 6), 1, "closed", (300,)),
-    Case("Möbius strip", points(moebius, 10), 2, "non_orientable", (500, 1500, 5000)),
+    Case("Möbius strip", points(moebius, 10), 2, "non_orientable", (500, 1500)),
     Case("Klein bottle, k = 8", dataset(klein_bottle, 8), 2, "non_orientable"),
-    Case("5-D set", dataset(difficult, 14), 2, "dimension_too_low", (500, 1500)),
-    Case("cube of 5 dimensions", points(cube(5), 12), 2, "dimension_too_low"),
+    Case("5-D set", dataset(difficult, 14), 2, "dimension_too_low", (500,)),
+    Case("cube of 5 dimensions", points(cube(5), 12), 2, "dimension_too_low", (500,)),
     Case("path", path, 2, "graph_too_sparse", (500,)),
     Case("tree", tree, 2, "graph_too_sparse", (500,)),
     Case("grid without diagonals", grid, 2, "graph_too_sparse", (900,)),
@@ -212,7 +212,7 @@ def run_case(case: Case, n: int, seeds: range) -> tuple[Counter[str], Counter[st
     return before, after, remarks
 
 
-def verdicts(n_seeds: int, first: int, only: list[str]) -> None:
+def verdicts(n_seeds: int, first: int, only: list[str], size: int | None) -> None:
     """Print the table."""
     print("| data | n | N | right verdict | before: right / uncertain / wrong | after |")
     print("|---|---|---|---|---|---|")
@@ -220,7 +220,7 @@ def verdicts(n_seeds: int, first: int, only: list[str]) -> None:
     for case in CASES:
         if only and not any(word in case.name for word in only):
             continue
-        for n in case.sizes:
+        for n in case.sizes if size is None else (size,):
             before, after, said = run_case(case, n, range(first, first + n_seeds))
             remarks += said
             counts = [
@@ -259,15 +259,16 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     table = commands.add_parser("verdicts")
     table.add_argument("--seeds", type=int, default=10)
-    table.add_argument("--first", type=int, default=700, help="first seed")
+    table.add_argument("--first", type=int, default=900, help="first seed")
     table.add_argument("--only", nargs="*", default=[])
+    table.add_argument("--size", type=int, default=None, help="instead of the sizes of the rows")
     prices = commands.add_parser("cost")
     prices.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
     given = parser.parse_args()
     if given.command == "cost":
         cost(given.sizes)
     else:
-        verdicts(given.seeds, given.first, given.only)
+        verdicts(given.seeds, given.first, given.only, given.size)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,10 @@ from isoweave.diagnostics._transport import WEAKEST
 from isoweave.graph import NeighborGraph
 from isoweave.iteration import lowest_eigenvectors, sample_vertices
 
-# Vertices per patch: enough that a vertex whose own frame is ambiguous is outvoted where patches meet.
-_PATCH = 12
+# Vertices per patch, and ways to cut the graph into patches: their median counts, because one of them may be
+# led astray by a place where frames are doubtful.
+_PATCH = 6
+_LAYOUTS = 5
 _VOTES = 6
 # Two patches count as joined by this many edges, of which the majority must exceed the rest by this part.
 _FEWEST_JOINS = 3
@@ -50,7 +52,7 @@ def orientation(
     Notes
     -----
     A single vertex with a frame of nearly one direction (at a border, in a gap of the sampling) may look
-    reflected from one side only. Patches of a dozen vertices, each given one orientation of its own, outvote
+    reflected from one side only. Patches of a few vertices, each given one orientation of its own, outvote
     such vertices; what is left between patches is the orientation of the shape.
     """
     sign = np.sign(np.linalg.det(transitions))
@@ -64,16 +66,16 @@ def orientation(
     if not clear.any():
         return coherence, 0.0
     signs = _symmetric(graph, clear, sign)
-    # Of two ways to cut the graph into patches both must break: one alone may fall on a doubtful place.
     size = max(graph.n_vertices // _PATCH, 1)
-    first = sample_vertices(graph, size, team=team)
-    second = np.setdiff1d(sample_vertices(graph, 2 * size, team=team), first)
     lengths = _symmetric(graph, clear, graph.lengths)
+    taken = np.empty(0, dtype=np.int32)
     found = []
-    for centres in (first, second):
+    for layout in range(1, _LAYOUTS + 1):
+        sample = sample_vertices(graph, layout * size, team=team)
+        centres, taken = np.setdiff1d(sample, taken), sample
         owner, side = _patches(lengths, signs, centres)
-        found.append(_broken_share(_without_defects(_joins(signs, owner, side))))
-    return coherence, min(found)
+        found.append(_broken_share(_joins(signs, owner, side)))
+    return coherence, float(np.median(found))
 
 
 def _symmetric(graph: NeighborGraph, chosen: BoolArray, values: FloatArray) -> sp.csr_array:
@@ -119,28 +121,6 @@ def _joins(signs: sp.csr_array, owner: AnyArray, side: FloatArray) -> sp.csr_arr
     total = np.asarray(agreement[count.row, count.col]).ravel()
     kept = (count.data >= _FEWEST_JOINS) & (np.abs(total) >= _MAJORITY * count.data)
     return sp.csr_array((total[kept], (count.row[kept], count.col[kept])), shape=(size, size))
-
-
-def _without_defects(joins: sp.csr_array) -> sp.csr_array:
-    """Joins without the patches around which small loops reflect.
-
-    A patch that is split within itself meets its neighbours with both signs, so that some triangles of
-    patches reflect. On a shape of one side all of them are in order. The worst patch is taken out until
-    all are.
-    """
-    joins = joins.copy()
-    for _ in range(joins.shape[0]):
-        signs = sp.csr_array((np.sign(joins.data), joins.indices, joins.indptr), shape=joins.shape)
-        balance = np.asarray((signs @ signs).multiply(signs).sum(axis=1)).ravel()
-        triangles = np.asarray((abs(signs) @ abs(signs)).multiply(abs(signs)).sum(axis=1)).ravel()
-        reflecting = triangles - balance
-        worst = int(np.argmax(reflecting))
-        if reflecting[worst] <= 0.0:
-            break
-        keep = sp.diags_array((np.arange(joins.shape[0]) != worst).astype(float))
-        joins = sp.csr_array(keep @ joins @ keep)
-        joins.eliminate_zeros()
-    return joins
 
 
 def _broken_share(joins: sp.csr_array) -> float:

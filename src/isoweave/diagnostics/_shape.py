@@ -37,9 +37,9 @@ _RELAX_STEPS = 60
 
 # Thresholds; docs/diagnose.md has what they were chosen on and what they were checked on.
 COHERENT = 0.93
-REFLECTED = 0.004
-TORN_AT_LEAST = 0.004
-TORN_PER_INCOHERENCE = 5.0
+REFLECTED = 0.003
+TORN_AT_LEAST = 0.003
+TORN_PER_INCOHERENCE = 3.0
 EXCESS = 1.2
 TEARING = 1.6
 IRREMOVABLE = 0.25
