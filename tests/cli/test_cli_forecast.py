@@ -138,6 +138,13 @@ def test_options_are_those_of_embed():
     commands = typer.main.get_command(app).commands
     offered = {name: {p.name: p.help for p in commands[name].params} for name in ("embed", "forecast")}
     # What changes neither memory nor time, and what is about writing.
-    assert set(offered["embed"]) - set(offered["forecast"]) == {"output", "tol", "seed", "quiet"}
+    assert set(offered["embed"]) - set(offered["forecast"]) == {
+        "output",
+        "tol",
+        "seed",
+        "quiet",
+        "report",
+        "columns",
+    }
     for name in set(offered["embed"]) & set(offered["forecast"]):
         assert offered["embed"][name] == offered["forecast"][name]
