@@ -71,7 +71,9 @@ COARSE = {"start": "coarse"}
 # Module and name of the function, how to spoil its result, the settings that call it, what the error says.
 STAGES = {
     "graph": (_embed, "graph_from_matrix", spoil_lengths, {}, "distance graph: lengths"),
-    "unit": (_embed, "normalise_lengths", lambda v: (v[0], spoil_lengths(v[1])), {}, "distance graph: lengths"),
+    "unit": (
+        _embed, "normalise_lengths", lambda v: (v[0], spoil_lengths(v[1])), {}, "distance graph: lengths",
+    ),
     "merged": (
         _prepare, "merge_duplicates", lambda v: (spoil_lengths(v[0]), v[1]), {}, "distance graph: lengths",
     ),

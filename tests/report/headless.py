@@ -102,7 +102,7 @@ class Browser:
             message["sessionId"] = self._session
         os.write(self._write, json.dumps(message).encode() + b"\0")
         while True:
-            answer = self._next(timeout=120)
+            answer = self._next(timeout=60)
             if answer.get("id") == self._number:
                 if "error" in answer:
                     raise RuntimeError(f"{method}: {answer['error']}")
@@ -159,8 +159,8 @@ class Browser:
                 raise TimeoutError(f"{condition} did not become true; problems: {self.problems()}")
 
     def click(self, x, y):
-        for kind in ("mousePressed", "mouseReleased"):
-            self.mouse(kind, x, y, button="left", clickCount=1)
+        self.mouse("mousePressed", x, y, button="left", buttons=1, clickCount=1)
+        self.mouse("mouseReleased", x, y, button="left", buttons=0, clickCount=1)
 
     def choose(self, select_id, text):
         """Choose an entry of a list by what it shows, as a user does."""

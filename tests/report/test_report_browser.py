@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -302,8 +303,16 @@ def test_three_dimensions(browser, cube, tmp_path):
     )
     picture = np.asarray(browser.screenshot().crop([int(v) for v in box]), dtype=int)
     assert np.sum(np.ptp(picture, axis=2) > 40) > 300
-    browser.evaluate("isoweaveReport.pick(5)")
-    assert browser.evaluate(f"{MAP}.data[6].z.length") > 5
+    # Somewhere in the middle there is a point to hover and click.
+    middle = (box[0] + box[2]) / 2
+    tip = "document.getElementById('tip')"
+    for y in np.arange(0.4, 0.6, 0.01) * (box[3] - box[1]) + box[1]:
+        with suppress(TimeoutError):
+            browser.hover(middle, y, f"!{tip}.hidden", timeout=0)
+            break
+    browser.click(middle, y)
+    browser.wait(f"isoweaveReport.state.picked === Number({tip}.dataset.vertex)")
+    browser.wait(f"{MAP}.data[6].z.length > 5")
     browser.choose("view", "2-D")
     assert browser.evaluate(f"{MAP}.data[0].type") == "scattergl"
     browser.choose("axis-1", "x3")

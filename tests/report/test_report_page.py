@@ -225,6 +225,22 @@ def test_data_frames(tmp_path):
     assert [c["name"] for c in payload_of(path)["columns"]] == ["a", "b"]
 
 
+def test_frames_with_columns_as_polars_has_them(tmp_path):
+    class Series:
+        def __init__(self, name, values):
+            self.name, self._values = name, np.asarray(values)
+
+        def to_numpy(self):
+            return self._values
+
+    class Frame:
+        def iter_columns(self):
+            return iter([Series("a", np.arange(6) / 4), Series("b", list("xyzxyz"))])
+
+    path = write_report(np.zeros((6, 2)), tmp_path / "r.html", columns=Frame())
+    assert [c["name"] for c in payload_of(path)["columns"]] == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("options", "error", "match"),
     [

@@ -8,8 +8,8 @@ import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, IntArray
-from isoweave.embedding._prepare import normalise_lengths
 from isoweave.embedding._parts import split
+from isoweave.embedding._prepare import normalise_lengths
 from isoweave.graph import (
     NeighborGraph,
     connected_components,

@@ -69,12 +69,26 @@ element("map").addEventListener("mousemove", (event) => {
 });
 element("map").addEventListener("mouseleave", () => { element("tip").hidden = true; });
 
+// In space plotly sees a click only if it lasts until the next frame; this sees all.
+let hovered = -1;
+let pressed = null;
+element("map").addEventListener("mousedown", (event) => {
+  pressed = { x: event.clientX, y: event.clientY, vertex: hovered };
+}, true);
+window.addEventListener("mouseup", (event) => {
+  const { x, y, vertex } = pressed ?? { vertex: -1 };
+  // Not before plotly has seen the button released, too.
+  if (state.is3d && vertex >= 0 && Math.hypot(event.clientX - x, event.clientY - y) < 4) setTimeout(() => pick(vertex), 50);
+  pressed = null;
+}, true);
+
 function setUpPointer() {
   const tip = element("tip");
   element("map").on("plotly_hover", (event) => {
     const point = event.points.find((each) => each.curveNumber === 0);
     if (!point) return;
     const v = point.pointNumber;
+    hovered = v;
     const lines = [data.names ? `${nameOf(v)} (vertex ${v})` : `vertex ${v}`];
     for (const each of data.columns.slice(0, 12)) lines.push(`${each.name}: ${valueOf(each, v)}`);
     tip.textContent = lines.join("\n");
@@ -84,10 +98,13 @@ function setUpPointer() {
     tip.style.left = `${Math.min(pointer.x + 14, window.innerWidth - box.width - 4)}px`;
     tip.style.top = `${Math.min(pointer.y + 14, window.innerHeight - box.height - 4)}px`;
   });
-  element("map").on("plotly_unhover", () => { tip.hidden = true; });
+  element("map").on("plotly_unhover", () => {
+    tip.hidden = true;
+    hovered = -1;
+  });
   element("map").on("plotly_click", (event) => {
     const point = event.points.find((each) => each.curveNumber === 0);
-    if (point) pick(point.pointNumber);
+    if (point && !state.is3d) pick(point.pointNumber);
   });
 }
 

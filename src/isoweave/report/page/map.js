@@ -198,7 +198,8 @@ function layout() {
     uirevision: state.axes.join() + state.is3d, plot_bgcolor: "#ffffff", paper_bgcolor: "#ffffff",
   };
   if (state.is3d) {
-    const scene = { xaxis: axis(0), yaxis: axis(1), zaxis: axis(2), aspectmode: areLengths() ? "data" : "cube" };
+    const camera = { eye: { x: 1.7, y: 1.7, z: 1.2 } };
+    const scene = { camera, xaxis: axis(0), yaxis: axis(1), zaxis: axis(2), aspectmode: areLengths() ? "data" : "cube" };
     return { ...common, margin: { l: 0, r: 0, t: 0, b: 0 }, scene };
   }
   const [x, y] = ranges();
