@@ -137,21 +137,9 @@ def test_pieces_are_bridged(folder, graph):
 def test_options_are_those_of_embed():
     commands = typer.main.get_command(app).commands
     offered = {name: {p.name: p.help for p in commands[name].params} for name in ("embed", "forecast")}
-<<<<<<< HEAD
     # What changes neither memory nor time, what is about writing, and what is not forecast.
     others = {"output", "tol", "seed", "quiet", "refine", "anchors", "anchor_weight"}
     others |= {"checkpoint", "every", "resume", "report", "columns"}
     assert set(offered["embed"]) - set(offered["forecast"]) == others
-=======
-    # What changes neither memory nor time, and what is about writing.
-    assert set(offered["embed"]) - set(offered["forecast"]) == {
-        "output",
-        "tol",
-        "seed",
-        "quiet",
-        "report",
-        "columns",
-    }
->>>>>>> h/report
     for name in set(offered["embed"]) & set(offered["forecast"]):
         assert offered["embed"][name] == offered["forecast"][name]
