@@ -42,6 +42,9 @@ def guided_chunk(target: str, count: int, seed: int) -> dict[str, Any]:
     command = [sys.executable, str(GUIDED), "--target", target, "--inputs", str(count), "--seed", str(seed)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     executed = re.search(r"number_of_executed_units:\s*(\d+)", done.stderr)
+    if executed is None and done.returncode < 0:
+        # Killed from outside, or waiting for a machine that was too busy: nothing is known, nothing counts.
+        return {"inputs": 0, "failures": 0, "contained": 0, "coverage": 0}
     if executed is None:
         raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-3000:]}")
     covered = re.findall(r"cov: (\d+) ft: (\d+)", done.stderr)

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
+import threadpoolctl
 from threadpoolctl import threadpool_limits
 
 # More ranges than threads, so that a range full of hubs does not leave the other threads idle.
@@ -78,7 +79,8 @@ class ThreadTeam:
             future.result()
 
 
-_blas_lock = threading.Lock()
+# Entered again by a thread that forks from inside, as in a signal handler.
+_blas_lock = threading.RLock()
 _blas_users = 0
 _blas_limit: threadpool_limits | None = None
 _this_thread = threading.local()
@@ -95,7 +97,8 @@ def single_blas_thread() -> Iterator[None]:
     global _blas_users, _blas_limit
     with _blas_lock:
         if _blas_users == 0:
-            _blas_limit = threadpool_limits(limits=1, user_api="blas")
+            with _any_thread_in_control():
+                _blas_limit = threadpool_limits(limits=1, user_api="blas")
         _blas_users += 1
     _this_thread.depth = getattr(_this_thread, "depth", 0) + 1
     try:
@@ -111,21 +114,51 @@ def single_blas_thread() -> Iterator[None]:
 def _lift_limit() -> None:
     global _blas_limit
     if _blas_limit is not None:
-        _blas_limit.restore_original_limits()
+        with _any_thread_in_control():
+            _blas_limit.restore_original_limits()
         _blas_limit = None
+
+
+@contextmanager
+def _any_thread_in_control() -> Iterator[None]:
+    """Let this thread change the limit of OpenBLAS, whichever thread did so last.
+
+    threadpoolctl 3.8 and later heed one thread only, the first that ever sets a limit, and silently
+    ignore the others.
+    """
+    openblas = getattr(threadpoolctl, "OpenBLASController", None)
+    release = getattr(openblas, "clear_controlling_thread", lambda force: None)
+    release(force=True)
+    try:
+        yield
+    finally:
+        release(force=True)
+
+
+def _let_limits_settle() -> None:
+    """A fork waits until no other thread is changing the limit: its locks would stay locked in the child."""
+    _blas_lock.acquire()
+
+
+def _go_on_after_fork() -> None:
+    _blas_lock.release()
 
 
 def _forget_other_threads() -> None:
     """In the child of a fork only the thread that forked goes on: the others never leave, nor unlock."""
     global _blas_lock, _blas_users
-    _blas_lock = threading.Lock()
+    _blas_lock = threading.RLock()
     _blas_users = getattr(_this_thread, "depth", 0)
     if _blas_users == 0:
         _lift_limit()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_other_threads)
+    os.register_at_fork(
+        before=_let_limits_settle,
+        after_in_parent=_go_on_after_fork,
+        after_in_child=_forget_other_threads,
+    )
 
 
 @contextmanager

