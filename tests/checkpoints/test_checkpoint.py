@@ -287,26 +287,57 @@ def test_full_disk_does_not_end_the_fit(tmp_path, monkeypatch):
     assert bits(embed_graph(GRAPH, checkpoint=Checkpoint(tmp_path / "run", resume=True))) == expected
 
 
-def test_interval(tmp_path, monkeypatch):
-    now = [0.0]
+def test_writes_stay_a_small_share(tmp_path, monkeypatch):
+    """A clock by hand: 300 MB at the assumed 150 MB/s are 2 s, which 100 s can afford."""
+    now = [1000.0]
     monkeypatch.setattr(_folder, "time", SimpleNamespace(monotonic=lambda: now[0]))
     journal = FolderJournal(tmp_path / "run", {}, every=None, resume=False)
-    now[0] = 59.0
-    assert not journal.is_due()
-    now[0] = 61.0
-    assert journal.is_due()
 
-    def slow_flush():
-        now[0] += 4.0
+    def is_due_after(seconds, megabytes):
+        now[0] = 1000.0 + seconds
+        return journal.is_due(megabytes * 1_000_000)
 
-    monkeypatch.setattr(journal, "_flush", slow_flush)
-    journal.write()
-    # A write of 4 s may come every 200 s: 2 %.
-    now[0] += 199.0
-    assert not journal.is_due()
-    now[0] += 2.0
-    assert journal.is_due()
+    assert not is_due_after(59, 0)
+    assert not is_due_after(61, 300)
+    assert not is_due_after(99, 300)
+    assert is_due_after(101, 300)
+    small = np.zeros(250_000)
+    journal.keep("x", lambda: Record({}, {"x": small}))
+    write_store = _folder.write_store
+
+    def slow(*arguments, **named):
+        write_store(*arguments, **named)
+        now[0] += 2.0
+
+    monkeypatch.setattr(_folder, "write_store", slow)
+    assert journal.write()
+    # The head and 2 MB took 4 s: 0.5 MB/s. Another 2 MB would make 8 s of 400 s.
+    assert not is_due_after(399, 2)
+    assert is_due_after(401, 2)
     journal.close()
+
+
+def test_finished_but_too_large_to_keep(tmp_path, monkeypatch):
+    """Then the last state stays, and leads to the same map."""
+    expected = bits(embed_graph(GRAPH))
+    monkeypatch.setattr(_folder, "_SECONDS", 0.0)
+    monkeypatch.setattr(_folder, "_SPEED", 1e15)
+    keep = Checkpoint(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderJournal, "_is_affordable", affordable_but_at_the_end())
+        assert bits(embed_graph(GRAPH, checkpoint=keep)) == expected
+    assert (keep.path / "component-0.frames").exists()
+    again = Checkpoint(tmp_path / "run", resume=True)
+    assert bits(embed_graph(GRAPH, checkpoint=again)) == expected
+    # It is marked as finished: another run may replace it.
+    assert bits(embed_graph(SQUARE, checkpoint=keep)) == bits(embed_graph(SQUARE))
+
+
+def affordable_but_at_the_end():
+    def is_affordable(self, n_bytes, now):
+        return "components" not in self._pending
+
+    return is_affordable
 
 
 def test_wrong_types():

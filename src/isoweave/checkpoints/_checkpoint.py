@@ -23,8 +23,8 @@ class Checkpoint:
     path : path-like
         The folder; made if it does not exist. It must be empty or hold a checkpoint.
     every : float, default=None
-        Seconds between two writes; 0 writes at every step. None is a minute, or fifty times as long as the
-        last write took if that is more, which keeps the cost under 2 %.
+        Seconds between two writes; 0 writes at every step. None is a minute, or as much longer as it takes
+        for all writes together to stay under 2 % of the run.
     resume : bool, default=False
         Go on from what the folder holds; where it holds nothing, begin. False refuses a folder with an
         unfinished run, so that it is not lost by mistake, and replaces a finished one.

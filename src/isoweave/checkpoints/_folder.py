@@ -29,8 +29,11 @@ LOCK = "lock"
 _KIND = "checkpoint"
 _STAGE_KIND = "checkpoint-stage"
 _SECONDS = 60.0
-# A write takes at most one part in this many of the time between two.
+# All writes together take at most one part in this many of the run.
 _SHARE = 50.0
+# Bytes per second until it has been measured: checksum, copy and sync on a slow disk.
+_SPEED = 150e6
+_LEAST_MEASURED = 1_000_000
 _TEMPORARY, _PREVIOUS = ".isoweave-tmp", ".isoweave-previous"
 
 
@@ -65,8 +68,9 @@ class FolderJournal:
         except BaseException:
             self.close()
             raise
-        self._last = time.monotonic()
-        self._cost = 0.0
+        self._started = self._last = time.monotonic()
+        self._next = self._started + _SECONDS
+        self._spent, self._bytes, self._speed = 0.0, 0, _SPEED
 
     @property
     def name(self) -> str:
@@ -99,14 +103,24 @@ class FolderJournal:
             del self._pending[slot]
         self._doomed |= {slot for slot in self._on_disk if slot.startswith(prefix)}
 
-    def is_due(self) -> bool:
-        wait = max(_SECONDS, _SHARE * self._cost) if self._every is None else self._every
-        return self._lock is not None and time.monotonic() - self._last >= wait
+    def is_due(self, n_bytes: int = 0) -> bool:
+        now = time.monotonic()
+        if self._lock is None:
+            return False
+        if self._every is not None:
+            return now - self._last >= self._every
+        return now >= self._next and self._is_affordable(n_bytes, now)
+
+    def _is_affordable(self, n_bytes: int, now: float) -> bool:
+        """Whether all writes, this one included, stay a small share of the run; if not, look again later."""
+        n_bytes += sum(_size(make()) for make in self._pending.values())
+        self._next = max(now, self._started + _SHARE * (self._spent + n_bytes / self._speed))
+        return self._next <= now
 
     def write(self) -> bool:
         if self._lock is None:
             return False
-        started = time.monotonic()
+        started, before = time.monotonic(), self._bytes
         is_written = True
         try:
             self._flush()
@@ -115,19 +129,26 @@ class FolderJournal:
             warnings.warn(f"The checkpoint was not written, the fit goes on: {error}", stacklevel=2)
             is_written = False
         self._last = time.monotonic()
-        self._cost = self._last - started
+        cost = self._last - started
+        self._spent += cost
+        self._next = self._last + _SECONDS
+        if self._bytes - before >= _LEAST_MEASURED:
+            self._speed = (self._bytes - before) / max(cost, 1e-6)
         return is_written
 
     def finish(self) -> None:
         # A run too short for a single write leaves nothing behind.
         if self._lock is None or HEAD not in self._on_disk or (self._is_finished and not self._pending):
             return
-        self.forget("component-")
-        if self.write():
-            try:
-                self._write_head(is_finished=True)
-            except OSError as error:
-                warnings.warn(f"The checkpoint was not marked as finished: {error}", stacklevel=2)
+        # The result is on its way to the user; it is kept as well if that costs little.
+        if self._every is not None or self._is_affordable(0, time.monotonic()):
+            self.forget("component-")
+            if not self.write():
+                return
+        try:
+            self._write_head(is_finished=True)
+        except OSError as error:
+            warnings.warn(f"The checkpoint was not marked as finished: {error}", stacklevel=2)
 
     def close(self) -> None:
         if self._lock is None:
@@ -150,6 +171,7 @@ class FolderJournal:
             scalars = {"run": self._identity, "values": dict(record.values)}
             write_store(self.path / slot, _STAGE_KIND, scalars=scalars, arrays=record.arrays)
             self._on_disk.add(slot)
+            self._bytes += _size(record)
             del self._pending[slot]
         for slot in sorted(self._doomed):
             self._discard(slot)
@@ -244,6 +266,10 @@ class FolderJournal:
 
     def _damaged(self, error: StoreError) -> CheckpointError:
         return CheckpointError(self.path, f"is damaged ({error}); remove the folder to start afresh.")
+
+
+def _size(record: Record) -> int:
+    return sum(array.nbytes for array in record.arrays.values())
 
 
 def _shown(value: object) -> str:

@@ -73,7 +73,7 @@ Every = Annotated[
     float | None,
     typer.Option(
         help="Seconds between two checkpoints; 0: every step.",
-        show_default="60, or more where writing takes over 2 %",
+        show_default="60, or more where writing would take over 2 %",
     ),
 ]
 Resume = Annotated[

@@ -88,7 +88,7 @@ def frames_record(frames: LocalFrames, inner: InnerProduct) -> Record:
     }
     if isinstance(inner, RankInnerProduct):
         arrays["inverse"] = inner.inverse
-    else:
+    elif not np.array_equal(inner.weights, frames.included):
         arrays["weights"] = inner.weights
     return Record({}, arrays)
 
@@ -107,7 +107,10 @@ def frames_from(
     check_finite("frames of the checkpoint", "rows", frames.rows)
     if options.inner_product == "paper":
         return frames, RankInnerProduct(record.array("inverse", (m, n_components)))
-    return frames, EdgeInnerProduct(record.array("weights", (m,)))
+    if "weights" in record.arrays:
+        return frames, EdgeInnerProduct(record.array("weights", (m,)))
+    # All the same, which is the rule: one where there is a row.
+    return frames, EdgeInnerProduct(frames.included.astype(np.float64))
 
 
 def _check_indices(indices: AnyArray, n: int, name: str) -> None:

@@ -88,7 +88,7 @@ def alternate(
         if history[-1].gradient_norm < tol:
             status = "converged"
             break
-        if run.step(progress, record):
+        if run.step(progress, record, x.nbytes):
             status = "interrupted"
             break
         # L phi_new = div(W E Q) and the half gradient is L phi - div(W E Q): one solve gives the difference.

@@ -123,7 +123,7 @@ def minimize_energy(
         if _is_small(size, here.energy, mass, tol):
             status = "converged"
             break
-        if run.step(progress, record):
+        if run.step(progress, record, x.nbytes * (2 + 3 * len(pairs))):
             status = "interrupted"
             break
         where = f"{stage}, step {iteration}"

@@ -77,8 +77,8 @@ class Journal(Protocol):
         """Drop the slots whose names begin like this, once what is kept by then has been written."""
         ...
 
-    def is_due(self) -> bool:
-        """Whether it is time to write."""
+    def is_due(self, n_bytes: int = 0) -> bool:
+        """Whether it is time to write what is kept and so many bytes more."""
         ...
 
     def write(self) -> bool:
@@ -233,8 +233,13 @@ class Run:
         if self._is_asked and self.interrupt is not None and self.interrupt.mode == "raise":
             self._honour()
 
-    def step(self, make_progress: Callable[[], Progress], make_record: Callable[[], Record]) -> bool:
-        """A step has been taken, and ``make_record`` tells how to go on; True ends the iteration."""
+    def step(
+        self, make_progress: Callable[[], Progress], make_record: Callable[[], Record], n_bytes: int
+    ) -> bool:
+        """A step has been taken, and ``make_record`` tells how to go on; True ends the iteration.
+
+        ``n_bytes`` is about the size of that record.
+        """
         if self.report is not None:
             self.report.step(make_progress())
         if self._is_asked:
@@ -242,7 +247,7 @@ class Run:
                 self.journal.keep(self.place + "state", make_record)
             self._honour()
             return True
-        if self.journal is not None and self.journal.is_due():
+        if self.journal is not None and self.journal.is_due(n_bytes):
             self.journal.keep(self.place + "state", make_record)
             self.journal.write()
         return False
