@@ -21,7 +21,8 @@ class Embedding:
     alignments : float64 array of shape (n, N, N)
         Orthogonal Q_i that turn every local frame into the map.
     energy : float
-        Energy left, summed over the components, in squared units of the distances; 0 or infinite where that
+        Energy left, pulls of soft anchors included, summed over the components, in squared units of the
+        distances (times those of the weights); 0 or infinite where that
         square is (distances under 1e-154 or over 1e154). ``relative_energy`` is a number always.
     relative_energy : float
         Energy over that of the collapsed map: 0 is an exact isometry, 1 is nothing preserved.

@@ -203,7 +203,7 @@ class IterationResult:
     Attributes
     ----------
     coordinates : float64 array of shape (n, N)
-        Zero mean.
+        Zero mean, or with hard anchors in their places.
     alignments : float64 array of shape (n, N, N)
     energy : float
     history : tuple of StepRecord
