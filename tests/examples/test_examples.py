@@ -42,7 +42,17 @@ def test_there_are_examples():
     assert set(CLAIMS) <= {path.stem for path in SCRIPTS}
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+# It fits dozens of maps; `make docs` runs it as well.
+SLOW = {"grid_search"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in SLOW else [])
+        for path in SCRIPTS
+    ],
+)
 def test_example(path, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     found = runpy.run_path(str(path))
