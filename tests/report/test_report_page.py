@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import json
 import re
 import sys
@@ -132,6 +133,19 @@ def test_verdicts_are_shown(tmp_path, result):
     assert text.index("graph too sparse") < text.index("It is flat.")
     column = next(c for c in payload_of(path)["columns"] if c["name"] == "curvature")
     np.testing.assert_array_equal(decode(column["numbers"]), curvature.astype(np.float32))
+
+
+def test_the_diagnosis_is_run(tmp_path, result):
+    diagnostics = pytest.importorskip("isoweave.diagnostics")
+    expected = diagnostics.diagnose(result)
+    assert expected.verdicts
+    text = write_report(result, tmp_path / "r.html").read_text(encoding="utf-8")
+    # Coordinates with their graph, as they come from a file, are judged alike.
+    other = write_report(result.coordinates, tmp_path / "s.html", graph=result.graph)
+    for page in (text, other.read_text(encoding="utf-8")):
+        for verdict in expected.verdicts:
+            assert f"<b>{verdict.code.replace('_', ' ')}</b>" in page
+    assert html.escape(expected.verdicts[0].text) in text
 
 
 def test_misfit_is_the_energy_by_vertices(result):
