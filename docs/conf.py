@@ -135,13 +135,6 @@ def write_pages(folder: Path, pages: dict[str, str]) -> None:
 
 write_pages(HERE / "api", api_pages())
 
-# Pages of parts that may not be there yet; the tables of contents list them once they are. What SECURITY.md
-# says refers to the page on reliability.
-LATER = {"anchors", "checkpoints", "diagnose", "plotting", "reliability", "report"}
-MISSING = {name for name in LATER if not (HERE / f"{name}.md").exists()}
-if "reliability" in MISSING:
-    MISSING.add("security")
-    exclude_patterns = ["security.md"]
 # Files beside this folder, and the pages that include them.
 INCLUDED = {
     "../CHANGELOG.md": "changes.md",
@@ -152,9 +145,7 @@ INCLUDED = {
 
 
 def adapt_source(app: Any, docname: str, content: list[str]) -> None:
-    """Links that lead out of this folder lead to pages; tables of contents list the pages there are."""
-    if docname == "index":
-        content[0] = "\n".join(line for line in content[0].split("\n") if line not in MISSING)
+    """Links that lead out of this folder lead to pages."""
     for file, page in INCLUDED.items():
         content[0] = content[0].replace(f"]({file}", f"]({page}")
 

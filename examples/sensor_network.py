@@ -1,4 +1,8 @@
-"""Where every sensor is, if each only measures how far its neighbours are.
+"""
+Sensor network
+==============
+
+Where every sensor is, if each only measures how far its neighbours are.
 
 Sensors in a square, with an empty disc in the middle or without, measure the distances to those within radio
 range with errors of 5 or 10 %. The positions of some are known. What is printed are root mean squares of the
