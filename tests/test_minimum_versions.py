@@ -12,7 +12,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
 # Compile, bring torch, or serve long runs only; "all" repeats others.
-NOT_INSTALLED = {"cholmod", "mde", "bench", "full-tests", "all"}
+NOT_INSTALLED = {"docs", "graphs", "cholmod", "mde", "bench", "full-tests", "all"}
 
 
 @pytest.fixture(scope="module")

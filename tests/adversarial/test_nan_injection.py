@@ -256,13 +256,13 @@ def test_a_spoiled_factor_is_replaced(monkeypatch):
 
 
 def test_energy_of_the_collapsed_map(monkeypatch):
-    original = _problem.AlignmentProblem.evaluate
+    original = _problem.AlignmentProblem._mismatch
 
     def evaluate(self, x):
         value = original(self, x)
         return value if x.any() else replace(value, energy=np.nan)
 
-    monkeypatch.setattr(_problem.AlignmentProblem, "evaluate", evaluate)
+    monkeypatch.setattr(_problem.AlignmentProblem, "_mismatch", evaluate)
     with pytest.raises(NumericalError, match="operators: energy of the collapsed map is nan"):
         embed_graph(MATRIX, 2)
 

@@ -120,7 +120,7 @@ def random_problem(n_components, seed):
     """Random frames and metrics on a graph with a hub; some edges have no row."""
     rng = np.random.default_rng(seed)
     # Degrees well above N, so that every best rotation is unique.
-    graph = with_hubs(rng.normal(size=(25, 2)), 9, [3], rng)
+    graph = with_hubs(rng.normal(size=(25, 2)), max(9, 2 * n_components + 4), [3], rng)
     m = len(graph.indices)
     included = rng.uniform(size=m) < 0.9
     rows = np.where(included[:, None], rng.normal(size=(m, n_components)), 0.0)

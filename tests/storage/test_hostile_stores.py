@@ -421,7 +421,7 @@ def test_unreadable_files(place, monkeypatch):
 class TestFuzzTarget:
     def test_seeds_load(self):
         found = [fuzz_target.target(seed) for seed in fuzz_target.seeds()]
-        assert len(found) == 6
+        assert len(found) == 9
         assert not any(isinstance(result, StoreError) for result in found)
 
     def test_random_damage(self):

@@ -76,7 +76,7 @@ def _diagnosis(
         if loaded.kind == "graph":
             options["metric"] = "precomputed"
         source = loaded.features if loaded.kind == "features" else loaded.graph
-        estimator = IsometricEmbedding(**options, callback=progress).fit(source)
+        estimator = IsometricEmbedding(**options).fit(source)
         progress.describe("diagnosis")
         return diagnose(estimator, n_jobs=n_jobs)
     shortcuts = options.get("shortcuts", "auto")

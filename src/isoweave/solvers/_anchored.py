@@ -44,10 +44,19 @@ class AnchoredState:
     def solver(self) -> str:
         return "none" if self._poisson is None else self._poisson.solver
 
-    def solve(self, rhs: FloatArray) -> SolveResult:
+    @property
+    def ladder(self) -> tuple[str, ...]:
+        return () if self._poisson is None else self._poisson.ladder
+
+    def move_to(self, ladder: tuple[str, ...], notes: list[str]) -> None:
+        """As :meth:`PoissonState.move_to`."""
+        if self._poisson is not None:
+            self._poisson.move_to(ladder, notes)
+
+    def solve(self, rhs: FloatArray, *, tol: float | None = None) -> SolveResult:
         """Solve for all columns at once; rows of ``rhs`` (n, N) at held vertices do not count.
 
-        The solution is zero there.
+        The solution is zero there. ``tol`` is that of :meth:`PoissonState.solve`.
         """
         value = np.zeros((self._n, rhs.shape[1]))
         if self._poisson is None:
@@ -55,7 +64,7 @@ class AnchoredState:
         block = np.empty((len(self._free) + 1, rhs.shape[1]))
         block[:-1] = rhs[self._free]
         block[-1] = -block[:-1].sum(axis=0)
-        result = self._poisson.solve(block)
+        result = self._poisson.solve(block, tol=tol)
         value[self._free] = result.value[:-1] - result.value[-1]
         return replace(result, value=value)
 
