@@ -158,11 +158,11 @@ def test_command_line(command, tmp_path, monkeypatch, number, code):
     keep = ["--checkpoint", str(tmp_path / "run")]
     is_due, asked = FolderJournal.is_due, []
 
-    def press(self):
+    def press(self, n_bytes=0):
         asked.append(0)
         if len(asked) == 9:
             signal.raise_signal(number)
-        return is_due(self)
+        return is_due(self, n_bytes)
 
     with monkeypatch.context() as patch:
         patch.setattr(FolderJournal, "is_due", press)
