@@ -13,7 +13,7 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "sensor_network.py"
 def test_example_runs(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
     figure = tmp_path / "sensors.png"
-    monkeypatch.setattr("sys.argv", ["sensor_network.py", "--sensors", "150", "--figure", str(figure)])
+    monkeypatch.setattr("sys.argv", ["sensor_network.py", "--sensors", "100", "--figure", str(figure)])
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     printed = capsys.readouterr().out
     assert printed.count("\nsquare ") == printed.count("\nhole ") == 4

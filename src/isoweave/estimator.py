@@ -71,8 +71,9 @@ class IsometricEmbedding(
     asymmetry : {"error", "max", "min", "mean"}, default="error"
         For a precomputed graph whose two directions of an edge differ by more than rounding.
     refine : {"none", "distances"}, default="none"
-        "distances" goes on from the finished map to the least squares of the edges' lengths: better where
-        distances were measured with errors and the data do lie in ``n_components`` dimensions.
+        "distances" goes on from the finished map to the least squares of the edges' lengths: better where the
+        data do lie in ``n_components`` dimensions, above all if distances were measured with errors; worse on
+        closed surfaces in too few dimensions.
     tol : float, default=None
         Iterations end when one more sweep would change the map by less than ``tol`` times the misfit that is
         left; None is 0.03 (1e-7 on the alignments, the paper's rule, with ``preset="paper"``).

@@ -95,8 +95,9 @@ def embed_graph(
         What to do where the two directions of an edge differ.
     refine : {"none", "distances"}
         "distances" goes on from the finished map to the least sum of squares of
-        ``|y_i - y_j| - matrix[i, j]`` over the edges: the better map where distances were measured with
-        errors and the data do lie in N dimensions (sensor networks).
+        ``|y_i - y_j| - matrix[i, j]`` over the edges: the better map where the data do lie in N dimensions,
+        above all if distances were measured with errors (sensor networks); worse on closed surfaces in too
+        few dimensions.
     edge_weights : sparse matrix of shape (n, n), optional
         How far to trust every distance: positive, with the pattern of ``matrix``, one direction or both. An
         edge of weight 2 counts as two. Only ratios matter. Inverse variances are a good choice.
