@@ -60,14 +60,17 @@ for name in ("http://localhost/x.csv", "s3://bucket/x.npz", "file:///x.npy", "//
 import json
 from typer.testing import CliRunner
 from isoweave.cli import app
+import scipy.sparse as sp
+from isoweave.graph import knn_graph
 np.save("x.npy", X)
+sp.save_npz("graph.npz", sp.csr_matrix(knn_graph(X, 8).to_matrix()))
 commands = (
     ["--version"],
     ["embed", "x.npy", "-o", "map.npz", "-k", "8"],
     ["embed", "x.npy", "-o", "map.csv", "-k", "8"],
     ["dimension", "x.npy"],
     ["forecast", "x.npy"],
-    ["evaluate", "x.npy", "map.npz", "--json"],
+    ["evaluate", "graph.npz", "map.npz", "--json"],
     ["embed", "http://localhost/x.npy", "-o", "map.npz"],
 )
 codes = [CliRunner().invoke(app, command).exit_code for command in commands]
