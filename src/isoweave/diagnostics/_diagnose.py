@@ -87,10 +87,17 @@ def _examine(source: Source, team: ThreadTeam) -> Diagnosis:
             f"n_components={n_components} is more than the data support: the largest component has {largest} "
             f"distinct points, which span at most {largest - 1} dimensions. Lower n_components."
         )
-    frames: list[LocalFrames] = []
+    frames: list[LocalFrames | None] = []
     spectra: list[FloatArray] = []
     for part in prepared.embedded:
-        made, spectrum = frames_of(part, n_components, source.frame_size, source.calibrate, team=team)
+        made, spectrum = frames_of(
+            part,
+            n_components,
+            source.frame_size,
+            source.calibrate,
+            with_frames=source.coordinates is not None,
+            team=team,
+        )
         frames.append(made)
         spectra.append(spectrum)
     dimension = dimension_facts(prepared.graph, spectra, n_components)
@@ -133,7 +140,7 @@ def _examine(source: Source, team: ThreadTeam) -> Diagnosis:
 def _examine_map(
     source: Source,
     prepared: Prepared,
-    frames: list[LocalFrames],
+    frames: list[LocalFrames | None],
     shapes: list[Shape],
     distortion: FloatArray,
     dimension: DimensionFacts,
@@ -149,7 +156,9 @@ def _examine_map(
         if not embedded[part.vertices].all():
             continue
         shape = next((s for s in shapes if s.facts.component == c), None)
-        examined = examine_part(part, frames[c], points[part.vertices], shape, team=team)
+        made = frames[c]
+        assert made is not None
+        examined = examine_part(part, made, points[part.vertices], shape, team=team)
         found.append(examined)
         stretch[part.vertices] = examined.stretch
     stretch = stretch[prepared.representative] if source.stretch is None else source.stretch

@@ -5,20 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from scipy.sparse.csgraph import breadth_first_order
 
 from isoweave._parallel import ThreadTeam
-from isoweave._typing import FloatArray
+from isoweave._typing import AnyArray, FloatArray
 from isoweave.diagnostics._cells import count_triangles
 from isoweave.diagnostics._prepare import Part, Prepared
 from isoweave.diagnostics._result import DimensionFacts, GraphFacts
-from isoweave.frames import LocalFrames, calibrate_frames, local_frames
-from isoweave.graph import NeighborGraph, intrinsic_dimension_graph
+from isoweave.frames import LocalFrames, calibrate_frames, local_frames, resolve_frame_size
+from isoweave.graph import NeighborGraph, intrinsic_dimension_graph, subgraph
+from isoweave.iteration import sample_vertices
 
-# Directions beyond N that are looked at.
-_MORE = 3
+# Directions beyond N that are looked at. Each more costs as much as all before it: they are noise, which
+# eigenvalue iterations tell apart slowly.
+_MORE = 1
 # A direction of less than this part of those before it is negligible: shortest paths that zig-zag make one of
 # 0.05 to 0.06 on flat data of any dimension.
 NEGLIGIBLE = 0.1
+# Up to so many vertices all spectra are looked at, beyond those of some balls.
+_ALL_SPECTRA = 5000
+_BALLS = 12
+_BALL = 360
 _RANK = 1e-6
 _LISTED_PARTS = 10
 # Share of vertices without N directions that makes a graph too sparse.
@@ -26,16 +33,45 @@ MANY_DEFICIENT = 0.05
 
 
 def frames_of(
-    part: Part, n_components: int, frame_size: int | float | str, calibrate: str, *, team: ThreadTeam
-) -> tuple[LocalFrames, FloatArray]:
-    """Calibrated frames of N directions, and the spectra of N + 3, shape (n, N + 3)."""
-    more = local_frames(part.graph, n_components + _MORE, team=team, frame_size=frame_size)
-    frames = replace(
-        more,
-        rows=np.ascontiguousarray(more.rows[:, :n_components]),
-        spectrum=np.ascontiguousarray(more.spectrum[:, :n_components]),
-    )
-    return calibrate_frames(part.graph, frames, calibrate), more.spectrum
+    part: Part,
+    n_components: int,
+    frame_size: int | float | str,
+    calibrate: str,
+    *,
+    with_frames: bool,
+    team: ThreadTeam,
+) -> tuple[LocalFrames | None, FloatArray]:
+    """Calibrated frames of N directions if asked for, and spectra of N + 1, shape (vertices, N + 1).
+
+    Spectra are those of all vertices, or in large graphs of a sample.
+    """
+    graph, wide = part.graph, n_components + _MORE
+    if graph.n_vertices > _ALL_SPECTRA:
+        region, inner = _regions(graph, team=team)
+        size = resolve_frame_size(graph, frame_size, wide) or "all"
+        spectrum = local_frames(subgraph(graph, region), wide, team=team, frame_size=size).spectrum[inner]
+        frames = local_frames(graph, n_components, team=team, frame_size=frame_size) if with_frames else None
+    else:
+        more = local_frames(graph, wide, team=team, frame_size=frame_size)
+        spectrum = more.spectrum
+        frames = replace(
+            more,
+            rows=np.ascontiguousarray(more.rows[:, :n_components]),
+            spectrum=np.ascontiguousarray(more.spectrum[:, :n_components]),
+        )
+    return None if frames is None else calibrate_frames(graph, frames, calibrate), spectrum
+
+
+def _regions(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[AnyArray, AnyArray]:
+    """Vertices of some balls, and the places among them of those well inside, whose frames are whole."""
+    matrix = graph.to_matrix()
+    balls = [
+        breadth_first_order(matrix, int(centre), directed=False, return_predecessors=False)[:_BALL]
+        for centre in sample_vertices(graph, _BALLS, team=team)
+    ]
+    region = np.unique(np.concatenate(balls))
+    inner = np.unique(np.concatenate([ball[: _BALL // 3] for ball in balls]))
+    return region, np.searchsorted(region, inner)
 
 
 def dimension_facts(graph: NeighborGraph, spectra: list[FloatArray], n_components: int) -> DimensionFacts:

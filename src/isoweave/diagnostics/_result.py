@@ -110,9 +110,9 @@ class DimensionFacts:
         Intrinsic dimension by the ratio of the two nearest distances; None where it cannot be had.
     beyond : tuple of float
         Size (eigenvalue) of direction d + 1 over that of the first d together, median over the vertices, for
-        d = 1, 2, ...
+        d = 1 to N.
     local : int
-        The smallest d whose next direction is negligible.
+        The smallest d whose next direction is negligible; N + 1 if none is.
     """
 
     estimate: float | None
