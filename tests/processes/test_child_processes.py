@@ -71,8 +71,12 @@ LEFT_BEHIND = (
 
 
 @needs_fork
+@pytest.mark.slow
 def test_fork_while_another_thread_fits(tmp_path):
-    """The child inherits the locks of a thread it does not have."""
+    """The child inherits the locks of a thread it does not have.
+
+    Slow because a child was seen to hang in one run of two or three; docs/reliability.md has what is known.
+    """
     run_python(
         FORK
         + """
@@ -98,6 +102,7 @@ assert blas_threads() == before
 """,
         folder=tmp_path,
         ignored=LEFT_BEHIND,
+        timeout=120,
     )
 
 

@@ -213,7 +213,13 @@ def _entries(matrix: Any) -> tuple[AnyArray, AnyArray, FloatArray]:
             rows, cols, values = rows[filled], cols[filled], values[filled]
         if matrix.format == "coo":
             _check_range(rows, cols, matrix.shape[0])
-    return rows, cols, np.asarray(values).astype(np.float64, copy=False)
+    return rows, cols, _as_float64(values)
+
+
+def _as_float64(values: Any) -> FloatArray:
+    """The values as float64; a signalling NaN of float32 is no warning, it is named later with its place."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(values).astype(np.float64, copy=False)
 
 
 def _symmetric_as_it_is(matrix: Any, rtol: float) -> NeighborGraph | None:
@@ -223,7 +229,7 @@ def _symmetric_as_it_is(matrix: Any, rtol: float) -> NeighborGraph | None:
     indptr, m = matrix.indptr, int(matrix.indptr[-1])
     if m > MAX_STORED_EDGES:
         return None
-    indices, data = matrix.indices[:m], np.asarray(matrix.data[:m]).astype(np.float64, copy=False)
+    indices, data = matrix.indices[:m], _as_float64(matrix.data[:m])
     rising = np.ones(m, dtype=np.bool_)
     np.greater(indices[1:], indices[:-1], out=rising[1:])
     row_starts = indptr[:-1]
