@@ -64,12 +64,12 @@ def diagnose(
     Examples
     --------
     >>> from isoweave import diagnose, embed_graph
-    >>> from isoweave.datasets import swiss_roll
+    >>> from isoweave.datasets import s_curve
     >>> from isoweave.graph import knn_graph
-    >>> roll = knn_graph(swiss_roll(500, random_state=3).data, 10)
-    >>> diagnose(roll, n_components=2).codes
+    >>> sheet = knn_graph(s_curve(500, random_state=3).data, 10)
+    >>> diagnose(sheet, n_components=2).codes
     ('flat',)
-    >>> diagnose(embed_graph(roll.to_matrix(), n_components=2)).codes
+    >>> diagnose(embed_graph(sheet.to_matrix(), n_components=2)).codes
     ('isometric',)
     """
     source = read_source(result, graph, n_components, shortcuts, asymmetry)

@@ -43,6 +43,7 @@ TORN_PER_INCOHERENCE = 3.0
 EXCESS = 1.2
 TEARING = 1.6
 IRREMOVABLE = 0.25
+NEGLIGIBLE_ENERGY = 1e-4
 LOOPS = 0.05
 LOOPS_SHARE = 0.6
 ONE_SIDED_LOOPS = 0.01
@@ -153,7 +154,9 @@ def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: Th
     if reflects and _has_loops(synchronised, ONE_SIDED_LOOPS, ONE_SIDED_SHARE):
         kind = "non_orientable"
     elif obstructed:
-        kind = "closed" if _has_loops(synchronised, LOOPS, LOOPS_SHARE) else "curved"
+        is_closed = _has_loops(synchronised, LOOPS, LOOPS_SHARE)
+        # A line has no curvature.
+        kind = "closed" if is_closed else "curved" if dimension > 1 else "flat"
     # On flat shapes it would be noise.
     bend = np.full(n_used, np.nan)
     if kind == "curved":
@@ -201,7 +204,8 @@ def _is_obstructed(before: Misfit, after: Misfit) -> bool:
     Three signs: the fitted map leaves more that is irremovable than noise explains; it tore on the way,
     that is, the ends of edges came to disagree; and the synchronised turns were far from fitting.
     """
-    rounding = 1e-12 * before.mass
+    # Ratios of energies that hardly exist say nothing: distances may be exact.
+    rounding = NEGLIGIBLE_ENERGY * before.mass
     return (
         (after.excess >= EXCESS and after.irremovable > rounding)
         or (_tearing(before, after) >= TEARING and after.disagreement > rounding)
