@@ -12,7 +12,7 @@ from isoweave._typing import FloatArray
 from isoweave.iteration._problem import AlignmentProblem
 from isoweave.iteration._run import Record
 from isoweave.iteration._state import StepRecord
-from isoweave.solvers import PoissonState
+from isoweave.solvers import AnchoredState, PoissonState
 
 # A step, what it changed in the gradient, the image of that under the inverse Laplacian, 1 / curvature.
 Pair = tuple[FloatArray, FloatArray, FloatArray, float]
@@ -114,12 +114,12 @@ def restore(problem: AlignmentProblem, record: Record, memory: int = 0) -> Store
     )
 
 
-def solver_values(poisson: PoissonState) -> dict[str, list[str]]:
+def solver_values(poisson: PoissonState | AnchoredState) -> dict[str, list[str]]:
     """Where the solver stands on its ladder."""
     return {"solvers": list(poisson.ladder), "solver_notes": list(poisson.notes)}
 
 
-def restore_solver(poisson: PoissonState, record: Record) -> None:
+def restore_solver(poisson: PoissonState | AnchoredState, record: Record) -> None:
     """Put the solver back to where it stood."""
     ladder, notes = record.value("solvers", list), record.value("solver_notes", list)
     poisson.move_to(tuple(map(str, ladder)), list(map(str, notes)))
