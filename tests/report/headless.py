@@ -158,9 +158,25 @@ class Browser:
             if time.monotonic() > end:
                 raise TimeoutError(f"{condition} did not become true; problems: {self.problems()}")
 
-    def click(self, x, y):
-        self.mouse("mousePressed", x, y, button="left", buttons=1, clickCount=1)
-        self.mouse("mouseReleased", x, y, button="left", buttons=0, clickCount=1)
+    def click(self, x, y, condition="true", timeout=20):
+        """Click at a place until the page has taken notice.
+
+        On a busy machine the pointer's move may be handled after the click, which then meets nothing. Clicks
+        are far enough apart not to be double ones.
+        """
+        end = time.monotonic() + timeout
+        while True:
+            self.mouse("mousePressed", x, y, button="left", buttons=1, clickCount=1)
+            self.mouse("mouseReleased", x, y, button="left", buttons=0, clickCount=1)
+            for _ in range(30):
+                if self.evaluate(f"Boolean({condition})"):
+                    return
+                time.sleep(0.05)
+            if time.monotonic() > end:
+                raise TimeoutError(f"{condition} did not become true; problems: {self.problems()}")
+            self.mouse("mouseMoved", x - 2, y)
+            self.mouse("mouseMoved", x, y)
+            time.sleep(0.2)
 
     def choose(self, select_id, text):
         """Choose an entry of a list by what it shows, as a user does."""

@@ -183,8 +183,7 @@ def test_classes_can_be_singled_out(page):
 def test_pick_a_vertex(page, model):
     fitted = model[0]
     vertex = lonely_vertex(fitted.embedding_)
-    page.click(*hover(page, vertex))
-    page.wait(f"isoweaveReport.state.picked === {vertex}")
+    page.click(*hover(page, vertex), f"isoweaveReport.state.picked === {vertex}")
     page.wait("document.querySelectorAll('#vertex-neighbors tbody tr').length > 0")
     title = page.evaluate("document.getElementById('vertex-title').textContent")
     assert title == f"point {vertex} (vertex {vertex})"
@@ -310,8 +309,7 @@ def test_three_dimensions(browser, cube, tmp_path):
         with suppress(TimeoutError):
             browser.hover(middle, y, f"!{tip}.hidden", timeout=0)
             break
-    browser.click(middle, y)
-    browser.wait(f"isoweaveReport.state.picked === Number({tip}.dataset.vertex)")
+    browser.click(middle, y, f"isoweaveReport.state.picked === Number({tip}.dataset.vertex)")
     browser.wait(f"{MAP}.data[6].z.length > 5")
     browser.choose("view", "2-D")
     assert browser.evaluate(f"{MAP}.data[0].type") == "scattergl"
@@ -373,8 +371,7 @@ def test_strings_do_nothing(browser, tmp_path):
     vertex = lonely_vertex(points)
     place = hover(browser, vertex)
     assert EVIL in browser.evaluate("document.getElementById('tip').textContent")
-    browser.click(*place)
-    browser.wait(f"isoweaveReport.state.picked === {vertex}")
+    browser.click(*place, f"isoweaveReport.state.picked === {vertex}")
     browser.wait("document.querySelectorAll('#vertex-neighbors tbody tr').length > 0")
     browser.choose("axis-0", "<b>x</b>" + EVIL)
     title = browser.evaluate(f"{MAP}.querySelector('.xtitle').textContent")
