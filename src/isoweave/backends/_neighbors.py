@@ -8,8 +8,11 @@ from isoweave.backends._compile import kernel
 
 
 @kernel
-def measure_rows(start, stop, points, rows, candidates, neighbors, distances):
-    """Nearest candidates of each row by coordinate differences, sorted; ties go to the lower index."""
+def measure_rows(start, stop, queries, rows, points, own, candidates, neighbors, distances):
+    """Nearest candidates of some queries by coordinate differences, sorted; ties go to the lower index.
+
+    With ``own`` the queries are the points, and none is its own neighbour.
+    """
     k = neighbors.shape[1]
     for r in range(start, stop):
         i = rows[r]
@@ -17,11 +20,11 @@ def measure_rows(start, stop, points, rows, candidates, neighbors, distances):
         distances[r] = np.inf
         for c in range(candidates.shape[1]):
             j = candidates[r, c]
-            if j < 0 or j == i:
+            if j < 0 or (own and j == i):
                 continue
             total = 0.0
             for a in range(points.shape[1]):
-                step = points[i, a] - points[j, a]
+                step = queries[i, a] - points[j, a]
                 total += step * step
             length = np.sqrt(total)
             slot = k

@@ -10,14 +10,14 @@ import numpy as np
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._typing import BoolArray, FloatArray, IntArray
 from isoweave.diagnostics._local import dimension_facts, frames_of, graph_facts, is_too_sparse
-from isoweave.diagnostics._map import PartMisfit, edge_distortion, examine_part, map_facts
-from isoweave.diagnostics._prepare import Prepared, is_edge, prepare
+from isoweave.diagnostics._map import PartMisfit, examine_part, map_facts
+from isoweave.diagnostics._prepare import Prepared, prepare
 from isoweave.diagnostics._result import Diagnosis, DimensionFacts, MapFacts, ShapeFacts
 from isoweave.diagnostics._shape import FEWEST_VERTICES, Shape, find_shape
 from isoweave.diagnostics._source import Source, read_source
 from isoweave.diagnostics._verdicts import judge
 from isoweave.frames import LocalFrames
-from isoweave.graph import NeighborGraph
+from isoweave.graph import NeighborGraph, edge_distortion, is_edge
 
 # Components whose shape is looked at, the largest first.
 _MOST_SHAPES = 5

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isoweave._parallel import ThreadTeam
-from isoweave._typing import AnyArray, FloatArray
+from isoweave._typing import FloatArray
 from isoweave.diagnostics._cells import build_cells
 from isoweave.diagnostics._hodge import Misfit, measure_misfit, split_misfit
 from isoweave.diagnostics._prepare import Part
@@ -84,16 +84,6 @@ def _with_shares(split: EnergySplit, sample: EnergySplit) -> EnergySplit:
         loops=share * split.irremovable,
         concentration=sample.concentration,
     )
-
-
-def edge_distortion(edges: AnyArray, lengths: FloatArray, points: FloatArray) -> FloatArray:
-    """Length in the map over given length, minus 1; 0 for duplicates that coincide, shape (E,)."""
-    steps = points[edges[:, 1]] - points[edges[:, 0]]
-    together = (lengths == 0.0) & (steps == 0.0).all(axis=1)
-    # Divided first: squares of very large or small coordinates are no numbers.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.linalg.norm(steps / lengths[:, None], axis=1)
-    return np.where(together, 0.0, ratio - 1.0)
 
 
 def map_facts(

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from isoweave._parallel import ThreadTeam
-from isoweave._typing import AnyArray, BoolArray, IntArray
+from isoweave._typing import AnyArray, IntArray
 from isoweave.embedding._parts import split
 from isoweave.embedding._prepare import normalise_lengths
 from isoweave.graph import (
     NeighborGraph,
     connected_components,
     drop_shortcuts,
+    is_edge,
     keep_edges,
     local_order,
     merge_duplicates,
@@ -99,12 +100,3 @@ def prepare(graph: NeighborGraph, dropped: IntArray | None, *, team: ThreadTeam)
     parts = tuple(Part(merged if n_parts == 1 else subgraph(merged, v), v) for v in members)
     firsts = np.unique(representative, return_index=True)[1]
     return Prepared(unit, merged, representative, firsts, parts, n_dropped)
-
-
-def is_edge(graph: NeighborGraph, pairs: AnyArray) -> BoolArray:
-    """Stored edges that are among the given pairs, in either direction, shape (m,)."""
-    n = graph.n_vertices
-    low = np.minimum(graph.sources, graph.indices).astype(np.int64)
-    keys = low * n + np.maximum(graph.sources, graph.indices)
-    ends = np.sort(np.asarray(pairs, dtype=np.int64), axis=1)
-    return np.isin(keys, ends[:, 0] * n + ends[:, 1])

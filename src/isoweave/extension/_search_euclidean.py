@@ -6,7 +6,6 @@ do not depend on how a batch was cut.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,7 @@ from scipy.spatial.distance import cdist
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.graph._search import block_rows, n_candidates
-from isoweave.graph._search_approximate import _FAISS_DETERMINISTIC
+from isoweave.graph._search_approximate import FULL_EFFORT, build_index, search_index
 
 # Farther out than this, in radii of the points, queries would overflow single precision.
 _FARTHEST = 1e15
@@ -64,32 +63,16 @@ def brute_query(points: FloatArray) -> Query:
 
 def approximate_query(points: FloatArray, team: ThreadTeam) -> Query:
     """Neighbours from a navigable graph of the points (HNSW)."""
-    faiss: Any = importlib.import_module("faiss")
-    n, d = points.shape
+    n = len(points)
     centre = points.mean(axis=0)
     scale = float(np.abs(points - centre).max()) or 1.0
-    index = faiss.IndexHNSWFlat(d, 16)
-    index.hnsw.rng = faiss.RandomGenerator(_SEED)
-    index.hnsw.efConstruction = 100
-    version = tuple(int(part) for part in faiss.__version__.split(".")[:3] if part.isdigit())
-    threads = faiss.omp_get_max_threads()
-    try:
-        faiss.omp_set_num_threads(team.n_threads if version >= _FAISS_DETERMINISTIC else 1)
-        index.add(((points - centre) / scale).astype(np.float32))
-    finally:
-        faiss.omp_set_num_threads(threads)
+    index = build_index(((points - centre) / scale).astype(np.float32), FULL_EFFORT, team, _SEED)
 
     def query(queries: FloatArray, k: int, team: ThreadTeam) -> Found:
         width = n_candidates(k, n)
         rows = np.clip((queries - centre) / scale, -_FARTHEST, _FARTHEST).astype(np.float32)
-        parameters = faiss.SearchParametersHNSW(efSearch=max(64, 3 * width))
-        threads = faiss.omp_get_max_threads()
-        try:
-            faiss.omp_set_num_threads(team.n_threads)
-            _, candidates = index.search(rows, width, params=parameters)
-        finally:
-            faiss.omp_set_num_threads(threads)
-        found = _measured(queries, points, candidates.astype(np.int32), k, team)
+        candidates = search_index(index, rows, width, max(64, 3 * width), team)
+        found = _measured(queries, points, candidates, k, team)
         missed = np.flatnonzero(found[0][:, -1] < 0)
         if len(missed):
             exact = brute_query(points)(queries[missed], k, team)
@@ -146,9 +129,10 @@ def _measured(
     queries: FloatArray, points: FloatArray, candidates: IntArray, k: int, team: ThreadTeam
 ) -> Found:
     """The ``k`` nearest of each query's candidates by coordinate differences."""
-    from isoweave.extension._small import measure_queries
+    from isoweave.backends._neighbors import measure_rows
 
     neighbors, distances = np.empty((len(queries), k), dtype=np.int32), np.empty((len(queries), k))
     rows = np.ascontiguousarray(queries)
-    team.run(measure_queries, len(rows), rows, points, candidates, neighbors, distances)
+    every = np.arange(len(rows), dtype=np.int32)
+    team.run(measure_rows, len(rows), rows, every, points, False, candidates, neighbors, distances)
     return neighbors, distances

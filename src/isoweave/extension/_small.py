@@ -41,38 +41,6 @@ def substitute(lower: Any, x: Any) -> None:
 
 
 @njit(nogil=True, cache=True)
-def measure_queries(
-    start: int, stop: int, queries: Any, points: Any, candidates: Any, neighbors: Any, distances: Any
-) -> None:
-    """Nearest candidates of each query by coordinate differences, sorted; ties go to the lower index."""
-    k = neighbors.shape[1]
-    for r in range(start, stop):
-        neighbors[r] = -1
-        distances[r] = np.inf
-        for c in range(candidates.shape[1]):
-            j = candidates[r, c]
-            if j < 0:
-                continue
-            total = 0.0
-            for a in range(points.shape[1]):
-                step = queries[r, a] - points[j, a]
-                total += step * step
-            length = np.sqrt(total)
-            slot = k
-            while slot > 0 and (
-                length < distances[r, slot - 1]
-                or (length == distances[r, slot - 1] and j < neighbors[r, slot - 1])
-            ):
-                slot -= 1
-            for q in range(k - 1, slot, -1):
-                distances[r, q] = distances[r, q - 1]
-                neighbors[r, q] = neighbors[r, q - 1]
-            if slot < k:
-                distances[r, slot] = length
-                neighbors[r, slot] = j
-
-
-@njit(nogil=True, cache=True)
 def sort_rows(
     start: int, stop: int, starts: Any, vertices: Any, lengths: Any, limit: int, counts: Any
 ) -> None:

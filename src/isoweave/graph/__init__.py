@@ -8,6 +8,7 @@ from isoweave.graph._detours import bypass_doubtful
 from isoweave.graph._dimension import choose_n_components, intrinsic_dimension, intrinsic_dimension_graph
 from isoweave.graph._distance_matrix import knn_from_distances
 from isoweave.graph._duplicates import merge_duplicates
+from isoweave.graph._edges import edge_distortion, is_edge
 from isoweave.graph._graph import NeighborGraph
 from isoweave.graph._knn import choose_knn_search, knn_graph
 from isoweave.graph._order import local_order, renumber, rows_by_length, sums_of_lengths
@@ -23,10 +24,12 @@ __all__ = [
     "choose_n_components",
     "connected_components",
     "drop_shortcuts",
+    "edge_distortion",
     "geodesic_neighbors",
     "graph_from_matrix",
     "intrinsic_dimension",
     "intrinsic_dimension_graph",
+    "is_edge",
     "keep_edges",
     "knn_from_distances",
     "knn_graph",

@@ -9,7 +9,8 @@ counted, on a sample of the points.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,9 @@ _CANDIDATES = 4
 _LEAST_RECALL = 0.985
 _SAMPLE_QUERIES = 128
 _SAMPLE_SPREAD = 4000
+# efConstruction of faiss: candidates compared for every point that is added.
+FULL_EFFORT = 100
+_PROJECTED_EFFORT = 60
 # Rows, and queries, that one thread takes at a time.
 _ROW_BLOCK = 4096
 _QUERY_BLOCK = 16
@@ -44,9 +48,12 @@ def search_approximate(points: FloatArray, k: int, rows: IntArray, team: ThreadT
     projected = project(table, k, width, team, seed)
     if projected is None:
         width = n_candidates(k, len(table))
-        candidates = _search_index(table, rows, width + 1, 100, max(64, 3 * width), team, seed)
+        build_effort, effort, searched = FULL_EFFORT, max(64, 3 * width), table
     else:
-        candidates = _search_index(projected, rows, width + 1, 60, max(64, width + k), team, seed)
+        build_effort, effort, searched = _PROJECTED_EFFORT, max(64, width + k), projected
+    index = build_index(searched, build_effort, team, seed)
+    # Every row finds itself too.
+    candidates = search_index(index, searched[rows], width + 1, effort, team)
     neighbors, distances = measure(points, rows, candidates, k, team)
     missed = np.flatnonzero(neighbors[:, -1] < 0)
     if len(missed):
@@ -142,23 +149,33 @@ def _over_rows(team: ThreadTeam, n_rows: int, task: Callable[[int, slice], None]
     team.run(work, _count_blocks(n_rows), grain=1)
 
 
-def _search_index(
-    table: AnyArray, rows: IntArray, width: int, build_effort: int, effort: int, team: ThreadTeam, seed: int
-) -> IntArray:
-    """The ``width`` nearest points of some rows, themselves included, -1 where the index finds fewer."""
+def build_index(table: AnyArray, effort: int, team: ThreadTeam, seed: int) -> Any:
+    """Navigable graph (HNSW) of float32 points; the same for any number of threads."""
     faiss: Any = importlib.import_module("faiss")
     index = faiss.IndexHNSWFlat(table.shape[1], 16)
     index.hnsw.rng = faiss.RandomGenerator(seed)
-    index.hnsw.efConstruction = build_effort
-    index.hnsw.efSearch = effort
-    threads_before = faiss.omp_get_max_threads()
-    try:
-        version = tuple(int(part) for part in faiss.__version__.split(".")[:3] if part.isdigit())
-        faiss.omp_set_num_threads(team.n_threads if version >= _FAISS_DETERMINISTIC else 1)
+    index.hnsw.efConstruction = effort
+    version = tuple(int(part) for part in faiss.__version__.split(".")[:3] if part.isdigit())
+    with _faiss_threads(team.n_threads if version >= _FAISS_DETERMINISTIC else 1):
         index.add(table)
-        faiss.omp_set_num_threads(team.n_threads)
-        _, candidates = index.search(table[rows], width)
+    return index
+
+
+def search_index(index: Any, queries: AnyArray, width: int, effort: int, team: ThreadTeam) -> IntArray:
+    """The ``width`` nearest points of float32 queries, -1 where the index finds fewer."""
+    faiss: Any = importlib.import_module("faiss")
+    with _faiss_threads(team.n_threads):
+        _, found = index.search(queries, width, params=faiss.SearchParametersHNSW(efSearch=effort))
+    neighbors: IntArray = found.astype(np.int32)
+    return neighbors
+
+
+@contextmanager
+def _faiss_threads(n_threads: int) -> Iterator[None]:
+    faiss: Any = importlib.import_module("faiss")
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(n_threads)
+    try:
+        yield
     finally:
-        faiss.omp_set_num_threads(threads_before)
-    found: IntArray = candidates.astype(np.int32)
-    return found
+        faiss.omp_set_num_threads(before)

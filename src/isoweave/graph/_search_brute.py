@@ -84,5 +84,5 @@ class _ProductSearch:
 def measure(points: FloatArray, rows: IntArray, candidates: IntArray, k: int, team: ThreadTeam) -> Found:
     """The ``k`` nearest of each row's candidates by coordinate differences; -1 and inf where too few."""
     neighbors, distances = np.empty((len(rows), k), dtype=np.int32), np.empty((len(rows), k))
-    team.run(measure_rows, len(rows), points, rows, candidates, neighbors, distances)
+    team.run(measure_rows, len(rows), points, rows, points, True, candidates, neighbors, distances)
     return neighbors, distances

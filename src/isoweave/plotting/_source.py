@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave.graph import NeighborGraph, graph_from_matrix, keep_edges
+from isoweave.graph import NeighborGraph, edge_distortion, graph_from_matrix, is_edge, keep_edges
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class MapSource:
         graph = self.needed_graph(what)
         if len(self.dropped_edges) == 0:
             return graph
-        return keep_edges(graph, ~is_among(graph, self.dropped_edges))
+        return keep_edges(graph, ~is_edge(graph, self.dropped_edges))
 
 
 def read_map(result: Any, graph: Any = None) -> MapSource:
@@ -148,27 +148,11 @@ def _checked_coordinates(points: Any, wanted: str) -> FloatArray:
     return array
 
 
-def is_among(graph: NeighborGraph, pairs: AnyArray) -> AnyArray:
-    """Stored edges that are among the given pairs, in either direction, shape (m,)."""
-    n = graph.n_vertices
-    low = np.minimum(graph.sources, graph.indices).astype(np.int64)
-    keys = low * n + np.maximum(graph.sources, graph.indices)
-    ends = np.sort(np.asarray(pairs, dtype=np.int64), axis=1)
-    return np.isin(keys, ends[:, 0] * n + ends[:, 1])
-
-
 def edge_table(graph: NeighborGraph, coordinates: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Ends i < j of every edge in the order of the rows, shape (E, 2), their lengths and distortions.
-
-    The distortion is the length in the map over the measured one, minus 1: 0 for duplicates that coincide,
-    infinite for duplicates that do not, NaN where an end has no coordinates.
-    """
+    """Ends i < j of every edge in the order of the rows, shape (E, 2), their lengths and distortions."""
     once = graph.sources < graph.indices
     edges, lengths = np.column_stack((graph.sources[once], graph.indices[once])), graph.lengths[once]
-    found = np.linalg.norm(coordinates[edges[:, 1]] - coordinates[edges[:, 0]], axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where((lengths == 0.0) & (found == 0.0), 1.0, found / lengths)
-    return edges, lengths, ratio - 1.0
+    return edges, lengths, edge_distortion(edges, lengths, coordinates)
 
 
 def vertex_errors(graph: NeighborGraph, coordinates: FloatArray) -> FloatArray:

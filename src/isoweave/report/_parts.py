@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from isoweave._typing import FloatArray
-from isoweave.graph import subgraph
+from isoweave.graph import is_edge, subgraph
 from isoweave.plotting._shepard import shepard_pairs
-from isoweave.plotting._source import MapSource, edge_table, is_among
+from isoweave.plotting._source import MapSource, edge_table
 from isoweave.report._columns import Column
 from isoweave.report._encode import encode, encode_numbers
 
@@ -33,7 +33,7 @@ def graph_payload(source: MapSource) -> dict[str, Any] | None:
     counts = np.bincount(edges[:, 0], minlength=graph.n_vertices)
     indptr = np.zeros(graph.n_vertices + 1, dtype=np.int32)
     np.cumsum(counts, out=indptr[1:])
-    dropped = np.flatnonzero(is_among(graph, source.dropped_edges)[graph.sources < graph.indices])
+    dropped = np.flatnonzero(is_edge(graph, source.dropped_edges)[graph.sources < graph.indices])
     return {
         "indptr": encode(indptr),
         "indices": encode(edges[:, 1].astype(np.int32)),
