@@ -14,7 +14,7 @@ import pytest
 PACKAGE = Path(importlib.util.find_spec("isoweave").submodule_search_locations[0])
 
 # From the bottom up; a module may import from its own layer and from those below it.
-FOUNDATION = ("_typing", "_parallel", "_validation", "_file_parts", "_files", "backends")
+FOUNDATION = ("_typing", "_lazy", "_forks", "_parallel", "_validation", "_file_parts", "_files", "backends")
 CORE = ("graph", "frames", "operators", "solvers", "iteration", "embedding")
 OUTER = (
     "estimator",

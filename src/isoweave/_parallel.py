@@ -22,6 +22,8 @@ from typing import Any
 import threadpoolctl
 from threadpoolctl import threadpool_limits
 
+from isoweave._forks import forks_wait
+
 # More ranges than threads, so that a range full of hubs does not leave the other threads idle.
 _RANGES_PER_THREAD = 8
 
@@ -95,7 +97,7 @@ def single_blas_thread() -> Iterator[None]:
     would put back the limit it had found.
     """
     global _blas_users, _blas_limit
-    with _blas_lock:
+    with forks_wait(), _blas_lock:
         if _blas_users == 0:
             with _any_thread_in_control():
                 _blas_limit = threadpool_limits(limits=1, user_api="blas")
@@ -105,7 +107,7 @@ def single_blas_thread() -> Iterator[None]:
         yield
     finally:
         _this_thread.depth -= 1
-        with _blas_lock:
+        with forks_wait(), _blas_lock:
             _blas_users -= 1
             if _blas_users == 0:
                 _lift_limit()
@@ -135,30 +137,16 @@ def _any_thread_in_control() -> Iterator[None]:
         release(force=True)
 
 
-def _let_limits_settle() -> None:
-    """A fork waits until no other thread is changing the limit: its locks would stay locked in the child."""
-    _blas_lock.acquire()
-
-
-def _go_on_after_fork() -> None:
-    _blas_lock.release()
-
-
 def _forget_other_threads() -> None:
-    """In the child of a fork only the thread that forked goes on: the others never leave, nor unlock."""
-    global _blas_lock, _blas_users
-    _blas_lock = threading.RLock()
+    """In the child of a fork only the thread that forked goes on: the others never leave."""
+    global _blas_users
     _blas_users = getattr(_this_thread, "depth", 0)
     if _blas_users == 0:
         _lift_limit()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_let_limits_settle,
-        after_in_parent=_go_on_after_fork,
-        after_in_child=_forget_other_threads,
-    )
+    os.register_at_fork(after_in_child=_forget_other_threads)
 
 
 @contextmanager

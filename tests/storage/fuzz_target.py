@@ -7,6 +7,7 @@ reached. The rest is a packed store. ``seeds()`` gives inputs to start from.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import warnings
@@ -17,6 +18,10 @@ from isoweave.storage import StoreError, load
 from packed_store import pack, read_files, seal, unpack, with_manifest, write_files
 
 SAMPLES = Path(__file__).parent / "samples"
+# In memory where there is such a file system.
+_SCRATCH = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+# Longer names the file system may refuse before the loader sees them.
+_LONGEST_NAME = 200
 
 
 def seeds():
@@ -34,9 +39,10 @@ def target(data):
         files = with_manifest(files, files.get("manifest.json", b""))
     elif data[0] % 3 == 2:
         files = seal(files)
-    folder = Path(tempfile.mkdtemp(prefix="isoweave-fuzz-"))
+    folder = Path(tempfile.mkdtemp(prefix="isoweave-fuzz-", dir=_SCRATCH))
     try:
-        write_files(folder / "store", {name: files[name] for name in files if len(name) < 200})
+        kept = {name: data for name, data in files.items() if len(name.encode()) < _LONGEST_NAME}
+        write_files(folder / "store", kept)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             try:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import splu
 
 from isoweave._typing import BoolArray, FloatArray
 from isoweave.diagnostics._cells import CellComplex
 from isoweave.diagnostics._result import EnergySplit
 from isoweave.iteration import AlignmentProblem
 from isoweave.operators import EdgeInnerProduct
+from isoweave.solvers._symmetric import symmetric_solver
 
 # Curls are projected out with this part of their mean square as regularisation: small against the smoothest
 # curl a graph of a few thousand vertices can have (about 1e-4), large against rounding.
@@ -137,16 +137,11 @@ def without_curl(form: FloatArray, boundary: sp.csr_array, weights: FloatArray) 
         blind = np.abs(boundary) @ (~seen).astype(float) > 0
         boundary = boundary[np.flatnonzero(~blind)][:, np.flatnonzero(seen)]
     loops = sp.csr_array(boundary @ sp.diags_array(1.0 / np.sqrt(weights[seen])))
-    gram = sp.csc_array(loops.T @ loops)
+    gram = sp.csr_array(loops.T @ loops)
     scale = float(gram.diagonal().mean()) if gram.nnz else 0.0
     if scale == 0.0:
         return form
     small = _REGULARISATION * scale
-    factor = splu(
-        sp.csc_array(gram + small * sp.eye_array(gram.shape[0])),
-        permc_spec="MMD_AT_PLUS_A",
-        diag_pivot_thresh=0.0,
-        options={"SymmetricMode": True},
-    )
-    out[seen] = small * factor.solve(form[seen])
+    with symmetric_solver(gram, small) as solve:
+        out[seen] = small * solve(form[seen])
     return out

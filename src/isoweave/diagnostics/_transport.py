@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import minimum_spanning_tree
-from scipy.sparse.linalg import splu
 
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._typing import AnyArray, BoolArray, FloatArray
@@ -16,6 +15,7 @@ from isoweave.frames import LocalFrames, calibrate_frames, local_frames
 from isoweave.graph import NeighborGraph, graph_from_matrix, rows_by_length
 from isoweave.graph._validate import assemble_graph
 from isoweave.iteration import connection_laplacian, sample_vertices
+from isoweave.solvers._symmetric import symmetric_solver
 
 # A transition that explains less of the overlap of two frames than this says nothing.
 WEAKEST = 0.5
@@ -153,23 +153,18 @@ def _lowest_vectors(matrix: sp.csr_array, n_wanted: int) -> FloatArray:
     """
     size = matrix.shape[0]
     shift = 1e-9 * max(float(matrix.diagonal().mean()), np.finfo(float).tiny)
-    factor = splu(
-        sp.csc_array(matrix + shift * sp.eye_array(size)),
-        permc_spec="MMD_AT_PLUS_A",
-        diag_pivot_thresh=0.0,
-        options={"SymmetricMode": True},
-    )
     block = np.random.default_rng(7).standard_normal((size, min(n_wanted + _EXTRA_VECTORS, size)))
     before = np.full(n_wanted, np.inf)
-    for _ in range(_INVERSE_SWEEPS):
-        block, _ = np.linalg.qr(factor.solve(block))
-        small = block.T @ (matrix @ block)
-        values, turn = np.linalg.eigh(0.5 * (small + small.T))
-        block = block @ turn
-        now = np.maximum(values[:n_wanted], shift)
-        if np.all(before - now <= _STANDSTILL * now):
-            break
-        before = now
+    with symmetric_solver(matrix, shift) as solve:
+        for _ in range(_INVERSE_SWEEPS):
+            block, _ = np.linalg.qr(solve(block))
+            small = block.T @ (matrix @ block)
+            values, turn = np.linalg.eigh(0.5 * (small + small.T))
+            block = block @ turn
+            now = np.maximum(values[:n_wanted], shift)
+            if np.all(before - now <= _STANDSTILL * now):
+                break
+            before = now
     return np.ascontiguousarray(block[:, :n_wanted])
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 
+from isoweave._lazy import computed_once
 from isoweave._typing import FloatArray, IntArray
 
 
@@ -41,16 +41,16 @@ class NeighborGraph:
         """Number of undirected edges."""
         return len(self.indices) // 2
 
-    @cached_property
+    @computed_once
     def degrees(self) -> IntArray:
         return np.diff(self.indptr)
 
-    @cached_property
+    @computed_once
     def sources(self) -> IntArray:
         """Row of every stored edge, shape (m,)."""
         return np.repeat(np.arange(self.n_vertices, dtype=np.int32), self.degrees)
 
-    @cached_property
+    @computed_once
     def reverse(self) -> IntArray:
         """Position of the opposite edge (j, i) for every stored edge (i, j), shape (m,).
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from isoweave._lazy import computed_once
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave.iteration._rigid import rigid_motion
 
@@ -33,7 +33,7 @@ class Anchoring:
     places: FloatArray
     weights: FloatArray
 
-    @cached_property
+    @computed_once
     def is_hard(self) -> BoolArray:
         return np.isinf(self.weights)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
+from isoweave._lazy import computed_once
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray
 from isoweave.frames._frames import LocalFrames
@@ -43,7 +43,7 @@ class AlignmentProblem:
     def n_components(self) -> int:
         return self.frames.n_components
 
-    @cached_property
+    @computed_once
     def mass(self) -> float:
         """``sum_i tr(E_i^T W_i E_i)``, the energy of the collapsed embedding: the scale of all energies."""
         return self._mismatch(np.zeros((self.graph.n_vertices, self.n_components))).energy

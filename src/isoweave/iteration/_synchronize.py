@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import splu
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray
 from isoweave.frames._frames import LocalFrames
 from isoweave.graph._graph import NeighborGraph
+from isoweave.solvers._symmetric import symmetric_solver
 
 _EXTRA_VECTORS = 3
 _MAX_SWEEPS = 200
@@ -55,23 +55,18 @@ def lowest_eigenvectors(
     width = min(n_wanted + _EXTRA_VECTORS, size)
     scale = float(matrix.diagonal().mean())
     shift = 1e-9 * max(scale, np.finfo(float).tiny)
-    factor = splu(
-        sp.csc_array(matrix + shift * sp.eye_array(size)),
-        permc_spec="MMD_AT_PLUS_A",
-        diag_pivot_thresh=0.0,
-        options={"SymmetricMode": True},
-    )
     block = np.random.default_rng(seed).standard_normal((size, width))
     values = np.zeros(width)
-    for _ in range(_MAX_SWEEPS):
-        block, _ = np.linalg.qr(factor.solve(block))
-        small = block.T @ (matrix @ block)
-        values, turn = np.linalg.eigh(0.5 * (small + small.T))
-        block = block @ turn
-        wanted = block[:, :n_wanted]
-        residual = np.linalg.norm(matrix @ wanted - wanted * values[:n_wanted], axis=0)
-        if residual.max() <= _TOLERANCE * scale:
-            break
+    with symmetric_solver(matrix, shift) as solve:
+        for _ in range(_MAX_SWEEPS):
+            block, _ = np.linalg.qr(solve(block))
+            small = block.T @ (matrix @ block)
+            values, turn = np.linalg.eigh(0.5 * (small + small.T))
+            block = block @ turn
+            wanted = block[:, :n_wanted]
+            residual = np.linalg.norm(matrix @ wanted - wanted * values[:n_wanted], axis=0)
+            if residual.max() <= _TOLERANCE * scale:
+                break
     return values[:n_wanted], block[:, :n_wanted]
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from isoweave._lazy import computed_once
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.backends._compile import kernel
@@ -95,14 +95,14 @@ class Laplacian:
         means = np.column_stack(sums) / self.sizes[:, None]
         return block - (means[self.labels] if len(means) > 1 else means)
 
-    @cached_property
+    @computed_once
     def ground(self) -> IntArray:
         """The vertex with most neighbours of every component: without it a factor fills in least."""
         order = np.lexsort((-np.diff(self.indptr), self.labels))
         first = np.searchsorted(self.labels[order], np.arange(len(self.sizes)))
         return order[first].astype(np.int32)
 
-    @cached_property
+    @computed_once
     def elimination(self) -> Elimination:
         """Order and size of the Cholesky factor with :attr:`ground` left out."""
         start = int(self.ground[np.argmax(self.sizes)])

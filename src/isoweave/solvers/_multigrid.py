@@ -5,12 +5,12 @@ pyamg builds the hierarchy; the cycle is ours, because pyamg's takes one vector 
 
 from __future__ import annotations
 
-import os
 import threading
 
 import numpy as np
 import scipy.sparse as sp
 
+from isoweave._forks import forks_wait
 from isoweave._parallel import ThreadTeam, single_blas_thread
 from isoweave._typing import FloatArray, IntArray
 from isoweave.backends._compile import kernel
@@ -65,24 +65,14 @@ class Multigrid:
 
 
 # One hierarchy at a time: another thread's would draw from the same global random numbers.
-_hierarchy_lock = threading.Lock()
-
-
-def _renew_lock() -> None:
-    """In the child of a fork the thread that holds the lock may be gone."""
-    global _hierarchy_lock
-    _hierarchy_lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+_hierarchy_lock = threading.RLock()
 
 
 def _build_hierarchy(matrix: sp.csr_array) -> list:
     """pyamg's levels. Its spectral radius estimates start from numpy's global random state."""
     from pyamg.aggregation import smoothed_aggregation_solver
 
-    with _hierarchy_lock:
+    with forks_wait(), _hierarchy_lock:
         state = np.random.get_state()  # noqa: NPY002
         np.random.seed(_SEED)  # noqa: NPY002
         try:

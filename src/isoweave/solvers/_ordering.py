@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import spilu
 
+from isoweave._forks import forks_wait
 from isoweave._typing import BoolArray, IntArray
 from isoweave.backends._compile import kernel
 
@@ -61,15 +62,19 @@ def _minimum_degree(pattern: sp.csc_array) -> IntArray:
     """SuperLU's order. With a dominant diagonal the incomplete factorisation drops all else at once."""
     n = pattern.shape[0]
     dominant = sp.csc_array(pattern + sp.eye_array(n, format="csc") * (1e3 * n))
-    factor = spilu(
-        dominant,
-        drop_tol=1.0,
-        fill_factor=1.0,
-        permc_spec="MMD_AT_PLUS_A",
-        diag_pivot_thresh=0.0,
-        options={"SymmetricMode": True},
-    )
-    return np.argsort(factor.perm_c).astype(np.int32)
+    # Nothing of the factor may be left when a fork goes on: see solvers/_symmetric.py.
+    with forks_wait():
+        order = np.argsort(
+            spilu(
+                dominant,
+                drop_tol=1.0,
+                fill_factor=1.0,
+                permc_spec="MMD_AT_PLUS_A",
+                diag_pivot_thresh=0.0,
+                options={"SymmetricMode": True},
+            ).perm_c
+        )
+    return order.astype(np.int32)
 
 
 @kernel
