@@ -16,11 +16,10 @@ TEAM = ThreadTeam(1)
 
 def random_spd(n: int, density: float, seed: int) -> sp.csr_array:
     rng = np.random.default_rng(seed)
-    half = sp.random_array((n, n), density=density, rng=rng, data_sampler=lambda size: -rng.random(size))
+    half = np.where(rng.random((n, n)) < density, -rng.random((n, n)), 0.0)
     off = half + half.T
-    off.setdiag(0.0)
-    off.eliminate_zeros()
-    matrix = sp.csr_array(off + sp.diags_array(0.1 - off.sum(axis=1)))
+    np.fill_diagonal(off, 0.0)
+    matrix = sp.csr_array(off + np.diag(0.1 - off.sum(axis=1)))
     matrix.indptr, matrix.indices = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
     return matrix
 

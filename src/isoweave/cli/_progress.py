@@ -41,7 +41,8 @@ class ProgressLine(logging.Handler):
         self._level = self._logger.level
 
     def __enter__(self) -> ProgressLine:
-        self._timer.start()
+        if self._is_shown:
+            self._timer.start()
         if self._is_shown or self._verbose:
             self._level = self._logger.level
             self._logger.setLevel(logging.DEBUG)
@@ -52,10 +53,12 @@ class ProgressLine(logging.Handler):
         if self._is_shown or self._verbose:
             self._logger.removeHandler(self)
             self._logger.setLevel(self._level)
-        self._timer.cancel()
-        # A timer that has fired already may still be inside start().
-        self._timer.join()
-        self._progress.stop()
+        if self._is_shown:
+            self._timer.cancel()
+            # A timer that has fired already may still be inside start().
+            self._timer.join()
+            # Of a display that is switched off, rich 13.7 prints an empty line.
+            self._progress.stop()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show a record that carries an event."""

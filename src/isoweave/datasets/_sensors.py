@@ -124,6 +124,8 @@ def add_shortcuts(
     """
     rng = check_common(max(1, n_shortcuts), 0.0, random_state)
     matrix = sp.coo_array(graph)
+    # As in symmetric_graph.
+    matrix.row, matrix.col = matrix.row.astype(np.int32), matrix.col.astype(np.int32)
     points = np.asarray(data, dtype=np.float64)
     n = matrix.shape[0]
     if points.ndim != 2 or len(points) != n:
@@ -154,8 +156,9 @@ def add_shortcuts(
 
 def symmetric_graph(pairs: AnyArray, lengths: AnyArray, n: int) -> sp.csr_array:
     """Both directions of every edge (each pair listed once) in CSR with sorted columns; zeros kept."""
-    row = np.concatenate([pairs[:, 0], pairs[:, 1]])
-    col = np.concatenate([pairs[:, 1], pairs[:, 0]])
+    # The searches of SciPy 1.12 take no larger numbers.
+    row = np.concatenate([pairs[:, 0], pairs[:, 1]]).astype(np.int32)
+    col = np.concatenate([pairs[:, 1], pairs[:, 0]]).astype(np.int32)
     values = np.concatenate([lengths, lengths]).astype(np.float64)
     matrix = sp.csr_array((values, (row, col)), shape=(n, n))
     matrix.sort_indices()

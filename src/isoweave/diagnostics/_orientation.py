@@ -89,7 +89,8 @@ def _patches(lengths: sp.csr_array, signs: sp.csr_array, centres: AnyArray) -> t
     """Patch of every vertex (-1 for none) and its side (+1, -1; 0 for none) within the patch."""
     n = signs.shape[0]
     distance, before, source = dijkstra(lengths, indices=centres, min_only=True, return_predecessors=True)
-    number = np.full(n, -1)
+    # As small as SciPy's searches of graphs want them, 1.12 at least.
+    number = np.full(n, -1, dtype=np.int32)
     number[centres] = np.arange(len(centres))
     reached = np.isfinite(distance)
     owner = np.where(reached, number[np.where(reached, source, 0)], -1)
