@@ -7,12 +7,12 @@ import pytest
 import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ThreadTeam, thread_team
 from isoweave.solvers import choose_solver, factor_laplacian
 from isoweave.solvers._base import PreparationError, prepare_laplacian
 from isoweave.solvers._cg import Jacobi
 from isoweave.solvers._incomplete import IncompleteCholesky
-from isoweave.solvers._multigrid import Multigrid
+from isoweave.solvers._multigrid import Multigrid, _gauss_seidel
 
 
 def laplacian(n: int, dim: int, k: int) -> sp.csr_array:
@@ -69,6 +69,38 @@ def test_preconditioners_are_symmetric_and_positive(kind):
     gram = block.T @ applied
     np.testing.assert_allclose(gram, gram.T, atol=1e-10 * np.abs(gram).max())
     assert np.linalg.eigvalsh(gram).min() > 0
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 7])
+def test_multigrid_takes_every_column_alone(width):
+    """Threads share the columns, however many there are of either: the bits must not tell."""
+    lap = prepare_laplacian(laplacian(900, 2, 8))
+    block = lap.project(np.random.default_rng(14).normal(size=(900, width)))
+    expected = np.empty_like(block)
+    alone = Multigrid(lap, ThreadTeam(1))
+    for k in range(width):
+        column = np.empty((900, 1))
+        alone.apply(np.ascontiguousarray(block[:, k : k + 1]), column)
+        expected[:, k] = column[:, 0]
+    for n_jobs in (1, 2, 4):
+        with thread_team(n_jobs) as team:
+            applied = np.full_like(block, np.nan)
+            Multigrid(lap, team).apply(block, applied)
+        np.testing.assert_array_equal(applied, expected)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("width", [1, 2, 3, 5])
+def test_a_sweep_equals_plain_loops(width, backward):
+    matrix = sp.csr_array(laplacian(60, 2, 5) + sp.eye_array(60))
+    rng = np.random.default_rng(15)
+    rhs, x = rng.normal(size=(60, width)), rng.normal(size=(60, width))
+    expected, dense = x.copy(), matrix.toarray()
+    for i in reversed(range(60)) if backward else range(60):
+        expected[i] += (rhs[i] - dense[i] @ expected) / dense[i, i]
+    arrays = (matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data)
+    _gauss_seidel(*arrays, 1.0 / matrix.diagonal(), rhs, x, backward)
+    np.testing.assert_allclose(x, expected, rtol=1e-12, atol=1e-14)
 
 
 def test_incomplete_factor_with_nothing_dropped_is_exact():

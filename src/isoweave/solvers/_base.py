@@ -107,7 +107,7 @@ class Laplacian:
         """Order and size of the Cholesky factor with :attr:`ground` left out."""
         start = int(self.ground[np.argmax(self.sizes)])
         order = elimination_order(self.indptr, self.indices, start)
-        return plan_elimination(self.indptr, self.indices, order[~np.isin(order, self.ground)], MAX_FILL)
+        return plan_elimination(self.indptr, self.indices, order[~np.isin(order, self.ground)])
 
     def multiply(self, block: FloatArray, out: FloatArray, team: ThreadTeam) -> None:
         """Write ``L block`` to ``out``, both C-contiguous of shape (n, N)."""

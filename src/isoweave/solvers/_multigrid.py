@@ -14,7 +14,7 @@ from isoweave._forks import forks_wait
 from isoweave._parallel import ThreadTeam, single_blas_thread
 from isoweave._typing import FloatArray, IntArray
 from isoweave.backends._compile import kernel
-from isoweave.solvers._base import CHUNK, Laplacian, multiply_rows, run_evenly
+from isoweave.solvers._base import Laplacian, multiply_rows, run_evenly
 
 _Csr = tuple[IntArray, IntArray, FloatArray]
 _MAX_COARSE = 200
@@ -38,30 +38,37 @@ class Multigrid:
         # The coarsest matrix inherits the constants in its kernel, hence a pseudo-inverse.
         with single_blas_thread():
             values, vectors = np.linalg.eigh(levels[-1].A.toarray())
-            self._coarse = (vectors * _invert(values, negligible)) @ vectors.T
+            inverse = (vectors * _invert(values, negligible)) @ vectors.T
+        # As a sparse matrix: BLAS and einsum round by the number of columns, which goes with the threads.
+        self._coarse = _csr_arrays(sp.csr_array(inverse))
 
     def apply(self, residual: FloatArray, out: FloatArray) -> None:
-        out[:] = self._cycle(0, residual)
+        # A sweep is sequential, but columns do not depend on each other: every thread takes its own through
+        # the whole cycle.
+        run_evenly(self._team, self._apply_to_columns, residual.shape[1], 1, residual, out)
+
+    def _apply_to_columns(self, start: int, stop: int, residual: FloatArray, out: FloatArray) -> None:
+        out[:, start:stop] = self._cycle(0, np.ascontiguousarray(residual[:, start:stop]))
 
     def _cycle(self, depth: int, rhs: FloatArray) -> FloatArray:
         if depth == len(self._prolong):
-            # einsum, because BLAS may round differently with the number of threads.
-            return np.einsum("ij,jk->ik", self._coarse, rhs)
+            return _multiply(self._coarse, rhs)
         indptr, indices, data = self._matrices[depth]
         inverse = self._inverse_diagonals[depth]
         value = np.zeros_like(rhs)
         _gauss_seidel(indptr, indices, data, inverse, rhs, value, False)
-        defect = rhs - self._multiply(self._matrices[depth], value)
-        correction = self._cycle(depth + 1, self._multiply(self._restrict[depth], defect))
-        value += self._multiply(self._prolong[depth], correction)
+        defect = rhs - _multiply(self._matrices[depth], value)
+        correction = self._cycle(depth + 1, _multiply(self._restrict[depth], defect))
+        value += _multiply(self._prolong[depth], correction)
         _gauss_seidel(indptr, indices, data, inverse, rhs, value, True)
         return value
 
-    def _multiply(self, matrix: _Csr, block: FloatArray) -> FloatArray:
-        indptr, indices, data = matrix
-        out = np.empty((len(indptr) - 1, block.shape[1]))
-        run_evenly(self._team, multiply_rows, len(out), 2 * CHUNK, indptr, indices, data, block, out)
-        return out
+
+def _multiply(matrix: _Csr, block: FloatArray) -> FloatArray:
+    indptr, indices, data = matrix
+    out = np.empty((len(indptr) - 1, block.shape[1]))
+    multiply_rows(0, len(out), indptr, indices, data, block, out)
+    return out
 
 
 # One hierarchy at a time: another thread's would draw from the same global random numbers.
@@ -110,16 +117,41 @@ def _gauss_seidel(
     x: FloatArray,
     backward: bool,
 ) -> None:
-    """One sweep over all rows in place: x_i += (b - A x)_i / a_ii."""
+    """One sweep over all rows in place: x_i += (b - A x)_i / a_ii. Up to three columns in registers."""
     n, width = x.shape
     total = np.empty(width)
     for step in range(n):
         i = n - 1 - step if backward else step
-        for k in range(width):
-            total[k] = rhs[i, k]
-        for e in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-            j, weight = np.uint32(indices[e]), data[e]
+        first, last = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        if width == 1:
+            t0 = rhs[i, 0]
+            for e in range(first, last):
+                t0 -= data[e] * x[np.uint32(indices[e]), 0]
+            x[i, 0] += inverse[i] * t0
+        elif width == 2:
+            t0, t1 = rhs[i, 0], rhs[i, 1]
+            for e in range(first, last):
+                j, weight = np.uint32(indices[e]), data[e]
+                t0 -= weight * x[j, 0]
+                t1 -= weight * x[j, 1]
+            x[i, 0] += inverse[i] * t0
+            x[i, 1] += inverse[i] * t1
+        elif width == 3:
+            t0, t1, t2 = rhs[i, 0], rhs[i, 1], rhs[i, 2]
+            for e in range(first, last):
+                j, weight = np.uint32(indices[e]), data[e]
+                t0 -= weight * x[j, 0]
+                t1 -= weight * x[j, 1]
+                t2 -= weight * x[j, 2]
+            x[i, 0] += inverse[i] * t0
+            x[i, 1] += inverse[i] * t1
+            x[i, 2] += inverse[i] * t2
+        else:
             for k in range(width):
-                total[k] -= weight * x[j, k]
-        for k in range(width):
-            x[i, k] += inverse[i] * total[k]
+                total[k] = rhs[i, k]
+            for e in range(first, last):
+                j, weight = np.uint32(indices[e]), data[e]
+                for k in range(width):
+                    total[k] -= weight * x[j, k]
+            for k in range(width):
+                x[i, k] += inverse[i] * total[k]

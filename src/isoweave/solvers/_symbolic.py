@@ -25,7 +25,7 @@ class Elimination:
     counts : int64 array of shape (n,)
         Entries in every column of the factor.
     fill : int
-        Their sum; more than the limit given means that counting stopped there.
+        Their sum.
     """
 
     order: IntArray
@@ -36,18 +36,18 @@ class Elimination:
     fill: int
 
 
-def plan_elimination(indptr: IntArray, indices: IntArray, order: IntArray, limit: int) -> Elimination:
+def plan_elimination(indptr: IntArray, indices: IntArray, order: IntArray) -> Elimination:
     """Elimination tree and column counts of a symmetric pattern for a given order of its vertices.
 
-    The order is replaced by an equivalent one in which every subtree is contiguous. Counting takes time
-    in proportion to the factor, but no memory for it, and stops once the sum passes ``limit``.
+    The order is replaced by an equivalent one in which every subtree is contiguous. Time and memory go with
+    the entries of the matrix, however large the factor would be.
     """
     p, c, _ = permute(indptr, indices, np.empty(0), order)
     order = order[_postorder(_elimination_tree(p, c))]
     p, c, _ = permute(indptr, indices, np.empty(0), order)
     parent = _elimination_tree(p, c)
-    counts, fill = _column_counts(p, c, parent, limit)
-    return Elimination(order, p, c[: p[-1]], parent, counts, int(fill))
+    counts = _column_counts(p, c, parent)
+    return Elimination(order, p, c[: p[-1]], parent, counts, int(counts.sum()))
 
 
 @kernel
@@ -137,27 +137,53 @@ def _postorder(parent: IntArray) -> IntArray:
 
 
 @kernel
-def _column_counts(indptr: IntArray, indices: IntArray, parent: IntArray, limit: int) -> tuple[AnyArray, int]:
-    """Entries of every column, diagonal included, and their sum.
+def _column_counts(indptr: IntArray, indices: IntArray, parent: IntArray) -> AnyArray:
+    """Entries of every column, diagonal included, in time that hardly exceeds the entries of the matrix.
 
-    Row i of the factor is the part of the tree between the entries of row i of the matrix and i.
+    Row i of the factor is a subtree with root i, whose leaves are among the entries of row i of the matrix. A
+    column has an entry in it for every such subtree it lies in: leaves below it count one each, and wherever
+    the ways of two leaves meet, one is too many (Gilbert, Ng and Peyton 1994). Columns are in postorder.
     """
     n = len(parent)
+    first = np.empty(n, np.int32)  # first descendant
     counts = np.empty(n, np.int64)
-    seen = np.empty(n, np.int32)
-    total = n
-    for i in range(n):
-        counts[i] = 1
-    for i in range(n):
-        # Read below for columns before i only.
-        seen[i] = i
-        for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e]
-            while j < i and seen[j] != i:
+    last_first = np.empty(n, np.int32)  # of the leaves of row i so far, the latest first descendant
+    last_leaf = np.empty(n, np.int32)
+    ancestor = np.empty(n, np.int32)
+    for j in range(n):
+        first[j] = -1
+        last_first[j] = -1
+        last_leaf[j] = -1
+        ancestor[j] = j
+    for j in range(n):
+        counts[j] = 1 if first[j] == -1 else 0
+        above = j
+        while above != -1 and first[above] == -1:
+            first[above] = j
+            above = parent[above]
+    for j in range(n):
+        if parent[j] != -1:
+            counts[parent[j]] -= 1
+        for e in range(indptr[j], indptr[j + 1]):
+            i = indices[e]
+            # A leaf of row i: nothing of row i is below j.
+            if i > j and first[j] > last_first[i]:
+                last_first[i] = first[j]
                 counts[j] += 1
-                total += 1
-                seen[j] = i
-                j = parent[j]
-        if total > limit:
-            break
-    return counts, total
+                before = last_leaf[i]
+                last_leaf[i] = j
+                if before != -1:
+                    meeting = before
+                    while meeting != ancestor[meeting]:
+                        meeting = ancestor[meeting]
+                    while before != meeting:
+                        above = ancestor[before]
+                        ancestor[before] = meeting
+                        before = above
+                    counts[meeting] -= 1
+        if parent[j] != -1:
+            ancestor[j] = parent[j]
+    for j in range(n):
+        if parent[j] != -1:
+            counts[parent[j]] += counts[j]
+    return counts
