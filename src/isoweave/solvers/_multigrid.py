@@ -27,7 +27,9 @@ class Multigrid:
     name = "amg"
 
     def __init__(self, laplacian: Laplacian, team: ThreadTeam) -> None:
-        levels = _build_hierarchy(laplacian.to_matrix())
+        # Estimates of spectral radii go through BLAS, which rounds by its number of threads.
+        with single_blas_thread():
+            levels = _build_hierarchy(laplacian.to_matrix())
         # A component that shrinks to one coarse vertex leaves a diagonal of pure rounding behind.
         negligible = 1e-12 * laplacian.norm
         self._team = team
