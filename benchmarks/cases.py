@@ -42,7 +42,7 @@ SEEDS = tuple(range(501, 516))
 N_GROUPS = 10
 
 _SCORING = ("metrics", "datasets")
-ENGINE = ("backends", "embedding", "frames", "graph", "iteration", "operators", "solvers")
+ENGINE = ("embedding", "energy", "engines", "geometry", "graph", "linalg", "optimise")
 
 Record = dict[str, object]
 

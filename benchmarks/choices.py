@@ -111,7 +111,7 @@ def seeds_of(row: Row, n_seeds: int) -> tuple[int, ...]:
 def fit(case: Case, variant: Variant) -> Embedding:
     """The embedding of one variant."""
     options = replace(resolve_options(case.row.n_components), **variant.changes)
-    with warnings.catch_warnings(), patch("isoweave.iteration._starts.N_LANDMARKS", variant.n_landmarks):
+    with warnings.catch_warnings(), patch("isoweave.optimise._starts.N_LANDMARKS", variant.n_landmarks):
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", message="The graph has .* connected components")
         return embed(case.graph, options, n_jobs=1)

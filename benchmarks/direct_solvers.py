@@ -31,10 +31,10 @@ from sklearn.neighbors import kneighbors_graph
 from threadpoolctl import threadpool_limits
 
 from isoweave._parallel import ThreadTeam, thread_team
-from isoweave.solvers import choose_solver, factor_laplacian
-from isoweave.solvers._base import prepare_laplacian
-from isoweave.solvers._cholesky import analyse, factorise, substitute
-from isoweave.solvers._symbolic import plan_elimination
+from isoweave.linalg import choose_solver, factor_laplacian
+from isoweave.linalg._base import prepare_laplacian
+from isoweave.linalg._cholesky import analyse, factorise, substitute
+from isoweave.linalg._symbolic import plan_elimination
 
 # Name and the module it needs. "isoweave" is the factor alone, as the others are; "isoweave, checked" is
 # what factor_laplacian returns, which also projects the block and measures the true residual.

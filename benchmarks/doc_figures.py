@@ -19,7 +19,7 @@ from isoweave import IsometricEmbedding
 from isoweave._files import atomic_write
 from isoweave.datasets import swiss_roll
 from isoweave.demo._page import _save_small
-from isoweave.plotting import plot_edges, plot_embedding, plot_history, plot_neighborhood, plot_shepard
+from isoweave.plot import plot_edges, plot_embedding, plot_history, plot_neighborhood, plot_shepard
 from isoweave.report import write_report
 
 sys.path.insert(0, str(ROOT / "tests" / "report"))

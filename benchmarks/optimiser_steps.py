@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 from cases import ROWS, Records, mark, markdown_table, mean
 from isoweave._parallel import ThreadTeam
-from isoweave.frames import calibrate_frames, local_frames, neighborhood_volumes
+from isoweave.energy import InnerProduct, edge_inner_product, rank_inner_product
+from isoweave.geometry import calibrate_frames, local_frames, neighborhood_volumes
 from isoweave.graph import NeighborGraph, knn_graph
-from isoweave.iteration import (
+from isoweave.optimise import (
     AlignmentProblem,
     IterationResult,
     alternate,
@@ -19,7 +20,6 @@ from isoweave.iteration import (
     find_landmarks,
     minimize_energy,
 )
-from isoweave.operators import InnerProduct, edge_inner_product, rank_inner_product
 
 ROW_NAMES = ("swiss10", "klein", "torus")
 PRODUCTS = {"edge": "edge", "paper": "paper's"}

@@ -25,21 +25,21 @@ STAGES: dict[str, tuple[str, ...]] = {
         "isoweave.graph.connected_components",
     ),
     "shortcuts": ("isoweave.graph.drop_shortcuts",),
-    "frames": ("isoweave.frames.local_frames", "isoweave.frames.calibrate_frames"),
-    "assembly": ("isoweave.operators.edge_inner_product", "isoweave.operators.build_laplacian"),
-    "factor": ("isoweave.solvers.factor_laplacian",),
+    "frames": ("isoweave.geometry.local_frames", "isoweave.geometry.calibrate_frames"),
+    "assembly": ("isoweave.energy.edge_inner_product", "isoweave.energy.build_laplacian"),
+    "factor": ("isoweave.linalg.factor_laplacian",),
     "start": (
-        "isoweave.iteration.coarse_start",
-        "isoweave.iteration.find_landmarks",
-        "isoweave.iteration.synchronized_start",
+        "isoweave.optimise.coarse_start",
+        "isoweave.optimise.find_landmarks",
+        "isoweave.optimise.synchronized_start",
     ),
-    "optimise": ("isoweave.iteration.minimize_energy",),
-    "stretch": ("isoweave.iteration.local_stretch",),
+    "optimise": ("isoweave.optimise.minimize_energy",),
+    "stretch": ("isoweave.optimise.local_stretch",),
 }
 # Parts of "optimise", counted there only.
 INNER = {
-    "solve": "isoweave.solvers.PoissonState.solve",
-    "energy": "isoweave.iteration.AlignmentProblem.evaluate",
+    "solve": "isoweave.linalg.PoissonState.solve",
+    "energy": "isoweave.optimise.AlignmentProblem.evaluate",
 }
 
 

@@ -77,7 +77,7 @@ sphinx_gallery_conf = {
 }
 
 # Behind the command line, or not for users.
-NOT_SHOWN = {"backends", "cli", "demo", "experiments"}
+NOT_SHOWN = {"engines", "cli", "demo", "experiments"}
 
 
 def api_pages() -> dict[str, str]:

@@ -30,7 +30,7 @@ from scipy.sparse.linalg import eigsh
 
 from isoweave import embed_graph
 from isoweave.datasets import GraphDataset, sensor_network
-from isoweave.extension import rigid_motion
+from isoweave.place import rigid_motion
 
 Points = NDArray[np.float64]
 

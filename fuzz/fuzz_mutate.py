@@ -93,7 +93,7 @@ _JSON_TOKENS = [word.encode() for word in _JSON_WORDS.split()] + [b"[" * 3000, b
 def store(data: bytes, rng: random.Random) -> bytes:
     """Files of a saved model dropped, renamed or changed inside, with or without right checksums.
 
-    The first byte says whether the checksums are made right again (``tests/storage/fuzz_target.py``).
+    The first byte says whether the checksums are made right again (``tests/persist/fuzz_target.py``).
     """
     files, at = [], 1
     while at < len(data):

@@ -35,7 +35,7 @@ CORPUS = ROOT / "tests" / "fuzz" / "corpus"
 REGRESSIONS = ROOT / "tests" / "fuzz" / "regressions"
 
 # The loader of saved models has its target beside its tests, which use it too.
-sys.path.append(str(ROOT / "tests" / "storage"))
+sys.path.append(str(ROOT / "tests" / "persist"))
 import fuzz_target as saved_models  # noqa: E402
 
 TARGETS: dict[str, Callable[[bytes], None]] = {}

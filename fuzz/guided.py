@@ -25,7 +25,7 @@ FOUND = Path(__file__).resolve().parent / "found"
 CPU_SECONDS = 5.0
 _WALL_SECONDS = 1200
 
-with atheris.instrument_imports(include=["isoweave.io", "isoweave.graph._validate", "isoweave.storage"]):
+with atheris.instrument_imports(include=["isoweave.io", "isoweave.graph._validate", "isoweave.persist"]):
     import fuzz_targets
 
 

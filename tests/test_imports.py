@@ -14,8 +14,8 @@ import pytest
 PACKAGE = Path(importlib.util.find_spec("isoweave").submodule_search_locations[0])
 
 # From the bottom up; a module may import from its own layer and from those below it.
-FOUNDATION = ("_typing", "_lazy", "_forks", "_parallel", "_validation", "_file_parts", "_files", "backends")
-CORE = ("graph", "frames", "operators", "solvers", "iteration", "embedding")
+FOUNDATION = ("_typing", "_lazy", "_forks", "_parallel", "_validation", "_file_parts", "_files", "engines")
+CORE = ("graph", "geometry", "energy", "linalg", "optimise", "embedding")
 OUTER = (
     "estimator",
     "_estimator_callbacks",
@@ -26,13 +26,13 @@ OUTER = (
     "checkpoints",
     "_estimator_score",
     "interop",
-    "extension",
-    "storage",
+    "place",
+    "persist",
     "metrics",
     "diagnostics",
     "datasets",
     "baselines",
-    "plotting",
+    "plot",
     "report",
     "experiments",
     "io",

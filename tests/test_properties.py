@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from isoweave import IsometricEmbedding, embed_graph
 from isoweave._parallel import ThreadTeam
 from isoweave.datasets import flat_torus, klein_bottle, s_curve, swiss_roll
-from isoweave.frames import calibrate_frames, local_frames
+from isoweave.energy import edge_inner_product
+from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import connected_components, knn_graph
-from isoweave.iteration import build_problem, minimize_energy
 from isoweave.metrics import procrustes_error
-from isoweave.operators import edge_inner_product
+from isoweave.optimise import build_problem, minimize_energy
 from reference_graphs import (
     distance_gap,
     edges_of,

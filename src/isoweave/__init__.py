@@ -2,7 +2,7 @@
 
 The two ways in are :class:`IsometricEmbedding` (scikit-learn style, features or a distance graph) and
 :func:`embed_graph` (a sparse distance graph). Everything else is a stage that can be used by hand:
-``isoweave.graph``, ``frames``, ``operators``, ``solvers``, ``iteration``, ``embedding``.
+``isoweave.graph``, ``geometry``, ``energy``, ``linalg``, ``optimise``, ``embedding``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from isoweave.embedding import Embedding, ResourceEstimate, embed_graph, estimate_resources
     from isoweave.estimator import IsometricEmbedding
     from isoweave.interop import from_anndata, from_igraph, from_networkx, to_anndata
-    from isoweave.iteration import NumericalError, UnsolvedError
-    from isoweave.storage import load, save
+    from isoweave.optimise import NumericalError, UnsolvedError
+    from isoweave.persist import load, save
 
 __version__ = "0.1.0"
 
@@ -55,10 +55,10 @@ _HOMES = {
     "from_igraph": "isoweave.interop",
     "from_networkx": "isoweave.interop",
     "to_anndata": "isoweave.interop",
-    "NumericalError": "isoweave.iteration",
-    "UnsolvedError": "isoweave.iteration",
-    "load": "isoweave.storage",
-    "save": "isoweave.storage",
+    "NumericalError": "isoweave.optimise",
+    "UnsolvedError": "isoweave.optimise",
+    "load": "isoweave.persist",
+    "save": "isoweave.persist",
 }
 
 

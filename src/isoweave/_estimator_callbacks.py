@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from isoweave.iteration import Callback, IterationState
+from isoweave.optimise import Callback, IterationState
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks

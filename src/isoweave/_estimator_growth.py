@@ -16,10 +16,10 @@ from isoweave._typing import AnyArray, FloatArray
 from isoweave.embedding import Embedding, EmbeddingOptions, embed
 from isoweave.embedding._report import Reporter
 from isoweave.embedding._running import running
-from isoweave.extension import settle_on, warm_start
 from isoweave.graph import NeighborGraph
-from isoweave.iteration import Run
-from isoweave.iteration._starts import ENDED_EARLY
+from isoweave.optimise import Run
+from isoweave.optimise._starts import ENDED_EARLY
+from isoweave.place import settle_on, warm_start
 
 logger = logging.getLogger("isoweave")
 

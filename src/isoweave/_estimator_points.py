@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.embedding import EmbeddingOptions
-from isoweave.extension import (
+from isoweave.graph import graph_from_matrix
+from isoweave.place import (
     FeatureIndex,
     FinishedMap,
     Placement,
@@ -24,7 +25,6 @@ from isoweave.extension import (
     place_points,
     sparse_rows,
 )
-from isoweave.graph import graph_from_matrix
 
 # What placing needs of every fitted estimator, made on first use. Beside the estimators and not in them: it
 # is neither copied nor saved, and using an estimator does not change it.

@@ -15,7 +15,7 @@ from isoweave.embedding._records import graph_arrays, graph_from
 from isoweave.embedding._report import Reporter
 from isoweave.embedding._running import option_values, running
 from isoweave.graph import NeighborGraph, graph_from_matrix
-from isoweave.iteration import Record, Run
+from isoweave.optimise import Record, Run
 
 # Parameters that come before the graph; those after it are the options.
 _BEFORE_GRAPH = ("n_components", "n_neighbors", "metric", "metric_params", "components", "asymmetry")

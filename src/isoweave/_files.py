@@ -1,7 +1,7 @@
 """Files that appear under their final name only when they are complete.
 
 Everything the package writes goes through :func:`atomic_write` (whole files) or :func:`append_text` (lines of
-a log); stores of several arrays are made of the same parts (:mod:`isoweave.storage`). All of them use the
+a log); stores of several arrays are made of the same parts (:mod:`isoweave.persist`). All of them use the
 calls of ``os`` directly, so that the tests can make each call fail in turn.
 """
 

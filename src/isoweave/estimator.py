@@ -19,7 +19,7 @@ from isoweave._typing import AnyArray
 from isoweave._validation import check_integer
 from isoweave.embedding import Embedding, EmbeddingOptions, check_known, embed, resolve_options
 from isoweave.graph import NeighborGraph
-from isoweave.storage import StoredMixin
+from isoweave.persist import StoredMixin
 
 
 class IsometricEmbedding(

@@ -18,10 +18,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from isoweave._parallel import ThreadTeam, thread_team
-from isoweave.frames import calibrate_frames, local_frames
+from isoweave.energy import RankInnerProduct, edge_inner_product, rank_inner_product
+from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import connected_components, graph_from_matrix
-from isoweave.iteration import alternate, build_problem, minimize_energy
-from isoweave.operators import RankInnerProduct, edge_inner_product, rank_inner_product
+from isoweave.optimise import alternate, build_problem, minimize_energy
 
 SOLVERS = ("direct", "jacobi", "ic", "amg")
 CHECKED_EVERY = 50

@@ -14,9 +14,11 @@ from adversarial_graphs import plane
 from isoweave import IsometricEmbedding, embed_graph
 from isoweave._parallel import ThreadTeam
 from isoweave.embedding import _component, _embed, _parts, _prepare
-from isoweave.frames import calibrate_frames, local_frames
+from isoweave.energy import edge_inner_product, rank_inner_product
+from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import NeighborGraph, graph_from_matrix, knn_graph
-from isoweave.iteration import (
+from isoweave.linalg import _direct, _state
+from isoweave.optimise import (
     IterationState,
     _problem,
     _starts,
@@ -25,9 +27,7 @@ from isoweave.iteration import (
     build_problem,
     minimize_energy,
 )
-from isoweave.iteration._state import NumericalError, UnsolvedError
-from isoweave.operators import edge_inner_product, rank_inner_product
-from isoweave.solvers import _direct, _state
+from isoweave.optimise._state import NumericalError, UnsolvedError
 
 
 def spoiled(array, at=-1):

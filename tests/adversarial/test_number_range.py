@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from adversarial_graphs import SMALLEST, cycle, path, plane, with_lengths
 from isoweave import embed_graph
 from isoweave._parallel import ThreadTeam
-from isoweave.backends._alignment import polar
-from isoweave.iteration._state import UnsolvedError
-from isoweave.solvers import _state, factor_laplacian
+from isoweave.engines._alignment import polar
+from isoweave.linalg import _state, factor_laplacian
+from isoweave.optimise._state import UnsolvedError
 from reference_graphs import distance_gap
 
 

@@ -21,7 +21,7 @@ from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "storage"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "persist"))
 
 import numpy as np
 import scipy.sparse as sp

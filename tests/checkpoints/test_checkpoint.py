@@ -19,8 +19,8 @@ from isoweave._files import WriteError
 from isoweave.checkpoints import _fingerprint, _folder
 from isoweave.checkpoints._folder import FolderJournal
 from isoweave.graph import knn_graph
-from isoweave.iteration import Record
-from isoweave.solvers._direct import Direct
+from isoweave.linalg._direct import Direct
+from isoweave.optimise import Record
 
 POINTS = make_swiss_roll(260, random_state=1)[0]
 GRAPH = knn_graph(POINTS, 8).to_matrix()
@@ -255,7 +255,7 @@ def test_two_processes_at_once_are_refused(unfinished):
 
 
 def read_fields(path):
-    from isoweave.storage import read_store
+    from isoweave.persist import read_store
 
     return read_store(path / "run").scalars["fingerprint"]
 
@@ -351,7 +351,7 @@ def test_wrong_types():
 
 def test_hostile_record_is_refused(unfinished):
     """Right checksums do not make a graph that kernels may walk on."""
-    from isoweave.storage import read_store, write_store
+    from isoweave.persist import read_store, write_store
 
     store = read_store(unfinished / "graph")
     arrays = dict(store.arrays)

@@ -8,9 +8,9 @@ import pytest
 from isoweave._parallel import ThreadTeam
 from isoweave.diagnostics._cells import build_cells
 from isoweave.diagnostics._hodge import measure_misfit, split_misfit, without_curl
-from isoweave.frames import calibrate_frames, local_frames
-from isoweave.iteration import build_problem
-from isoweave.operators import edge_inner_product
+from isoweave.energy import edge_inner_product
+from isoweave.geometry import calibrate_frames, local_frames
+from isoweave.optimise import build_problem
 from reference_cells import energy_loop, incidence, split_dense
 from reference_shapes import complete_graph, plane_graph, strip_graph
 

@@ -8,7 +8,7 @@ import pytest
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave.diagnostics import loop_holonomy
 from isoweave.diagnostics._transport import WEAKEST, curvature_of_balls, frame_transitions, nearest_along
-from isoweave.frames import calibrate_frames, local_frames
+from isoweave.geometry import calibrate_frames, local_frames
 from reference_cells import transition_dense
 from reference_shapes import complete_graph, nearest_loop, plane_graph, sphere_graph, strip_graph
 

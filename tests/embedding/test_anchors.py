@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 
 from isoweave import embed_graph
 from isoweave.datasets import sensor_network
-from isoweave.iteration import rigid_motion
+from isoweave.optimise import rigid_motion
 from reference_graphs import distance_gap, random_rotations
 
 RADIUS = 0.16

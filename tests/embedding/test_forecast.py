@@ -15,10 +15,10 @@ from isoweave.datasets import difficult, flat_torus, swiss_roll
 from isoweave.embedding import _forecast, _limits, _survey, resolve_options
 from isoweave.embedding._memory import Ledger, growth_by_stage
 from isoweave.embedding._survey import bound, factor_size, pattern_of_laplacian, survey
+from isoweave.energy import EdgeInnerProduct, build_laplacian
 from isoweave.graph import connected_components, graph_from_matrix, knn_graph, merge_duplicates
-from isoweave.operators import EdgeInnerProduct, build_laplacian
-from isoweave.solvers._base import prepare_laplacian
-from isoweave.solvers._direct import Direct
+from isoweave.linalg._base import prepare_laplacian
+from isoweave.linalg._direct import Direct
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_the_solver_is_the_one_the_fit_takes(name, monkeypatch):
     make, n_components, options = CASES[name]
     if name in ("5-D", "9-D"):
         # As if the factors of these small graphs were those of large ones.
-        monkeypatch.setattr("isoweave.solvers._auto.MAX_FILL_RATIO", 5.0)
+        monkeypatch.setattr("isoweave.linalg._auto.MAX_FILL_RATIO", 5.0)
     graph = make()
     estimate = estimate_resources(graph, n_components, **options)
     result = embed_graph(graph, n_components, max_iter=1, **options)

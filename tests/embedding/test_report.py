@@ -13,7 +13,7 @@ from isoweave import IsometricEmbedding, embed_graph
 from isoweave.embedding import _report
 from isoweave.embedding._report import Event, Reporter, TimeLeft, show_seconds
 from isoweave.graph import knn_graph
-from isoweave.iteration import Progress
+from isoweave.optimise import Progress
 
 POINTS = make_swiss_roll(260, random_state=1)[0]
 

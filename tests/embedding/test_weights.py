@@ -8,9 +8,9 @@ import scipy.sparse as sp
 
 from isoweave import embed_graph
 from isoweave.datasets import sensor_network, swiss_roll
+from isoweave.energy import edge_inner_product
 from isoweave.graph import graph_from_matrix, knn_graph
 from isoweave.metrics import procrustes_error
-from isoweave.operators import edge_inner_product
 from reference_graphs import distance_gap
 from reference_problems import make_problem
 

@@ -85,7 +85,7 @@ def test_archives_open_with_numpy(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".npz", ".npy", ".csv", ".parquet"])
 def test_failure_keeps_the_old_file(tmp_path, monkeypatch, suffix):
-    """Every call that can fail is made to fail in tests/storage/test_failing_writes.py."""
+    """Every call that can fail is made to fail in tests/persist/test_failing_writes.py."""
     path = tmp_path / f"y{suffix}"
     path.write_text("old")
 

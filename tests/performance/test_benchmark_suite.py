@@ -66,7 +66,8 @@ def test_every_stage_is_found_and_put_back():
         during = [wrapping.resolve(name)[2] for name in names]
         # Where a fit looks it up, whatever module imported it.
         assert (
-            isoweave.embedding._component.local_frames is wrapping.resolve("isoweave.frames.local_frames")[2]
+            isoweave.embedding._component.local_frames
+            is wrapping.resolve("isoweave.geometry.local_frames")[2]
         )
     assert all(a is not b for a, b in zip(before, during, strict=True))
     assert [wrapping.resolve(name)[2] for name in names] == before

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 import guard
-import isoweave.iteration._lbfgs
+import isoweave.optimise._lbfgs
 
 QUICK = [name for name, case in guard.CASES.items() if case.quick]
 SLOW = [name for name, case in guard.CASES.items() if not case.quick]
@@ -43,7 +43,7 @@ def test_memory_compilation_and_processor_time(accepted):
 
 def test_more_steps_are_noticed(accepted, monkeypatch):
     # An optimiser without memory is the plain recursion, which needs more steps.
-    monkeypatch.setattr(isoweave.iteration._lbfgs, "_MEMORY", 0)
+    monkeypatch.setattr(isoweave.optimise._lbfgs, "_MEMORY", 0)
     measured = guard.count_operations(guard.CASES["swiss-1500"])
     assert 1.2 < measured["steps"] / accepted["swiss-1500"]["steps"] < 3.0
     wrong = "\n".join(guard.violations(accepted["swiss-1500"], measured, "swiss-1500"))
@@ -53,7 +53,7 @@ def test_more_steps_are_noticed(accepted, monkeypatch):
 
 
 def test_larger_frames_are_noticed(accepted, monkeypatch):
-    monkeypatch.setattr("isoweave.frames._local_mds.FRAME_PER_NEIGHBOR", 3.0)
+    monkeypatch.setattr("isoweave.geometry._local_mds.FRAME_PER_NEIGHBOR", 3.0)
     measured = guard.count_operations(guard.CASES["swiss-1500"])
     wrong = "\n".join(guard.violations(accepted["swiss-1500"], measured, "swiss-1500"))
     assert "frame_work" in wrong

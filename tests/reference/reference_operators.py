@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoweave.operators import EdgeInnerProduct
+from isoweave.energy import EdgeInnerProduct
 from reference_graphs import row_of
 
 

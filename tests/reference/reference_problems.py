@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from isoweave._parallel import ThreadTeam
-from isoweave.frames import LocalFrames, calibrate_frames, local_frames, neighborhood_volumes
-from isoweave.iteration import build_problem
-from isoweave.operators import edge_inner_product, rank_inner_product
+from isoweave.energy import edge_inner_product, rank_inner_product
+from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, neighborhood_volumes
+from isoweave.optimise import build_problem
 from reference_graphs import knn_of, random_rotations, with_hubs
 
 TEAM = ThreadTeam(1)

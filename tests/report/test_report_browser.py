@@ -11,7 +11,7 @@ import pytest
 from isoweave import IsometricEmbedding, embed_graph
 from isoweave.datasets import swiss_roll
 from isoweave.graph import knn_graph
-from isoweave.plotting._neighborhood import local_map
+from isoweave.plot._neighborhood import local_map
 from isoweave.report import write_report
 
 pytest.importorskip("plotly")

@@ -71,8 +71,8 @@ def test_everything_is_in_the_page(tmp_path, result):
 
 
 def test_shepard_counts_are_those_of_numpy(tmp_path, result):
-    from isoweave.plotting._shepard import shepard_pairs
-    from isoweave.plotting._source import read_map
+    from isoweave.plot._shepard import shepard_pairs
+    from isoweave.plot._source import read_map
 
     path = write_report(result, tmp_path / "r.html", diagnosis=False)
     shepard = payload_of(path)["shepard"]
@@ -149,7 +149,7 @@ def test_the_diagnosis_is_run(tmp_path, result):
 
 
 def test_misfit_is_the_energy_by_vertices(result):
-    from isoweave.plotting._source import read_map
+    from isoweave.plot._source import read_map
     from isoweave.report._local_fit import fit_frames
 
     fit = fit_frames(read_map(result))
@@ -161,7 +161,7 @@ def test_misfit_is_the_energy_by_vertices(result):
 
 
 def test_an_exact_map_has_no_misfit():
-    from isoweave.plotting._source import read_map
+    from isoweave.plot._source import read_map
     from isoweave.report._local_fit import fit_frames
 
     points = np.random.default_rng(83).normal(size=(12, 2))

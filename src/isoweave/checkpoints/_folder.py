@@ -19,10 +19,10 @@ from isoweave._file_parts import lock, remove, temporary_name
 from isoweave._files import write_error
 from isoweave.checkpoints._errors import CheckpointError
 from isoweave.checkpoints._fingerprint import first_difference, identity
-from isoweave.iteration import Record
-from isoweave.storage import StoreError, read_store, write_store
-from isoweave.storage._manifest import MANIFEST
-from isoweave.storage._write import recover
+from isoweave.optimise import Record
+from isoweave.persist import StoreError, read_store, write_store
+from isoweave.persist._manifest import MANIFEST
+from isoweave.persist._write import recover
 
 HEAD = "run"
 LOCK = "lock"
@@ -38,7 +38,7 @@ _TEMPORARY, _PREVIOUS = ".isoweave-tmp", ".isoweave-previous"
 
 
 class FolderJournal:
-    """What :class:`isoweave.iteration.Journal` asks for, in files.
+    """What :class:`isoweave.optimise.Journal` asks for, in files.
 
     Parameters
     ----------

@@ -105,7 +105,7 @@ def read_page_columns(
 def _read_map(path: Path) -> tuple[Any, Sequence[str] | None]:
     """A map and the names of its rows, if it has any."""
     if path.is_dir():
-        from isoweave.storage import load
+        from isoweave.persist import load
 
         model = load(path)
         if not hasattr(model, "coordinates") and not hasattr(model, "embedding_"):

@@ -76,7 +76,7 @@ def draw_case(case: DemoCase, results: Sequence[DemoResult], folder: Path) -> Pa
     """Draw the data, where they are three-dimensional, and the maps of them; return the figure's file."""
     import matplotlib.pyplot as plt
 
-    from isoweave.plotting import plot_embedding
+    from isoweave.plot import plot_embedding
 
     reference = results[0].embedding if case.truth is None else case.truth
     maps = {_caption(result): align_plane(result.embedding, reference) for result in results}

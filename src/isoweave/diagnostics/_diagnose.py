@@ -16,7 +16,7 @@ from isoweave.diagnostics._result import Diagnosis, DimensionFacts, MapFacts, Sh
 from isoweave.diagnostics._shape import FEWEST_VERTICES, Shape, find_shape
 from isoweave.diagnostics._source import Source, read_source
 from isoweave.diagnostics._verdicts import judge
-from isoweave.frames import LocalFrames
+from isoweave.geometry import LocalFrames
 from isoweave.graph import NeighborGraph, edge_distortion, is_edge
 
 # Components whose shape is looked at, the largest first.

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from isoweave._typing import BoolArray, FloatArray
 from isoweave.diagnostics._cells import CellComplex
 from isoweave.diagnostics._result import EnergySplit
-from isoweave.iteration import AlignmentProblem
-from isoweave.operators import EdgeInnerProduct
-from isoweave.solvers._symmetric import symmetric_solver
+from isoweave.energy import EdgeInnerProduct
+from isoweave.linalg._symmetric import symmetric_solver
+from isoweave.optimise import AlignmentProblem
 
 # Curls are projected out with this part of their mean square as regularisation: small against the smoothest
 # curl a graph of a few thousand vertices can have (about 1e-4), large against rounding.

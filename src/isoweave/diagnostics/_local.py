@@ -12,9 +12,9 @@ from isoweave._typing import AnyArray, FloatArray
 from isoweave.diagnostics._cells import count_triangles
 from isoweave.diagnostics._prepare import Part, Prepared
 from isoweave.diagnostics._result import DimensionFacts, GraphFacts
-from isoweave.frames import LocalFrames, calibrate_frames, local_frames, resolve_frame_size
+from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, resolve_frame_size
 from isoweave.graph import NeighborGraph, intrinsic_dimension_graph, subgraph
-from isoweave.iteration import sample_vertices
+from isoweave.optimise import sample_vertices
 
 # Directions beyond N that are looked at. Each more costs as much as all before it: they are noise, which
 # eigenvalue iterations tell apart slowly.

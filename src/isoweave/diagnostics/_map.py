@@ -13,9 +13,9 @@ from isoweave.diagnostics._hodge import Misfit, measure_misfit, split_misfit
 from isoweave.diagnostics._prepare import Part
 from isoweave.diagnostics._result import EnergySplit, MapFacts
 from isoweave.diagnostics._shape import TORN, Shape
-from isoweave.frames import LocalFrames
-from isoweave.iteration import build_problem, local_stretch
-from isoweave.operators import edge_inner_product
+from isoweave.energy import edge_inner_product
+from isoweave.geometry import LocalFrames
+from isoweave.optimise import build_problem, local_stretch
 
 # Up to so many edges curl and loops are told apart on the graph itself, beyond on the sample of its shape.
 MOST_EDGES = 30_000

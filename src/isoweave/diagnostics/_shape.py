@@ -19,10 +19,10 @@ from isoweave.diagnostics._transport import (
     nearest_along,
     synchronise,
 )
-from isoweave.frames import calibrate_frames, local_frames
+from isoweave.energy import edge_inner_product
+from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import NeighborGraph, connected_components, subgraph
-from isoweave.iteration import AlignmentProblem, build_problem, coarsen, minimize_energy
-from isoweave.operators import edge_inner_product
+from isoweave.optimise import AlignmentProblem, build_problem, coarsen, minimize_energy
 
 # Smaller components have no shape worth the name.
 FEWEST_VERTICES = 50

@@ -11,11 +11,11 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave._validation import check_integer
-from isoweave.frames import LocalFrames, calibrate_frames, local_frames
+from isoweave.geometry import LocalFrames, calibrate_frames, local_frames
 from isoweave.graph import NeighborGraph, graph_from_matrix, rows_by_length
 from isoweave.graph._validate import assemble_graph
-from isoweave.iteration import connection_laplacian, sample_vertices
-from isoweave.solvers._symmetric import symmetric_solver
+from isoweave.linalg._symmetric import symmetric_solver
+from isoweave.optimise import connection_laplacian, sample_vertices
 
 # A transition that explains less of the overlap of two frames than this says nothing.
 WEAKEST = 0.5
@@ -32,7 +32,7 @@ _FILLING_SWEEPS = 30
 
 def nearest_along(graph: NeighborGraph, width: int, *, team: ThreadTeam) -> NeighborGraph:
     """Every vertex joined to the ``width`` nearest along the graph, and by what keeps the graph connected."""
-    from isoweave.backends import _neighborhoods as kernels
+    from isoweave.engines import _neighborhoods as kernels
 
     n = graph.n_vertices
     width = min(width, n - 1)
@@ -56,7 +56,7 @@ def frame_transitions(
     graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam
 ) -> tuple[FloatArray, FloatArray]:
     """Orthogonal maps between the frames at the ends of every edge, and how much they explain (eq. 14)."""
-    from isoweave.backends import _transitions as kernels
+    from isoweave.engines import _transitions as kernels
 
     dimension, m = frames.n_components, len(graph.indices)
     transitions = np.empty((m, dimension, dimension))
@@ -211,7 +211,7 @@ def curvature_of_balls(
     team: ThreadTeam,
 ) -> FloatArray:
     """Curvature of the balls of ``size`` vertices around the centres; NaN where nothing can be fitted."""
-    from isoweave.backends import _curvature as kernels
+    from isoweave.engines import _curvature as kernels
 
     found = np.full(len(centres), np.nan)
     arrays = (graph.indptr, graph.indices, graph.lengths, graph.sources, frames.rows, transitions, usable)

@@ -13,9 +13,10 @@ from isoweave._typing import FloatArray
 from isoweave.embedding._known_parts import PartKnown
 from isoweave.embedding._options import DEFAULT_TOL, EmbeddingOptions
 from isoweave.embedding._records import frames_from, frames_record
-from isoweave.frames import LocalFrames, calibrate_frames, local_frames, neighborhood_volumes
+from isoweave.energy import InnerProduct, edge_inner_product, rank_inner_product
+from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, neighborhood_volumes
 from isoweave.graph import NeighborGraph, bypass_doubtful
-from isoweave.iteration import (
+from isoweave.optimise import (
     ALONE,
     AlignmentProblem,
     Anchoring,
@@ -31,8 +32,7 @@ from isoweave.iteration import (
     minimize_energy,
     optimise_from,
 )
-from isoweave.iteration._state import badly_solved, check_finite, numerical_stage, unsolved
-from isoweave.operators import InnerProduct, edge_inner_product, rank_inner_product
+from isoweave.optimise._state import badly_solved, check_finite, numerical_stage, unsolved
 
 # Coordinates to start from, in units of the median length: beyond, squares of squares overflow.
 _LARGEST_START = 1e75

@@ -28,7 +28,7 @@ from isoweave.graph import (
     graph_from_matrix,
     subgraph,
 )
-from isoweave.iteration import Callback, Checkpoint, Run
+from isoweave.optimise import Callback, Checkpoint, Run
 
 
 def embed_graph(
@@ -77,7 +77,7 @@ def embed_graph(
         "auto" takes the landmark start, in up to three dimensions the synchronised one too if it ends with
         clearly less energy; large graphs start from the embedding of a sample ("coarse").
     solver : {"auto", "direct", "cholmod", "amg", "jacobi", "ic"}
-        Of the Poisson problems; :func:`isoweave.solvers.choose_solver` tells what "auto" takes.
+        Of the Poisson problems; :func:`isoweave.linalg.choose_solver` tells what "auto" takes.
     inner_product : {"auto", "edge", "paper"}
     frame_size : "auto", "all", int or float
         Vertices per local frame; a float is a multiple of the typical degree, "auto" is 2.5.
@@ -127,7 +127,7 @@ def embed_graph(
         1 prints what was found on the way, 2 also every stage, and about once a second the step, the misfit
         and the time left. All of it goes to the logger "isoweave" too.
     callback : callable
-        Called with an :class:`isoweave.iteration.IterationState` after every step; returning True stops.
+        Called with an :class:`isoweave.optimise.IterationState` after every step; returning True stops.
     checkpoint : isoweave.Checkpoint
         Where to keep the state of a long run, and whether to go on from there.
     on_interrupt : {"raise", "return"}

@@ -13,7 +13,7 @@ import numpy as np
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.embedding._component import ComponentResult
 from isoweave.embedding._records import rows_of
-from isoweave.iteration import IterationResult, Record, StepRecord
+from isoweave.optimise import IterationResult, Record, StepRecord
 
 
 def finished_record(results: Sequence[ComponentResult | None]) -> Record:

@@ -9,7 +9,7 @@ import numpy as np
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.embedding._known import Anchors, Known, positions_of
 from isoweave.graph import NeighborGraph, pack_components
-from isoweave.iteration import Anchoring
+from isoweave.optimise import Anchoring
 
 # Positions of one place given twice may differ by this part of the typical distance.
 _SAME_PLACE = 1e-9

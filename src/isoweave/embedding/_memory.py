@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from isoweave.embedding._sizes import FitSizes, PartSizes, companion_sizes, sample_sizes
-from isoweave.frames._local_mds import HUB_LIMIT, ROOM_PER_FRAME
-from isoweave.iteration._starts import LOW_DIMENSION, N_LANDMARKS, SYNCHRONISED_LIMIT
+from isoweave.geometry._local_mds import HUB_LIMIT, ROOM_PER_FRAME
+from isoweave.optimise._starts import LOW_DIMENSION, N_LANDMARKS, SYNCHRONISED_LIMIT
 
 # Triples of (n, N) arrays the optimiser remembers.
 _TRIPLES = 10
@@ -64,7 +64,7 @@ class Ledger:
 
 def growth_by_stage(fit: FitSizes) -> dict[str, int]:
     """How much larger the process is at the fullest moment of every stage, in order."""
-    loaded = "isoweave.backends._local_mds" in sys.modules
+    loaded = "isoweave.engines._local_mds" in sys.modules
     fixed = _ALLOWANCE + _PER_THREAD * fit.parts[0].n_threads + (0 if loaded else _FIRST_FIT)
     return {
         stage: int(arrays + min(_FRAGMENTS * arrays, _MOST_FRAGMENTS) + fixed)

@@ -30,7 +30,7 @@ class EmbeddingOptions:
     """Resolved options: no "auto" is left except where it is decided per graph (start, solver, frame size).
 
     ``tol`` and ``max_iter`` have the meaning of the optimiser in use: see
-    :func:`isoweave.iteration.minimize_energy` and :func:`isoweave.iteration.alternate`. ``memory_limit`` is
+    :func:`isoweave.optimise.minimize_energy` and :func:`isoweave.optimise.alternate`. ``memory_limit`` is
     bytes, infinite for none; None takes what the machine allows (:mod:`isoweave.embedding._limits`).
     """
 

@@ -10,8 +10,8 @@ from isoweave.embedding._known_parts import MergedKnown
 from isoweave.embedding._options import EmbeddingOptions
 from isoweave.embedding._result import Embedding
 from isoweave.graph import NeighborGraph, pack_components
-from isoweave.iteration import Callback, IterationState, StepRecord
-from isoweave.iteration._state import check_finite
+from isoweave.optimise import Callback, IterationState, StepRecord
+from isoweave.optimise._state import check_finite
 
 # Worst last: the status of an embedding is that of its worst component.
 _STATUSES = ("converged", "stalled", "max_iter", "stopped", "interrupted")

@@ -13,7 +13,7 @@ from isoweave.embedding._options import EmbeddingOptions
 from isoweave.embedding._parts import members
 from isoweave.embedding._report import Reporter
 from isoweave.graph import NeighborGraph, drop_shortcuts, local_order, merge_duplicates, renumber
-from isoweave.iteration import Run
+from isoweave.optimise import Run
 
 # Beyond this ratio of lengths fourth powers overflow, and nothing at the small end would be visible.
 _LARGEST_RATIO = 1e70

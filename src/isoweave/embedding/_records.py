@@ -13,12 +13,12 @@ import numpy as np
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.embedding._known import Known
 from isoweave.embedding._options import EmbeddingOptions
-from isoweave.frames import LocalFrames
+from isoweave.energy import InnerProduct
+from isoweave.energy._inner_product import EdgeInnerProduct, RankInnerProduct
+from isoweave.geometry import LocalFrames
 from isoweave.graph import NeighborGraph
-from isoweave.iteration import Record
-from isoweave.iteration._state import check_finite
-from isoweave.operators import InnerProduct
-from isoweave.operators._inner_product import EdgeInnerProduct, RankInnerProduct
+from isoweave.optimise import Record
+from isoweave.optimise._state import check_finite
 
 
 def graph_arrays(graph: NeighborGraph, name: str = "graph") -> dict[str, AnyArray]:

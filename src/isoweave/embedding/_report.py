@@ -13,7 +13,7 @@ from isoweave.embedding._costs import cpu_seconds, wall_seconds
 from isoweave.embedding._options import EmbeddingOptions
 from isoweave.embedding._survey import survey
 from isoweave.graph import NeighborGraph
-from isoweave.iteration import Progress
+from isoweave.optimise import Progress
 
 logger = logging.getLogger("isoweave")
 

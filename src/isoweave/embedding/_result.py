@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from isoweave._typing import FloatArray, IntArray
 from isoweave.graph._graph import NeighborGraph
-from isoweave.iteration import StepRecord
+from isoweave.optimise import StepRecord
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from typing import Any
 from isoweave._typing import AnyArray
 from isoweave._validation import check_option
 from isoweave.embedding._options import EmbeddingOptions
-from isoweave.iteration import Checkpoint, Interrupt, Report, Run
+from isoweave.optimise import Checkpoint, Interrupt, Report, Run
 
 ON_INTERRUPT = ("raise", "return")
 

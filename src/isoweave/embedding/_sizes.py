@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 from math import log2
 
-from isoweave.iteration._coarse import THINNING
+from isoweave.optimise._coarse import THINNING
 
 # Stored edges per vertex of the graph of a sample, which joins 14 nearest.
 _SAMPLE_DEGREE = 16

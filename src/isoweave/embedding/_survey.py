@@ -10,8 +10,8 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from isoweave.embedding._options import EmbeddingOptions
 from isoweave.embedding._sizes import FactorSize, FitSizes, PartSizes
-from isoweave.frames import resolve_frame_size
-from isoweave.frames._local_mds import ALL_FRAME_LIMIT, HUB_LIMIT
+from isoweave.geometry import resolve_frame_size
+from isoweave.geometry._local_mds import ALL_FRAME_LIMIT, HUB_LIMIT
 from isoweave.graph import (
     NeighborGraph,
     connected_components,
@@ -21,10 +21,10 @@ from isoweave.graph import (
     subgraph,
 )
 from isoweave.graph._order import _SMALLEST_REORDERED
-from isoweave.solvers._auto import choose_for
-from isoweave.solvers._base import MAX_FILL, Laplacian
-from isoweave.solvers._cholesky import analyse
-from isoweave.solvers._ordering import MAX_FILL_RATIO
+from isoweave.linalg._auto import choose_for
+from isoweave.linalg._base import MAX_FILL, Laplacian
+from isoweave.linalg._cholesky import analyse
+from isoweave.linalg._ordering import MAX_FILL_RATIO
 
 # Up to here the factor is counted in any case: it costs nothing, and the synchronised start makes one alike.
 _SMALL = 6000

@@ -17,7 +17,7 @@ from isoweave.experiments._methods import METHODS
 from isoweave.experiments._records import Records
 from isoweave.experiments._spec import Experiment, Record, Row, Scale
 from isoweave.experiments._tables import TITLES, values_of
-from isoweave.plotting import plot_embedding
+from isoweave.plot import plot_embedding
 
 _PANEL = (3.6, 2.9)  # inches
 _PER_LINE = 4

@@ -21,7 +21,7 @@ Key: TypeAlias = tuple[str, str, int, str, str]
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "umap-learn", "pymde")
 _ALWAYS = ("metrics", "datasets", "graph")
-_ENGINE = ("backends", "embedding", "frames", "iteration", "operators", "solvers")
+_ENGINE = ("embedding", "energy", "engines", "geometry", "linalg", "optimise")
 
 
 def key_of(record: Record) -> Key:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.plotting._source import MapSource, main_stretch, vertex_errors
+from isoweave.plot._source import MapSource, main_stretch, vertex_errors
 from isoweave.report._encode import encode_codes, encode_numbers
 from isoweave.report._local_fit import LocalFit
 

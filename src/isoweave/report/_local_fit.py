@@ -8,11 +8,11 @@ import numpy as np
 
 from isoweave._parallel import thread_team
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.frames import LocalFrames, calibrate_frames, local_frames
+from isoweave.energy import edge_inner_product
+from isoweave.geometry import LocalFrames, calibrate_frames, local_frames
 from isoweave.graph import NeighborGraph, merge_duplicates, subgraph
-from isoweave.iteration import local_stretch
-from isoweave.operators import edge_inner_product
-from isoweave.plotting._source import MapSource
+from isoweave.optimise import local_stretch
+from isoweave.plot._source import MapSource
 
 
 @dataclass(frozen=True, eq=False)

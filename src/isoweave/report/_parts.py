@@ -9,8 +9,8 @@ import numpy as np
 
 from isoweave._typing import FloatArray
 from isoweave.graph import is_edge, subgraph
-from isoweave.plotting._shepard import shepard_pairs
-from isoweave.plotting._source import MapSource, edge_table
+from isoweave.plot._shepard import shepard_pairs
+from isoweave.plot._source import MapSource, edge_table
 from isoweave.report._columns import Column
 from isoweave.report._encode import encode, encode_numbers
 

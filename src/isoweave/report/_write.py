@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from isoweave._files import check_writable, write_text
-from isoweave.plotting._source import MapSource, read_map
+from isoweave.plot._source import MapSource, read_map
 from isoweave.report._columns import Column, map_columns, user_columns
 from isoweave.report._encode import encode_numbers
 from isoweave.report._html import Sections, build_page, import_plotlyjs

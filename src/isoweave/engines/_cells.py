@@ -1,0 +1,201 @@
+"""Compiled kernels of the cells: triangles, balls, and loops around the holes that triangles leave."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isoweave.engines._compile import helper, kernel
+from isoweave.engines._neighborhoods import find_edge, heap_pop, heap_push
+
+
+@kernel
+def count_triangles(start, stop, indptr, indices, counts):
+    """Number of triangles i < j < k for every i in start..stop."""
+    for i in range(start, stop):
+        total = 0
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            if j <= i:
+                continue
+            p = e + 1
+            q = indptr[j]
+            while p < indptr[i + 1] and q < indptr[j + 1]:
+                if indices[p] < indices[q]:
+                    p += 1
+                elif indices[p] > indices[q]:
+                    q += 1
+                else:
+                    total += 1
+                    p += 1
+                    q += 1
+        counts[i] = total
+
+
+@kernel
+def list_triangles(start, stop, indptr, indices, offsets, sides):
+    """Stored edges (i, j), (j, k), (i, k) of the triangles i < j < k, from row ``offsets[i]`` on."""
+    for i in range(start, stop):
+        t = offsets[i]
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            if j <= i:
+                continue
+            p = e + 1
+            q = indptr[j]
+            while p < indptr[i + 1] and q < indptr[j + 1]:
+                if indices[p] < indices[q]:
+                    p += 1
+                elif indices[p] > indices[q]:
+                    q += 1
+                else:
+                    sides[t, 0] = e
+                    sides[t, 1] = q
+                    sides[t, 2] = p
+                    t += 1
+                    p += 1
+                    q += 1
+
+
+@helper
+def grow_ball(i, limit, indptr, indices, lengths, distance, parent, place, stamp, mark, found, keys, items):
+    """Settle the ``limit`` vertices nearest to i along the graph, i first, with the tree of shortest paths.
+
+    ``parent[v]`` is the position of the stored edge that leads to v from the vertex before it, ``place[v]``
+    the rank of v; ``stamp[v] == mark`` means reached, ``mark + 1`` settled. Returns how many are settled.
+    ``keys`` and ``items`` hold every stored edge and one more.
+    """
+    distance[i] = 0.0
+    parent[i] = -1
+    stamp[i] = mark
+    keys[0] = 0.0
+    items[0] = i
+    size = 1
+    count = 0
+    while size > 0 and count < limit:
+        d = keys[0]
+        u = items[0]
+        size = heap_pop(keys, items, size)
+        if stamp[u] == mark + 1:
+            continue
+        stamp[u] = mark + 1
+        place[u] = count
+        found[count] = u
+        count += 1
+        for e in range(indptr[u], indptr[u + 1]):
+            v = indices[e]
+            t = d + lengths[e]
+            if stamp[v] < mark or (stamp[v] == mark and t < distance[v]):
+                stamp[v] = mark
+                distance[v] = t
+                parent[v] = e
+                size = heap_push(keys, items, size, t, v)
+    return count
+
+
+@helper
+def _root(link, a):
+    """Root of a in a forest of parts, with the way to it shortened."""
+    while link[a] != a:
+        link[a] = link[link[a]]
+        a = link[a]
+    return a
+
+
+@kernel
+def hole_loops(start, stop, centres, limit, indptr, indices, lengths, sources, loops, counts):
+    """Loops around the holes that triangles leave in the balls of ``centres[start..stop]``.
+
+    Vertices join a ball in order of distance from its centre. The neighbours that v finds there are its lower
+    link; each part of the lower link that triangles do not connect to the part with v's parent closes a new
+    loop: from v over the first vertex of that part down the tree of shortest paths, and up again to v. Every
+    loop within the ball is a sum of triangles and these. ``loops[a, c]`` holds the stored edges of loop c in
+    the order of travel, those against their direction as -2 - e, and -1 after the last; ``counts[a]`` the
+    number of loops. Loops of more edges than there is room for, or beyond the number there is room for, are
+    left out.
+    """
+    n = len(indptr) - 1
+    most = loops.shape[1]
+    longest = loops.shape[2]
+    distance = np.empty(n)
+    parent = np.empty(n, dtype=np.int32)
+    place = np.empty(n, dtype=np.int32)
+    stamp = np.zeros(n, dtype=np.int32)
+    found = np.empty(limit, dtype=np.int32)
+    keys = np.empty(len(indices) + 1)
+    items = np.empty(len(indices) + 1, dtype=np.int32)
+    lower = np.empty(limit, dtype=np.int32)
+    link = np.empty(limit, dtype=np.int32)
+    mark = 0
+    for a in range(start, stop):
+        mark += 2
+        count = grow_ball(
+            centres[a],
+            limit,
+            indptr,
+            indices,
+            lengths,
+            distance,
+            parent,
+            place,
+            stamp,
+            mark,
+            found,
+            keys,
+            items,
+        )
+        n_loops = 0
+        for b in range(1, count):
+            v = found[b]
+            n_lower = 0
+            base = 0
+            for e in range(indptr[v], indptr[v + 1]):
+                u = indices[e]
+                if stamp[u] == mark + 1 and place[u] < b:
+                    if u == sources[parent[v]]:
+                        base = n_lower
+                    lower[n_lower] = e
+                    link[n_lower] = n_lower
+                    n_lower += 1
+            for x in range(n_lower):
+                u = indices[lower[x]]
+                for y in range(x):
+                    rx = _root(link, x)
+                    ry = _root(link, y)
+                    if rx != ry and find_edge(indices, indptr[u], indptr[u + 1], indices[lower[y]]) >= 0:
+                        link[rx] = ry
+            for x in range(n_lower):
+                if link[x] != x or _root(link, base) == x or n_loops == most:
+                    continue
+                # The vertex of this part that came first stands for it.
+                first = x
+                for y in range(n_lower):
+                    if _root(link, y) == x and place[indices[lower[y]]] < place[indices[lower[first]]]:
+                        first = y
+                if close_loop(v, lower[first], indices, sources, parent, place, loops, a, n_loops) <= longest:
+                    n_loops += 1
+        counts[a] = n_loops
+
+
+@helper
+def close_loop(v, closing, indices, sources, parent, place, loops, a, c):
+    """Edges of the loop from v over ``closing`` and the tree back to v; returns their number."""
+    room = loops.shape[2]
+    for b in range(room):
+        loops[a, c, b] = -1
+    loops[a, c, 0] = closing
+    length = 1
+    away = indices[closing]
+    back = v
+    while away != back:
+        if place[away] > place[back]:
+            e = parent[away]
+            away = sources[e]
+            step = -2 - e
+        else:
+            e = parent[back]
+            back = sources[e]
+            step = e
+        if length < room:
+            loops[a, c, length] = step
+        length += 1
+    return length

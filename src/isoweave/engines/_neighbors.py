@@ -1,0 +1,62 @@
+"""Compiled kernels of the neighbour searches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isoweave.engines._compile import kernel
+
+
+@kernel
+def measure_rows(start, stop, queries, rows, points, own, candidates, neighbors, distances):
+    """Nearest candidates of some queries by coordinate differences, sorted; ties go to the lower index.
+
+    With ``own`` the queries are the points, and none is its own neighbour.
+    """
+    k = neighbors.shape[1]
+    for r in range(start, stop):
+        i = rows[r]
+        neighbors[r] = -1
+        distances[r] = np.inf
+        for c in range(candidates.shape[1]):
+            j = candidates[r, c]
+            if j < 0 or (own and j == i):
+                continue
+            total = 0.0
+            for a in range(points.shape[1]):
+                step = queries[i, a] - points[j, a]
+                total += step * step
+            length = np.sqrt(total)
+            slot = k
+            while slot > 0 and (
+                length < distances[r, slot - 1]
+                or (length == distances[r, slot - 1] and j < neighbors[r, slot - 1])
+            ):
+                slot -= 1
+            for q in range(k - 1, slot, -1):
+                distances[r, q] = distances[r, q - 1]
+                neighbors[r, q] = neighbors[r, q - 1]
+            if slot < k:
+                distances[r, slot] = length
+                neighbors[r, slot] = j
+
+
+@kernel
+def k_smallest(start, stop, scores, own, indices, values):
+    """Smallest entries of each row of ``scores`` but its own, sorted; ties go to the lower index."""
+    k = indices.shape[1]
+    for r in range(start, stop):
+        indices[r] = -1
+        values[r] = np.inf
+        worst = values[r, k - 1]
+        for j in range(scores.shape[1]):
+            score = scores[r, j]
+            if score < worst and j != own[r]:
+                slot = k - 1
+                while slot > 0 and values[r, slot - 1] > score:
+                    values[r, slot] = values[r, slot - 1]
+                    indices[r, slot] = indices[r, slot - 1]
+                    slot -= 1
+                values[r, slot] = score
+                indices[r, slot] = j
+                worst = values[r, k - 1]

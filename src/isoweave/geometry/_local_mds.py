@@ -1,0 +1,154 @@
+"""Local frames from distances: multidimensional scaling of every vertex's neighbourhood."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse.csgraph import minimum_spanning_tree
+
+from isoweave._parallel import ThreadTeam
+from isoweave._typing import BoolArray
+from isoweave.geometry._frames import LocalFrames
+from isoweave.graph import NeighborGraph, rows_by_length
+
+# Of the default frame: members per typical degree, and how many more vertices paths may lead through.
+FRAME_PER_NEIGHBOR = 2.5
+ROOM_PER_FRAME = 2.0
+# A frame holds at most this many of a vertex's own neighbours (or the frame's size, if that is more): beyond
+# it a vertex is a hub, and the rows of its far neighbours come from the other ends of the edges. The
+# automatic size goes no further either: in dense graphs the neighbours alone are plenty.
+HUB_LIMIT = 128
+# Second-order frames of the paper are cut here: a dense matrix of this order is made per vertex.
+ALL_FRAME_LIMIT = 1000
+ALL_ROOM_LIMIT = 1500
+
+
+def resolve_frame_size(graph: NeighborGraph, frame_size: int | float | str, n_components: int) -> int:
+    """Number of vertices in a frame, the centre not counted.
+
+    Parameters
+    ----------
+    graph : NeighborGraph
+    frame_size : "auto", "all", int or float
+        An integer is taken as it is; a float is a multiple of the graph's lower-quartile degree (the k of a
+        kNN graph); "auto" is ``2.5`` of them; "all" is the whole second-order neighbourhood (returns 0).
+    n_components : int
+        The frame never has fewer than ``n_components + 1`` members.
+    """
+    typical = max(float(np.percentile(graph.degrees, 25)), 1.0) if graph.n_vertices else 1.0
+    if isinstance(frame_size, str):
+        if frame_size == "all":
+            return 0
+        if frame_size != "auto":
+            raise ValueError(f"frame_size must be 'auto', 'all', an int or a float, got {frame_size!r}.")
+        size = min(FRAME_PER_NEIGHBOR * typical, HUB_LIMIT)
+    elif isinstance(frame_size, float):
+        size = frame_size * typical
+    else:
+        size = frame_size
+    return max(int(np.ceil(size)), n_components + 1)
+
+
+def local_frames(
+    graph: NeighborGraph,
+    n_components: int,
+    *,
+    team: ThreadTeam,
+    frame_size: int | float | str = "auto",
+    with_inverse: bool = False,
+) -> LocalFrames:
+    """Coordinates of every vertex's neighbours in axes of its own (eqs. 1 to 4).
+
+    The frame of vertex i scales i, its neighbours and the vertices geodesically nearest to it, up to
+    ``frame_size``; distances among them are shortest paths through twice as many nearest vertices.
+    With ``frame_size="all"`` the frame is the second-order neighbourhood and paths stay inside the third, as
+    in the paper (up to 1,000 and 1,500 vertices).
+
+    Parameters
+    ----------
+    graph : NeighborGraph
+        All lengths positive: merge duplicates first.
+    n_components : int
+        N, number of directions kept.
+    team : ThreadTeam
+    frame_size : "auto", "all", int or float
+        See :func:`resolve_frame_size`.
+    with_inverse : bool
+        Also return V S^(-1/2), which the paper's inner product needs.
+
+    Returns
+    -------
+    LocalFrames
+
+    Notes
+    -----
+    Time per vertex does not depend on the degrees: O(frame^2 room) for paths and Gram matrix, plus
+    O(frame^2 N) for the leading eigenvectors. Exact distances of points of R^N give back those points up
+    to an orthogonal map.
+    """
+    # Compiled code is imported where it is used: importing isoweave must stay cheap.
+    from isoweave.engines import _local_mds as kernels
+
+    n, m = graph.n_vertices, len(graph.indices)
+    size = resolve_frame_size(graph, frame_size, n_components)
+    hop_frames = size == 0
+    if hop_frames:
+        n_frame, n_room, row_limit = ALL_FRAME_LIMIT, ALL_ROOM_LIMIT, ALL_FRAME_LIMIT
+    else:
+        n_frame = size + 1
+        n_room = int(np.ceil(ROOM_PER_FRAME * size)) + 1
+        row_limit = max(size, HUB_LIMIT)
+    near_indices, near_lengths = rows_by_length(graph, team)
+    rows = np.empty((m, n_components))
+    inverse = np.empty((m if with_inverse else 0, n_components))
+    spectrum = np.empty((n, n_components + 1))
+    included = np.empty(m, dtype=bool)
+    team.run(
+        kernels.local_mds,
+        n,
+        graph.indptr,
+        graph.indices,
+        graph.lengths,
+        near_indices,
+        near_lengths,
+        n_frame,
+        n_room,
+        row_limit,
+        hop_frames,
+        _edges_between_hubs(graph, row_limit),
+        rows,
+        inverse,
+        spectrum,
+        included,
+        grain=64,
+    )
+    leading, power = spectrum[:, :-1], spectrum[:, -1]
+    explained = np.einsum("ij,ij->i", leading, leading)
+    fidelity = np.divide(explained, power, out=np.ones(n), where=power > 0)
+    return LocalFrames(
+        rows=rows,
+        included=included,
+        spectrum=np.ascontiguousarray(leading),
+        fidelity=np.minimum(fidelity, 1.0),
+        inverse=inverse if with_inverse else None,
+    )
+
+
+def _edges_between_hubs(graph: NeighborGraph, row_limit: int) -> BoolArray:
+    """Edges that every frame must hold so that no edge the graph hangs on loses both its rows.
+
+    An edge between two hubs may be outside the nearest neighbours of both. Those of a minimum
+    spanning forest are forced, hence the rows always connect what the graph connects.
+    """
+    hub = graph.degrees > row_limit
+    if np.count_nonzero(hub) < 2:
+        return np.empty(0, dtype=bool)
+    between = hub[graph.sources] & hub[graph.indices]
+    if not between.any():
+        return np.empty(0, dtype=bool)
+    tree = minimum_spanning_tree(graph.to_matrix()).tocoo()
+    n = graph.n_vertices
+    keys = graph.sources.astype(np.int64) * n + graph.indices
+    tree_keys = np.concatenate(
+        (tree.row.astype(np.int64) * n + tree.col, tree.col.astype(np.int64) * n + tree.row)
+    )
+    return between & np.isin(keys, tree_keys)

@@ -1,0 +1,82 @@
+"""Synchronised start: rotations that agree along as many edges as possible."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from isoweave._parallel import ThreadTeam
+from isoweave._typing import FloatArray
+from isoweave.geometry._frames import LocalFrames
+from isoweave.graph._graph import NeighborGraph
+from isoweave.linalg._symmetric import symmetric_solver
+
+_EXTRA_VECTORS = 3
+_MAX_SWEEPS = 200
+_TOLERANCE = 1e-10
+
+
+def connection_laplacian(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> sp.csr_array:
+    """Quadratic form ``sum_ij w_ij |Q_i - O_ij Q_j|^2`` as a sparse matrix of shape (n N, n N) (eq. 15).
+
+    Symmetric positive semi-definite; its kernel has dimension N exactly when the transitions O_ij are
+    consistent around every loop, as they are on flat data.
+    """
+    from isoweave.engines import _transitions as kernels
+
+    n, n_components, m = graph.n_vertices, frames.n_components, len(graph.indices)
+    transitions = np.empty((m, n_components, n_components))
+    weights = np.empty(m)
+    arrays = (graph.indptr, graph.indices, frames.rows, frames.included)
+    team.run(kernels.frame_transitions, n, *arrays, transitions, weights)
+    # Frames of hubs hold only some of their neighbours, so the two directions may see different overlaps.
+    weights = 0.5 * (weights + weights[graph.reverse])
+    agreed = 0.5 * (transitions + transitions[graph.reverse].transpose(0, 2, 1))
+    blocks = -weights[:, None, None] * agreed
+    off = sp.bsr_array((blocks, graph.indices, graph.indptr), shape=(n * n_components, n * n_components))
+    degree = np.bincount(graph.sources, weights=weights, minlength=n)
+    return sp.csr_array(sp.csr_array(off) + sp.diags_array(np.repeat(degree, n_components)))
+
+
+def lowest_eigenvectors(
+    matrix: sp.csr_array, n_wanted: int, *, seed: int = 7
+) -> tuple[FloatArray, FloatArray]:
+    """Smallest eigenpairs of a positive semi-definite matrix by block inverse iteration.
+
+    On flat data the eigenvalue zero is exactly N-fold, which single-vector Krylov methods miss copies of; a
+    block of more than N vectors cannot.
+
+    Returns
+    -------
+    values : (n_wanted,)
+    vectors : (n, n_wanted)
+    """
+    size = matrix.shape[0]
+    width = min(n_wanted + _EXTRA_VECTORS, size)
+    scale = float(matrix.diagonal().mean())
+    shift = 1e-9 * max(scale, np.finfo(float).tiny)
+    block = np.random.default_rng(seed).standard_normal((size, width))
+    values = np.zeros(width)
+    with symmetric_solver(matrix, shift) as solve:
+        for _ in range(_MAX_SWEEPS):
+            block, _ = np.linalg.qr(solve(block))
+            small = block.T @ (matrix @ block)
+            values, turn = np.linalg.eigh(0.5 * (small + small.T))
+            block = block @ turn
+            wanted = block[:, :n_wanted]
+            residual = np.linalg.norm(matrix @ wanted - wanted * values[:n_wanted], axis=0)
+            if residual.max() <= _TOLERANCE * scale:
+                break
+    return values[:n_wanted], block[:, :n_wanted]
+
+
+def synchronized_alignments(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> FloatArray:
+    """Orthogonal Q_i, shape (n, N, N): eigenvectors of the connection Laplacian, projected (eq. 16).
+
+    Each vertex's block of the eigenvectors is projected to O(N) on its own.
+    """
+    n, n_components = graph.n_vertices, frames.n_components
+    _, vectors = lowest_eigenvectors(connection_laplacian(graph, frames, team), n_components)
+    blocks = vectors.reshape(n, n_components, n_components)
+    u, _, vt = np.linalg.svd(blocks)
+    return u @ vt

@@ -1,0 +1,156 @@
+"""The sparse Cholesky factorisation against dense and loop-based twins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from isoweave._parallel import ThreadTeam
+from isoweave.linalg._cholesky import _MAX_WIDTH, analyse, factorise, sort_range, substitute
+from isoweave.linalg._ordering import elimination_order
+from isoweave.linalg._symbolic import plan_elimination
+
+TEAM = ThreadTeam(1)
+
+
+def random_spd(n: int, density: float, seed: int) -> sp.csr_array:
+    rng = np.random.default_rng(seed)
+    half = np.where(rng.random((n, n)) < density, -rng.random((n, n)), 0.0)
+    off = half + half.T
+    np.fill_diagonal(off, 0.0)
+    matrix = sp.csr_array(off + np.diag(0.1 - off.sum(axis=1)))
+    matrix.indptr, matrix.indices = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
+    return matrix
+
+
+def grid(n: int) -> sp.csr_array:
+    line = sp.diags_array([-np.ones(n - 1), 2 * np.ones(n), -np.ones(n - 1)], offsets=[-1, 0, 1])
+    matrix = sp.csr_array(sp.kron(line, sp.eye_array(n)) + sp.kron(sp.eye_array(n), line))
+    matrix.indptr, matrix.indices = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
+    return matrix
+
+
+MATRICES = {
+    "diagonal": random_spd(5, 0.0, 1),
+    "one": random_spd(1, 0.0, 1),
+    "forest": random_spd(60, 0.01, 2),
+    "sparse": random_spd(200, 0.02, 3),
+    "grid": grid(30),
+    "dense": random_spd(3 * _MAX_WIDTH + 7, 0.9, 4),  # several supernodes in a chain, several row blocks
+}
+
+
+def elimination_twin(matrix: sp.csr_array, order: np.ndarray) -> np.ndarray:
+    """Pattern of the factor by eliminating vertices one after another, in loops."""
+    pattern = matrix.toarray()[np.ix_(order, order)] != 0
+    for j in range(len(order)):
+        below = np.flatnonzero(pattern[j + 1 :, j]) + j + 1
+        pattern[np.ix_(below, below)] = True
+    return np.tril(pattern)
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_counts_and_structure_match_elimination(name):
+    matrix = MATRICES[name]
+    order = elimination_order(matrix.indptr, matrix.indices)
+    assert sorted(order) == list(range(matrix.shape[0]))
+    plan = plan_elimination(matrix.indptr, matrix.indices, order)
+    assert sorted(plan.order) == list(range(matrix.shape[0]))
+    twin = elimination_twin(matrix, plan.order)
+    np.testing.assert_array_equal(plan.counts, twin.sum(axis=0))
+    # The new order is equivalent: it fills as much as the one asked for.
+    assert plan.fill == twin.sum() == elimination_twin(matrix, order).sum()
+    s = analyse(plan)
+    for node in range(len(s.starts) - 1):
+        rows = s.rows[s.row_ptr[node] : s.row_ptr[node + 1]]
+        assert np.all(np.diff(rows) > 0)
+        assert s.starts[node + 1] - s.starts[node] <= _MAX_WIDTH
+        for j in range(s.starts[node], s.starts[node + 1]):
+            assert set(np.flatnonzero(twin[:, j])) <= set(rows)
+
+
+@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize("n_columns", [1, 2, 7])
+def test_solves_like_dense(name, n_columns):
+    matrix = MATRICES[name]
+    s = analyse(
+        plan_elimination(matrix.indptr, matrix.indices, elimination_order(matrix.indptr, matrix.indices))
+    )
+    values, failed = factorise(s, matrix.indptr, matrix.indices, matrix.data)
+    rhs = np.random.default_rng(5).normal(size=(matrix.shape[0], n_columns))
+    assert failed == -1
+    np.testing.assert_allclose(
+        substitute(s, values, rhs, TEAM), np.linalg.solve(matrix.toarray(), rhs), rtol=1e-9, atol=1e-9
+    )
+
+
+def test_vertices_left_out_are_held_at_zero():
+    matrix = MATRICES["sparse"]
+    kept = np.setdiff1d(np.arange(matrix.shape[0]), [0, 17, 50]).astype(np.int32)
+    s = analyse(plan_elimination(matrix.indptr, matrix.indices, kept[::-1].copy()))
+    values, _ = factorise(s, matrix.indptr, matrix.indices, matrix.data)
+    rhs = np.random.default_rng(5).normal(size=(matrix.shape[0], 2))
+    solution = substitute(s, values, rhs, TEAM)
+    assert np.all(solution[[0, 17, 50]] == 0.0)
+    expected = np.linalg.solve(matrix.toarray()[np.ix_(kept, kept)], rhs[kept])
+    np.testing.assert_allclose(solution[kept], expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("broken", [0, 3, 250])
+def test_indefinite_vertex_is_named(broken):
+    matrix = MATRICES["dense"].copy()
+    matrix.setdiag(np.where(np.arange(matrix.shape[0]) == broken, -1.0, matrix.diagonal()))
+    s = analyse(plan_elimination(matrix.indptr, matrix.indices, np.arange(matrix.shape[0], dtype=np.int32)))
+    assert factorise(s, matrix.indptr, matrix.indices, matrix.data)[1] == broken
+
+
+def test_counting_does_not_take_the_time_of_the_factor():
+    """A star with its hub first fills in completely: 2e9 entries, which nobody could walk through here."""
+    n = 65_000
+    hub, leaves = np.zeros(n - 1, np.int32), np.arange(1, n, dtype=np.int32)
+    star = sp.csr_array(
+        (np.ones(2 * n - 2), (np.concatenate([hub, leaves]), np.concatenate([leaves, hub]))), shape=(n, n)
+    )
+    indptr, indices = star.indptr.astype(np.int32), star.indices.astype(np.int32)
+    assert plan_elimination(indptr, indices, np.arange(n, dtype=np.int32)).fill == n * (n + 1) // 2
+
+
+@given(st.integers(1, 14), st.integers(0, 2**32 - 1), st.floats(0.0, 1.0))
+@settings(max_examples=200)
+def test_counts_of_any_pattern_in_any_order(n, seed, density):
+    rng = np.random.default_rng(seed)
+    half = np.triu(rng.random((n, n)) < density, 1)
+    matrix = sp.csr_array((half | half.T | np.eye(n, dtype=bool)).astype(float))
+    order = rng.permutation(n).astype(np.int32)
+    plan = plan_elimination(matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), order)
+    np.testing.assert_array_equal(plan.counts, elimination_twin(matrix, plan.order).sum(axis=0))
+    assert plan.fill == elimination_twin(matrix, order).sum()
+
+
+def test_minimum_degree_beats_the_natural_order_and_copes_with_hubs():
+    matrix = grid(60)
+    natural = plan_elimination(matrix.indptr, matrix.indices, np.arange(3600, dtype=np.int32))
+    ordered = plan_elimination(
+        matrix.indptr, matrix.indices, elimination_order(matrix.indptr, matrix.indices)
+    )
+    assert ordered.fill < 0.4 * natural.fill
+    hub = sp.lil_array(matrix)
+    hub[1000, :] = -1.0
+    hub[:, 1000] = -1.0
+    hub = sp.csr_array(hub)
+    order = elimination_order(hub.indptr.astype(np.int32), hub.indices.astype(np.int32))
+    assert order[-1] == 1000
+    assert sorted(order) == list(range(3600))
+    filled = plan_elimination(hub.indptr.astype(np.int32), hub.indices.astype(np.int32), order).fill
+    assert filled <= ordered.fill * 1.5 + 3600
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 40, 1000])
+def test_sort_range(size):
+    a = np.random.default_rng(size + 1).integers(0, 500, size + 4).astype(np.int32)
+    expected = np.concatenate([a[:2], np.sort(a[2 : size + 2]), a[size + 2 :]])
+    sort_range(a, 2, size + 2)
+    np.testing.assert_array_equal(a, expected)

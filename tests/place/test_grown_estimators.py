@@ -1,0 +1,183 @@
+"""Estimators that go on from their map: more samples, changed graphs."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+from sklearn.exceptions import ConvergenceWarning
+
+from isoweave import IsometricEmbedding
+from isoweave.datasets import s_curve
+from isoweave.graph import knn_graph
+from isoweave.metrics import procrustes_error
+from isoweave.place import rigid_motion
+from reference_graphs import distance_gap
+
+SHEET = s_curve(400, random_state=691)
+OLD, NEW = SHEET.data[:320], SHEET.data[320:]
+
+
+def test_more_samples_go_on_from_the_map():
+    model = IsometricEmbedding(n_neighbors=8).fit(OLD)
+    before = model.embedding_.copy()
+    assert model.add_samples(NEW) is model
+    fresh = IsometricEmbedding(n_neighbors=8).fit(SHEET.data)
+    assert (model.graph_ != fresh.graph_).nnz == 0
+    assert model.embedding_.shape == (400, 2)
+    assert model.energy_ < 1.02 * fresh.energy_
+    errors = [procrustes_error(SHEET.truth, m.embedding_) for m in (model, fresh)]
+    assert max(errors) < 1e-3
+    # Old points stay where they were, up to what the new ones tell: no rigid motion brings them nearer.
+    q, t = rigid_motion(model.embedding_[:320], before)
+    np.testing.assert_allclose(q, np.eye(2), atol=1e-8)
+    np.testing.assert_allclose(t, 0.0, atol=1e-8)
+    typical = np.median(model.graph_.data)
+    assert np.linalg.norm(model.embedding_[:320] - before, axis=1).max() < 2 * typical
+    np.testing.assert_array_equal(model.transform(SHEET.data), model.embedding_)
+
+
+def test_small_changes_take_few_steps():
+    graph = knn_graph(SHEET.data, 8).to_matrix()
+    model = IsometricEmbedding(metric="precomputed").fit(graph)
+    upper = sp.triu(graph).tocoo()
+    noise = np.random.default_rng(761).uniform(0.98, 1.02, size=upper.nnz)
+    changed = sp.coo_array((upper.data * noise, (upper.row, upper.col)), shape=graph.shape)
+    fresh = IsometricEmbedding(metric="precomputed").fit(changed)
+    model.update_graph(changed)
+    assert 2 * model.n_iter_ < fresh.n_iter_
+    assert model.energy_ < 1.02 * fresh.energy_
+
+
+def test_alignments_turn_with_the_map():
+    """What the energy measures, phi_j - phi_i against E_ij Q_i, is the same after the map was moved."""
+    graph = knn_graph(OLD, 8).to_matrix()
+    model = IsometricEmbedding(metric="precomputed").fit(graph)
+    turn = np.array([[0.0, 1.0], [-1.0, 0.0]])
+    moved = pickle.loads(pickle.dumps(model))
+    moved.embedding_ = model.embedding_ @ turn + 7.0
+    moved.update_graph(graph)
+    np.testing.assert_allclose(moved.embedding_, model.embedding_ @ turn + 7.0, atol=1e-3)
+    np.testing.assert_allclose(moved.alignments_, model.alignments_ @ turn, atol=1e-3)
+
+
+def test_changed_graphs():
+    """Vertices lost and gained, lengths changed."""
+    whole = knn_graph(SHEET.data, 8).to_matrix()
+    model = IsometricEmbedding(metric="precomputed").fit(whole)
+    before = model.embedding_.copy()
+    kept = np.setdiff1d(np.arange(400), [5, 17, 90])
+    rng = np.random.default_rng(743)
+    extra = SHEET.data[:10] + rng.normal(scale=0.02, size=(10, 3))
+    after = knn_graph(np.vstack([SHEET.data[kept], extra]), 8).to_matrix()
+    after.data = after.data * 1.01
+    model.update_graph(after, kept=kept)
+    assert model.embedding_.shape == (407, 2)
+    assert model.n_features_in_ == 407
+    fresh = IsometricEmbedding(metric="precomputed").fit(after)
+    assert model.energy_ < 1.02 * fresh.energy_
+    assert model.n_iter_ <= fresh.n_iter_
+    assert np.linalg.norm(model.embedding_[:397] - before[kept], axis=1).max() < np.median(after.data)
+    mask = np.zeros(407, dtype=bool)
+    mask[:397] = True
+    smaller = knn_graph(SHEET.data[kept], 8).to_matrix()
+    assert model.update_graph(smaller, kept=mask).embedding_.shape == (397, 2)
+
+
+def test_far_growth_is_not_folded():
+    """A sheet that doubles its length cannot be guessed from its rim; then a fresh start is better."""
+    sheet = s_curve(500, random_state=751)
+    order = np.argsort(sheet.truth[:, 0])
+    data, truth = sheet.data[order], sheet.truth[order]
+    model = IsometricEmbedding(n_neighbors=8).fit(data[:250])
+    model.add_samples(data[250:])
+    fresh = IsometricEmbedding(n_neighbors=8).fit(data)
+    assert model.energy_ < 1.2 * fresh.energy_
+    assert procrustes_error(truth, model.embedding_) < 0.01
+
+
+def test_new_components_and_scaled_maps():
+    rng = np.random.default_rng(709)
+    points = np.vstack([rng.normal(size=(40, 2)), rng.normal(size=(25, 2)) + 100.0])
+    model = IsometricEmbedding(n_neighbors=6, scale="geodesics").fit(points[:40])
+    before = model.embedding_.copy()
+    with pytest.warns(UserWarning, match="2 connected components"):
+        model.add_samples(points[40:])
+    typical = np.median(model.graph_.data)
+    assert np.linalg.norm(model.embedding_[:40] - before, axis=1).max() < typical
+    assert procrustes_error(points[40:], model.embedding_[40:]) < 0.3
+    assert model.embedding_[40:, 0].min() > model.embedding_[:40, 0].max()
+
+
+def test_sparse_features_grow():
+    rng = np.random.default_rng(757)
+    dense = np.where(rng.uniform(size=(120, 15)) < 0.4, rng.normal(size=(120, 15)), 0.0)
+    sparse = IsometricEmbedding(3, n_neighbors=12).fit(sp.csr_array(dense[:100]))
+    plain = IsometricEmbedding(3, n_neighbors=12).fit(dense[:100])
+    np.testing.assert_allclose(
+        sparse.transform(sp.csr_array(dense[100:])), plain.transform(dense[100:]), atol=1e-8
+    )
+    sparse.add_samples(sp.csr_array(dense[100:]))
+    plain.add_samples(dense[100:])
+    assert distance_gap(plain.embedding_, sparse.embedding_) < 1e-6
+
+
+def test_a_start_for_the_points_there_were():
+    start = SHEET.truth[:320]
+    model = IsometricEmbedding(n_neighbors=8, start=start).fit(OLD)
+    assert model.add_samples(NEW).embedding_.shape == (400, 2)
+    assert model.start is start
+
+
+def test_failed_growth_leaves_the_model_alone():
+    model = IsometricEmbedding(metric="precomputed", components="error").fit(knn_graph(OLD, 8).to_matrix())
+    before = dict(vars(model))
+    broken = sp.block_diag([knn_graph(OLD[:200], 8).to_matrix(), knn_graph(OLD[200:], 8).to_matrix()])
+    with pytest.raises(ValueError, match="2 connected components"):
+        model.update_graph(broken)
+    assert vars(model) == before
+    with pytest.raises(ValueError, match="320 vertices are kept, but the new graph has only 200"):
+        model.update_graph(knn_graph(OLD[:200], 8).to_matrix())
+    assert vars(model) == before
+
+
+@pytest.mark.parametrize(
+    ("kept", "error", "message"),
+    [
+        (np.ones(7, dtype=bool), ValueError, r"mask must have the shape \(50,\)"),
+        ([0, 60], ValueError, "vertices in 0 .. 49, got 0 to 60"),
+        ([-1, 3], ValueError, "got -1 to 3"),
+        ([4, 4], ValueError, "vertex 4 more than once"),
+        ([0.5], TypeError, "indices or a mask"),
+        ([[1]], TypeError, "indices or a mask"),
+    ],
+)
+def test_bad_kept(kept, error, message):
+    points = np.random.default_rng(701).normal(size=(50, 2))
+    model = IsometricEmbedding(metric="precomputed").fit(cdist(points, points))
+    with pytest.raises(error, match=message):
+        model.update_graph(cdist(points, points), kept=kept)
+
+
+def test_growing_by_the_wrong_method():
+    model = IsometricEmbedding(n_neighbors=8).fit(OLD)
+    with pytest.raises(ValueError, match="use add_samples"):
+        model.update_graph(model.graph_)
+    other = IsometricEmbedding(metric="precomputed").fit(model.graph_)
+    with pytest.raises(ValueError, match="use update_graph"):
+        other.add_samples(NEW)
+    with pytest.raises(ValueError, match="X has 2 features"):
+        model.add_samples(NEW[:, :2])
+
+
+def test_limits_hold_while_growing():
+    model = IsometricEmbedding(n_neighbors=8).fit(OLD)
+    model.set_params(max_iter=1, tol=1e-9)
+    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
+        model.add_samples(NEW)
+    assert model.status_ == "max_iter"
+    stopped = IsometricEmbedding(n_neighbors=8).fit(OLD).set_params(callback=lambda state: True)
+    assert stopped.add_samples(NEW).status_ in ("stopped", "converged")

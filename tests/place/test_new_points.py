@@ -1,0 +1,251 @@
+"""``transform`` and ``place`` of a fitted estimator."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from isoweave import IsometricEmbedding
+from isoweave._estimator_points import _PREPARED
+from isoweave.datasets import s_curve, swiss_roll
+from isoweave.metrics import procrustes_error
+from isoweave.place import rigid_motion
+
+SHEET = s_curve(400, random_state=691)
+OLD, NEW = SHEET.data[:320], SHEET.data[320:]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return IsometricEmbedding(n_neighbors=8).fit(OLD)
+
+
+def flat_model(n_components=2, **options):
+    """A map of flat points from all their distances: exact."""
+    points = np.random.default_rng(701).normal(size=(50, n_components))
+    estimator = IsometricEmbedding(n_components, metric="precomputed", n_neighbors=49, **options)
+    return points, estimator.fit(cdist(points, points))
+
+
+def two_blobs(seed=709):
+    """Two planar blobs far apart, the first one larger."""
+    rng = np.random.default_rng(seed)
+    return np.vstack([rng.normal(size=(40, 2)), rng.normal(size=(25, 2)) + 100.0])
+
+
+def test_as_good_as_the_fit(model):
+    """Held out points end as near to the truth as those of the fit."""
+    q, t = rigid_motion(model.embedding_, SHEET.truth[:320])
+    typical = np.median(model.graph_.data)
+    fitted = np.linalg.norm(model.embedding_ @ q + t - SHEET.truth[:320], axis=1)
+    placed = np.linalg.norm(model.transform(NEW) @ q + t - SHEET.truth[320:], axis=1)
+    assert np.sqrt(np.mean(placed**2)) < 1.2 * np.sqrt(np.mean(fitted**2)) + 0.05 * typical
+
+
+def test_points_of_the_fit_get_their_own_place(model):
+    np.testing.assert_array_equal(model.transform(OLD), model.embedding_)
+    np.testing.assert_array_equal(clone(model).fit_transform(OLD), model.embedding_)
+
+
+def test_placement_says_more(model):
+    placement = model.place(NEW)
+    np.testing.assert_array_equal(placement.coordinates, model.transform(NEW))
+    assert placement.residual.shape == placement.n_iter.shape == (80,)
+    assert (placement.n_used <= placement.n_given).all()
+    assert (placement.n_given == 8).all()
+    # Far away from the sheet nothing fits.
+    far = model.place(NEW + np.array([0.0, 0.0, 3.0]))
+    assert np.median(far.residual) > 3 * np.median(placement.residual)
+
+
+def test_the_batch_does_not_matter(model):
+    whole = model.transform(NEW)
+    order = np.random.default_rng(719).permutation(80)
+    np.testing.assert_array_equal(model.transform(NEW[order]), whole[order])
+    for i in (0, 41, 79):
+        np.testing.assert_array_equal(model.transform(NEW[i : i + 1])[0], whole[i])
+    single = IsometricEmbedding(n_neighbors=8, n_jobs=1).fit(OLD)
+    np.testing.assert_array_equal(single.transform(NEW), whole)
+
+
+def test_wide_features_and_batches():
+    """The search by matrix products, whose rounding depends on the batch."""
+    rng = np.random.default_rng(727)
+    wide = SHEET.data @ rng.normal(size=(3, 30))
+    model = IsometricEmbedding(n_neighbors=8).fit(wide[:320])
+    whole = model.transform(wide[320:])
+    for i in (3, 50):
+        np.testing.assert_array_equal(model.transform(wide[320 + i : 321 + i])[0], whole[i])
+    np.testing.assert_array_equal(model.transform(wide[:320]), model.embedding_)
+
+
+def test_features_and_distances_agree(model):
+    distances = cdist(NEW, OLD)
+    dense = IsometricEmbedding(metric="precomputed", n_neighbors=8).fit(cdist(OLD, OLD))
+    q, t = rigid_motion(dense.embedding_, model.embedding_)
+    # The two maps differ by the rounding of their distances.
+    np.testing.assert_allclose(dense.transform(distances) @ q + t, model.transform(NEW), atol=1e-5)
+    near = np.where(distances <= np.sort(distances, axis=1)[:, 7:8], distances, 0.0)
+    np.testing.assert_array_equal(dense.transform(sp.csr_array(near)), dense.transform(distances))
+    from_graph = IsometricEmbedding(metric="precomputed").fit(model.graph_)
+    np.testing.assert_allclose(from_graph.transform(sp.coo_array(near)), model.transform(NEW), atol=1e-9)
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 4])
+def test_true_distances_of_flat_points(n_components):
+    points, model = flat_model(n_components)
+    new = np.random.default_rng(733).normal(size=(6, n_components))
+    q, t = rigid_motion(model.embedding_, points)
+    np.testing.assert_allclose(model.transform(cdist(new, points)) @ q + t, new, atol=1e-6)
+    assert model.place(cdist(new, points)).residual.max() < 1e-4
+
+
+def test_stored_zeros_are_coincidences():
+    points, model = flat_model()
+    row = sp.coo_array(([0.0, 1.0, 2.0], ([0, 0, 0], [7, 3, 4])), shape=(1, 50))
+    np.testing.assert_array_equal(model.transform(row), model.embedding_[[7]])
+    # A dense zero is one too.
+    np.testing.assert_array_equal(model.transform(cdist(points[:3], points)), model.embedding_[:3])
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"])
+def test_sparse_formats(layout):
+    points, model = flat_model()
+    new = np.random.default_rng(739).normal(size=(4, 2))
+    near = np.where(cdist(new, points) < 2.0, cdist(new, points), 0.0)
+    expected = model.transform(sp.csr_array(near))
+    np.testing.assert_allclose(model.transform(sp.csr_array(near).asformat(layout)), expected, atol=1e-12)
+
+
+def test_other_sizes_of_maps():
+    """Distances are brought to the size of a map scaled to geodesics."""
+    plain = IsometricEmbedding(n_neighbors=8).fit(OLD)
+    scaled = IsometricEmbedding(n_neighbors=8, scale="geodesics").fit(OLD)
+    factor = np.ptp(scaled.embedding_, axis=0)[0] / np.ptp(plain.embedding_, axis=0)[0]
+    assert factor > 1.005
+    np.testing.assert_allclose(scaled.transform(NEW), factor * plain.transform(NEW), atol=0.02)
+    assert np.median(scaled.place(NEW).residual) < 1.5 * np.median(plain.place(NEW).residual)
+
+
+def test_sheets_are_not_mixed():
+    """Half way between two sheets of a roll a new point has neighbours on both, and lands on one."""
+    roll = swiss_roll(1500, random_state=503)
+    model = IsometricEmbedding(n_neighbors=20).fit(roll.data)
+    assert len(model.dropped_edges_) > 0
+    assert procrustes_error(roll.truth, model.embedding_) < 1e-3
+    between = roll.data[::15].copy()
+    between[:, [0, 2]] *= 1.0 + 3.0 / np.linalg.norm(between[:, [0, 2]], axis=1, keepdims=True)
+    placement = model.place(between)
+    mixed = placement.n_used < placement.n_given
+    assert mixed.sum() >= 20
+    # The sheets touch where they are 50 or more apart in the map; a mean of both would be far from either.
+    assert cdist(placement.coordinates, model.embedding_).min(axis=1).max() < 4.0
+    on_sheet = model.place(roll.data[1::15] + np.array([0.0, 0.01, 0.0]))
+    assert np.median(placement.residual) > 3 * np.median(on_sheet.residual)
+
+
+def test_separate_components():
+    points = two_blobs()
+    with pytest.warns(UserWarning, match="2 connected components"):
+        model = IsometricEmbedding(n_neighbors=6).fit(points)
+    new = np.vstack([np.zeros((1, 2)), np.full((1, 2), 100.0)])
+    found = model.transform(new)
+    for part, place in enumerate(found):
+        own = model.embedding_[model.component_labels_ == part]
+        q, t = rigid_motion(own, points[model.component_labels_ == part])
+        assert np.linalg.norm(place @ q + t - new[part]) < 0.3
+
+
+def test_components_that_are_not_in_the_map():
+    points = two_blobs()
+    with pytest.warns(UserWarning, match="Only the largest"):
+        model = IsometricEmbedding(n_neighbors=6, components="largest").fit(points)
+    with pytest.warns(UserWarning, match=r"1 of 2 new points \(rows 1\) .*coordinates are NaN") as caught:
+        found = model.transform(np.vstack([np.zeros((1, 2)), np.full((1, 2), 100.0)]))
+    assert len(caught) == 1
+    assert np.isfinite(found[0]).all()
+    assert np.isnan(found[1]).all()
+
+
+def test_float32_frames_and_pipelines():
+    single = IsometricEmbedding(n_neighbors=8).fit(OLD.astype(np.float32))
+    assert single.transform(NEW.astype(np.float32)).dtype == np.float32
+    np.testing.assert_array_equal(single.transform(OLD.astype(np.float32)), single.embedding_)
+
+    names = ["east", "north", "up"]
+    frame = pd.DataFrame(OLD, columns=names)
+    model = IsometricEmbedding(n_neighbors=8).set_output(transform="pandas").fit(frame)
+    table = model.transform(pd.DataFrame(NEW, columns=names, index=np.arange(80) + 1000))
+    assert table.columns.tolist() == ["isometricembedding0", "isometricembedding1"]
+    assert table.index[0] == 1000
+    with pytest.raises(ValueError, match="feature names"):
+        model.transform(pd.DataFrame(NEW, columns=["east", "up", "north"]))
+
+    side = (SHEET.truth[:, 0] > 0).astype(int)
+    pipe = make_pipeline(StandardScaler(), IsometricEmbedding(n_neighbors=8), KNeighborsClassifier(5))
+    assert pipe.fit(OLD, side[:320]).score(NEW, side[320:]) > 0.95
+
+
+def test_what_is_prepared_is_kept_apart(model):
+    before = dict(vars(model))
+    model.transform(NEW[:2])
+    assert vars(model) == before
+    placed = _PREPARED[model][1]
+    model.transform(NEW[:2])
+    assert _PREPARED[model][1] is placed
+    again = pickle.loads(pickle.dumps(model))
+    assert again not in _PREPARED
+    np.testing.assert_array_equal(again.transform(NEW), model.transform(NEW))
+    refitted = clone(model).fit(OLD)
+    expected = refitted.transform(NEW)
+    refitted.fit(OLD[:200])
+    assert not np.array_equal(refitted.transform(NEW), expected)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (NEW[:, :2], "X has 2 features, but IsometricEmbedding is expecting 3"),
+        (NEW[0], "Reshape your data"),
+        (np.full((1, 3), np.nan), "contains NaN"),
+        (np.empty((0, 3)), "0 sample"),
+    ],
+)
+def test_bad_features(model, X, message):
+    with pytest.raises(ValueError, match=message):
+        model.transform(X)
+
+
+def test_bad_distances():
+    points, model = flat_model()
+    distances = cdist(points[:3] + 0.1, points)
+    with pytest.raises(ValueError, match="X has 49 features, but IsometricEmbedding is expecting 50"):
+        model.transform(distances[:, :49])
+    with pytest.raises(ValueError, match="distance of new point 1 to point 4 is -0.5"):
+        model.transform(np.where(np.arange(50) == 4, [[0.5], [-0.5], [0.5]], distances))
+    with pytest.raises(ValueError, match="rows 0, 2 of the new distances have none"):
+        model.transform(sp.csr_array(([1.0], ([1], [3])), shape=(3, 50)))
+    with pytest.raises(ValueError, match="new point 0 to point 3 of the map is nan"):
+        model.transform(sp.csr_array(([np.nan], ([0], [3])), shape=(1, 50)))
+    with pytest.raises(TypeError, match="real numbers, got a matrix of dtype bool"):
+        model.transform(sp.csr_array(distances > 1))
+    broken = sp.csr_array(([1.0], ([0], [3])), shape=(1, 50))
+    broken.indices[0] = 70
+    with pytest.raises(ValueError, match="indices|index"):
+        model.transform(broken)
+
+
+@pytest.mark.parametrize("method", ["transform", "place", "add_samples", "update_graph"])
+def test_not_fitted(method):
+    with pytest.raises(NotFittedError):
+        getattr(IsometricEmbedding(), method)(NEW)

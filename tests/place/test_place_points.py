@@ -1,0 +1,333 @@
+"""New points by their distances: exact where those are, the twin, independence of the batch, bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from isoweave._parallel import ThreadTeam, thread_team
+from isoweave.graph import NeighborGraph
+from isoweave.place import finished_map, place_points
+from reference_graphs import complete_of, edges_of, graph_of, knn_of, random_rotations
+from reference_placing import place_one
+
+TEAM = ThreadTeam(1)
+
+
+def rows_of_nearest(new, points, k):
+    """``indptr, indices, distances`` of the k nearest points of every new one."""
+    distances = cdist(new, points)
+    nearest = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    return (
+        np.arange(len(new) + 1) * k,
+        nearest.reshape(-1),
+        np.take_along_axis(distances, nearest, axis=1).reshape(-1),
+    )
+
+
+def as_dicts(graph):
+    rows = [{} for _ in range(graph.n_vertices)]
+    for i, j, length in edges_of(graph):
+        rows[i][j] = rows[j][i] = length
+    return rows
+
+
+def curved(n, seed):
+    """Points on a quarter of a cylinder, their flat coordinates a little wrong: a map as maps are."""
+    rng = np.random.default_rng(seed)
+    flat = rng.uniform(size=(n, 2)) * np.array([3.0, 2.0])
+    bent = np.column_stack([np.sin(flat[:, 0] / 2), np.cos(flat[:, 0] / 2), flat[:, 1] / 2]) * 2
+    return bent, flat + rng.normal(scale=0.02, size=flat.shape)
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 3, 6, 10])
+def test_exact_distances_give_the_exact_place(n_components):
+    """From all distances anywhere, from those of the nearest amid the points."""
+    rng = np.random.default_rng(401 + n_components)
+    points = rng.normal(size=(60, n_components))
+    placed = finished_map(complete_of(points), points, team=TEAM)
+    new = np.vstack([0.5 * rng.normal(size=(20, n_components)), 4.0 * rng.normal(size=(10, n_components))])
+    found = place_points(placed, *rows_of_nearest(new, points, 60))
+    np.testing.assert_allclose(found.coordinates, new, atol=1e-9)
+    assert found.residual.max() < 1e-9
+    assert (found.n_used == 60).all()
+    found = place_points(placed, *rows_of_nearest(new[:20], points, 2 * n_components + 4))
+    np.testing.assert_allclose(found.coordinates, new[:20], atol=1e-7)
+    assert found.residual.max() < 1e-4
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 6, 10])
+def test_agrees_with_the_slow_twin(k):
+    points, coordinates = curved(150, 409)
+    graph = knn_of(points[:120], 8)
+    placed = finished_map(graph, coordinates[:120], team=TEAM)
+    indptr, indices, distances = rows_of_nearest(points[120:], points[:120], k)
+    found = place_points(placed, indptr, indices, distances)
+    rows = as_dicts(graph)
+    for i in range(30):
+        part = slice(indptr[i], indptr[i + 1])
+        y, residual, used = place_one(rows, coordinates[:120], indices[part], distances[part])
+        np.testing.assert_allclose(found.coordinates[i], y, atol=1e-6)
+        assert found.residual[i] == pytest.approx(residual, rel=1e-5, abs=1e-8)
+        assert found.n_used[i] == len(used)
+
+
+def test_twin_in_many_dimensions_with_noise():
+    rng = np.random.default_rng(419)
+    points = rng.normal(size=(130, 9))
+    coordinates = points[:, :6] + rng.normal(scale=0.1, size=(130, 6))
+    graph = knn_of(points[:110], 9)
+    placed = finished_map(graph, coordinates[:110], team=TEAM)
+    indptr, indices, distances = rows_of_nearest(points[110:], points[:110], 9)
+    found = place_points(placed, indptr, indices, distances)
+    rows = as_dicts(graph)
+    for i in range(6):
+        part = slice(indptr[i], indptr[i + 1])
+        y, residual, _ = place_one(rows, coordinates[:110], indices[part], distances[part])
+        np.testing.assert_allclose(found.coordinates[i], y, atol=1e-5)
+        assert found.residual[i] == pytest.approx(residual, rel=1e-4)
+
+
+def test_bits_do_not_depend_on_batch_order_or_threads():
+    points, coordinates = curved(900, 421)
+    graph = knn_of(points[:300], 8)
+    placed = finished_map(graph, coordinates[:300], team=TEAM)
+    indptr, indices, distances = rows_of_nearest(points[300:], points[:300], 8)
+    whole = place_points(placed, indptr, indices, distances)
+    with thread_team(3) as team:
+        threaded = place_points(placed, indptr, indices, distances, team=team)
+    np.testing.assert_array_equal(whole.coordinates, threaded.coordinates)
+    np.testing.assert_array_equal(whole.residual, threaded.residual)
+    for i in (0, 17, 599):
+        part = slice(indptr[i], indptr[i + 1])
+        alone = place_points(placed, [0, 8], indices[part], distances[part])
+        np.testing.assert_array_equal(alone.coordinates[0], whole.coordinates[i])
+        # Nor on the order in which the neighbours are named.
+        turned = place_points(placed, [0, 8], indices[part][::-1], distances[part][::-1])
+        np.testing.assert_array_equal(turned.coordinates[0], whole.coordinates[i])
+
+
+def test_moves_with_the_map():
+    """A rigid motion of the map moves new points with it."""
+    points, coordinates = curved(200, 431)
+    graph = knn_of(points[:170], 8)
+    rows = rows_of_nearest(points[170:], points[:170], 8)
+    found = place_points(finished_map(graph, coordinates[:170], team=TEAM), *rows)
+    turn = random_rotations(1, 2, np.random.default_rng(433))[0]
+    moved = finished_map(graph, coordinates[:170] @ turn + np.array([5.0, -3.0]), team=TEAM)
+    np.testing.assert_allclose(
+        place_points(moved, *rows).coordinates, found.coordinates @ turn + np.array([5.0, -3.0]), atol=1e-7
+    )
+
+
+@pytest.mark.parametrize("exponent", [-900, 60, 800])
+def test_the_unit_does_not_matter(exponent):
+    points, coordinates = curved(100, 439)
+    graph = knn_of(points[:80], 8)
+    indptr, indices, distances = rows_of_nearest(points[80:], points[:80], 8)
+    expected = place_points(finished_map(graph, coordinates[:80], team=TEAM), indptr, indices, distances)
+    scaled = NeighborGraph(graph.indptr, graph.indices, np.ldexp(graph.lengths, exponent))
+    placed = finished_map(scaled, np.ldexp(coordinates[:80], exponent), team=TEAM)
+    found = place_points(placed, indptr, indices, np.ldexp(distances, exponent))
+    np.testing.assert_array_equal(np.ldexp(found.coordinates, -exponent), expected.coordinates)
+    np.testing.assert_array_equal(found.residual, expected.residual)
+
+
+def test_maps_of_another_size_are_measured():
+    rng = np.random.default_rng(443)
+    points = rng.normal(size=(40, 2))
+    graph = complete_of(points)
+    new = rng.normal(size=(5, 2))
+    rows = rows_of_nearest(new, points, 8)
+    placed = finished_map(graph, 1.7 * points, team=TEAM, keeps_lengths=False)
+    np.testing.assert_allclose(place_points(placed, *rows).coordinates, 1.7 * new, atol=1e-9)
+    # Otherwise the distances count as they are, and cannot fit.
+    misfit = place_points(finished_map(graph, 1.7 * points, team=TEAM), *rows).residual
+    assert misfit.min() > 0.1
+
+
+def test_each_component_has_its_own_size():
+    rng = np.random.default_rng(449)
+    points = rng.normal(size=(20, 2))
+    edges = [(i + s, j + s, d) for s in (0, 20) for i, j, d in edges_of(complete_of(points))]
+    graph = graph_of(edges, 40)
+    coordinates = np.vstack([1.5 * points, 0.5 * points + 100.0])
+    labels = np.repeat([0, 1], 20).astype(np.int32)
+    placed = finished_map(graph, coordinates, team=TEAM, labels=labels, keeps_lengths=False)
+    new = rng.normal(size=(1, 2))
+    _, indices, distances = rows_of_nearest(new, points, 7)
+    found = place_points(placed, [0, 7, 14], np.append(indices, indices + 20), np.tile(distances, 2))
+    np.testing.assert_allclose(found.coordinates, [1.5 * new[0], 0.5 * new[0] + 100.0], atol=1e-8)
+
+
+def test_coincident_points_are_copied():
+    points, coordinates = curved(60, 457)
+    placed = finished_map(knn_of(points, 8), coordinates, team=TEAM)
+    found = place_points(placed, *rows_of_nearest(points, points, 8))
+    np.testing.assert_array_equal(found.coordinates, coordinates)
+    assert (found.residual == 0).all()
+    assert (found.n_used == 1).all()
+
+
+def test_close_by_is_close_to_coincident():
+    """Nearer and nearer to a point of the map a new point comes to its place."""
+    points, coordinates = curved(60, 461)
+    placed = finished_map(knn_of(points, 8), coordinates, team=TEAM)
+    for step in (1e-2, 1e-4, 1e-6):
+        new = points[:1] + step / np.sqrt(3)
+        found = place_points(placed, *rows_of_nearest(new, points, 8)).coordinates[0]
+        assert np.linalg.norm(found - coordinates[0]) < 5 * step
+
+
+def test_duplicates_count_once():
+    """Zero edges merge vertices; naming all of them, or one twice, changes nothing."""
+    points, coordinates = curved(60, 463)
+    edges = [*edges_of(knn_of(points, 8)), (0, 60, 0.0), (60, 61, 0.0)]
+    graph = graph_of(edges, 62)
+    placed = finished_map(graph, np.vstack([coordinates, coordinates[[0, 0]]]), team=TEAM)
+    distances = cdist(points[:1] + 0.1, points[:5])[0]
+    once = place_points(placed, [0, 5], [0, 1, 2, 3, 4], distances)
+    more = place_points(
+        placed,
+        [0, 8],
+        [60, 1, 2, 3, 4, 0, 61, 3],
+        [*distances, distances[0] * 1.5, distances[0], distances[3] * 2.0],
+    )
+    np.testing.assert_array_equal(once.coordinates, more.coordinates)
+    assert once.n_given[0] == more.n_given[0] == 5
+
+
+def test_other_sheets_are_left_out():
+    """Two sheets, near each other in space and far apart in the map."""
+    rng = np.random.default_rng(467)
+    points = rng.uniform(size=(60, 2))
+    edges = [(i + s, j + s, d) for s in (0, 60) for i, j, d in edges_of(knn_of(points, 8))]
+    coordinates = np.vstack([points, points + np.array([30.0, 0.0])])
+    placed = finished_map(graph_of([*edges, (0, 60, 0.3)], 120), coordinates, team=TEAM)
+    new = np.array([[0.5, 0.5]])
+    _, near, d = rows_of_nearest(new, points, 6)
+    clean = place_points(placed, [0, 6], near, d)
+    mixed = place_points(placed, [0, 10], np.append(near, near[:4] + 60), np.append(d, d[:4] + 0.4))
+    np.testing.assert_array_equal(mixed.coordinates, clean.coordinates)
+    assert (mixed.n_used[0], mixed.n_given[0]) == (6, 10)
+    # The majority decides, also where it is the farther sheet.
+    other = place_points(placed, [0, 8], np.append(near[:2], near + 60), np.append(d[:2], d + 0.1))
+    assert other.n_used[0] == 6
+    assert other.coordinates[0, 0] > 20.0
+
+
+def test_far_beacons_are_one_sheet():
+    """Neighbours far from each other belong together if their distances to the new point say so."""
+    rng = np.random.default_rng(479)
+    points = rng.uniform(size=(80, 2)) * 20.0
+    placed = finished_map(knn_of(points, 8), points, team=TEAM)
+    new = np.array([[9.0, 11.0]])
+    beacons = np.array(
+        [np.argmin(cdist([corner], points)) for corner in ([0, 0], [0, 20], [20, 0], [20, 20])]
+    )
+    found = place_points(placed, [0, 4], beacons, cdist(new, points[beacons])[0])
+    assert found.n_used[0] == 4
+    assert np.linalg.norm(found.coordinates[0] - new[0]) < 2.0
+
+
+def test_components():
+    """The component of most neighbours; where it has no coordinates, none."""
+    rng = np.random.default_rng(487)
+    points = rng.normal(size=(30, 2))
+    edges = [(i + s, j + s, d) for s in (0, 30) for i, j, d in edges_of(knn_of(points, 6))]
+    graph = graph_of(edges, 60)
+    labels = np.repeat([0, 1], 30).astype(np.int32)
+    # Side by side, as near as a component's own points.
+    coordinates = np.vstack([points, points + 0.1])
+    placed = finished_map(graph, coordinates, team=TEAM, labels=labels)
+    d = np.linspace(0.5, 1.0, 7)
+    found = place_points(placed, [0, 7], [0, 31, 32, 33, 34, 1, 2], d)
+    assert found.n_used[0] == 4
+    coordinates[30:] = np.nan
+    placed = finished_map(graph, coordinates, team=TEAM, labels=labels)
+    found = place_points(placed, [0, 7, 14], [0, 31, 32, 33, 34, 1, 2, 30, 1, 2, 3, 4, 5, 31], np.tile(d, 2))
+    assert np.isnan(found.coordinates[0]).all()
+    assert np.isnan(found.residual[0])
+    assert np.isfinite(found.coordinates[1]).all()
+    assert found.n_used.tolist() == [4, 5]
+    # Also where the components are not told.
+    told = place_points(finished_map(graph, coordinates, team=TEAM), [0, 4], [0, 1, 2, 31], d[:4])
+    assert np.isfinite(told.coordinates).all()
+    assert told.n_used[0] == 3
+
+
+def test_too_few_neighbours_are_flagged():
+    points, coordinates = curved(60, 491)
+    placed = finished_map(knn_of(points, 8), coordinates, team=TEAM)
+    one = place_points(placed, [0, 1], [3], [0.2])
+    assert one.residual[0] == np.inf
+    assert np.linalg.norm(one.coordinates[0] - coordinates[3]) == pytest.approx(0.2, rel=1e-6)
+    in_space = finished_map(knn_of(points, 8), np.column_stack([coordinates, np.zeros(60)]), team=TEAM)
+    assert place_points(in_space, [0, 2], [3, 4], [0.5, 0.6]).residual[0] == np.inf
+    assert np.isfinite(place_points(placed, [0, 2], [3, 4], [0.5, 0.6]).residual[0])
+
+
+def test_a_neighbour_without_neighbours():
+    """A single vertex sees nothing: the new point is put on it, and flagged."""
+    graph = graph_of([(0, 1, 1.0)], 3)
+    placed = finished_map(graph, np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 5.0]]), team=TEAM)
+    found = place_points(placed, [0, 1], [2], [0.7])
+    np.testing.assert_array_equal(found.coordinates, [[5.0, 5.0]])
+    assert found.residual[0] == np.inf
+
+
+def test_points_on_a_line_stay_on_it():
+    line = np.column_stack([np.linspace(0, 10, 41), np.zeros(41)])
+    placed = finished_map(knn_of(line, 4), line, team=TEAM)
+    new = np.array([[4.1, 0.0], [7.33, 0.0]])
+    found = place_points(placed, *rows_of_nearest(new, line, 4))
+    np.testing.assert_allclose(found.coordinates, new, atol=1e-6)
+
+
+def test_only_the_nearest_of_very_many_neighbours_count():
+    rng = np.random.default_rng(499)
+    points = rng.normal(size=(200, 2))
+    placed = finished_map(knn_of(points, 8), points, team=TEAM)
+    indptr, indices, distances = rows_of_nearest(np.array([[0.1, 0.2]]), points, 200)
+    found = place_points(placed, indptr, indices, distances)
+    assert found.n_given[0] == 128
+    cut = place_points(placed, [0, 128], indices[:128], distances[:128])
+    np.testing.assert_array_equal(found.coordinates, cut.coordinates)
+
+
+def test_residual_tells_bad_from_good():
+    points, coordinates = curved(400, 503)
+    placed = finished_map(knn_of(points[:300], 8), coordinates[:300], team=TEAM)
+    good = place_points(placed, *rows_of_nearest(points[300:], points[:300], 8))
+    # Off the sheet by half of its radius.
+    off = points[300:] * np.array([1.5, 1.5, 1.0])
+    bad = place_points(placed, *rows_of_nearest(off, points[:300], 8))
+    assert np.median(bad.residual) > 2 * np.median(good.residual)
+
+
+@pytest.mark.parametrize(
+    ("indptr", "indices", "distances", "message"),
+    [
+        ([0, 1, 1, 2], [0, 1], [1.0, 1.0], r"row 1 of the new distances has none"),
+        ([0, 1], [0], [np.nan], r"new point 0 to point 0 of the map is nan"),
+        ([0, 1, 2], [0, 7], [1.0, -0.5], r"new point 1 to point 7 of the map is -0.5"),
+        ([0, 1], [0], [np.inf], r"is inf; it must be finite"),
+        ([0, 1], [0], [1e200], r"at most"),
+        ([0, 1], [60], [1.0], r"a distance to point 60, but the map has the points 0 .. 59"),
+        ([0, 1], [-1], [1.0], r"point -1"),
+        ([0, 2], [0], [1.0], r"indptr must rise from 0"),
+        ([0, 2, 1], [0], [1.0], r"indptr must rise from 0"),
+    ],
+)
+def test_bad_rows_are_named(indptr, indices, distances, message):
+    points, coordinates = curved(60, 509)
+    placed = finished_map(knn_of(points, 8), coordinates, team=TEAM)
+    with pytest.raises(ValueError, match=message):
+        place_points(placed, indptr, indices, np.array(distances))
+
+
+def test_map_and_graph_must_fit():
+    points, coordinates = curved(60, 521)
+    with pytest.raises(ValueError, match="one row for each of the 60 vertices"):
+        finished_map(knn_of(points, 8), coordinates[:50], team=TEAM)
