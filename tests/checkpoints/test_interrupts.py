@@ -217,7 +217,7 @@ def test_options_need_a_folder(command, option):
 
 @pytest.mark.parametrize("sigint", [signal.SIG_DFL, signal.SIG_IGN], ids=["foreground", "background"])
 def test_sigterm_from_outside(command, tmp_path, sigint):
-    """The real thing: a process of its own and a signal from another. Shells ignore SIGINT in background jobs."""
+    """A process of its own, a signal from another. Shells start background jobs with SIGINT ignored."""
     keep = ["--checkpoint", str(tmp_path / "run"), "--every", "0", "--tol", "1e-14", "--max-iter", "100000"]
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-m", "isoweave", *command, *keep],
