@@ -14,7 +14,7 @@ import pytest
 PACKAGE = Path(importlib.util.find_spec("isoweave").submodule_search_locations[0])
 
 # From the bottom up; a module may import from its own layer and from those below it.
-FOUNDATION = ("_typing", "_lazy", "_forks", "_parallel", "_validation", "_file_parts", "_files", "engines")
+FOUNDATION = ("_typing", "_lazy", "_forks", "_parallel", "_validation", "_files", "engines")
 CORE = ("graph", "geometry", "energy", "linalg", "optimise", "embedding")
 OUTER = (
     "estimator",
@@ -23,7 +23,6 @@ OUTER = (
     "_estimator_growth",
     "_estimator_points",
     "_estimator_run",
-    "checkpoints",
     "_estimator_score",
     "interop",
     "place",

@@ -10,13 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from isoweave.checkpoints import Checkpoint, CheckpointError
     from isoweave.diagnostics import Diagnosis, diagnose
     from isoweave.embedding import Embedding, ResourceEstimate, embed_graph, estimate_resources
     from isoweave.estimator import IsometricEmbedding
     from isoweave.interop import from_anndata, from_igraph, from_networkx, to_anndata
     from isoweave.optimise import NumericalError, UnsolvedError
-    from isoweave.persist import load, save
+    from isoweave.persist import Checkpoint, CheckpointError, load, save
 
 __version__ = "0.1.0"
 
@@ -42,8 +41,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Checkpoint": "isoweave.checkpoints",
-    "CheckpointError": "isoweave.checkpoints",
+    "Checkpoint": "isoweave.persist",
+    "CheckpointError": "isoweave.persist",
     "Diagnosis": "isoweave.diagnostics",
     "diagnose": "isoweave.diagnostics",
     "Embedding": "isoweave.embedding",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -19,11 +20,9 @@ from isoweave._typing import AnyArray
 from isoweave._validation import check_integer
 from isoweave.embedding import Embedding, EmbeddingOptions, check_known, embed, resolve_options
 from isoweave.graph import NeighborGraph
-from isoweave.persist import StoredMixin
 
 
 class IsometricEmbedding(
-    StoredMixin,
     ScoreMixin,
     GrowthMixin,
     NewPointsMixin,
@@ -269,6 +268,19 @@ class IsometricEmbedding(
         """
         check_is_fitted(self)
         return self._place(X).coordinates
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save parameters and what was fitted as one file; see :func:`isoweave.save`."""
+        from isoweave.persist import save_model
+
+        save_model(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> Self:
+        """Load an estimator that was saved; see :func:`isoweave.load`."""
+        from isoweave.persist import load_model
+
+        return load_model(cls, path, mmap=mmap)
 
     def _keep(self, X: Any, graph: NeighborGraph, result: Embedding) -> None:
         """Set the fitted attributes."""

@@ -49,7 +49,7 @@ def running(
     if checkpoint is not None and not callable(getattr(checkpoint, "open", None)):
         raise TypeError(
             f"checkpoint must be an isoweave.Checkpoint or None, got {checkpoint!r}; write "
-            "checkpoint=isoweave.Checkpoint(folder)."
+            "checkpoint=isoweave.Checkpoint(file)."
         )
     if checkpoint is None and on_interrupt == "raise":
         # Python's own Ctrl-C is what is wanted.

@@ -17,26 +17,13 @@ from isoweave._typing import AnyArray
 # Packages whose code the numbers go through: another version may round differently.
 _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pyamg", "faiss-cpu", "scikit-sparse")
 _PIECE_BYTES = 1 << 22
-_MISSING = "(missing)"
 
 
 def fingerprint(inputs: Mapping[str, AnyArray], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """All that the result depends on, by field.
-
-    Parameters
-    ----------
-    inputs : mapping of str to array
-        By their SHA-256.
-    parameters : mapping of str to object
-
-    Returns
-    -------
-    dict
-        ``versions.*``, ``input.*`` and ``parameters.*``.
-    """
+    """All that a result depends on, by field: ``versions.*``, ``input.*`` (SHA-256) and ``parameters.*``."""
     fields: dict[str, Any] = {f"versions.{name}": text for name, text in versions().items()}
-    fields |= {f"input.{name}": describe_array(array) for name, array in inputs.items()}
-    fields |= {f"parameters.{name}": plain(value) for name, value in parameters.items()}
+    fields |= {f"input.{name}": _describe(array) for name, array in inputs.items()}
+    fields |= {f"parameters.{name}": _plain(value) for name, value in parameters.items()}
     return fields
 
 
@@ -51,22 +38,17 @@ def versions() -> dict[str, str]:
     return found
 
 
-def identity(fields: Mapping[str, Any]) -> str:
-    """A short name for a fingerprint."""
-    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode("utf-8")).hexdigest()
-
-
 def first_difference(stored: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
     """The first field in which two fingerprints differ and what each has there; None if they are the same."""
     for field in (*now, *(field for field in stored if field not in now)):
         # As JSON has them: a tuple that has been written is a list.
-        before, after = stored.get(field, _MISSING), now.get(field, _MISSING)
+        before, after = stored.get(field, "(missing)"), now.get(field, "(missing)")
         if json.dumps(before, sort_keys=True) != json.dumps(after, sort_keys=True):
             return field, before, after
     return None
 
 
-def describe_array(array: AnyArray) -> str:
+def _describe(array: AnyArray) -> str:
     """Type, shape and SHA-256 of the numbers, in rows."""
     shape = " x ".join(map(str, array.shape)) or "scalar"
     rows = np.atleast_2d(array)
@@ -78,19 +60,19 @@ def describe_array(array: AnyArray) -> str:
     return f"{array.dtype} {shape}, sha256 {digest.hexdigest()}"
 
 
-def plain(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """A value as JSON that differs where the value does."""
     if isinstance(value, np.ndarray):
-        return describe_array(value)
+        return _describe(value)
     if isinstance(value, np.generic):
-        return plain(value.item())
+        return _plain(value.item())
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
         return value if np.isfinite(value) else repr(value)
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [_plain(item) for item in value]
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     # A function is its name: what it computes cannot be compared.
     return f"{getattr(value, '__module__', '?')}.{getattr(value, '__qualname__', type(value).__qualname__)}"
