@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+from isoweave.checkpoints._folder import FolderJournal
 from sklearn.datasets import make_swiss_roll
 
 from isoweave import Checkpoint, IsometricEmbedding
-from isoweave.checkpoints._folder import FolderJournal
 
 
 class Writes:

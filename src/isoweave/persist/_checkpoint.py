@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from isoweave._files import NewFile, WriteError
+from isoweave._files import NewFile, WriteError, write_error
 from isoweave._typing import AnyArray
 from isoweave._validation import check_real
 from isoweave.optimise import Record
@@ -123,8 +123,10 @@ class FileJournal:
         try:
             self._occupy()
             self._meet(resume)
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, OSError):
+                raise write_error(error, path) from error
             raise
         self._started = self._last = time.monotonic()
         self._next = self._started + _SECONDS
@@ -196,7 +198,8 @@ class FileJournal:
             n_bytes = self._replace({slot: make() for slot, make in self._kept.items()})
         except OSError as error:
             # A fit of hours does not end because a disk is full; the next write may succeed.
-            warnings.warn(f"The checkpoint was not written, the fit goes on: {error}", stacklevel=3)
+            reason = write_error(error, self.path)
+            warnings.warn(f"The checkpoint was not written, the fit goes on: {reason}", stacklevel=3)
             is_written = False
         self._last = time.monotonic()
         cost = self._last - started
@@ -245,7 +248,7 @@ class FileJournal:
             try:
                 held = open_store(self.path, os.O_RDWR)
             except StoreError as error:
-                if os.path.lexists(self._target):
+                if not isinstance(error.__cause__, FileNotFoundError):
                     raise CheckpointError(self.path, f"{error.reason}; it is left alone.") from error
                 with suppress(FileExistsError):
                     self._replace({})

@@ -16,9 +16,9 @@ from sklearn.datasets import make_swiss_roll
 from typer.testing import CliRunner
 
 from isoweave import Checkpoint, IsometricEmbedding, embed_graph
-from isoweave.checkpoints._folder import FolderJournal
 from isoweave.cli import app
 from isoweave.graph import knn_graph
+from isoweave.persist._checkpoint import FileJournal
 
 POINTS = make_swiss_roll(260, random_state=1)[0]
 GRAPH = knn_graph(POINTS, 8).to_matrix()
@@ -171,7 +171,7 @@ def test_command_line(command, tmp_path, monkeypatch, number, code):
     expected = (tmp_path / "out.npz").read_bytes()
     (tmp_path / "out.npz").unlink()
     keep = ["--checkpoint", str(tmp_path / "run")]
-    is_due, asked = FolderJournal.is_due, []
+    is_due, asked = FileJournal.is_due, []
 
     def press(self, n_bytes=0):
         asked.append(0)
@@ -180,7 +180,7 @@ def test_command_line(command, tmp_path, monkeypatch, number, code):
         return is_due(self, n_bytes)
 
     with monkeypatch.context() as patch:
-        patch.setattr(FolderJournal, "is_due", press)
+        patch.setattr(FileJournal, "is_due", press)
         result = runner.invoke(app, command + keep)
     assert result.exit_code == code
     line = f"isoweave: interrupted; the run so far is kept in {tmp_path / 'run'}; go on with the same command"
@@ -209,10 +209,14 @@ def test_command_line_without_a_checkpoint(command, monkeypatch):
 
 
 @pytest.mark.parametrize("option", [["--resume"], ["--every", "3"]])
-def test_options_need_a_folder(command, option):
+def test_options_need_a_file(command, option):
     result = CliRunner().invoke(app, command + option)
     assert result.exit_code == 2
-    assert f"{option[0]} needs --checkpoint DIR" in result.stderr
+    assert f"{option[0]} needs --checkpoint FILE" in result.stderr
+
+
+def has_state(path):
+    return path.exists() and b"component-0.landmark.state" in path.read_bytes()
 
 
 @pytest.mark.parametrize("sigint", [signal.SIG_DFL, signal.SIG_IGN], ids=["foreground", "background"])
@@ -227,7 +231,7 @@ def test_sigterm_from_outside(command, tmp_path, sigint):
         preexec_fn=lambda: signal.signal(signal.SIGINT, sigint),
     )
     deadline = time.monotonic() + 60
-    while not (tmp_path / "run" / "component-0.landmark.state").exists() and time.monotonic() < deadline:
+    while not has_state(tmp_path / "run") and time.monotonic() < deadline:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.02)
     if sigint is signal.SIG_IGN:

@@ -1,12 +1,11 @@
-"""Write the sample stores of the present format version; run once per version, and commit what it writes.
+"""Write the sample files of the present format; run once per format, and commit what it writes.
 
-``python make_samples.py v1`` writes the folder v1 beside this file. A sample is never changed afterwards: it
-must load in every later version.
+``python make_samples.py`` writes into the folder samples beside this file. A sample is never changed
+afterwards: it must load and give the numbers in test_models.py for as long as its format is read.
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +17,7 @@ from isoweave.persist import save
 
 
 def main():
-    folder = Path(__file__).parent / sys.argv[1]
-    folder.mkdir()
+    folder = Path(__file__).parent / "samples"
     rng = np.random.default_rng(1801)
 
     rows, cols = np.triu_indices(9, 1)
@@ -28,7 +26,7 @@ def main():
     # An isolated pair of duplicates beside a complete graph.
     rows, cols, lengths = (np.append(a, b) for a, b in ((rows, 9), (cols, 10), (lengths, 0.0)))
     result = embed_graph(sp.coo_array((lengths, (rows, cols)), shape=(11, 11)).tocsr(), n_components=2)
-    save(result, folder / "embedding")
+    save(result, folder / "embedding.isoweave")
 
     frame = pd.DataFrame(rng.normal(size=(20, 3)).astype(np.float32), columns=["x", "y", "größe"])
     model = IsometricEmbedding(
@@ -41,11 +39,11 @@ def main():
     )
     model.set_output(transform="pandas").fit(frame)
     model.notes_ = {"list": [1, 2.5, (None, True)], "limit": float("inf")}
-    save(model, folder / "estimator")
+    save(model, folder / "estimator.isoweave")
 
-    # Added later, when models began to keep the features that new points are placed by.
+    # With the features that new points are placed by.
     points = np.random.default_rng(1803).normal(size=(24, 3))
-    save(IsometricEmbedding(n_neighbors=8, tol=0.01).fit(points), folder / "placing")
+    save(IsometricEmbedding(n_neighbors=8, tol=0.01).fit(points), folder / "placing.isoweave")
 
 
 if __name__ == "__main__":
