@@ -12,11 +12,13 @@ from isoweave.graph._edges import edge_distortion, is_edge
 from isoweave.graph._graph import NeighborGraph
 from isoweave.graph._knn import choose_knn_search, knn_graph
 from isoweave.graph._order import local_order, renumber, rows_by_length, sums_of_lengths
+from isoweave.graph._prepared import PreparedGraph, members_of, normalise_lengths, prepare_graph
 from isoweave.graph._shortcuts import ShortcutReport, drop_shortcuts, keep_edges, shared_neighborhood
 from isoweave.graph._validate import graph_from_matrix
 
 __all__ = [
     "NeighborGraph",
+    "PreparedGraph",
     "ShortcutReport",
     "bridge_components",
     "bypass_doubtful",
@@ -34,8 +36,11 @@ __all__ = [
     "knn_from_distances",
     "knn_graph",
     "local_order",
+    "members_of",
     "merge_duplicates",
+    "normalise_lengths",
     "pack_components",
+    "prepare_graph",
     "renumber",
     "rows_by_length",
     "shared_neighborhood",
