@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from adversarial_graphs import SMALLEST, cycle, path, plane, with_lengths
 from isoweave import embed_graph
 from isoweave._parallel import ThreadTeam
-from isoweave.engines._alignment import polar
+from isoweave.engines.alignment import polar
 from isoweave.linalg import _state, factor_laplacian
 from isoweave.optimise._state import UnsolvedError
 from reference_graphs import distance_gap

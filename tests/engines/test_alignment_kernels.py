@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from isoweave.energy import EdgeInnerProduct, RankInnerProduct
-from isoweave.engines._alignment import align_edges, align_rank, divergence
-from isoweave.engines._polar import newton_polar, polar
+from isoweave.engines.alignment import align_edges, align_rank, divergence
+from isoweave.engines.polar import newton_polar, polar
 from isoweave.geometry import LocalFrames
 from reference_graphs import knn_of, with_hubs
 from reference_operators import divergence_loop, energy_loop

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from isoweave.engines._eigen import EXTRA_VECTORS, block_iteration, full_spectrum, jacobi_eigh
+from isoweave.engines.eigen import EXTRA_VECTORS, block_iteration, full_spectrum, jacobi_eigh
 
 
 def iterate(matrix, n_wanted):

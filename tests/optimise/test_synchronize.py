@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave.energy import edge_inner_product
-from isoweave.engines._transitions import frame_transitions
+from isoweave.engines.transitions import frame_transitions
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.metrics import procrustes_error
 from isoweave.optimise import (

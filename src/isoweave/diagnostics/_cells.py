@@ -48,10 +48,10 @@ def build_cells(graph: NeighborGraph, *, team: ThreadTeam, ball: int | None = No
     """Triangles of a graph, and loops that fill the small holes between them.
 
     Every loop among the ``ball`` nearest vertices of a centre is a sum of triangles and of the loops listed
-    (see :func:`isoweave.engines._cells.hole_loops`); by default the 150 nearest, or a tenth of the
+    (see :func:`isoweave.engines.cells.hole_loops`); by default the 150 nearest, or a tenth of the
     vertices, with every third vertex as a centre. Cost is linear in the vertices for bounded degrees.
     """
-    from isoweave.engines import _cells as kernels
+    from isoweave.engines import cells as kernels
 
     n = graph.n_vertices
     edges = np.flatnonzero(graph.sources < graph.indices)
@@ -84,7 +84,7 @@ def build_cells(graph: NeighborGraph, *, team: ThreadTeam, ball: int | None = No
 
 def list_triangles(graph: NeighborGraph, *, team: ThreadTeam) -> AnyArray:
     """Stored edges (i, j), (j, k), (i, k) of all triangles i < j < k, shape (n_triangles, 3)."""
-    from isoweave.engines import _cells as kernels
+    from isoweave.engines import cells as kernels
 
     n = graph.n_vertices
     counts = np.empty(n, dtype=np.int64)
@@ -97,7 +97,7 @@ def list_triangles(graph: NeighborGraph, *, team: ThreadTeam) -> AnyArray:
 
 def count_triangles(graph: NeighborGraph, *, team: ThreadTeam) -> int:
     """Number of triangles of a graph."""
-    from isoweave.engines import _cells as kernels
+    from isoweave.engines import cells as kernels
 
     counts = np.zeros(graph.n_vertices, dtype=np.int64)
     team.run(kernels.count_triangles, graph.n_vertices, graph.indptr, graph.indices, counts)

@@ -32,7 +32,7 @@ _FILLING_SWEEPS = 30
 
 def nearest_along(graph: NeighborGraph, width: int, *, team: ThreadTeam) -> NeighborGraph:
     """Every vertex joined to the ``width`` nearest along the graph, and by what keeps the graph connected."""
-    from isoweave.engines import _neighborhoods as kernels
+    from isoweave.engines import neighborhoods as kernels
 
     n = graph.n_vertices
     width = min(width, n - 1)
@@ -56,7 +56,7 @@ def frame_transitions(
     graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam
 ) -> tuple[FloatArray, FloatArray]:
     """Orthogonal maps between the frames at the ends of every edge, and how much they explain (eq. 14)."""
-    from isoweave.engines import _transitions as kernels
+    from isoweave.engines import transitions as kernels
 
     dimension, m = frames.n_components, len(graph.indices)
     transitions = np.empty((m, dimension, dimension))
@@ -211,7 +211,7 @@ def curvature_of_balls(
     team: ThreadTeam,
 ) -> FloatArray:
     """Curvature of the balls of ``size`` vertices around the centres; NaN where nothing can be fitted."""
-    from isoweave.engines import _curvature as kernels
+    from isoweave.engines import curvature as kernels
 
     found = np.full(len(centres), np.nan)
     arrays = (graph.indptr, graph.indices, graph.lengths, graph.sources, frames.rows, transitions, usable)

@@ -64,7 +64,7 @@ class Ledger:
 
 def growth_by_stage(fit: FitSizes) -> dict[str, int]:
     """How much larger the process is at the fullest moment of every stage, in order."""
-    loaded = "isoweave.engines._local_mds" in sys.modules
+    loaded = "isoweave.engines.local_mds" in sys.modules
     fixed = _ALLOWANCE + _PER_THREAD * fit.parts[0].n_threads + (0 if loaded else _FIRST_FIT)
     return {
         stage: int(arrays + min(_FRAGMENTS * arrays, _MOST_FRAGMENTS) + fixed)

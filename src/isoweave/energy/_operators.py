@@ -80,7 +80,7 @@ def apply_laplacian(
 
 def divergence(graph: NeighborGraph, flux: FloatArray, team: ThreadTeam) -> FloatArray:
     """Adjoint of :func:`differences`: shape (m, c) to (n, c) (eq. 7)."""
-    from isoweave.engines import _alignment as kernels
+    from isoweave.engines import alignment as kernels
 
     out = np.empty((graph.n_vertices, flux.shape[1]))
     team.run(kernels.divergence, graph.n_vertices, graph.indptr, graph.reverse, flux, out)

@@ -6,10 +6,10 @@ its range; :class:`isoweave._parallel.ThreadTeam` hands out the ranges. The stag
 and its own version of the few kernels that carry the cost:
 
 ==========================  ==============================================================
-``_local_mds.local_mds``    local geodesics, Gram matrices and leading eigenvectors
-``_alignment.align_edges``  best orthogonal matrices, energies and fluxes (edge inner product)
-``_alignment.align_rank``   the same for the paper's inner product
-``_alignment.divergence``   adjoint of the differences
+``local_mds.local_mds``     local geodesics, Gram matrices and leading eigenvectors
+``alignment.align_edges``   best orthogonal matrices, energies and fluxes (edge inner product)
+``alignment.align_rank``    the same for the paper's inner product
+``alignment.divergence``    adjoint of the differences
 ==========================  ==============================================================
 
 beside the product of a sparse matrix with a block in ``isoweave.linalg``. The numba versions are the

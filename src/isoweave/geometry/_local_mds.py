@@ -86,7 +86,7 @@ def local_frames(
     to an orthogonal map.
     """
     # Compiled code is imported where it is used: importing isoweave must stay cheap.
-    from isoweave.engines import _local_mds as kernels
+    from isoweave.engines import local_mds as kernels
 
     n, m = graph.n_vertices, len(graph.indices)
     size = resolve_frame_size(graph, frame_size, n_components)

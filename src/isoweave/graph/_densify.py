@@ -31,7 +31,7 @@ def geodesic_neighbors(graph: NeighborGraph, n_neighbors: int, *, team: ThreadTe
         Union of both directions and of the graph's own edges; its shortest paths have the lengths of the
         original ones.
     """
-    from isoweave.engines import _neighborhoods as kernels
+    from isoweave.engines import neighborhoods as kernels
 
     n = graph.n_vertices
     width = min(n_neighbors, n - 1)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_integer
-from isoweave.engines._neighbors import k_smallest
+from isoweave.engines.neighbors import k_smallest
 from isoweave.graph._duplicates import group_pairs, groups_from_labels, spread_neighbors
 from isoweave.graph._graph import NeighborGraph
 from isoweave.graph._search import block_rows

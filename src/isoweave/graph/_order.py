@@ -18,7 +18,7 @@ _LONGEST_INSERTED = 200
 
 def rows_by_length(graph: NeighborGraph, team: ThreadTeam) -> tuple[IntArray, FloatArray]:
     """Neighbours and lengths of every row in order of length, shapes (m,)."""
-    from isoweave.engines import _neighborhoods as kernels
+    from isoweave.engines import neighborhoods as kernels
 
     near_indices = np.empty_like(graph.indices)
     near_lengths = np.empty_like(graph.lengths)

@@ -14,7 +14,7 @@ from sklearn.neighbors import BallTree
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave.engines._neighbors import k_smallest
+from isoweave.engines.neighbors import k_smallest
 from isoweave.graph._features import MINKOWSKI_P, FeatureSpace
 
 Found = tuple[IntArray, FloatArray]

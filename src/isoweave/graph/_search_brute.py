@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave.engines._neighbors import k_smallest, measure_rows
+from isoweave.engines.neighbors import k_smallest, measure_rows
 from isoweave.graph._search import Found, n_candidates, over_blocks
 
 

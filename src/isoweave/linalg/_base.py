@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from isoweave._lazy import computed_once
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave.engines._compile import kernel
+from isoweave.engines.compile import kernel
 from isoweave.linalg._ordering import elimination_order
 from isoweave.linalg._symbolic import Elimination, plan_elimination
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.engines._compile import kernel
+from isoweave.engines.compile import kernel
 from isoweave.linalg._base import CHUNK, Laplacian, PreparationError, column_dots, count_chunks, run_evenly
 
 # The recursive residual drifts away from the true one; each restart from the true residual wins back

@@ -16,7 +16,7 @@ import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave.engines._compile import helper, kernel, reordering_kernel
+from isoweave.engines.compile import helper, kernel, reordering_kernel
 from isoweave.linalg._symbolic import Elimination, permute
 
 # Wide enough for BLAS to run at speed, narrow enough for the plain loops on diagonal blocks.

@@ -11,7 +11,7 @@ import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave.engines._compile import kernel
+from isoweave.engines.compile import kernel
 from isoweave.linalg._base import Laplacian, PreparationError
 from isoweave.linalg._cholesky import sort_range
 

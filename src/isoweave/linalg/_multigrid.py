@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from isoweave._forks import forks_wait
 from isoweave._parallel import ThreadTeam, single_blas_thread
 from isoweave._typing import FloatArray, IntArray
-from isoweave.engines._compile import kernel
+from isoweave.engines.compile import kernel
 from isoweave.linalg._base import Laplacian, multiply_rows, run_evenly
 
 _Csr = tuple[IntArray, IntArray, FloatArray]

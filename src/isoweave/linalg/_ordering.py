@@ -8,7 +8,7 @@ from scipy.sparse.linalg import spilu
 
 from isoweave._forks import forks_wait
 from isoweave._typing import BoolArray, IntArray
-from isoweave.engines._compile import kernel
+from isoweave.engines.compile import kernel
 
 # Beside a separator of w vertices the factor holds w^2 / 2 entries. Above this many times the entries
 # of the matrix a factor is no use, and minimum degree takes minutes to find out.

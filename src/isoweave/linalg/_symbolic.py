@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave.engines._compile import kernel
+from isoweave.engines.compile import kernel
 
 
 @dataclass(frozen=True, eq=False)

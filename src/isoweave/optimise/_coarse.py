@@ -52,7 +52,7 @@ class CoarseLevel:
 
 def coarsen(graph: NeighborGraph, *, team: ThreadTeam, thinning: int = THINNING) -> CoarseLevel:
     """Sample a connected graph and measure geodesics around the sample."""
-    from isoweave.engines import _coarse as kernels
+    from isoweave.engines import coarse as kernels
 
     n = graph.n_vertices
     sample = sample_vertices(graph, max(n // thinning, 2), team=team)
@@ -102,7 +102,7 @@ def prolong(graph: NeighborGraph, level: CoarseLevel, places: FloatArray, *, tea
     Every vertex is triangulated from its nearest anchors, and the noise of that is averaged away: left in,
     it would fold neighbourhoods over, and folds are local minima of the energy.
     """
-    from isoweave.engines import _coarse as kernels
+    from isoweave.engines import coarse as kernels
 
     n = graph.n_vertices
     x = np.zeros((n, places.shape[1]))

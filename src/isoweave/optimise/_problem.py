@@ -66,7 +66,7 @@ class AlignmentProblem:
 
     def _mismatch(self, coordinates: FloatArray) -> Evaluation:
         """The energy of the frames alone."""
-        from isoweave.engines import _alignment as kernels
+        from isoweave.engines import alignment as kernels
 
         n, n_components = coordinates.shape
         alignments = np.empty((n, n_components, n_components))

@@ -18,7 +18,7 @@ def local_stretch(
     The differential M_i is the least-squares fit ``E_i M_i = dphi_i``; an isometry has all values 1.
     Directions that a neighbourhood does not have carry no information and are given the value 1.
     """
-    from isoweave.engines import _alignment as kernels
+    from isoweave.engines import alignment as kernels
 
     n, n_components = coordinates.shape
     gram = np.empty((n, n_components, n_components))

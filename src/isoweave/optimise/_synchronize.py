@@ -22,7 +22,7 @@ def connection_laplacian(graph: NeighborGraph, frames: LocalFrames, team: Thread
     Symmetric positive semi-definite; its kernel has dimension N exactly when the transitions O_ij are
     consistent around every loop, as they are on flat data.
     """
-    from isoweave.engines import _transitions as kernels
+    from isoweave.engines import transitions as kernels
 
     n, n_components, m = graph.n_vertices, frames.n_components, len(graph.indices)
     transitions = np.empty((m, n_components, n_components))

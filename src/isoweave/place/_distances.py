@@ -54,7 +54,7 @@ def nearest_columns(matrix: AnyArray, columns: IntArray, k: int) -> Rows:
         One for every distinct point; duplicates must not take the places of others.
     k : int
     """
-    from isoweave.engines._neighbors import k_smallest
+    from isoweave.engines.neighbors import k_smallest
 
     m = len(matrix)
     k = min(k, len(columns))

@@ -86,7 +86,7 @@ def smallest(
     distances_to_all: Callable[[Any], FloatArray], queries: Any, k: int, team: ThreadTeam, step: int
 ) -> Found:
     """The k smallest of all distances of every query, in blocks; ties go to the lower index."""
-    from isoweave.engines._neighbors import k_smallest
+    from isoweave.engines.neighbors import k_smallest
 
     m = queries.shape[0]
     neighbors, distances = np.empty((m, k), dtype=np.int32), np.empty((m, k))
@@ -107,7 +107,7 @@ def _candidates(
     table: AnyArray, halves: AnyArray, queries: FloatArray, width: int, team: ThreadTeam
 ) -> tuple[IntArray, AnyArray]:
     """Candidates by the score |y|^2 / 2 - x.y, and the last score of each query."""
-    from isoweave.engines._neighbors import k_smallest
+    from isoweave.engines.neighbors import k_smallest
 
     m, step = len(queries), block_rows(len(table))
     found, scores = np.empty((m, width), dtype=np.int32), np.empty((m, width), dtype=table.dtype)
@@ -129,7 +129,7 @@ def _measured(
     queries: FloatArray, points: FloatArray, candidates: IntArray, k: int, team: ThreadTeam
 ) -> Found:
     """The ``k`` nearest of each query's candidates by coordinate differences."""
-    from isoweave.engines._neighbors import measure_rows
+    from isoweave.engines.neighbors import measure_rows
 
     neighbors, distances = np.empty((len(queries), k), dtype=np.int32), np.empty((len(queries), k))
     rows = np.ascontiguousarray(queries)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoweave.engines._compile import kernel
-from isoweave.engines._neighborhoods import heap_pop, heap_push
+from isoweave.engines.compile import kernel
+from isoweave.engines.neighborhoods import heap_pop, heap_push
 
 
 @kernel

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoweave.engines._compile import kernel
-from isoweave.engines._polar import polar
+from isoweave.engines.compile import kernel
+from isoweave.engines.polar import polar
 
 
 @kernel

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoweave.engines._compile import helper, kernel
-from isoweave.engines._eigen import EXTRA_VECTORS, block_iteration, full_spectrum
-from isoweave.engines._neighborhoods import find_edge, gather, nearest_by_geodesic, within_hops
+from isoweave.engines.compile import helper, kernel
+from isoweave.engines.eigen import EXTRA_VECTORS, block_iteration, full_spectrum
+from isoweave.engines.neighborhoods import find_edge, gather, nearest_by_geodesic, within_hops
 
 # Eigenvalues below this part of the largest one are rounding noise of the Gram matrix:
 # the local rank is lower.

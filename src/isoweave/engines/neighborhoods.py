@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from isoweave.engines._compile import helper, kernel
+from isoweave.engines.compile import helper, kernel
 
 # Distances this close are equal: which of two such vertices comes first depends on the numbering and on the
 # order of a sum, so neither may be taken without the other.

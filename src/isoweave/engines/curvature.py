@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoweave.engines._cells import grow_ball
-from isoweave.engines._compile import helper, kernel
+from isoweave.engines.cells import grow_ball
+from isoweave.engines.compile import helper, kernel
 
 
 @kernel

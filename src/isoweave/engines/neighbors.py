@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoweave.engines._compile import kernel
+from isoweave.engines.compile import kernel
 
 
 @kernel

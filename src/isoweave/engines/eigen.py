@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoweave.engines._compile import helper
+from isoweave.engines.compile import helper
 
 # Vectors iterated beside the wanted ones: what converges slowest is then not among the wanted.
 EXTRA_VECTORS = 2
