@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from isoweave._typing import FloatArray, IntArray
 from isoweave._validation import check_integer, check_option
 from isoweave.embedding import Embedding, resolve_options
-from isoweave.embedding._options import SHORTCUTS
+SHORTCUTS = ("auto", "drop", "keep")
 from isoweave.graph import NeighborGraph, graph_from_matrix
 
 _WANTED = (

@@ -8,7 +8,7 @@ from isoweave.graph._detours import bypass_doubtful
 from isoweave.graph._dimension import choose_n_components, intrinsic_dimension, intrinsic_dimension_graph
 from isoweave.graph._distance_matrix import knn_from_distances
 from isoweave.graph._duplicates import merge_duplicates
-from isoweave.graph._edges import edge_distortion, is_edge
+from isoweave.graph._edges import edge_distortion, edge_keys, is_edge, positions_of
 from isoweave.graph._geodesics import geodesics
 from isoweave.graph._graph import NeighborGraph
 from isoweave.graph._knn import choose_knn_search, knn_graph
@@ -28,6 +28,7 @@ __all__ = [
     "connected_components",
     "drop_shortcuts",
     "edge_distortion",
+    "edge_keys",
     "geodesic_neighbors",
     "geodesics",
     "graph_from_matrix",
@@ -42,6 +43,7 @@ __all__ = [
     "merge_duplicates",
     "normalise_lengths",
     "pack_components",
+    "positions_of",
     "prepare_graph",
     "renumber",
     "rows_by_length",

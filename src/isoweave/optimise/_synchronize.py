@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray
 from isoweave.geometry._frames import LocalFrames
-from isoweave.graph._graph import NeighborGraph
+from isoweave.graph import NeighborGraph
 from isoweave.linalg._symmetric import symmetric_solver
 
 _EXTRA_VECTORS = 3
