@@ -131,10 +131,10 @@ class ProductSearch:
             scaled = (queries - self.centre) / self.radius
             norms = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
             # Strictly: what a new row finds must not depend on candidates that tie for the last place.
-            slack, dtypes = 1.0, [np.float32]
+            slack = 1.0
         else:
             norms = self.norms[own] / self.radius
-            slack, dtypes = 1.0 - 1e-9, [np.float32, np.float64]
+            slack = 1.0 - 1e-9
         numbers = own_numbers(own, m)
         neighbors, distances = np.empty((m, k), dtype=np.int32), np.empty((m, k))
 
@@ -145,7 +145,7 @@ class ProductSearch:
 
         far = norms >= _FARTHEST
         pending = np.flatnonzero(~far)
-        for dtype in dtypes:
+        for dtype in (np.float32,) if own is None else (np.float32, np.float64):
             if len(pending) == 0:
                 break
             table, halves = self._single if dtype == np.float32 else self._table(dtype)
