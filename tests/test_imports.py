@@ -17,6 +17,7 @@ PACKAGE = Path(importlib.util.find_spec("isoweave").submodule_search_locations[0
 FOUNDATION = ("_typing", "_lazy", "_forks", "_parallel", "_validation", "_file_parts", "_files", "engines")
 CORE = ("graph", "geometry", "energy", "linalg", "optimise", "result", "embedding")
 OUTER = (
+    "_pages",
     "estimator",
     "_estimator_callbacks",
     "_estimator_graph",

@@ -9,6 +9,7 @@ from isoweave.graph._dimension import choose_n_components, intrinsic_dimension, 
 from isoweave.graph._distance_matrix import knn_from_distances
 from isoweave.graph._duplicates import merge_duplicates
 from isoweave.graph._edges import edge_distortion, is_edge
+from isoweave.graph._geodesics import geodesics
 from isoweave.graph._graph import NeighborGraph
 from isoweave.graph._knn import choose_knn_search, knn_graph
 from isoweave.graph._order import local_order, renumber, rows_by_length, sums_of_lengths
@@ -28,6 +29,7 @@ __all__ = [
     "drop_shortcuts",
     "edge_distortion",
     "geodesic_neighbors",
+    "geodesics",
     "graph_from_matrix",
     "intrinsic_dimension",
     "intrinsic_dimension_graph",
