@@ -215,9 +215,7 @@ def _refine(
     assert options.max_iter is not None
     run.stage("refine")
     optimiser = LBFGS(options.energy_tol, options.max_iter)
-    refined = minimise(
-        optimiser, problem.of_distances(graph), result.coordinates, stage="refine", run=run
-    )
+    refined = minimise(optimiser, problem.of_distances(graph), result.coordinates, stage="refine", run=run)
     here = problem.evaluate(refined.coordinates)
     status = refined.status if result.status == "converged" else result.status
     return IterationResult(refined.coordinates, here.alignments, here.energy, result.history, status)

@@ -9,10 +9,10 @@ from collections import deque
 from dataclasses import dataclass
 
 from isoweave._parallel import resolve_n_jobs
-from isoweave.options import EmbeddingOptions
 from isoweave.forecast import expected_seconds
 from isoweave.graph import NeighborGraph
 from isoweave.optimise import Progress
+from isoweave.options import EmbeddingOptions
 
 logger = logging.getLogger("isoweave")
 

@@ -64,9 +64,7 @@ def graph_from(record: Record) -> NeighborGraph:
 def prepared_record(prepared: PreparedGraph) -> Record:
     """The graph in the order it is worked on, without duplicates and shortcuts."""
     arrays = arrays_of("graph", prepared.graph)
-    return Record(
-        {}, {**arrays, "representative": prepared.representative, "dropped": prepared.dropped}
-    )
+    return Record({}, {**arrays, "representative": prepared.representative, "dropped": prepared.dropped})
 
 
 def prepared_from(record: Record, given: NeighborGraph) -> PreparedGraph:

@@ -35,8 +35,8 @@ def embed_graph(
     Parameters
     ----------
     matrix : sparse matrix of shape (n, n)
-        ``matrix[i, j]`` is the distance of neighbours i and j. Stored zeros are duplicates. One direction of an
-        edge is enough.
+        ``matrix[i, j]`` is the distance of neighbours i and j. Stored zeros are duplicates. One direction of
+        an edge is enough.
     n_components : int, default=2
         N, dimension of the embedding.
     anchors : isoweave.Anchors, default=None

@@ -23,7 +23,9 @@ from isoweave._validation import check_integer
 from isoweave.embed import embed, running
 from isoweave.graph import (
     NeighborGraph,
+    NeighborIndex,
     bridge_components,
+    build_index,
     choose_n_components,
     connected_components,
     graph_from_matrix,
@@ -37,10 +39,8 @@ from isoweave.known import Anchors, check_known
 from isoweave.optimise import ENDED_EARLY, Record, Run
 from isoweave.options import EmbeddingOptions, FitOptions, SearchOptions, documented, option, resolve_options
 from isoweave.place import (
-    FeatureIndex,
     FinishedMap,
     Placement,
-    feature_index,
     finished_map,
     nearest_columns,
     place_points,
@@ -63,18 +63,23 @@ _NUMBERS = [np.float64, np.float32]
 @documented(SearchOptions, FitOptions)
 @dataclass(eq=False, repr=False)
 class IsometricEmbedding(  # type: ignore[misc]
-    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, FitOptions, SearchOptions
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+    FitOptions,
+    SearchOptions,
 ):
     """Embedding whose Euclidean distances match the distances of neighbours and the geodesics beyond.
 
-    Local Euclidean frames are scaled from the distances around every point and woven into one map by minimising
-    the mismatch between the map's differences and the rotated frames. Everything stays sparse.
+    Local Euclidean frames are scaled from the distances around every point and woven into one map by
+    minimising the mismatch between the map's differences and the rotated frames. Everything stays sparse.
 
     Parameters
     ----------
     n_components : int or "auto", default=2
-        Dimension of the embedding. "auto" estimates the intrinsic dimension from the ratios of the two nearest
-        distances.
+        Dimension of the embedding. "auto" estimates the intrinsic dimension from the ratios of the two
+        nearest distances.
     {options}
 
     Attributes
@@ -115,7 +120,9 @@ class IsometricEmbedding(  # type: ignore[misc]
     (500, 2)
     """
 
-    n_components: int | str = option(2, "Dimension of the embedding, or auto.", kind='int or "auto"', flag="n")
+    n_components: int | str = option(
+        2, "Dimension of the embedding, or auto.", kind='int or "auto"', flag="n"
+    )
 
     # Also part of a saved model, beside the attributes that end in "_".
     _stored_attributes_ = ("_fit_X",)
@@ -126,12 +133,13 @@ class IsometricEmbedding(  # type: ignore[misc]
         Parameters
         ----------
         X : array or sparse matrix of shape (n_samples, n_features) or (n_samples, n_samples)
-            Features, or distances with ``metric="precomputed"``; then also a graph of networkx or igraph whose
-            edge attribute "weight" is the length.
+            Features, or distances with ``metric="precomputed"``; then also a graph of networkx or igraph
+            whose edge attribute "weight" is the length.
         y : ignored
         anchors : isoweave.Anchors, default=None
             Points whose positions are known; with ``n_components="auto"`` they give the dimension.
-        weights : sparse matrix of shape (n_samples, n_samples), array of shape (n_samples,), or isoweave.Weights
+        weights : sparse matrix of shape (n_samples, n_samples), array of shape (n_samples,), or
+        isoweave.Weights
             How far to trust every distance of a precomputed graph (a matrix with its pattern), how much the
             neighbourhood of every point counts (an array; not scikit-learn's ``sample_weight``: a point of
             weight 2 is not two points), or both.
@@ -140,7 +148,8 @@ class IsometricEmbedding(  # type: ignore[misc]
         -------
         self
         """
-        # Options are checked before any work, with a placeholder where the dimension is still to be estimated.
+        # Options are checked before any work, with a placeholder where the dimension is still to be
+        # estimated.
         options = self._options(1 if self._is_auto() else self.n_components)
         if not self._is_precomputed() and _has_edge_weights(weights):
             raise ValueError(
@@ -186,9 +195,9 @@ class IsometricEmbedding(  # type: ignore[misc]
         Parameters
         ----------
         X : array or sparse matrix of shape (m, n_features) or (m, n_samples)
-            Features as in the fit. With ``metric="precomputed"`` distances from the new points to those of the
-            fit: sparse, every stored entry is used and stored zeros are coincidences; or dense, of which the
-            ``n_neighbors`` smallest in every row are used.
+            Features as in the fit. With ``metric="precomputed"`` distances from the new points to those of
+            the fit: sparse, every stored entry is used and stored zeros are coincidences; or dense, of which
+            the ``n_neighbors`` smallest in every row are used.
 
         Returns
         -------
@@ -198,9 +207,9 @@ class IsometricEmbedding(  # type: ignore[misc]
 
         Notes
         -----
-        New points do not see each other: each gets the same bits alone or in any batch. A point at distance zero
-        of a point of the fit gets that point's coordinates. The first call prepares a search among the points of
-        the fit, which later calls use again.
+        New points do not see each other: each gets the same bits alone or in any batch. A point at distance
+        zero of a point of the fit gets that point's coordinates. The first call prepares a search among the
+        points of the fit, which later calls use again.
 
         Examples
         --------
@@ -227,17 +236,17 @@ class IsometricEmbedding(  # type: ignore[misc]
         Returns
         -------
         float
-            Minus the mean relative error of the distances from the placed points to their 10 nearest points of
-            the fit (all that are stored, if X is sparse and ``metric="precomputed"``). Points that cannot be
-            placed count with an error of 1, coinciding points not at all.
+            Minus the mean relative error of the distances from the placed points to their 10 nearest points
+            of the fit (all that are stored, if X is sparse and ``metric="precomputed"``). Points that cannot
+            be placed count with an error of 1, coinciding points not at all.
 
         Notes
         -----
         The 10 does not depend on ``n_neighbors``, so that ``GridSearchCV`` can search over it, and over
-        ``frame_size``, ``shortcuts``, ``start`` and ``tol``. Scores under different metrics cannot be compared,
-        and more dimensions hardly ever score lower: choose ``n_components`` where the score stops rising. With
-        ``scale="geodesics"`` the map is larger than its edges on purpose, and scores lower for it. The score
-        sees neighbourhoods; long distances are judged by :func:`isoweave.metrics.evaluate`.
+        ``frame_size``, ``shortcuts``, ``start`` and ``tol``. Scores under different metrics cannot be
+        compared, and more dimensions hardly ever score lower: choose ``n_components`` where the score stops
+        rising. With ``scale="geodesics"`` the map is larger than its edges on purpose, and scores lower for
+        it. The score sees neighbourhoods; long distances are judged by :func:`isoweave.metrics.evaluate`.
 
         Examples
         --------
@@ -257,17 +266,18 @@ class IsometricEmbedding(  # type: ignore[misc]
         if not apart.any():
             return 0.0
         rows, neighbors, distances = rows[apart], neighbors[apart], distances[apart]
-        steps = coordinates[rows].astype(np.float64) - self.embedding_[neighbors]
+        steps = coordinates[rows].astype(np.float64) - np.asarray(self.embedding_)[neighbors]
         errors = np.abs(np.linalg.norm(steps, axis=1) - distances) / distances
         return -float(np.mean(np.where(np.isnan(errors), 1.0, errors)))
 
     def add_samples(self, X: Any) -> Self:
         """Fit again with more points, beginning with the present map.
 
-        New points are placed in the map, the graph of nearest neighbours is made anew from all points, and the
-        optimiser continues from there: the quality of a fresh fit in fewer steps. Should the misfit
-        (``relative_energy_``) rise by a fifth or more, a fresh start is tried too and the better embedding kept.
-        The result is moved rigidly so that the old points stay where they were, as far as their distances allow.
+        New points are placed in the map, the graph of nearest neighbours is made anew from all points, and
+        the optimiser continues from there: the quality of a fresh fit in fewer steps. Should the misfit
+        (``relative_energy_``) rise by a fifth or more, a fresh start is tried too and the better embedding
+        kept. The result is moved rigidly so that the old points stay where they were, as far as their
+        distances allow.
 
         Parameters
         ----------
@@ -292,7 +302,7 @@ class IsometricEmbedding(  # type: ignore[misc]
         options = fresh._options(self.n_components_)
         graph = fresh._graph_of(both, options.seed)
         fresh._solve_again(both, graph, np.arange(fitted.shape[0]), options)
-        vars(self).update(vars(fresh))
+        self.__dict__.update(fresh.__dict__)
         return self
 
     def update_graph(self, X: Any, kept: Any = None) -> Self:
@@ -307,8 +317,8 @@ class IsometricEmbedding(  # type: ignore[misc]
         X : sparse matrix of shape (m, m), or dense matrix of all distances
             The whole new graph, as in :meth:`fit`.
         kept : int array of shape (k,) or bool array of shape (n_samples,), default=None
-            The vertices of the fitted graph that are still there: they are the first k vertices of the new graph,
-            in this order, and all after them are new. None keeps all.
+            The vertices of the fitted graph that are still there: they are the first k vertices of the new
+            graph, in this order, and all after them are new. None keeps all.
 
         Returns
         -------
@@ -343,7 +353,7 @@ class IsometricEmbedding(  # type: ignore[misc]
                 "that are left with kept=."
             )
         fresh._solve_again(X, graph, stays, options)
-        vars(self).update(vars(fresh))
+        self.__dict__.update(fresh.__dict__)
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -521,7 +531,7 @@ class IsometricEmbedding(  # type: ignore[misc]
         return nearest_columns(X, firsts, k)
 
     def _placed(self, team: ThreadTeam) -> FinishedMap:
-        lookup = vars(self).setdefault("_lookup", {})
+        lookup = self.__dict__.setdefault("_lookup", {})
         if "map" not in lookup:
             keeps_lengths = self._options(self.n_components_, 0).keeps_lengths
             lookup["map"] = finished_map(
@@ -534,11 +544,11 @@ class IsometricEmbedding(  # type: ignore[misc]
         found: FinishedMap = lookup["map"]
         return found
 
-    def _index(self, team: ThreadTeam) -> FeatureIndex:
-        lookup = vars(self).setdefault("_lookup", {})
+    def _index(self, team: ThreadTeam) -> NeighborIndex:
+        lookup = self.__dict__.setdefault("_lookup", {})
         if "index" not in lookup:
-            lookup["index"] = feature_index(self._features(), self.metric, self.metric_params, team=team)
-        found: FeatureIndex = lookup["index"]
+            lookup["index"] = build_index(self._features(), self.metric, self.metric_params, team=team)
+        found: NeighborIndex = lookup["index"]
         return found
 
     def _features(self) -> Any:
@@ -548,9 +558,7 @@ class IsometricEmbedding(  # type: ignore[misc]
             raise ValueError("This model was saved without the features of its fit; fit it again.")
         return features
 
-    def _solve_again(
-        self, X: Any, graph: NeighborGraph, kept: AnyArray, options: EmbeddingOptions
-    ) -> None:
+    def _solve_again(self, X: Any, graph: NeighborGraph, kept: AnyArray, options: EmbeddingOptions) -> None:
         """Embed a graph whose first vertices are the kept ones of the fitted map."""
         if not isinstance(options.start, str):
             # It was for the former vertices.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,8 +38,8 @@ class Anchors:
     positions : array of shape (a, N)
         In the order of ``index`` (of the true entries of a mask), in the unit of the distances.
     weight : float or array of shape (a,), default=None
-        None or infinite: anchors stay exactly where they are. Otherwise they are pulled there with ``weight`` times
-        the squared distance; 1 counts as one direction of one edge of weight 1.
+        None or infinite: anchors stay exactly where they are. Otherwise they are pulled there with ``weight``
+        times the squared distance; 1 counts as one direction of one edge of weight 1.
     """
 
     index: Any
@@ -53,8 +53,8 @@ class Weights(NamedTuple):
     Attributes
     ----------
     edges : sparse matrix of shape (n, n) or None
-        Positive, with the pattern of the graph, one direction or both. An edge of weight 2 counts as two. Only
-        ratios matter; inverse variances are a good choice.
+        Positive, with the pattern of the graph, one direction or both. An edge of weight 2 counts as two.
+        Only ratios matter; inverse variances are a good choice.
     vertices : array of shape (n,) or None
         How much the neighbourhood of every vertex counts, positive.
     """
@@ -111,7 +111,7 @@ def check_known(
     vertex_unit, vertices = _in_unit("vertex weights", vertices)
     unit = edge_unit * vertex_unit
     if points is not None and unit != 1.0:
-        points = AnchorEnergy(points.vertices, points.positions, points.weights / unit)
+        points = replace(points, weights=points.weights / unit)
     return Known(edges, vertices, points, unit)
 
 
@@ -119,7 +119,7 @@ def _split_weights(graph: NeighborGraph, weights: Any) -> tuple[FloatArray | Non
     """Weights of edges and of vertices: a matrix is the former, a vector the latter."""
     if isinstance(weights, Weights):
         edges, vertices = weights
-    elif weights is None or np.ndim(weights) == 1 and not sp.issparse(weights):
+    elif weights is None or (not sp.issparse(weights) and np.ndim(weights) == 1):
         edges, vertices = None, weights
     else:
         edges, vertices = weights, None
@@ -142,17 +142,17 @@ def _check_anchors(n: int, n_components: int, anchors: Any) -> AnchorEnergy | No
     places = places.astype(np.float64)
     if places.shape != (len(vertices), n_components):
         raise ValueError(
-            f"positions of anchors must have shape ({len(vertices)}, {n_components}), one row per anchor and one "
-            f"column per dimension of the map, got {places.shape}."
+            f"positions of anchors must have shape ({len(vertices)}, {n_components}), one row per "
+            f"anchor and one column per dimension of the map, got {places.shape}."
         )
     if not np.isfinite(places).all():
         row, column = np.argwhere(~np.isfinite(places))[0]
         raise ValueError(
-            f"positions of anchors must be finite, but row {row} (vertex {vertices[row]}), column {column} is "
-            f"{places[row, column]}. Leave out anchors whose position is not known."
+            f"positions of anchors must be finite, but row {row} (vertex {vertices[row]}), column {column} "
+            f"is {places[row, column]}. Leave out anchors whose position is not known."
         )
     weights = _anchor_weights(anchors.weight, len(vertices))
-    return AnchorEnergy(vertices, places, weights) if len(vertices) else None
+    return AnchorEnergy(vertices, places, weights, n) if len(vertices) else None
 
 
 def _anchor_vertices(anchors: Any, n: int) -> AnyArray:
@@ -175,7 +175,7 @@ def _anchor_vertices(anchors: Any, n: int) -> AnyArray:
     values, counts = np.unique(array, return_counts=True)
     if len(values) < len(array):
         raise ValueError(
-            f"anchors.index names vertex {values[counts > 1][0]} more than once; give every anchor one position."
+            f"anchors.index names vertex {values[counts > 1][0]} more than once; give each one position."
         )
     return array
 
@@ -191,8 +191,8 @@ def _anchor_weights(weight: Any, n_anchors: int) -> FloatArray:
     array = np.asarray(weight)
     if array.shape != (n_anchors,) or array.dtype.kind not in "fiu":
         raise ValueError(
-            f"weight of anchors must be None, a number or a real array of shape ({n_anchors},), one per anchor, "
-            f"got shape {array.shape} and dtype {array.dtype}."
+            f"weight of anchors must be None, a number or a real array of shape ({n_anchors},), one per "
+            f"anchor, got shape {array.shape} and dtype {array.dtype}."
         )
     array = array.astype(np.float64)
     bad = np.flatnonzero(~(array > 0))
@@ -285,7 +285,6 @@ def _at_edges(graph: NeighborGraph, weights: Any) -> FloatArray:
     return found
 
 
-
 def _in_unit(name: str, weights: FloatArray | None) -> tuple[float, FloatArray | None]:
     """A power of two near the median, and the weights divided by it."""
     if weights is None or len(weights) == 0:
@@ -357,8 +356,12 @@ class KnownParts:
         inside = np.flatnonzero(self._place[vertices] >= 0)
         if len(inside):
             at = self._place[vertices[inside]]
-            anchors = AnchorEnergy(inside.astype(np.int32), self._places[at], self._weights[at])
-        return Known(edge, None if self._vertex is None else self._vertex[vertices], anchors, self.weight_unit)
+            anchors = AnchorEnergy(
+                inside.astype(np.int32), self._places[at], self._weights[at], len(vertices)
+            )
+        return Known(
+            edge, None if self._vertex is None else self._vertex[vertices], anchors, self.weight_unit
+        )
 
     def has_anchor(self, vertices: AnyArray) -> bool:
         return bool((self._place[vertices] >= 0).any())
@@ -408,8 +411,8 @@ def _merge(
     farthest = float(np.abs(places).max())
     if not farthest <= _FARTHEST:
         raise ValueError(
-            f"positions of anchors are {farthest:.3g} times the median distance apart, over {_FARTHEST:g}; give "
-            "them in the unit of the distances."
+            f"positions of anchors are {farthest:.3g} times the median distance apart, over {_FARTHEST:g}; "
+            "give them in the unit of the distances."
         )
     vertices, group = np.unique(representative[anchors.vertices], return_inverse=True)
     group = group.reshape(-1)
@@ -426,8 +429,8 @@ def _merge(
             if apart.max() > _SAME_PLACE:
                 a, b = anchors.vertices[hard[0]], anchors.vertices[hard[int(np.argmax(apart))]]
                 raise ValueError(
-                    f"Vertices {a} and {b} are duplicates (distance zero), but their positions of anchors differ "
-                    f"by {apart.max() * unit:.3g}. Give them one position, or a finite weight."
+                    f"Vertices {a} and {b} are duplicates (distance zero), but their positions differ by "
+                    f" {apart.max() * unit:.3g}. Give them one position, or a finite weight."
                 )
             merged[g], weights[g] = places[hard[0]], np.inf
         else:

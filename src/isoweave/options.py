@@ -1,9 +1,9 @@
 """Every option of a fit, declared once.
 
-The signatures of :func:`isoweave.embed_graph` and :class:`isoweave.IsometricEmbedding`, their documentation, the
-command line, the checks and the fingerprint of a checkpoint all come from the fields below. A new option is one
-field here, one line in docs/choosing.md, and the code that uses it. Nothing heavy is imported before a value is
-checked: the command line reads this module for its help.
+The signatures of :func:`isoweave.embed_graph` and :class:`isoweave.IsometricEmbedding`, their documentation,
+the command line, the checks and the fingerprint of a checkpoint all come from the fields below. A new option
+is one field here, one line in docs/choosing.md, and the code that uses it. Nothing heavy is imported before a
+value is checked: the command line reads this module for its help.
 """
 
 from __future__ import annotations
@@ -66,15 +66,16 @@ class SearchOptions:
 
     n_neighbors: int = option(
         10,
-        "Neighbours of each point, for features and for a dense distance matrix. Clipped to ``n_samples - 1`` "
-        "with a warning.",
+        "Neighbours of each point, for features and for a dense distance matrix. Clipped to "
+        "``n_samples - 1`` with a warning.",
         kind="int",
         flag="k",
     )
     metric: Any = option(
         "euclidean",
-        """Any metric of scikit-learn. "precomputed": X is a sparse graph of distances, used as it is (stored zeros
-        are duplicates), or a dense matrix of all distances, of which ``n_neighbors`` per point are used.""",
+        """Any metric of scikit-learn. "precomputed": X is a sparse graph of distances, used as it is (stored
+        zeros are duplicates), or a dense matrix of all distances, of which ``n_neighbors`` per point are
+        used.""",
         kind="str or callable",
         command="Distance between features, as in scikit-learn.",
     )
@@ -89,16 +90,16 @@ class FitOptions:
 
     preset: str = option(
         "default",
-        """"paper" is the method as published: second-order frames, its inner product with hull volumes, start at
-        the identity, alternating recursion, no filter, no calibration.""",
+        """"paper" is the method as published: second-order frames, its inner product with hull volumes, start
+        at the identity, alternating recursion, no filter, no calibration.""",
         choices=("default", "paper"),
         command="The defaults, or the method as published.",
     )
     start: Any = option(
         "auto",
-        """Where the optimisation begins. "auto" takes the landmark start, in up to three dimensions the synchronised
-        one too if it ends with clearly less energy; large graphs start from the embedding of a sample ("coarse").
-        An array has shape (n, N).""",
+        """Where the optimisation begins. "auto" takes the landmark start, in up to three dimensions the
+        synchronised one too if it ends with clearly less energy; large graphs start from the embedding of a
+        sample ("coarse"). An array has shape (n, N).""",
         kind='{"auto", "landmark", "synchronised", "coarse", "identity"} or array',
         choices=("auto", "landmark", "synchronised", "coarse", "identity"),
     )
@@ -110,7 +111,7 @@ class FitOptions:
     )
     inner_product: str = option(
         "auto",
-        'How mismatches at a vertex are weighed: one weight per edge, or the paper\'s. "auto" asks the preset.',
+        'How mismatches are weighed: one weight per edge, or the paper\'s. "auto" asks the preset.',
         choices=("auto", "edge", "paper"),
     )
     frame_size: Any = option(
@@ -139,8 +140,9 @@ class FitOptions:
     )
     components: str = option(
         "separate",
-        """What to do with a disconnected graph: embed every part and lay them side by side, embed the largest (the
-        other rows are NaN), join the parts by their nearest points ("bridge", features only), or refuse.""",
+        """What to do with a disconnected graph: embed every part and lay them side by side, embed the largest
+        (the other rows are NaN), join the parts by their nearest points ("bridge", features only), or
+        refuse.""",
         choices=("separate", "largest", "bridge", "error"),
         command="What to do with a disconnected graph (bridge needs features).",
     )
@@ -152,16 +154,16 @@ class FitOptions:
     )
     refine: str = option(
         "none",
-        """"distances" continues from the finished embedding to the least sum of squares of ``|y_i - y_j| - d_ij`` over
-        the edges: better where the data do lie in N dimensions, above all if distances were measured with
-        errors (sensor networks); worse on closed surfaces in too few dimensions.""",
+        """"distances" continues from the finished embedding to the least sum of squares of ``|y_i - y_j| -
+        d_ij`` over the edges: better where the data do lie in N dimensions, above all if distances were
+        measured with errors (sensor networks); worse on closed surfaces in too few dimensions.""",
         choices=("none", "distances"),
         command="Finish with the least squares of the distances.",
     )
     tol: float | None = option(
         None,
-        """Iterations end when one more sweep would change the embedding by less than ``tol`` times the misfit that
-        is left; None is 0.03 (1e-7 on the alignments, the paper's rule, with ``preset="paper"``).""",
+        """Iterations end when one more sweep would change the embedding by less than ``tol`` times the misfit
+        that is left; None is 0.03 (1e-7 on the alignments, the paper's rule, with ``preset="paper"``).""",
         kind="float or None",
         command="Stop when one more sweep would change less than this part of the misfit.",
     )
@@ -186,24 +188,25 @@ class FitOptions:
     )
     memory_limit: Any = option(
         None,
-        """Refuse with a MemoryError, before the work begins, a fit whose process would grow beyond this: bytes, or
-        text such as "4GB" or "512MiB". None is 90 % of what the machine or its container allows, "none" no limit.""",
+        """Refuse with a MemoryError, before the work begins, a fit whose process would grow beyond this:
+        bytes, or text such as "4GB" or "512MiB". None is 90 % of what the machine or its container allows,
+        "none" no limit.""",
         kind="float, str or None",
         command="Refuse a fit that would need more memory: bytes, 4GB, 512MiB, or none.",
         matters=False,
     )
     verbose: int = option(
         0,
-        """1 prints what was found on the way, 2 also every stage, and about once a second the step, the misfit and
-        the time left. The logger "isoweave" gets all of it.""",
+        """1 prints what was found on the way, 2 also every stage, and about once a second the step, the
+        misfit and the time left. The logger "isoweave" gets all of it.""",
         kind="int",
         on_command=False,
         matters=False,
     )
     callback: Any = option(
         None,
-        """Called with an :class:`isoweave.optimise.IterationState` after every step (``stage``, ``iteration``,
-        ``energy``, ``gradient_norm``, ``coordinates``); returning True ends the fit.""",
+        """Called with an :class:`isoweave.optimise.IterationState` after every step (``stage``,
+        ``iteration``, ``energy``, ``gradient_norm``, ``coordinates``); returning True ends the fit.""",
         kind="callable or None",
         on_command=False,
         matters=False,
@@ -217,8 +220,9 @@ class FitOptions:
     )
     on_interrupt: str = option(
         "raise",
-        """What Ctrl-C does: raise KeyboardInterrupt (with a checkpoint: after the step, once the state is written),
-        or return the best embedding so far with status "interrupted". A second Ctrl-C raises at once.""",
+        """What Ctrl-C does: raise KeyboardInterrupt (with a checkpoint: after the step, once the state is
+        written), or return the best embedding so far with status "interrupted". A second Ctrl-C raises at
+        once.""",
         choices=("raise", "return"),
         on_command=False,
         matters=False,
@@ -227,7 +231,7 @@ class FitOptions:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class EmbeddingOptions(FitOptions):
-    """Checked options of a fit: no "auto" is left except where the graph decides (start, solver, frame size)."""
+    """Checked options: no "auto" is left except where the graph decides (start, solver, frame size)."""
 
     n_components: int = 2
     seed: int = 0
@@ -288,7 +292,8 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
         values["inner_product"] = "paper" if paper else "edge"
     paper_product = values["inner_product"] == "paper"
     if values["calibrate"] == "auto":
-        # The paper's inner product goes with its own inverse frames; rescaled rows would no longer match them.
+        # The paper's inner product goes with its own inverse frames; rescaled rows would no longer match
+        # them.
         values["calibrate"] = "none" if paper_product else "rows"
     if values["shortcuts"] == "auto":
         values["shortcuts"] = "keep" if paper else "drop"

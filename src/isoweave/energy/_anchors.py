@@ -28,12 +28,16 @@ class AnchorEnergy:
         Different from each other, at least one.
     positions : float64 array of shape (a, N)
     weights : float64 array of shape (a,)
-        Positive. Infinite: the vertex stays there (hard). Finite: ``weight |x - position|^2`` is added (soft).
+        Positive. Infinite: the vertex stays there (hard). Finite: ``weight |x - position|^2`` is added
+        (soft).
+    n_vertices : int
+        Of the graph.
     """
 
     vertices: AnyArray
     positions: FloatArray
     weights: FloatArray
+    n_vertices: int
     mass = 0.0
 
     @computed_once
@@ -65,8 +69,8 @@ class AnchorEnergy:
         return Evaluation(float(np.sum(squares)), half_gradient, np.empty((0, *x.shape[1:] * 2)), energies)
 
     def laplacian(self) -> sp.csr_array:
-        """Diagonal, the pulls of the soft anchors; isoweave.linalg.factor_anchored also takes out hard ones."""
-        raise NotImplementedError
+        """The pulls of the soft anchors on the diagonal; isoweave.linalg.factor_anchored holds the hard."""
+        return sp.csr_array(sp.diags_array(np.bincount(self.pulled, self.pull, self.n_vertices)))
 
     def suspects(self) -> dict[str, AnyArray]:
         return {"anchor positions": self.positions}

@@ -68,7 +68,7 @@ class Energy(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class EdgeEnergy:
-    """Frames with one weight per edge: ``sum_ij w_ij |x_j - x_i - E_ij Q_i|^2`` at the best Q (eqs. 9, 10, 12).
+    """Frames with one weight per edge (eqs. 9, 10, 12): ``sum_ij w_ij |x_j - x_i - E_ij Q_i|^2``, best Q.
 
     Attributes
     ----------

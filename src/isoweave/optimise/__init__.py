@@ -40,7 +40,7 @@ from isoweave.optimise._starts import (
     sample_energy,
 )
 from isoweave.optimise._state import Callback, IterationResult, IterationState, StepRecord
-from isoweave.optimise._synchronize import connection_laplacian, lowest_eigenvectors, synchronized_alignments
+from isoweave.optimise._synchronize import connection_laplacian, synchronized_alignments
 
 __all__ = [
     "ALONE",
@@ -76,7 +76,6 @@ __all__ = [
     "farthest_landmarks",
     "find_landmarks",
     "landmark_start",
-    "lowest_eigenvectors",
     "minimise",
     "minimise_from",
     "numerical_stage",

@@ -45,7 +45,13 @@ class State:
 class Optimiser(Protocol):
     """What :func:`minimise` drives."""
 
-    max_iter: int
+    @property
+    def max_iter(self) -> int: ...
+
+    @property
+    def state(self) -> type[Any]:
+        """Class of its state."""
+        ...
 
     def init(self, problem: Problem, start: FloatArray, stage: str) -> Any:
         """The state before the first step."""
@@ -58,8 +64,6 @@ class Optimiser(Protocol):
     def bound(self, problem: Problem, state: Any) -> float:
         """Iterations end once ``gradient_norm`` of the last record is no larger than this."""
         ...
-
-    state: type[State]
 
 
 def minimise(
@@ -75,8 +79,8 @@ def minimise(
     stage : str
         Name reported to the callback and in errors.
     run : Run
-        If its journal holds the state of this very iteration, that is continued, ``start`` is ignored, and the
-        result has the same bits.
+        If its journal holds the state of this very iteration, that is continued, ``start`` is ignored, and
+        the result has the same bits.
 
     Raises
     ------
@@ -97,9 +101,7 @@ def minimise(
         energy, last = state.here.energy, state.history[-1]
         misfit = float(np.sqrt(energy / problem.mass)) if problem.mass > 0 else 0.0
         bound = optimiser.bound(problem, state)
-        return Progress(
-            stage, last.iteration, optimiser.max_iter, energy, misfit, last.gradient_norm, bound
-        )
+        return Progress(stage, last.iteration, optimiser.max_iter, energy, misfit, last.gradient_norm, bound)
 
     def record() -> Record:
         return _record(problem, state)

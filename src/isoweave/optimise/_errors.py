@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from isoweave._typing import AnyArray, FloatArray
-
 from isoweave.energy import Evaluation, FrameEnergy
 from isoweave.optimise._problem import Problem
 

@@ -11,7 +11,6 @@ from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray, IntArray
 from isoweave.graph import NeighborGraph, sums_of_lengths
 
-
 N_LANDMARKS = 50
 
 

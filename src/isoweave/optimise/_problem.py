@@ -20,7 +20,7 @@ from isoweave.energy import (
     divergence,
 )
 from isoweave.graph import NeighborGraph
-from isoweave.linalg import AnchoredState, PoissonState, factor_anchored, factor_laplacian
+from isoweave.linalg import SolverState, factor, factor_anchored
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Problem:
     ----------
     frames : EdgeEnergy or PaperEnergy
         The frames, their weights and their graph.
-    metric : PoissonState or AnchoredState
+    metric : SolverState
         Factored Laplacian of the energy, with the anchors if there are any.
     anchors : AnchorEnergy or None
         Known positions of some vertices.
@@ -40,7 +40,7 @@ class Problem:
     """
 
     frames: FrameEnergy
-    metric: PoissonState | AnchoredState
+    metric: SolverState
     anchors: AnchorEnergy | None = None
     measured: DistanceEnergy | None = None
 
@@ -113,11 +113,18 @@ def build_problem(
     frames: FrameEnergy, *, solver: str = "auto", anchors: AnchorEnergy | None = None
 ) -> Problem:
     """Assemble and factor the Laplacian, once for all steps."""
-    settings = {"solver": solver, "n_components": frames.frames.n_components, "team": frames.team}
-    laplacian = frames.laplacian()
-    metric: PoissonState | AnchoredState
+    laplacian, n_components, team = frames.laplacian(), frames.frames.n_components, frames.team
+    metric: SolverState
     if anchors is None:
-        metric = factor_laplacian(laplacian, **settings)  # type: ignore[arg-type]
+        metric = factor(laplacian, solver=solver, n_components=n_components, team=team)
     else:
-        metric = factor_anchored(laplacian, anchors.held, anchors.pulled, anchors.pull, **settings)  # type: ignore[arg-type]
+        metric = factor_anchored(
+            laplacian,
+            anchors.held,
+            anchors.pulled,
+            anchors.pull,
+            solver=solver,
+            n_components=n_components,
+            team=team,
+        )
     return Problem(frames, metric, anchors)

@@ -200,8 +200,8 @@ class Interrupt:
 class Run:
     """A run, or a part of it that has a place of its own in the journal.
 
-    Every part may be None: nothing is kept, nobody interrupts, nobody is told. ``callback`` is the user's, for
-    the iterations that lead to the embedding itself.
+    Every part may be None: nothing is kept, nobody interrupts, nobody is told. ``callback`` is the user's,
+    for the iterations that lead to the embedding itself.
     """
 
     journal: Journal | None = None

@@ -147,8 +147,8 @@ def _coarse(problem: Problem, tol: float, run: Run) -> FloatArray | None:
 def _synchronised(problem: Problem, tol: float, run: Run) -> FloatArray:
     """Rotations synchronised and integrated on a denser companion graph, then its minimum (eqs. 14 to 16).
 
-    The companion joins every vertex to its geodesically nearest ones. Right on flat data of any outline, where
-    landmarks fail: a landmark start bends whatever shortest paths have to walk around.
+    The companion joins every vertex to its geodesically nearest ones. Right on flat data of any outline,
+    where landmarks fail: a landmark start bends whatever shortest paths have to walk around.
     """
     graph, n_components, team = problem.graph, problem.shape[1], problem.frames.team
     typical = int(np.percentile(graph.degrees, 25))
@@ -164,9 +164,7 @@ def _synchronised(problem: Problem, tol: float, run: Run) -> FloatArray:
         here,
     )
     assert x is not None
-    return minimise(
-        LBFGS(tol, _AUXILIARY_STEPS), dense, x, stage="synchronised start", run=here
-    ).coordinates
+    return minimise(LBFGS(tol, _AUXILIARY_STEPS), dense, x, stage="synchronised start", run=here).coordinates
 
 
 _STARTS: dict[str, Callable[[Problem, float, Run], FloatArray | None]] = {
