@@ -88,7 +88,7 @@ def check_option(name: str, value: Any, options: Iterable[str]) -> str:
 
 
 def check_vertices(name: str, value: Any, n: int) -> Any:
-    """Vertex numbers from numbers or a mask, int64 of shape (k,), different from each other, in 0 .. n - 1."""
+    """Vertex numbers from numbers or a mask: int64 of shape (k,), distinct, in 0 .. n - 1."""
     array = np.asarray(value)
     if array.dtype == np.bool_:
         if array.shape != (n,):
@@ -96,8 +96,8 @@ def check_vertices(name: str, value: Any, n: int) -> Any:
         return np.flatnonzero(array)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
         raise TypeError(
-            f"{name} must be a one-dimensional array of vertex numbers or a mask, got shape {array.shape} and "
-            f"dtype {array.dtype}."
+            f"{name} must be a one-dimensional array of vertex numbers or a mask, got shape {array.shape} "
+            f"and dtype {array.dtype}."
         )
     array = array.astype(np.int64)
     outside = np.flatnonzero((array < 0) | (array >= n))
