@@ -1,8 +1,9 @@
 """Kill writers and fits with SIGKILL and look at what they leave; test_kills.py runs it as a process.
 
-``killing.py models --kills 30`` replaces a model again and again. ``killing.py fits --kills 200`` kills fits with a checkpoint, resumes them and compares the outputs byte by byte: half of the kills come at an
-instant that is uniform over the run, half at a random system call in a checkpoint write. All of it runs in
-forked processes, so that a round costs a fraction of a second. Prints one line of JSON.
+``killing.py models --kills 30`` replaces a model again and again. ``killing.py fits --kills 200`` kills fits
+with a checkpoint, resumes them and compares the outputs byte by byte: half of the kills come at an instant
+that is uniform over the run, half at a random system call in a checkpoint write. All of it runs in forked
+processes, so that a round costs a fraction of a second. Prints one line of JSON.
 """
 
 from __future__ import annotations

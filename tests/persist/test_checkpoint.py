@@ -89,7 +89,7 @@ def test_resumed_after_every_write(name, tmp_path, monkeypatch):
     assert n_writes > 8
     # Resumed when it is finished, it has nothing to do.
     with monkeypatch.context() as patch:
-        patch.setattr("isoweave.embedding._embed.embed_component", None)
+        patch.setattr("isoweave.embed.embed_component", None)
         assert fit() == expected
     for number in range(1, n_writes, max(1, n_writes // 5)):
         (tmp_path / "run").unlink()
@@ -142,7 +142,7 @@ def test_features(tmp_path, monkeypatch):
         with pytest.raises(Crash):
             kept.fit(POINTS)
     with monkeypatch.context() as patch:
-        patch.setattr("isoweave._estimator_graph.knn_graph", None)
+        patch.setattr("isoweave.estimator.knn_graph", None)
         kept.set_params(n_jobs=2).fit(POINTS)
     assert kept.embedding_.tobytes() == plain.embedding_.tobytes()
     assert (kept.n_components_, kept.n_neighbors_) == (plain.n_components_, 8)

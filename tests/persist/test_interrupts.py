@@ -194,7 +194,7 @@ def test_command_line(command, tmp_path, monkeypatch, number, code):
 
 
 def test_command_line_without_a_checkpoint(command, monkeypatch):
-    from isoweave.embedding import _component
+    from isoweave import _component
 
     local_frames = _component.local_frames
 

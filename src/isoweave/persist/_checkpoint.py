@@ -160,7 +160,9 @@ class FileJournal:
             return now - self._last >= self._every
         if now >= self._next:
             # Not before this write and those before it are a small share of the run; if not, look again then.
-            n_bytes += sum(_size(make()) for make in self._kept.values())
+            # The bytes that are announced are those of a state, in the place of the last one.
+            others = [make() for slot, make in self._kept.items() if not (n_bytes and slot.endswith("state"))]
+            n_bytes += sum(array.nbytes for record in others for array in record.arrays.values())
             self._next = max(now, self._started + _SHARE * (self._spent + n_bytes / self._speed))
         return self._next <= now
 
@@ -325,10 +327,6 @@ def _is_at(path: Path, file: io.FileIO) -> bool:
         return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
     except OSError:
         return False
-
-
-def _size(record: Record) -> int:
-    return sum(array.nbytes for array in record.arrays.values())
 
 
 def _shown(value: object) -> str:

@@ -12,10 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from isoweave._files import atomic_write
-from isoweave.embedding import Embedding
 from isoweave.graph import NeighborGraph
 from isoweave.persist._format import Store, StoreError, open_store, read_header, require, shown, write_store
 from isoweave.persist._values import Decoder, Encoder, check_array, check_indices
+from isoweave.result import Embedding
 
 Estimator = TypeVar("Estimator")
 
@@ -60,7 +60,9 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     if not isinstance(obj, Embedding):
         raise TypeError(f"save takes an Embedding or an IsometricEmbedding, got {type(obj).__name__}.")
     encoder = Encoder()
-    content = {field.name: encoder.encode(getattr(obj, field.name), field.name) for field in fields(obj)}
+    values = {field.name: getattr(obj, field.name) for field in fields(obj)}
+    values["parameters"] = {k: v for k, v in obj.parameters.items() if k != "checkpoint"}
+    content = {name: encoder.encode(value, name) for name, value in values.items()}
     _write(path, "embedding", content, encoder)
 
 
@@ -138,12 +140,13 @@ def _is_stored(cls: type, name: str) -> bool:
 
 
 def _made_embedding(store: Store, mmap: bool) -> Embedding:
-    wanted, given = {field.name for field in fields(Embedding)}, set(store.content)
-    require(wanted == given, store.path, "content", f"differs in {shown(sorted(wanted ^ given))}")
+    wanted, given = {field.name: field for field in fields(Embedding)}, set(store.content)
+    require(set(wanted) == given, store.path, "content", f"differs in {shown(sorted(set(wanted) ^ given))}")
     decoder = Decoder(store.path, store.arrays(mmap=mmap))
     values = {name: decoder.decode(value, f"content.{name}") for name, value in store.content.items()}
     try:
-        _check_map(values)
+        # Whatever is not known of a map is None.
+        _check_map({k: v for k, v in values.items() if v is not None or wanted[k].default is not None})
     except ValueError as error:
         raise StoreError(store.path, "content", str(error)) from error
     return Embedding(**values)
@@ -188,6 +191,7 @@ _TYPES: dict[str, Any] = {
     **{"energy": _FLOAT, "relative_energy": _FLOAT, "history": tuple, "n_iter": _INTEGER},
     **{"status": str, "start": str, "solver": str, "n_components": _INTEGER, "n_features_in": _INTEGER},
     **{"n_neighbors": (*_INTEGER, type(None)), "graph": (NeighborGraph, sp.csr_array, sp.csr_matrix)},
+    **{"names": tuple, "parameters": dict},
 }
 
 
@@ -195,8 +199,7 @@ def _check_map(values: dict[str, Any]) -> None:
     """Raise ValueError unless those parts of an embedding or a fit that are there go together."""
     reals, integers = (np.float32, np.float64), (np.int32, np.int64)
     n, n_components = check_array("coordinates", values["coordinates"], reals, (None, None)).shape
-    square = (n, n_components, n_components)
-    for name, shape in (("alignments", square), ("stretch", (n, n_components))):
+    for name, shape in (("alignments", (n, n_components, n_components)), ("stretch", (n, n_components))):
         if name in values:
             check_array(name, values[name], reals, shape)
     for name, indices in (("component_labels", (n,)), ("dropped_edges", (None, 2))):
@@ -205,12 +208,18 @@ def _check_map(values: dict[str, Any]) -> None:
     for name, types in _TYPES.items():
         if name in values and (not isinstance(values[name], types) or isinstance(values[name], bool)):
             raise ValueError(f"{name} cannot be of type {type(values[name]).__name__}")
-    graph = values.get("graph")
-    shape = (graph.n_vertices,) * 2 if isinstance(graph, NeighborGraph) else getattr(graph, "shape", (n, n))
-    wanted = {"shape of graph": (shape, (n, n))}
-    wanted["n_components"] = (values.get("n_components", n_components), n_components)
-    for name, (found, expected) in wanted.items():
-        if found != expected:
-            raise ValueError(f"{name} must be {expected}, found {found}")
+    names, graph = values.get("names", [""] * n), values.get("graph")
+    graph_shape = (
+        (graph.n_vertices,) * 2 if isinstance(graph, NeighborGraph) else getattr(graph, "shape", (n, n))
+    )
+    expected = {
+        "shape of graph": (graph_shape, (n, n)),
+        "rows of features": (getattr(values.get("features"), "shape", (n,))[:1], (n,)),
+        "number of names": (sum(isinstance(name, str) for name in names), n),
+        "n_components": (values.get("n_components", n_components), n_components),
+    }
+    for what, (found, wanted) in expected.items():
+        if found != wanted:
+            raise ValueError(f"{what} must be {wanted}, found {found}")
     if values.get("n_neighbors") is not None and values["n_neighbors"] < 1:
         raise ValueError(f"n_neighbors must be positive, found {values['n_neighbors']}")
