@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from isoweave.checkpoints import Checkpoint, CheckpointError
     from isoweave.diagnostics import Diagnosis, diagnose
-    from isoweave.embedding import Embedding, ResourceEstimate, embed_graph, estimate_resources
+    from isoweave.embedding import Embedding, embed_graph
     from isoweave.estimator import IsometricEmbedding
+    from isoweave.forecast import ResourceEstimate, estimate_resources
     from isoweave.interop import from_anndata, from_igraph, from_networkx, to_anndata
     from isoweave.optimise import NumericalError, UnsolvedError
     from isoweave.persist import load, save
@@ -47,9 +48,9 @@ _HOMES = {
     "Diagnosis": "isoweave.diagnostics",
     "diagnose": "isoweave.diagnostics",
     "Embedding": "isoweave.embedding",
-    "ResourceEstimate": "isoweave.embedding",
+    "ResourceEstimate": "isoweave.forecast",
     "embed_graph": "isoweave.embedding",
-    "estimate_resources": "isoweave.embedding",
+    "estimate_resources": "isoweave.forecast",
     "IsometricEmbedding": "isoweave.estimator",
     "from_anndata": "isoweave.interop",
     "from_igraph": "isoweave.interop",

@@ -12,11 +12,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from isoweave._memory import process_status, resident_bytes, show_bytes
 from isoweave.cli._embed import FOREIGN_OPTIONS, parse_value
 from isoweave.cli._errors import option_mismatch, printed_warnings
 from isoweave.cli._progress import ProgressLine
-from isoweave.embedding import ResourceEstimate, StageEstimate, estimate_resources, resolve_options
-from isoweave.embedding._limits import process_status, resident_bytes, show_bytes
+from isoweave.embedding import resolve_options
+from isoweave.forecast import ResourceEstimate, StageEstimate, estimate_resources
 from isoweave.graph import (
     NeighborGraph,
     bridge_components,

@@ -12,7 +12,6 @@ from isoweave._typing import AnyArray
 from isoweave._validation import check_integer
 from isoweave.embedding._component import ComponentResult, embed_component
 from isoweave.embedding._finished import finished_from, finished_record
-from isoweave.embedding._forecast import check_memory
 from isoweave.embedding._known import Known, check_fitting, check_known
 from isoweave.embedding._known_parts import MergedKnown
 from isoweave.embedding._options import EmbeddingOptions, resolve_options
@@ -22,6 +21,7 @@ from isoweave.embedding._records import graph_arrays, known_arrays, prepared_fro
 from isoweave.embedding._report import Reporter
 from isoweave.embedding._result import Embedding
 from isoweave.embedding._running import option_values, running
+from isoweave.forecast import check_memory
 from isoweave.graph import (
     NeighborGraph,
     connected_components,

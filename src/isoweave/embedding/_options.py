@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from isoweave._memory import parse_memory_limit
 from isoweave._typing import FloatArray
 from isoweave._validation import check_integer, check_option, check_real
-from isoweave.embedding._limits import parse_memory_limit
 
 PRESETS = ("default", "paper")
 STARTS = ("auto", "landmark", "synchronised", "coarse", "identity")
@@ -31,7 +31,7 @@ class EmbeddingOptions:
 
     ``tol`` and ``max_iter`` have the meaning of the optimiser in use: see
     :func:`isoweave.optimise.minimize_energy` and :func:`isoweave.optimise.alternate`. ``memory_limit`` is
-    bytes, infinite for none; None takes what the machine allows (:mod:`isoweave.embedding._limits`).
+    bytes, infinite for none; None takes what the machine allows (:mod:`isoweave._memory`).
     """
 
     n_components: int
