@@ -3,7 +3,7 @@
 from isoweave.embedding._embed import embed, embed_graph
 from isoweave.embedding._known import check_known
 from isoweave.embedding._options import EmbeddingOptions, resolve_options
-from isoweave.embedding._result import Embedding
+from isoweave.result import Embedding
 
 __all__ = [
     "Embedding",
