@@ -12,6 +12,11 @@ from typing import Any
 
 from isoweave._validation import check_real
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
 # Part of what the machine or its container allows that a fit may fill.
 SHARE = 0.9
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -29,13 +34,9 @@ class MemoryLimit:
 
 
 def parse_memory_limit(value: Any) -> float | None:
-    """Bytes from what a user gave: a number, text such as "4GB", "none" or infinity; None stays None.
-
-    >>> parse_memory_limit("1.5GB"), parse_memory_limit("2 MiB"), parse_memory_limit("none")
-    (1500000000.0, 2097152.0, inf)
-    """
-    if value is None:
-        return None
+    """Bytes from what a user gave: a number, text such as "1.5GB", "none" or infinity; None stays None."""
+    if value is None or value == math.inf:
+        return value
     wrong = (
         f"memory_limit must be None, a number of bytes, text such as '4GB' or '512MiB', or 'none' for no "
         f"limit, got {value!r}."
@@ -48,8 +49,6 @@ def parse_memory_limit(value: Any) -> float | None:
         if found is None:
             raise ValueError(wrong)
         value = float(found[1]) * _UNITS[found[2] or ""]
-    elif isinstance(value, float) and value == math.inf:
-        return math.inf
     try:
         return check_real("memory_limit", value, minimum=0, include_minimum=False)
     except (TypeError, ValueError) as error:
@@ -100,13 +99,9 @@ def _cgroup(root: Path) -> float:
 
 def _process_limits() -> list[MemoryLimit]:
     """What ``ulimit`` leaves, as resident memory: the mapped memory that is not resident is no use to us."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return []
     status = process_status()
     limits = []
-    for name, size in (("RLIMIT_AS", "VmSize"), ("RLIMIT_DATA", "VmData")):
+    for name, size in (("RLIMIT_AS", "VmSize"), ("RLIMIT_DATA", "VmData")) if resource else ():
         soft = resource.getrlimit(getattr(resource, name))[0]
         if soft != resource.RLIM_INFINITY and size in status:
             left = max(soft - status[size], 0)
@@ -123,12 +118,8 @@ def process_status() -> dict[str, int]:
 def resident_bytes() -> int:
     """Memory this process has now; the most it ever had where the system tells no more."""
     status = process_status()
-    if "VmRSS" in status:
-        return status["VmRSS"]
-    try:
-        import resource
-    except ImportError:
-        return 0
+    if "VmRSS" in status or resource is None:
+        return status.get("VmRSS", 0)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
 

@@ -2,7 +2,7 @@
 
 from isoweave.optimise._alternating import alternate
 from isoweave.optimise._anchoring import Anchoring
-from isoweave.optimise._coarse import CoarseLevel, coarsen, prolong, sample_vertices
+from isoweave.optimise._coarse import THINNING, CoarseLevel, coarsen, prolong, sample_vertices
 from isoweave.optimise._distances import DistanceProblem, distance_problem
 from isoweave.optimise._landmark import classical_scaling, farthest_landmarks, landmark_start
 from isoweave.optimise._lbfgs import minimize_energy
@@ -19,6 +19,9 @@ from isoweave.optimise._run import (
     Run,
 )
 from isoweave.optimise._starts import (
+    LOW_DIMENSION,
+    N_LANDMARKS,
+    SYNCHRONISED_LIMIT,
     Landmarks,
     coarse_start,
     find_landmarks,
@@ -38,6 +41,10 @@ from isoweave.optimise._synchronize import connection_laplacian, synchronized_al
 
 __all__ = [
     "ALONE",
+    "LOW_DIMENSION",
+    "N_LANDMARKS",
+    "SYNCHRONISED_LIMIT",
+    "THINNING",
     "AlignmentProblem",
     "Anchoring",
     "Callback",
