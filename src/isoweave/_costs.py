@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,9 +20,7 @@ from isoweave.geometry import ALL_FRAME_LIMIT, HUB_LIMIT, resolve_frame_size
 from isoweave.graph import NeighborGraph, connected_components, local_order, renumber, subgraph
 from isoweave.linalg import MAX_FILL, analyse, choose_solver, prepare_laplacian
 from isoweave.optimise import LOW_DIMENSION, N_LANDMARKS, SYNCHRONISED_LIMIT, THINNING
-
-if TYPE_CHECKING:
-    from isoweave.embedding import EmbeddingOptions
+from isoweave.options import EmbeddingOptions
 
 # What every fit adds beside its arrays: small pieces, stacks and heaps of the threads, and, for the first
 # fit of a process, compiled code. Freed arrays of up to 32 MB are not always of use to the next.
@@ -67,6 +65,10 @@ class PartSizes:
         return self.solver in ("direct", "cholmod")
 
     @property
+    def ratio(self) -> float:
+        return self.fill / max(self.entries, 1.0)
+
+    @property
     def is_counted(self) -> bool:
         """Whether the fit counts the factor."""
         return self.is_direct or self.options.solver == "auto"
@@ -89,13 +91,13 @@ class PartSizes:
     @property
     def companion(self) -> tuple[int, float, float]:
         """Vertices, edges and fill of the synchronised start of this graph, or of the last of its samples."""
-        n, c, ratio = self.n, self.options.n_components, self.fill / self.entries
+        n, c, ratio, coarse = self.n, self.options.n_components, self.ratio, self.start == "coarse"
         degree = max(20, min(1.8 * self.m / n, 40), 2 * c)
-        while self.start == "coarse" and n * c > SYNCHRONISED_LIMIT:
+        while coarse and (n == self.n or n * c > SYNCHRONISED_LIMIT):
             # Samples have 14 neighbours. Fill over entries of graphs and their samples: 3.7 and 3.1 on
             # 200,000 points of a swiss roll, 3.4 and 3.6 on a sphere, 21 and 7 in a cube, 87 and 15 if
             # scale-free.
-            n, degree, ratio = n // THINNING, 28, 1.9 * math.sqrt(ratio)
+            n, degree, ratio = max(n // THINNING, 2), 28, 1.9 * math.sqrt(ratio)
         m = n * min(1.15 * degree, n - 1)
         return n, m, min(1.1 * ratio * (n + m), n * (n + 1) / 2)
 
@@ -227,7 +229,7 @@ def _with_factor(part: PartSizes, graph: NeighborGraph) -> PartSizes:
     if not part.is_direct:
         return part
     found = analyse(plan)
-    factor = 8.0 * found.value_ptr[-1] + 4.0 * found.row_ptr[-1] + 28.0 * len(found.starts)
+    factor = float(8 * found.value_ptr[-1] + 4 * found.row_ptr[-1] + 28 * len(found.starts))
     return replace(part, factor=factor, workspace=8.0 * (found.stack_size + found.front_size))
 
 
@@ -268,7 +270,7 @@ def _part_bytes(s: PartSizes) -> dict[str, float]:
     peaks["start"] = kept + _start_bytes(s)
     # Coordinates, gradients and what a solve needs; ten steps are remembered with three blocks each. At the
     # end alignments and stretch.
-    remembered = 0 if s.options.optimizer == "alternating" else 3 * min(10, s.options.max_iter)
+    remembered = 0 if s.options.optimizer == "alternating" else 3 * min(10, s.options.max_iter or 10)
     blocks = remembered + 3 * c + 11
     solve = max(8 * m * c, block * (7 if s.is_direct else 15 if s.solver == "amg" else 11))
     peaks["optimise"] = kept + max(block * blocks + solve, block * (7 * c + 6))
@@ -293,8 +295,7 @@ def _start_bytes(s: PartSizes) -> float:
         return max(synchronised, _landmark_bytes(s))
     # Up to 8,192 balls of 336 vertices at once; the sample is embedded as the graph was.
     balls = 24 * min(8192, n / THINNING) * min(336, n) + s.n_threads * 20 * n + 35 * n
-    ratio = 1.9 * math.sqrt(s.fill / s.entries)
-    sample = n * (100 + 18 * ratio + 60 * c + 3 * c * c)
+    sample = n * (100 + 34 * math.sqrt(s.ratio) + 60 * c + 3 * c * c)
     return max(12 * m + 40 * n, 108 * n + max(balls, synchronised, sample))
 
 
@@ -320,7 +321,8 @@ def _part_time(s: PartSizes) -> dict[str, float]:
     else:
         factoring += 1000 * s.entries * (s.solver == "ic")
         solve = (8 + 2 * n ** (1 / c) if s.solver == "jacobi" else 60) * c * (1.5 * s.entries + 10 * n)
-    steps = min(_RECURSION_STEPS if s.options.optimizer == "alternating" else _STEPS, s.options.max_iter)
+    steps = _RECURSION_STEPS if s.options.optimizer == "alternating" else _STEPS
+    steps = min(steps, s.options.max_iter or steps)
     optimise = (steps + 1) * (m * (10 + 5 * c * c) + n * 10 * c**3 + solve)
     start = 0.0
     if s.start in ("both", "landmark"):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from isoweave._costs import ALLOWANCE, FitSizes, PartSizes, fit_sizes, smaller
 from isoweave._memory import MemoryLimit, resident_bytes, resolve_limit, show_bytes
 from isoweave._parallel import resolve_n_jobs
 from isoweave.graph import NeighborGraph, block_rows, choose_knn_search, graph_from_matrix
 from isoweave.linalg import MAX_FILL, MAX_FILL_RATIO
-
-if TYPE_CHECKING:
-    from isoweave.embedding import EmbeddingOptions
+from isoweave.options import EmbeddingOptions, FitOptions, documented, resolve_options
 
 # Up to here the factor is counted for the time left too, for which nobody wants to wait.
 _COUNTED = 50_000
@@ -61,9 +59,8 @@ class ResourceEstimate:
         return max(self.stages, key=lambda stage: stage.growth_bytes)
 
 
-def estimate_resources(
-    graph: Any, n_components: int = 2, *, asymmetry: str = "error", n_jobs: int | None = None, **options: Any
-) -> ResourceEstimate:
+@documented(FitOptions)
+def estimate_resources(graph: Any, n_components: int = 2, **options: Any) -> ResourceEstimate:
     """Predict memory, time and solver of :func:`embed_graph` without embedding.
 
     Takes up to a tenth of the time of the fit. Memory is meant to be right to -5 and +25 % (docs/forecast.md
@@ -74,7 +71,7 @@ def estimate_resources(
     ----------
     graph : sparse matrix of shape (n, n) or NeighborGraph
         As given to :func:`embed_graph`. For a matrix the graph made from it is counted too.
-    n_components, asymmetry, n_jobs, **options
+    n_components, **options
         Of :func:`embed_graph`; ``memory_limit`` is what ``limit_bytes`` and ``fits`` refer to. Anchors and
         refinement are not counted.
 
@@ -90,12 +87,10 @@ def estimate_resources(
     >>> estimate.solver, estimate.growth_bytes < 200e6
     ('direct', True)
     """
-    from isoweave.embedding import resolve_options
-
     resident = resident_bytes()
     resolved = resolve_options(n_components, **options)
-    checked = graph_from_matrix(graph, asymmetry=asymmetry)
-    fit = fit_sizes(checked, resolved, resolve_n_jobs(n_jobs))
+    checked = graph_from_matrix(graph, asymmetry=resolved.asymmetry)
+    fit = fit_sizes(checked, resolved, resolve_n_jobs(resolved.n_jobs))
     fit = replace(fit, from_matrix=not isinstance(graph, NeighborGraph))
     growths, cpu, limit = fit.growths(), fit.cpu_seconds(), resolve_limit(resolved.memory_limit)
     return ResourceEstimate(
@@ -119,22 +114,18 @@ def expected_seconds(graph: NeighborGraph, options: EmbeddingOptions, n_threads:
 
 
 def check_memory(graph: NeighborGraph, options: EmbeddingOptions, n_jobs: int | None) -> None:
-    """Refuse a fit that would need more than ``options.memory_limit``.
-
-    The largest factor a solver would make settles most fits in no time; it is counted near the limit only.
-    """
+    """Refuse a fit that would need more than ``options.memory_limit``; the factor is counted only near it."""
     limit, n_threads, resident = resolve_limit(options.memory_limit), resolve_n_jobs(n_jobs), resident_bytes()
     if math.isinf(limit.bytes) or graph.n_edges == 0:
         return
-    fit = fit_sizes(graph, options, n_threads, counted=0)
-    part = fit.largest
-    fill = MAX_FILL_RATIO * part.entries if options.solver == "auto" and part.n > 3000 else math.inf
-    bound = replace(part.with_fill(min(fill, MAX_FILL)), solver="direct")
-    if resident + replace(fit, largest=bound).growth <= limit.bytes:
+    if resident + _bound(fit_sizes(graph, options, n_threads, counted=0)).growth <= limit.bytes:
         return
     fit = fit_sizes(graph, options, n_threads)
     if resident + fit.growth > limit.bytes:
-        raise MemoryError(_refusal(fit, resident, limit))
+        stage = f" in its stage {max(fit.growths().items(), key=lambda item: item[1])[0]!r}"
+        raise MemoryError(
+            _refusal("The fit", stage, fit.growth, resident, limit, _cures(fit, resident, limit))
+        )
 
 
 def check_search_memory(n: int, d: int, k: int, limit: float | None, n_jobs: int | None = None) -> None:
@@ -142,48 +133,50 @@ def check_search_memory(n: int, d: int, k: int, limit: float | None, n_jobs: int
     resolved, resident = resolve_limit(limit), resident_bytes()
     # Distances of up to 256 points to all others, by every thread.
     blocks = 0 if choose_knn_search(n, d) == "tree" else 4 * n * block_rows(n)
-    arrays = 24 * n * d + max(80 * n * k, resolve_n_jobs(n_jobs) * blocks + 12 * n * k)
-    peak = resident + arrays + ALLOWANCE
-    if peak > resolved.bytes:
-        raise MemoryError(
-            f"The search for {k} neighbours of {n:,} points with {d:,} features would need "
-            f"{show_bytes(peak)} of memory, {show_bytes(resident)} of which the process has already; the limit is "
-            f"{show_bytes(resolved.bytes)} ({resolved.source}). Lower n_neighbors, or the number of features "
-            "(PCA) or points; or raise memory_limit ('none' switches this check off)."
-        )
+    growth = 24 * n * d + max(80 * n * k, resolve_n_jobs(n_jobs) * blocks + 12 * n * k) + ALLOWANCE
+    if resident + growth > resolved.bytes:
+        what = f"The search for {k} neighbours of {n:,} points with {d:,} features"
+        cures = "Lower n_neighbors, or the number of features (PCA) or points. "
+        raise MemoryError(_refusal(what, "", growth, resident, resolved, cures))
 
 
-def _refusal(fit: FitSizes, resident: int, limit: MemoryLimit) -> str:
-    """The message of the error; ``resident`` is what the process has already."""
-    growths = fit.growths()
-    stage = max(growths, key=lambda name: growths[name])
-    growth, part, c = growths[stage], fit.largest, fit.largest.options.n_components
+def _bound(fit: FitSizes) -> FitSizes:
+    """With the largest factor that a solver would make."""
+    part = fit.largest
+    fill = MAX_FILL_RATIO * part.entries if part.options.solver == "auto" and part.n > 3000 else math.inf
+    return replace(fit, largest=replace(part.with_fill(min(fill, MAX_FILL)), solver="direct"))
+
+
+def _refusal(what: str, where: str, growth: int, resident: int, limit: MemoryLimit, cures: str) -> str:
+    peak, now, most = map(show_bytes, (resident + growth, resident, limit.bytes))
+    return (
+        f"{what} would need {peak} of memory{where}, {now} of which the process has already; the limit is "
+        f"{most} ({limit.source}). {cures}Or raise memory_limit ('none' switches this check off)."
+    )
+
+
+def _cures(fit: FitSizes, resident: int, limit: MemoryLimit) -> str:
+    """The settings that would lower the peak, and by how much; ``resident`` is what the process has."""
+    part, c = fit.largest, fit.largest.options.n_components
     fewer, size = max(c - 1 if c <= 4 else c // 2, 1), max(round(part.m / part.n), c + 1)
 
-    def changed(sizes: dict[str, Any] | None = None, **options: Any) -> PartSizes:
-        return replace(part, options=replace(part.options, **options), **(sizes or {}))
+    def changed(sizes: dict[str, Any], **options: Any) -> PartSizes:
+        return replace(part, options=replace(part.options, **options), **sizes)
 
     # What a user would write, and what the fit is then.
     settings = {
         "solver='jacobi'": changed({"solver": "jacobi"}, solver="jacobi"),
         "solver='amg'": changed({"solver": "amg"}, solver="amg"),
         "a graph with half the edges (n_neighbors)": smaller(part, part.n, part.m / 2),
-        f"n_components={fewer}": changed(n_components=fewer),
-        "start='landmark'": changed(start="landmark"),
+        f"n_components={fewer}": changed({}, n_components=fewer),
+        "start='landmark'": changed({}, start="landmark"),
         f"frame_size={size}": changed({"frame": float(size)}),
         "n_jobs=1": changed({"n_threads": 1}),
     }
-    peaks = {
-        name: replace(fit, largest=s, m=int(fit.m * s.m / part.m)).growth for name, s in settings.items()
-    }
-    useful = [
-        f"{name} saves {show_bytes(growth - peak)}{', enough' * (resident + peak <= limit.bytes)}"
-        for name, peak in sorted(peaks.items(), key=lambda item: item[1])
-        if growth - peak >= 0.02 * growth
-    ]
-    cures = f"To lower it: {'; '.join(useful)}. " if useful else ""
-    return (
-        f"The fit would need {show_bytes(resident + growth)} of memory in its stage {stage!r}, "
-        f"{show_bytes(resident)} of which the process has already; the limit is {show_bytes(limit.bytes)} "
-        f"({limit.source}). {cures}Or raise memory_limit ('none' switches this check off)."
-    )
+    useful = []
+    for name, other in settings.items():
+        growth = replace(fit, largest=other, m=int(fit.m * other.m / part.m)).growth
+        if growth <= 0.98 * fit.growth:
+            enough = ", enough" if resident + growth <= limit.bytes else ""
+            useful.append((growth, f"{name} saves {show_bytes(fit.growth - growth)}{enough}"))
+    return f"To lower it: {'; '.join(text for _, text in sorted(useful))}. " if useful else ""

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.sparse.csgraph import dijkstra
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray, IntArray
 from isoweave.graph import NeighborGraph, sums_of_lengths
+
+N_LANDMARKS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Landmarks:
+    """Far-apart vertices with the distances from each to all, and the start they give."""
+
+    vertices: IntArray
+    distances: FloatArray
+    start: FloatArray
+
+
+def find_landmarks(graph: NeighborGraph, n_components: int, *, team: ThreadTeam | None = None) -> Landmarks:
+    """Landmark start of a connected graph (eq. 13)."""
+    vertices, distances = farthest_landmarks(graph, max(N_LANDMARKS, 2 * n_components + 2), team=team)
+    return Landmarks(vertices, distances, landmark_start(vertices, distances, n_components))
 
 
 def farthest_landmarks(

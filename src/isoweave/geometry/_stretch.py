@@ -7,7 +7,7 @@ import numpy as np
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray
 from isoweave.geometry._frames import LocalFrames
-from isoweave.graph._graph import NeighborGraph
+from isoweave.graph import NeighborGraph
 
 
 def local_stretch(
