@@ -19,7 +19,7 @@ from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._sklearn_callbacks import CallbackSupportMixin, watched
 from isoweave._stages import arrays_of, graph_from
 from isoweave._typing import AnyArray, FloatArray
-from isoweave._validation import check_integer
+from isoweave._validation import check_integer, check_vertices
 from isoweave.embed import embed, running
 from isoweave.graph import (
     NeighborGraph,
@@ -342,7 +342,8 @@ class IsometricEmbedding(  # type: ignore[misc]
             raise ValueError(
                 "update_graph is for metric='precomputed'; for points with features use add_samples."
             )
-        stays = _checked_kept(kept, len(self.embedding_))
+        n = len(self.embedding_)
+        stays = np.arange(n) if kept is None else check_vertices("kept", kept, n)
         fresh = copy.copy(self)
         options = fresh._options(self.n_components_)
         X = fresh._checked_input(X)
@@ -637,25 +638,3 @@ class IsometricEmbedding(  # type: ignore[misc]
 def _has_edge_weights(weights: Any) -> bool:
     edges = getattr(weights, "edges", weights)
     return edges is not None and (sp.issparse(edges) or np.ndim(edges) == 2)
-
-
-def _checked_kept(kept: Any, n: int) -> AnyArray:
-    """Indices of the vertices that are kept."""
-    if kept is None:
-        return np.arange(n)
-    array = np.asarray(kept)
-    if array.dtype == np.bool_:
-        if array.shape != (n,):
-            raise ValueError(f"kept as a mask must have the shape ({n},), got {array.shape}.")
-        return np.flatnonzero(array)
-    if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
-        raise TypeError(
-            f"kept must be an array of indices or a mask, got shape {array.shape} and dtype {array.dtype}."
-        )
-    array = array.astype(np.int64)
-    if len(array) and (array.min() < 0 or array.max() >= n):
-        raise ValueError(f"kept must name vertices in 0 .. {n - 1}, got {array.min()} to {array.max()}.")
-    if len(np.unique(array)) < len(array):
-        values, counts = np.unique(array, return_counts=True)
-        raise ValueError(f"kept names vertex {values[counts > 1][0]} more than once.")
-    return array

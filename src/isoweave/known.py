@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from isoweave._typing import AnyArray, FloatArray
-from isoweave._validation import check_real
+from isoweave._validation import check_real, check_vertices
 from isoweave.energy import AnchorEnergy
 from isoweave.graph import NeighborGraph, PreparedGraph, edge_keys, pack_components, positions_of
 from isoweave.options import EmbeddingOptions
@@ -135,7 +135,7 @@ def _check_anchors(n: int, n_components: int, anchors: Any) -> AnchorEnergy | No
             "anchors must be isoweave.Anchors(index, positions), the vertices and where they are, got "
             f"{type(anchors).__name__}."
         )
-    vertices = _anchor_vertices(anchors.index, n)
+    vertices = check_vertices("anchors.index", anchors.index, n)
     places = np.asarray(anchors.positions)
     if places.dtype.kind not in "fiu":
         raise TypeError(f"positions of anchors must be a real array, got dtype {places.dtype}.")
@@ -153,31 +153,6 @@ def _check_anchors(n: int, n_components: int, anchors: Any) -> AnchorEnergy | No
         )
     weights = _anchor_weights(anchors.weight, len(vertices))
     return AnchorEnergy(vertices, places, weights, n) if len(vertices) else None
-
-
-def _anchor_vertices(anchors: Any, n: int) -> AnyArray:
-    array = np.asarray(anchors)
-    if array.dtype == np.bool_:
-        if array.shape != (n,):
-            raise ValueError(f"anchors.index as a mask must have shape ({n},), got {array.shape}.")
-        return np.flatnonzero(array)
-    if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
-        raise TypeError(
-            "anchors.index must be a one-dimensional array of vertex numbers or a mask, got shape "
-            f"{array.shape} and dtype {array.dtype}."
-        )
-    array = array.astype(np.int64)
-    outside = np.flatnonzero((array < 0) | (array >= n))
-    if len(outside):
-        raise ValueError(
-            f"anchors.index must be vertices in 0 .. {n - 1}, but entry {outside[0]} is {array[outside[0]]}."
-        )
-    values, counts = np.unique(array, return_counts=True)
-    if len(values) < len(array):
-        raise ValueError(
-            f"anchors.index names vertex {values[counts > 1][0]} more than once; give each one position."
-        )
-    return array
 
 
 def _anchor_weights(weight: Any, n_anchors: int) -> FloatArray:

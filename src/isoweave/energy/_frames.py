@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from isoweave._lazy import computed_once
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.energy._operators import differences, divergence, edge_laplacian, paper_differential
 from isoweave.geometry import LocalFrames
@@ -172,7 +172,7 @@ def edge_energy(
     weights: str = "uniform",
     confidence: FloatArray | None = None,
     *,
-    team: ThreadTeam,
+    team: ThreadTeam = ONE_THREAD,
 ) -> EdgeEnergy:
     """Energy of the frames with a weight per edge: 1, 1/d or 1/d^2, relative to the median length.
 
@@ -193,7 +193,7 @@ def edge_energy(
 
 
 def paper_energy(
-    graph: NeighborGraph, frames: LocalFrames, volumes: FloatArray, *, team: ThreadTeam
+    graph: NeighborGraph, frames: LocalFrames, volumes: FloatArray, *, team: ThreadTeam = ONE_THREAD
 ) -> PaperEnergy:
     """The paper's energy, from frames with their inverses and the volumes of the neighbourhoods."""
     if frames.inverse is None:
