@@ -148,6 +148,7 @@ class GrowthMixin:
             start = warm_start(graph, known, team=team, embed_rest=embed_rest)
         with running(Reporter(estimator.verbose), None, estimator.on_interrupt) as run:
             result = self._better(graph, options, start, run)
+        assert result.alignments is not None and result.component_labels is not None
         coordinates, alignments = settle_on(
             previous, result.coordinates, result.alignments, result.component_labels
         )
@@ -160,7 +161,7 @@ class GrowthMixin:
         estimator: Any = self
         watch = {"n_jobs": estimator.n_jobs, "callback": estimator.callback, "run": run}
         result = embed(graph, replace(options, start=start), **watch)
-        is_worse = result.relative_energy > _WORSE * estimator.relative_energy_ + 1e-9
+        is_worse = float(result.relative_energy or 0.0) > _WORSE * estimator.relative_energy_ + 1e-9
         if not is_worse or result.status in ENDED_EARLY:
             return result
         logger.info(
@@ -168,7 +169,7 @@ class GrowthMixin:
             estimator.relative_energy_,
             result.relative_energy,
         )
-        return min(result, embed(graph, options, **watch), key=lambda found: found.energy)
+        return min(result, embed(graph, options, **watch), key=lambda found: float(found.energy or 0.0))
 
 
 def _checked_kept(kept: Any, n: int) -> AnyArray:

@@ -103,6 +103,21 @@ def test_interrupted_run_goes_on(tmp_path, mode):
     assert result.history == whole.history
 
 
+@pytest.mark.parametrize("options", [LONG, {"preset": "paper", "max_iter": 30, "tol": 1e-9}, {"tol": 1e-3}])
+@pytest.mark.filterwarnings("ignore:The optimiser stopped")
+def test_a_fit_that_a_callback_stopped_goes_on_without_it(tmp_path, options):
+    """It is not kept as a finished one: the same command without the callback gives the whole result."""
+    whole = embed_graph(GRAPH, **options)
+    keep = {"checkpoint": Checkpoint(tmp_path / "run", resume=True)}
+    part = embed_graph(GRAPH, **options, **keep, callback=lambda state: state.iteration == 4)
+    assert (part.status, part.n_iter) == ("stopped", 4)
+    steps = []
+    result = embed_graph(GRAPH, **options, **keep, callback=lambda state: steps.append(state.iteration))
+    assert steps[0] == 5
+    assert (result.status, result.history) == (whole.status, whole.history)
+    assert result.coordinates.tobytes() == whole.coordinates.tobytes()
+
+
 def test_interrupt_in_the_last_step_loses_nothing(tmp_path):
     whole = embed_graph(GRAPH, **LONG)
     keep = Checkpoint(tmp_path / "run", resume=True)
@@ -200,19 +215,25 @@ def test_options_need_a_folder(command, option):
     assert f"{option[0]} needs --checkpoint DIR" in result.stderr
 
 
-def test_sigterm_from_outside(command, tmp_path):
-    """The real thing, once: a process of its own and a signal from another."""
+@pytest.mark.parametrize("sigint", [signal.SIG_DFL, signal.SIG_IGN], ids=["foreground", "background"])
+def test_sigterm_from_outside(command, tmp_path, sigint):
+    """A process of its own, a signal from another. Shells start background jobs with SIGINT ignored."""
     keep = ["--checkpoint", str(tmp_path / "run"), "--every", "0", "--tol", "1e-14", "--max-iter", "100000"]
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-m", "isoweave", *command, *keep],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, sigint),
     )
     deadline = time.monotonic() + 60
     while not (tmp_path / "run" / "component-0.landmark.state").exists() and time.monotonic() < deadline:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.02)
+    if sigint is signal.SIG_IGN:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        assert process.poll() is None
     process.send_signal(signal.SIGTERM)
     _, told = process.communicate(timeout=60)
     assert process.returncode == 143, told

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 # As shells report a process that a signal ended: 128 and the number of the signal.
 INTERRUPTED = 128 + signal.SIGINT
@@ -31,14 +33,18 @@ def sigterm_as_interrupt() -> Iterator[None]:
 
 
 def _pass_on(number: int, frame: FrameType | None) -> None:
+    """Ask the fit to end, or end at once: if there is none, or if it has been asked before.
+
+    Not by way of SIGINT, which is ignored in a job that a shell has started in the background.
+    """
     global _terminated
     _terminated = True
-    handler = signal.getsignal(signal.SIGINT)
-    if callable(handler):
-        handler(signal.SIGINT, frame)
-    else:
-        # Started in the background by a shell, SIGINT is ignored; SIGTERM is not.
+    # A signal is no time to import: without the engine there is no fit yet.
+    engine: Any = sys.modules.get("isoweave.optimise")
+    running = getattr(getattr(engine, "Interrupt", None), "current", None)
+    if running is None or running.is_asked:
         raise KeyboardInterrupt
+    running.is_asked = True
 
 
 def exit_code(error: KeyboardInterrupt) -> int:

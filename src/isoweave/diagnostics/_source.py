@@ -87,7 +87,7 @@ def _read_map(result: Any, given: NeighborGraph | None) -> Source:
     if isinstance(result, Embedding):
         coordinates = np.asarray(result.coordinates, dtype=np.float64)
         parts = (result.stretch, result.dropped_edges, result.status)
-        return Source(result.graph, coordinates.shape[1], coordinates, *parts)
+        return Source(result.measured_graph("diagnose"), coordinates.shape[1], coordinates, *parts)
     if not (hasattr(result, "get_params") and hasattr(result, "fit_transform")):
         coordinates = _checked_coordinates(result)
         if given is None:

@@ -4,7 +4,7 @@ from isoweave.embedding._embed import embed, embed_graph
 from isoweave.embedding._forecast import ResourceEstimate, StageEstimate, estimate_resources
 from isoweave.embedding._known import check_known
 from isoweave.embedding._options import EmbeddingOptions, resolve_options
-from isoweave.embedding._result import Embedding
+from isoweave.result import Embedding
 
 __all__ = [
     "Embedding",

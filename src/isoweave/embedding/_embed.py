@@ -20,7 +20,6 @@ from isoweave.embedding._parts import assemble, in_users_terms, split
 from isoweave.embedding._prepare import check_parts, checked_start, normalise_lengths, prepare_graph
 from isoweave.embedding._records import graph_arrays, known_arrays, prepared_from, prepared_record
 from isoweave.embedding._report import Reporter
-from isoweave.embedding._result import Embedding
 from isoweave.embedding._running import option_values, running
 from isoweave.graph import (
     NeighborGraph,
@@ -29,6 +28,7 @@ from isoweave.graph import (
     subgraph,
 )
 from isoweave.optimise import Callback, Checkpoint, Run
+from isoweave.result import Embedding
 
 
 def embed_graph(

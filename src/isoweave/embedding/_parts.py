@@ -8,10 +8,10 @@ from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.embedding._component import ComponentResult
 from isoweave.embedding._known_parts import MergedKnown
 from isoweave.embedding._options import EmbeddingOptions
-from isoweave.embedding._result import Embedding
 from isoweave.graph import NeighborGraph, pack_components
 from isoweave.optimise import Callback, IterationState, StepRecord
 from isoweave.optimise._state import check_finite
+from isoweave.result import Embedding
 
 # Worst last: the status of an embedding is that of its worst component.
 _STATUSES = ("converged", "stalled", "max_iter", "stopped", "interrupted")
@@ -128,7 +128,6 @@ def assemble(
         # In the unit near the median, where neither over- nor underflows.
         relative_energy=energy / mass if mass > 0 else 0.0,
         history=history,
-        n_iter=history[-1].iteration,
         status=_STATUSES[status],
         component_labels=labels[representative],
         stretch=stretch[representative],

@@ -122,7 +122,7 @@ def run_method(
         result.coordinates,
         time.perf_counter() - wall,
         time.process_time() - cpu,
-        result.status,
+        str(result.status),
         result.n_iter,
         len(result.dropped_edges),
     )

@@ -9,14 +9,17 @@ from isoweave.graph._dimension import choose_n_components, intrinsic_dimension, 
 from isoweave.graph._distance_matrix import knn_from_distances
 from isoweave.graph._duplicates import merge_duplicates
 from isoweave.graph._edges import edge_distortion, is_edge
+from isoweave.graph._geodesics import geodesics
 from isoweave.graph._graph import NeighborGraph
 from isoweave.graph._knn import choose_knn_search, knn_graph
 from isoweave.graph._order import local_order, renumber, rows_by_length, sums_of_lengths
+from isoweave.graph._prepared import PreparedGraph, members_of, normalise_lengths, prepare_graph
 from isoweave.graph._shortcuts import ShortcutReport, drop_shortcuts, keep_edges, shared_neighborhood
 from isoweave.graph._validate import graph_from_matrix
 
 __all__ = [
     "NeighborGraph",
+    "PreparedGraph",
     "ShortcutReport",
     "bridge_components",
     "bypass_doubtful",
@@ -26,6 +29,7 @@ __all__ = [
     "drop_shortcuts",
     "edge_distortion",
     "geodesic_neighbors",
+    "geodesics",
     "graph_from_matrix",
     "intrinsic_dimension",
     "intrinsic_dimension_graph",
@@ -34,8 +38,11 @@ __all__ = [
     "knn_from_distances",
     "knn_graph",
     "local_order",
+    "members_of",
     "merge_duplicates",
+    "normalise_lengths",
     "pack_components",
+    "prepare_graph",
     "renumber",
     "rows_by_length",
     "shared_neighborhood",

@@ -106,6 +106,8 @@ def alternate(
             state = IterationState(stage, iteration, here.energy, change, read_only(x))
             if callback(state):
                 status = "stopped"
+                iteration += 1  # the step that would have come next
+                run.stop(record)
                 break
     else:
         if history[-1].gradient_norm < tol:

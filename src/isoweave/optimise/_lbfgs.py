@@ -172,6 +172,8 @@ def minimize_energy(
             state = IterationState(stage, iteration, here.energy, size, read_only(x))
             if callback(state):
                 status = "stopped"
+                iteration += 1  # the step that would have come next
+                run.stop(record)
                 break
     else:
         if _is_small(size, here.energy, mass, tol):

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import FrameType, TracebackType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -142,7 +142,8 @@ class Interrupt:
     """Ctrl-C as a request: the first is noted, the second acts at once as if we were not here.
 
     Only the main thread of a program gets signals, and only there the handler is installed; it is put back
-    at the end of the block.
+    at the end of the block. ``current`` is the one of the main thread, for programs that want to treat
+    another signal in the same way (``isoweave embed`` does with SIGTERM).
 
     Parameters
     ----------
@@ -157,14 +158,18 @@ class Interrupt:
         Whether the run has acted on it.
     """
 
+    current: ClassVar[Interrupt | None] = None
+
     def __init__(self, mode: str) -> None:
         self.mode = mode
         self.is_asked = False
         self.is_honoured = False
         self._previous: Any = None
+        self._outer: Interrupt | None = None
 
     def __enter__(self) -> Interrupt:
         if threading.current_thread() is threading.main_thread():
+            self._outer, Interrupt.current = Interrupt.current, self
             previous = signal.getsignal(signal.SIGINT)
             # One that somebody ignores, or handles outside of Python, is theirs.
             if callable(previous):
@@ -181,6 +186,8 @@ class Interrupt:
         if self._previous is not None:
             signal.signal(signal.SIGINT, self._previous)
             self._previous = None
+        if Interrupt.current is self:
+            Interrupt.current = self._outer
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.is_asked:
@@ -251,6 +258,15 @@ class Run:
             self.journal.keep(self.place + "state", make_record)
             self.journal.write()
         return False
+
+    def stop(self, make_record: Callable[[], Record]) -> None:
+        """A callback has ended the iteration: keep how to go on, and nothing that is made of the rest."""
+        if self.journal is not None and not self._is_honoured:
+            assert self.interrupt is not None
+            self.journal.keep(self.place + "state", make_record)
+            self.journal.write()
+            self.journal.close()
+            self.interrupt.is_honoured = True
 
     def finish(self) -> None:
         """The whole run has come to its end."""
