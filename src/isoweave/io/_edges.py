@@ -1,6 +1,6 @@
 """Sparse matrices from text: edge lists (lines of ``i j distance``) and Matrix Market coordinate files.
 
-scipy's reader of Matrix Market can crash the interpreter on a NUL byte; this one reports the first fault's line.
+scipy's reader of Matrix Market can crash the interpreter on a NUL byte; this one reports the line.
 """
 
 from __future__ import annotations

@@ -109,8 +109,8 @@ def run_worker(path: Path, kind: str, as_graph: bool, size: int, output: IO[byte
     what = "graph" if as_graph else "features"
     limits = (str(memory_limit(size)), str(seconds))
     with suppress(subprocess.TimeoutExpired):
-        # -P: a file of the current folder must not be taken for a module. A list of arguments and no shell: the
-        # file's name, the only one from outside, is never parsed.
+        # -P: a file of the current folder must not be taken for a module. A list of arguments and no shell:
+        # the file's name, the only one from outside, is never parsed.
         subprocess.run(  # noqa: S603
             [sys.executable, "-P", str(_WORKER), kind, what, str(path.absolute()), *limits],
             stdin=subprocess.DEVNULL,

@@ -1,7 +1,7 @@
 """Files that may be hostile: the one error about them, the one way to open them, and the sizes allowed.
 
-Readers here are written by hand, because the stock ones measured worse: numpy and scipy believe the sizes that a
-file declares, evaluate headers, and crash on some bytes.
+Readers here are written by hand because the stock ones measured worse: numpy and scipy believe the sizes
+that a file declares, evaluate headers, and crash on some bytes.
 """
 
 from __future__ import annotations

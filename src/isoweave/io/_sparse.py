@@ -17,7 +17,7 @@ _VERTICES_PER_ENTRY = 100
 _BYTES_PER_VERTEX = 16
 # Sparse features are held dense, up to this many bytes.
 _MAX_DENSE_BYTES = 8 << 30
-# Rows are looked at in blocks of this many values, so that no mask is as large as the array.
+# A dense matrix of distances is taken in blocks of this many values.
 _BLOCK_VALUES = 1 << 22
 _FEATURE_KEYS = ("X", "data", "features")
 _CSR_KEYS = ("data", "indices", "indptr")
@@ -63,13 +63,11 @@ def as_features(path: Path, array: AnyArray, label: str = "") -> AnyArray:
     _check_matrix(path, array, label)
     if array.dtype not in (np.float32, np.float64) or not array.dtype.isnative:
         array = _as_float64(array)
-    step = max(1, _BLOCK_VALUES // array.shape[1])
-    for start in range(0, len(array), step):
-        finite = np.isfinite(array[start : start + step])
-        if not finite.all():
-            row, column = np.argwhere(~finite)[0] + (start, 0)
-            where = f"{array[row, column]} at row {row}, column {column}"
-            raise InputFileError(path, f"{label}{where}; features must be finite numbers")
+    finite = np.isfinite(array)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        where = f"{array[row, column]} at row {row}, column {column}"
+        raise InputFileError(path, f"{label}{where}; features must be finite numbers")
     return array
 
 

@@ -14,10 +14,8 @@ import os
 import re
 import sys
 import zipfile
-from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
-_PIECE_BYTES = 1 << 23
 _WORDS_AT_ONCE = 4096
 _INDEX_COLUMN = re.compile(r"__index_level_[0-9]+__")  # how pandas names an index without a name
 
@@ -77,16 +75,11 @@ def produce(kind: str, as_graph: bool, path: str, max_bytes: int, output: IO[byt
     output.write(b"refused: " + " ".join(reason.split())[:500].encode("utf-8", "replace"))
 
 
-def write_array(
-    archive: zipfile.ZipFile, name: str, dtype: Any, shape: tuple[int, ...], pieces: Iterable[bytes]
-) -> None:
-    """One member of the archive, from its numbers in C order."""
+def write_array(archive: zipfile.ZipFile, name: str, array: Any) -> None:
     from numpy.lib import format as npy
 
     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-        npy.write_array_header_1_0(member, {"descr": dtype.str, "fortran_order": False, "shape": shape})
-        for piece in pieces:
-            member.write(piece)
+        npy.write_array(member, array, allow_pickle=False)
 
 
 def write_text(archive: zipfile.ZipFile, name: str, words: list[bytes], max_bytes: int) -> None:
@@ -97,8 +90,7 @@ def write_text(archive: zipfile.ZipFile, name: str, words: list[bytes], max_byte
         raise Refused(f"text of {width} characters is refused beside {len(words)} others; shorten it")
     if any(b"\0" in word for word in words):
         raise Refused("text with a NUL character is not read")
-    array = numpy.array(words, dtype=f"S{width}")
-    write_array(archive, name, array.dtype, array.shape, [array.tobytes()])
+    write_array(archive, name, numpy.array(words, dtype=f"S{width}"))
 
 
 # Parquet: the numbers row by row, and each column of text.
@@ -116,28 +108,28 @@ def write_parquet(archive: zipfile.ZipFile, path: str, as_graph: bool, max_bytes
     kinds = column_kinds(pyarrow.types, opened.schema_arrow)
     (check_edge_columns if as_graph else check_feature_columns)(kinds)
     n_rows = opened.metadata.num_rows
-    if not 0 <= n_rows * max(1, len(kinds)) * 8 <= max_bytes:
+    if not 0 <= n_rows * len(kinds) * 8 <= max_bytes:
         what = f"{n_rows} rows of {len(kinds)} columns"
         raise Refused(f"{what} would take far more memory than {size} bytes of file may")
-    numbers = [name for name, kind in kinds.items() if kind == "n" and not _INDEX_COLUMN.fullmatch(name)]
-    batch_rows = max(1, min(1 << 16, _PIECE_BYTES // 8 // len(kinds)))
-
-    def blocks() -> Iterator[bytes]:
-        for start, batch in batches(opened, numbers, batch_rows, n_rows):
-            block = numpy.empty((len(batch), len(numbers)))
-            for k, column in enumerate(batch.columns):
-                check_nulls(numbers[k], column, start)
-                block[:, k] = column.to_numpy(zero_copy_only=False)
-            yield block.tobytes()
-
-    write_array(archive, "numbers", numpy.dtype("<f8"), (n_rows, len(numbers)), blocks())
-    groups = [opened.metadata.row_group(g) for g in range(opened.metadata.num_row_groups)]
-    for c, (name, kind) in enumerate(kinds.items()):
+    table = opened.read(use_threads=False)
+    table.validate(full=True)
+    if table.column_names != list(kinds) or len(table) != n_rows:
+        raise Refused(f"damaged Parquet file: {n_rows} rows declared, {len(table)} found")
+    for name, column in zip(kinds, table.columns, strict=True):
+        if column.null_count:
+            row = column.is_null().to_numpy().argmax()
+            raise Refused(f"column {name[:40]!r} has no value in row {row}")
+    used = [name for name, kind in kinds.items() if kind == "n" and not _INDEX_COLUMN.fullmatch(name)]
+    numbers = numpy.empty((n_rows, len(used)))
+    for k, name in enumerate(used):
+        numbers[:, k] = table.column(name).to_numpy()
+    write_array(archive, "numbers", numbers)
+    for name, kind in kinds.items():
         if kind == "t":
-            # One word may stand in every row, so it stays in its dictionary, where there is one.
-            is_coded = any("DICTIONARY" in e for group in groups for e in group.column(c).encodings)
-            text = pyarrow.parquet.ParquetFile(path, read_dictionary=[name] if is_coded else None, **limits)
-            write_text(archive, f"text{c}", words_of(text, name, n_rows, max_bytes), max_bytes)
+            # A word in a dictionary may stand in every row.
+            known: dict[str, bytes] = {}
+            words = [known.setdefault(w, w.encode("utf-8")) for w in table.column(name).to_pylist()]
+            write_text(archive, f"text{len(archive.filelist)}", words, max_bytes)
 
 
 def column_kinds(types: Any, schema: Any) -> dict[str, str]:
@@ -175,46 +167,6 @@ def check_edge_columns(kinds: dict[str, str]) -> None:
         raise Refused("columns i and j must both hold names or both hold row numbers")
 
 
-def batches(opened: Any, columns: list[str], batch_rows: int, n_rows: int) -> Iterator[tuple[int, Any]]:
-    """Parts of a table with the number of their first row; together they have all rows."""
-    done = 0
-    for batch in opened.iter_batches(batch_size=batch_rows, columns=columns, use_threads=False):
-        if batch.num_columns != len(columns) or done + len(batch) > n_rows:
-            raise Refused("damaged Parquet file: there are more data than it declares")
-        yield done, batch
-        done += len(batch)
-    if done != n_rows:
-        raise Refused(f"damaged Parquet file: {n_rows} rows declared, {done} found")
-
-
-def check_nulls(name: str, column: Any, start: int) -> None:
-    if column.null_count:
-        row = start + column.is_null().to_numpy(zero_copy_only=False).argmax()
-        raise Refused(f"column {name[:40]!r} has no value in row {row}")
-
-
-def words_of(opened: Any, name: str, n_rows: int, max_bytes: int) -> list[bytes]:
-    """The words of a column of text, each different one held once."""
-    known: dict[str, bytes] = {}
-    words: list[bytes] = []
-    n_bytes = 0
-    for start, batch in batches(opened, [name], _WORDS_AT_ONCE, n_rows):
-        column = batch.column(0)
-        check_nulls(name, column, start)
-        column.validate(full=True)
-        is_coded = hasattr(column, "dictionary")
-        here = []
-        for word in (column.dictionary if is_coded else column).to_pylist():
-            if word not in known:
-                known[word] = word.encode("utf-8")
-                n_bytes += 100 + 4 * len(word)
-                if n_bytes > max_bytes:
-                    raise Refused("the text of this file would take far more memory than its size allows")
-            here.append(known[word])
-        words += [here[code] for code in column.indices.to_pylist()] if is_coded else here
-    return words
-
-
 # HDF5: one dense array X, or format, shape, data, indices and indptr of a sparse matrix; names of the rows.
 
 
@@ -227,8 +179,7 @@ def write_h5ad(archive: zipfile.ZipFile, path: str, as_graph: bool, max_bytes: i
         for name, found in find_matrix(h5py, numpy, file, as_graph).items():
             if isinstance(found, h5py.Dataset):
                 left -= check_dataset(h5py, name, found, left)
-            dtype, shape = numpy.dtype(found.dtype.str), tuple(map(int, found.shape))
-            write_array(archive, name, dtype, shape, pieces(numpy, found, dtype, shape))
+            write_array(archive, name, numpy.asarray(found))
         names = find_names(h5py, file)
         if names is not None:
             left -= check_dataset(h5py, "the index of obs", names, left, is_text=True)
@@ -304,18 +255,6 @@ def check_dataset(h5py: Any, name: str, dataset: Any, max_bytes: int, is_text: b
         what = f"{name} of shape {dataset.shape} in chunks of {dataset.chunks}"
         raise Refused(f"{what} would take far more memory than the size of this file allows")
     return n_bytes
-
-
-def pieces(numpy: Any, dataset: Any, dtype: Any, shape: tuple[int, ...]) -> Iterator[bytes]:
-    """The numbers of an array, a few megabytes at a time, in whole chunks so that none is read twice."""
-    if 0 in shape or not shape:
-        yield numpy.asarray(dataset).tobytes() if not shape else b""
-        return
-    rows_of_chunk = (getattr(dataset, "chunks", None) or (1,))[0]
-    fitting = _PIECE_BYTES // (dtype.itemsize * (shape[1] if len(shape) == 2 else 1))
-    step = max(1, fitting // rows_of_chunk) * rows_of_chunk
-    for start in range(0, shape[0], step):
-        yield numpy.ascontiguousarray(dataset[start : start + step], dtype=dtype).tobytes()
 
 
 def find_names(h5py: Any, file: Any) -> Any:
