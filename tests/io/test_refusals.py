@@ -232,7 +232,7 @@ COLUMNS = [
     ("age,town\n1\n", "line 2: expected 2 cells, found 1"),
     ("age,age\n1,2\n", "two columns are named 'age'"),
     ("age,\n1,2\n", "column 2 has no name"),
-    ("age,3\n1,2\n", "must name the columns, but holds the number 3"),
+    ("age,3\n1,2\n", "must name the columns, but holds the number '3'"),
     ("vertex\na\n", "names of rows, but no columns"),
     (",".join(f"c{i}" for i in range(1001)) + "\n", "1001 columns; at most 1000"),
     ('age,"town\n1,2\n', "badly quoted"),

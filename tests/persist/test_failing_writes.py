@@ -67,11 +67,11 @@ def test_embedding_files(tmp_path, suffix):
     path = tmp_path / f"y{suffix}"
     contents = {}
     for key, embedding in (("new", NEW), ("old", OLD)):
-        write_embedding(path, embedding, names=NAMES, energy=1.5)
+        write_embedding(path, embedding, names=NAMES)
         contents[key] = path.read_bytes()
 
     def write():
-        write_embedding(path, NEW, names=NAMES, energy=1.5)
+        write_embedding(path, NEW, names=NAMES)
 
     outcomes = set()
     # open folder and file, write, fsync, close, rename, fsync folder, close two

@@ -71,7 +71,7 @@ def _check_header(path: Path, header: Row) -> None:
     numbers = [cell for cell in header.cells if parse_number(cell) is not None]
     fault = ""
     if numbers:
-        fault = f"the first row must name the columns, but holds the number {numbers[0]}"
+        fault = f"the first row must name the columns, but holds the number {quoted(numbers[0])}"
     elif len(header.cells) > _MAX_COLUMNS:
         fault = f"{len(header.cells)} columns; at most {_MAX_COLUMNS} are read"
     elif len(set(header.cells)) < len(header.cells):
