@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
-from makers import element, page_header, parquet, with_schema
 
 from isoweave.io import InputFileError, _isolated, read_embedding, read_input, write_embedding
+from makers import element, page_header, parquet, with_schema
 
 h5py = pytest.importorskip("h5py")
 quick = pytest.mark.usefixtures("in_process")

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
-from makers import deflated, npy, raw_zip, saved, sparse
 
 from isoweave.io import InputFileError, _arrays, read_anchors, read_columns, read_input, read_labels
+from makers import deflated, npy, raw_zip, saved, sparse
 
 FEATURES = np.random.default_rng(7).normal(size=(6, 3))
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
@@ -166,7 +166,10 @@ def test_row_pointers_that_wrap_around(put):
     The reader that did so ended with a segmentation fault, hence the other process.
     """
     path = put("a.npz", sparse(indptr=np.array([0, 2**63 - 1, -2, 3])))
-    code = f"from isoweave.io import read_input\ntry:\n    read_input({str(path)!r})\nexcept ValueError as e:\n    print(e)"
+    code = (
+        f"from isoweave.io import read_input\ntry:\n    read_input({str(path)!r})\n"
+        "except ValueError as error:\n    print(error)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "'indptr' must rise from 0 to 3" in done.stdout

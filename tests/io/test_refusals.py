@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import struct
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
-from makers import deflated, element, npy, parquet, raw_zip, saved, sparse, stored, with_schema
 
 from isoweave.io import InputFileError, read_anchors, read_columns, read_embedding, read_input, read_labels
+from makers import deflated, element, npy, parquet, raw_zip, saved, sparse, stored, with_schema
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
 INTEGER, SYMMETRIC = BANNER.replace("real", "integer"), BANNER.replace("general", "symmetric")
@@ -463,7 +464,7 @@ def test_what_is_not_finite(put, cell):
 def test_one_long_name_beside_many_short(put):
     """As an array of text this would take 4 x 30,000 x 200,000 bytes."""
     long, names = "x" * 200_000, [f"v{k}" for k in range(30_000)]
-    edges = f"{long} v0 1\n" + "".join(f"{a} {b} 1\n" for a, b in zip(names, names[1:], strict=False))
+    edges = f"{long} v0 1\n" + "".join(f"{a} {b} 1\n" for a, b in pairwise(names))
     for read, name, text in (
         (read_input, "x.edges", edges),
         (read_input, "x.csv", f"{long},1\n" + "".join(f"{name},1\n" for name in names)),

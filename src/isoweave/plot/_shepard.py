@@ -49,7 +49,7 @@ def shepard_pairs(source: MapSource, *, n_rows: int | None = None, random_state:
     random_state : int, RandomState or None
         Chooses them; None is a fixed seed.
     """
-    from isoweave.metrics._global import distance_pairs, geodesic_rows, pearson_of_pairs, stress_of_pairs
+    from isoweave.metrics import distance_pairs, geodesic_rows, pearson_of_pairs, stress_of_pairs
 
     graph = source.kept_graph("A Shepard diagram")
     points = source.coordinates

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from isoweave.metrics._meaning import METRIC_MEANINGS
+from isoweave.metrics import METRIC_MEANINGS
 from isoweave.report._encode import embed_json
 
 _SCRIPTS = ("decode.js", "geometry.js", "color.js", "map.js", "panels.js", "main.js")

@@ -1,0 +1,212 @@
+"""What every solver shares: the matrix with its nullspace, products with blocks, the result.
+
+A graph Laplacian has one constant per connected component in its kernel. That is dealt with here
+and nowhere else: :func:`prepare_laplacian` finds the components, :meth:`Laplacian.project` takes the
+constants out of right-hand sides and solutions, and methods see projected blocks only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from isoweave._lazy import computed_once
+from isoweave._parallel import ThreadTeam
+from isoweave._typing import FloatArray, IntArray
+from isoweave.engines import sparse
+from isoweave.linalg._cholesky import Elimination, elimination_order, plan_elimination
+
+
+@dataclass(frozen=True, eq=False)
+class SolveResult:
+    """Outcome of one block solve.
+
+    Attributes
+    ----------
+    value : float64 array of shape (n, N)
+        Solution with zero mean on every connected component.
+    residual : float
+        Largest ``||b - L x|| / ||b||`` over the columns, computed from ``value`` itself (zero columns
+        count as 0). ``b`` is the projected right-hand side.
+    iterations : int
+        Conjugate gradient iterations of the slowest column; refinement steps for a direct solver.
+    solver : str
+        The method that produced ``value``; it differs from the one asked for after a fallback.
+    status : {"converged", "stalled"}
+    """
+
+    value: FloatArray
+    residual: float
+    iterations: int
+    solver: str
+    status: Literal["converged", "stalled"]
+
+
+@dataclass(frozen=True, eq=False)
+class Laplacian:
+    """Symmetric positive semi-definite matrix in CSR form with one constant per component in its kernel."""
+
+    indptr: IntArray
+    indices: IntArray
+    data: FloatArray
+    diagonal: FloatArray
+    norm: float  # largest absolute row sum, an upper bound of the largest eigenvalue
+    labels: IntArray  # connected component of every vertex
+    sizes: FloatArray  # number of vertices of every component
+
+    @property
+    def n(self) -> int:
+        return len(self.indptr) - 1
+
+    def to_matrix(self) -> sp.csr_array:
+        """The matrix as a scipy sparse array sharing this memory."""
+        return sp.csr_array((self.data, self.indices, self.indptr), shape=(self.n, self.n))
+
+    def project(self, block: FloatArray) -> FloatArray:
+        """Copy of ``block`` (n, N) with the mean over every component taken out of each column."""
+        # bincount adds in the order of the rows, whatever the number of threads.
+        sums = [np.bincount(self.labels, column, len(self.sizes)) for column in block.T]
+        means = np.column_stack(sums) / self.sizes[:, None]
+        return block - (means[self.labels] if len(means) > 1 else means)
+
+    @computed_once
+    def ground(self) -> IntArray:
+        """The vertex with most neighbours of every component: without it a factor fills in least."""
+        order = np.lexsort((-np.diff(self.indptr), self.labels))
+        first = np.searchsorted(self.labels[order], np.arange(len(self.sizes)))
+        return order[first].astype(np.int32)
+
+    @computed_once
+    def elimination(self) -> Elimination:
+        """Order and size of the Cholesky factor with :attr:`ground` left out."""
+        start = int(self.ground[np.argmax(self.sizes)])
+        order = elimination_order(self.indptr, self.indices, start)
+        return plan_elimination(self.indptr, self.indices, order[~np.isin(order, self.ground)])
+
+    def multiply(self, block: FloatArray, out: FloatArray, team: ThreadTeam) -> None:
+        """Write ``L block`` to ``out``, both C-contiguous of shape (n, N)."""
+        matrix = (self.indptr, self.indices, self.data)
+        run_evenly(team, sparse.multiply_rows, self.n, 2 * sparse.CHUNK, *matrix, block, out)
+
+    def residual(self, rhs: FloatArray, value: FloatArray, team: ThreadTeam) -> tuple[FloatArray, FloatArray]:
+        """``rhs - L value`` of shape (n, N) and the norms of its columns of shape (N,)."""
+        out = np.empty_like(rhs)
+        self.multiply(value, out, team)
+        np.subtract(rhs, out, out=out)
+        return out, np.sqrt(column_dots(out, out, team))
+
+    def rounding(self, value: FloatArray, team: ThreadTeam) -> FloatArray:
+        """Residual norms (N,) that rounding alone may leave at ``value``: ``4 eps ||L|| ||x||``.
+
+        On an ill-conditioned graph this can exceed any tolerance relative to the right-hand side; asking
+        for less would send every solver down the ladder for nothing.
+        """
+        eps = float(np.finfo(np.float64).eps)
+        return 4.0 * eps * self.norm * np.sqrt(column_dots(value, value, team))
+
+
+class SolverMethod(Protocol):
+    """A factored or otherwise prepared solver. It sees projected right-hand sides only."""
+
+    name: str
+    # Whether a solution that misses its goal should be handed back once as ``guess``.
+    refines: bool
+
+    def attempt(self, rhs: FloatArray, guess: FloatArray | None, goal: FloatArray) -> tuple[FloatArray, int]:
+        """Approximate solution of ``L x = rhs`` and the iterations spent.
+
+        ``goal`` (N,) is the residual norm wanted for each column, or what rounding allows if that is
+        larger. A method that cannot reach it returns its best; the caller measures the residual.
+        """
+        ...
+
+
+class PreparationError(RuntimeError):
+    """A method could not be prepared: out of memory, or the matrix is not positive definite."""
+
+
+def run_evenly(team: ThreadTeam, kernel: Callable[..., Any], n_items: int, least: int, *args: Any) -> None:
+    """Run a kernel whose items cost the same: one range per thread, of at least ``least`` items.
+
+    Conjugate gradients make five calls an iteration, so handing out more ranges costs more than it evens out.
+    """
+    team.run(kernel, n_items, *args, grain=max(least, -(-n_items // team.n_threads)))
+
+
+def column_dots(a: FloatArray, b: FloatArray, team: ThreadTeam) -> FloatArray:
+    """Dot products of matching columns of two blocks (n, N), in an order that never changes."""
+    n_chunks = -(-len(a) // sparse.CHUNK)
+    partial = np.empty((n_chunks, a.shape[1]))
+    run_evenly(team, sparse.dot_chunks, n_chunks, 16, a, b, partial)
+    return partial.sum(axis=0)
+
+
+def prepare_laplacian(laplacian: Any) -> Laplacian:
+    """Check a Laplacian and find its connected components.
+
+    ``laplacian`` is a sparse matrix (n, n), symmetric, with rows that sum to zero up to rounding, or one that
+    is prepared already.
+    """
+    if isinstance(laplacian, Laplacian):
+        return laplacian
+    if not sp.issparse(laplacian):
+        raise TypeError(f"laplacian must be a scipy sparse matrix, got {type(laplacian).__name__}.")
+    n, n_columns = laplacian.shape
+    if n != n_columns or n == 0:
+        raise ValueError(f"laplacian must be square and not empty, got shape {laplacian.shape}.")
+    matrix = sp.csr_array(laplacian, dtype=np.float64, copy=True)
+    matrix.sum_duplicates()
+    # A stored zero joins nothing; left in, it would hide a second component and its constant.
+    matrix.eliminate_zeros()
+    if matrix.nnz > np.iinfo(np.int32).max:
+        raise ValueError(
+            f"laplacian has {matrix.nnz} entries; at most {np.iinfo(np.int32).max} are supported."
+        )
+    _check_entries(matrix)
+    n_parts, labels = connected_components(matrix, directed=False)
+    return Laplacian(
+        indptr=matrix.indptr.astype(np.int32),
+        indices=matrix.indices.astype(np.int32),
+        data=matrix.data,
+        diagonal=matrix.diagonal(),
+        norm=float((abs(matrix) @ np.ones(n)).max()),
+        labels=labels.astype(np.int32),
+        sizes=np.bincount(labels, minlength=n_parts).astype(np.float64),
+    )
+
+
+def _check_entries(matrix: sp.csr_array) -> None:
+    """Refuse what is not a Laplacian: such a system has no solution after projection."""
+    bad = np.flatnonzero(~np.isfinite(matrix.data))
+    if len(bad):
+        row = int(np.searchsorted(matrix.indptr, bad[0], side="right")) - 1
+        raise ValueError(
+            f"laplacian has {len(bad)} entries that are not finite, the first in row {row}, column "
+            f"{matrix.indices[bad[0]]}: {matrix.data[bad[0]]}. Check the weights or frames it was made from."
+        )
+    scale = float(abs(matrix.data).max()) if matrix.nnz else 0.0
+    # Loose: the paper's operator is assembled from many rounded products per entry.
+    limit = 1e-8 * scale
+    sums = np.abs(matrix.sum(axis=1))
+    if sums.max() > limit:
+        row = int(np.argmax(sums))
+        raise ValueError(
+            f"rows of a Laplacian sum to zero, but row {row} sums to {sums[row]:.3g} "
+            f"(largest entry {scale:.3g}). Build it with the diagonal equal to minus the rest of the row."
+        )
+    mirror = sp.csr_array(matrix.T)
+    if np.array_equal(mirror.indices, matrix.indices) and np.allclose(mirror.data, matrix.data, 0.0, limit):
+        return
+    asymmetry = abs(matrix - mirror)
+    if asymmetry.nnz and asymmetry.max() > limit:
+        worst = asymmetry.tocoo()
+        e = int(np.argmax(worst.data))
+        raise ValueError(
+            f"laplacian must be symmetric, but entry ({worst.row[e]}, {worst.col[e]}) and its mirror differ "
+            f"by {worst.data[e]:.3g}. Symmetrise it with (L + L.T) / 2."
+        )
