@@ -36,7 +36,7 @@ REGRESSIONS = ROOT / "tests" / "fuzz" / "regressions"
 
 # The loader of saved models has its target beside its tests, which use it too.
 sys.path.append(str(ROOT / "tests" / "persist"))
-import fuzz_target as saved_models  # noqa: E402
+import attacker as saved_models  # noqa: E402
 
 TARGETS: dict[str, Callable[[bytes], None]] = {}
 # Share of a run that goes to a target: a process per input is a thousand times slower.

@@ -106,16 +106,16 @@ def parse_value(value: Any) -> Any:
     return value
 
 
-def checkpoint_options(folder: Path | None, every: float | None, resume: bool) -> dict[str, Any]:
+def checkpoint_options(file: Path | None, every: float | None, resume: bool) -> dict[str, Any]:
     """The estimator's ``checkpoint`` from the options of the command."""
-    if folder is None:
+    if file is None:
         for name, is_given in (("--every", every is not None), ("--resume", resume)):
             if is_given:
-                raise ValueError(f"{name} needs --checkpoint DIR.")
+                raise ValueError(f"{name} needs --checkpoint FILE.")
         return {}
     from isoweave import Checkpoint
 
-    return {"checkpoint": Checkpoint(folder, every=every, resume=resume)}
+    return {"checkpoint": Checkpoint(file, every=every, resume=resume)}
 
 
 def _known(loaded: LoadedInput, anchors: Path | None, anchor_weight: float | None) -> dict[str, Any]:
