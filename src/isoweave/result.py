@@ -225,7 +225,9 @@ def _from_estimator(estimator: Any) -> Embedding:
     def attribute(name: str) -> Any:
         return getattr(estimator, f"{name}_", None)
 
-    own, dropped = attribute("graph"), attribute("dropped_edges")
+    # Only a graph that comes with its dropped edges is ours: ``graph_`` of other packages may hold weights.
+    dropped = attribute("dropped_edges")
+    own = None if dropped is None else attribute("graph")
     parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
     return Embedding(
         coordinates=_checked_coordinates(estimator.embedding_),
