@@ -30,14 +30,13 @@ from sklearn.datasets import make_swiss_roll
 from sklearn.neighbors import kneighbors_graph
 from threadpoolctl import threadpool_limits
 
+from isoweave import linalg
 from isoweave._parallel import ThreadTeam, thread_team
-from isoweave.linalg import choose_solver, factor_laplacian
-from isoweave.linalg._base import prepare_laplacian
-from isoweave.linalg._cholesky import analyse, factorise, substitute
-from isoweave.linalg._symbolic import plan_elimination
+from isoweave.linalg import choose_solver, prepare_laplacian
+from isoweave.linalg._cholesky import analyse, factorise, plan_elimination, substitute
 
 # Name and the module it needs. "isoweave" is the factor alone, as the others are; "isoweave, checked" is
-# what factor_laplacian returns, which also projects the block and measures the true residual.
+# what linalg.factor returns, which also projects the block and measures the true residual.
 PACKAGES = {
     "isoweave": None,
     "isoweave, checked": None,
@@ -69,7 +68,7 @@ def factor(package: str, matrix: sp.csr_array) -> Solve:
         values = factorise(structure, lap.indptr, lap.indices, lap.data)[0]
         return lambda rhs: substitute(structure, values, rhs, team)
     if package == "isoweave, checked":
-        state = factor_laplacian(matrix, solver="direct", n_components=2, team=team)
+        state = linalg.factor(matrix, solver="direct", n_components=2, team=team)
         return lambda rhs: state.solve(rhs).value
     inner = sp.csc_matrix(matrix[1:, 1:])
     if package == "splu":
@@ -163,7 +162,7 @@ def compare_orderings(large: bool) -> None:
                 start = time.perf_counter()
                 order = make()
                 seconds = time.perf_counter() - start
-                plan = plan_elimination(lap.indptr, lap.indices, order, 10**10)
+                plan = plan_elimination(lap.indptr, lap.indices, order)
                 work = float(np.sum(plan.counts.astype(float) ** 2)) / 1e9
                 ratio = plan.fill / len(lap.data)
                 print(
@@ -192,7 +191,7 @@ def compare_iterative() -> None:
         for solver in ("direct", "amg", "ic", "jacobi"):
             with thread_team() as team:
                 start = time.perf_counter()
-                state = factor_laplacian(matrix, solver=solver, n_components=width, team=team)
+                state = linalg.factor(matrix, solver=solver, n_components=width, team=team)
                 prepared = time.perf_counter() - start
                 state.solve(rhs, tol=0.5)
                 start = time.perf_counter()

@@ -27,7 +27,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     "shortcuts": ("isoweave.graph.drop_shortcuts",),
     "frames": ("isoweave.geometry.local_frames", "isoweave.geometry.calibrate_frames"),
     "assembly": ("isoweave.energy.edge_inner_product", "isoweave.energy.build_laplacian"),
-    "factor": ("isoweave.linalg.factor_laplacian",),
+    "factor": ("isoweave.linalg.factor",),
     "start": (
         "isoweave.optimise.coarse_start",
         "isoweave.optimise.find_landmarks",

@@ -14,12 +14,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.embedding import EmbeddingOptions
-from isoweave.graph import graph_from_matrix
+from isoweave.graph import NeighborIndex, build_index, graph_from_matrix
 from isoweave.place import (
-    FeatureIndex,
     FinishedMap,
     Placement,
-    feature_index,
     finished_map,
     nearest_columns,
     place_points,
@@ -28,7 +26,7 @@ from isoweave.place import (
 
 # What placing needs of every fitted estimator, made on first use. Beside the estimators and not in them: it
 # is neither copied nor saved, and using an estimator does not change it.
-_PREPARED: WeakKeyDictionary[Any, tuple[AnyArray, FinishedMap, FeatureIndex | None]] = WeakKeyDictionary()
+_PREPARED: WeakKeyDictionary[Any, tuple[AnyArray, FinishedMap, NeighborIndex | None]] = WeakKeyDictionary()
 
 
 class NewPointsMixin:
@@ -116,7 +114,7 @@ class NewPointsMixin:
         firsts = np.unique(placed.representative, return_index=True)[1].astype(np.int32)
         return nearest_columns(X, firsts, k)
 
-    def _prepared(self, team: ThreadTeam) -> tuple[FinishedMap, FeatureIndex | None]:
+    def _prepared(self, team: ThreadTeam) -> tuple[FinishedMap, NeighborIndex | None]:
         estimator: Any = self
         found = _PREPARED.get(self)
         if found is not None and found[0] is estimator.embedding_:
@@ -131,7 +129,7 @@ class NewPointsMixin:
         )
         index = None
         if not estimator._is_precomputed():
-            index = feature_index(self._features(), estimator.metric, estimator.metric_params, team=team)
+            index = build_index(self._features(), estimator.metric, estimator.metric_params, team=team)
         _PREPARED[self] = estimator.embedding_, placed, index
         return placed, index
 

@@ -12,7 +12,7 @@ from adversarial_graphs import SMALLEST, cycle, path, plane, with_lengths
 from isoweave import embed_graph
 from isoweave._parallel import ThreadTeam
 from isoweave.engines.alignment import polar
-from isoweave.linalg import _state, factor_laplacian
+from isoweave.linalg import _state, factor
 from isoweave.optimise._state import UnsolvedError
 from reference_graphs import distance_gap
 
@@ -83,14 +83,14 @@ def test_a_solution_that_is_nan_never_wins(monkeypatch):
         return replace(result, value=np.full_like(result.value, np.nan), residual=np.nan, status="stalled")
 
     spoiled_attempts(monkeypatch, spoil)
-    state = factor_laplacian(LAPLACIAN, solver="jacobi", n_components=1, team=ThreadTeam(1))
+    state = factor(LAPLACIAN, solver="jacobi", n_components=1, team=ThreadTeam(1))
     result = state.solve(RHS)
     assert np.isfinite(result.value).all()
     assert result.residual == 1e-3
 
 
 def test_a_solution_whose_norm_overflows_has_not_converged(monkeypatch):
-    state = factor_laplacian(LAPLACIAN, solver="direct", n_components=1, team=ThreadTeam(1))
+    state = factor(LAPLACIAN, solver="direct", n_components=1, team=ThreadTeam(1))
     huge = 1e200 * np.array([[1.0], [-2.0], [1.0]])
     monkeypatch.setattr(type(state._method), "attempt", lambda self, rhs, guess, goal: (huge, 0))
     result = state._attempt(state._method, RHS, None, np.array([np.sqrt(2.0)]), 1e-10)

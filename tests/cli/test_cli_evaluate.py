@@ -133,7 +133,7 @@ def test_one_way_edges_count_both_ways(folder, tmp_path):
         ({"labels": "short.npy"}, "expected one label per vertex, got shape (159, 2)"),
         ({"labels": "missing.csv"}, "missing.csv: no such file"),
         ({"truth": "short.npy"}, "short.npy: 159 rows, but the graph has 160 vertices"),
-        ({"n-neighbors": "0"}, "n_neighbors must be between 1 and n - 1 = 159, got 0"),
+        ({"n-neighbors": "0"}, "n_neighbors must be an integer from 1 to 159, got 0"),
     ],
 )
 def test_errors_are_one_line(folder, tmp_path, change, message):

@@ -17,7 +17,7 @@ from isoweave.embedding._memory import Ledger, growth_by_stage
 from isoweave.embedding._survey import bound, factor_size, pattern_of_laplacian, survey
 from isoweave.energy import EdgeInnerProduct, build_laplacian
 from isoweave.graph import connected_components, graph_from_matrix, knn_graph, merge_duplicates
-from isoweave.linalg._base import prepare_laplacian
+from isoweave.linalg import prepare_laplacian
 from isoweave.linalg._direct import Direct
 
 
@@ -84,7 +84,7 @@ def test_the_solver_is_the_one_the_fit_takes(name, monkeypatch):
     make, n_components, options = CASES[name]
     if name in ("5-D", "9-D"):
         # As if the factors of these small graphs were those of large ones.
-        monkeypatch.setattr("isoweave.linalg._auto.MAX_FILL_RATIO", 5.0)
+        monkeypatch.setattr("isoweave.linalg._state.MAX_FILL_RATIO", 5.0)
     graph = make()
     estimate = estimate_resources(graph, n_components, **options)
     result = embed_graph(graph, n_components, max_iter=1, **options)
@@ -175,7 +175,7 @@ def test_patches_tell_the_factor_of_a_surface(roll):
 def test_large_graphs_are_told_from_patches(roll, monkeypatch):
     exact = survey(roll, resolve_options(2), 1)
     monkeypatch.setattr(_survey, "_LARGE", 1000)
-    monkeypatch.setattr(_survey, "choose_for", lambda *_: pytest.fail("was counted"))
+    monkeypatch.setattr(_survey, "choose_solver", lambda *_: pytest.fail("was counted"))
     told = survey(roll, resolve_options(2), 1)
     assert (told.parts[0].solver, exact.parts[0].solver) == ("direct", "direct")
     assert told.reason.endswith("times the entries of the Laplacian, at most 50")

@@ -8,11 +8,10 @@ import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
 from isoweave._parallel import ThreadTeam, thread_team
-from isoweave.linalg import choose_solver, factor_laplacian
-from isoweave.linalg._base import PreparationError, prepare_laplacian
-from isoweave.linalg._cg import Jacobi
-from isoweave.linalg._incomplete import IncompleteCholesky
-from isoweave.linalg._multigrid import Multigrid, _gauss_seidel
+from isoweave.engines.sparse import gauss_seidel
+from isoweave.linalg import choose_solver, factor
+from isoweave.linalg._iterative import IncompleteCholesky, Jacobi, Multigrid
+from isoweave.linalg._laplacian import PreparationError, prepare_laplacian
 
 
 def laplacian(n: int, dim: int, k: int) -> sp.csr_array:
@@ -41,7 +40,7 @@ def test_choice(n, dim, n_components, solver):
     assert choice.reason
     if n > 3000:
         assert (choice.predicted_fill <= 50 * lap.nnz) == (solver == "direct")
-    state = factor_laplacian(lap, n_components=n_components, team=ThreadTeam(1))
+    state = factor(lap, n_components=n_components, team=ThreadTeam(1))
     assert state.choice == choice
     assert state.solver == solver
 
@@ -99,7 +98,7 @@ def test_a_sweep_equals_plain_loops(width, backward):
     for i in reversed(range(60)) if backward else range(60):
         expected[i] += (rhs[i] - dense[i] @ expected) / dense[i, i]
     arrays = (matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data)
-    _gauss_seidel(*arrays, 1.0 / matrix.diagonal(), rhs, x, backward)
+    gauss_seidel(*arrays, 1.0 / matrix.diagonal(), rhs, x, backward)
     np.testing.assert_allclose(x, expected, rtol=1e-12, atol=1e-14)
 
 

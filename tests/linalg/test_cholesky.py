@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isoweave._parallel import ThreadTeam
-from isoweave.linalg._cholesky import _MAX_WIDTH, analyse, factorise, sort_range, substitute
-from isoweave.linalg._ordering import elimination_order
-from isoweave.linalg._symbolic import plan_elimination
+from isoweave.engines.elimination import MAX_WIDTH, sort_range
+from isoweave.linalg._cholesky import analyse, elimination_order, factorise, plan_elimination, substitute
 
 TEAM = ThreadTeam(1)
 
@@ -39,7 +38,7 @@ MATRICES = {
     "forest": random_spd(60, 0.01, 2),
     "sparse": random_spd(200, 0.02, 3),
     "grid": grid(30),
-    "dense": random_spd(3 * _MAX_WIDTH + 7, 0.9, 4),  # several supernodes in a chain, several row blocks
+    "dense": random_spd(3 * MAX_WIDTH + 7, 0.9, 4),  # several supernodes in a chain, several row blocks
 }
 
 
@@ -67,7 +66,7 @@ def test_counts_and_structure_match_elimination(name):
     for node in range(len(s.starts) - 1):
         rows = s.rows[s.row_ptr[node] : s.row_ptr[node + 1]]
         assert np.all(np.diff(rows) > 0)
-        assert s.starts[node + 1] - s.starts[node] <= _MAX_WIDTH
+        assert s.starts[node + 1] - s.starts[node] <= MAX_WIDTH
         for j in range(s.starts[node], s.starts[node + 1]):
             assert set(np.flatnonzero(twin[:, j])) <= set(rows)
 

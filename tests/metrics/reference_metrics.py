@@ -1,53 +1,30 @@
-"""Slow loop versions of the metrics, straight from their definitions, and graphs to try them on."""
+"""Slow loop versions of the metrics, straight from their definitions."""
 
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.neighbors import kneighbors_graph
 
-
-def knn_graph(points, k):
-    """Max-symmetrised kNN graph; explicit zeros (duplicates) are kept."""
-    directed = kneighbors_graph(points, k, mode="distance").tocoo()
-    edges = {}
-    for i, j, length in zip(directed.row, directed.col, directed.data, strict=True):
-        edges[i, j] = edges[j, i] = length
-    return graph_from_edges(edges, len(points))
-
-
-def graph_from_edges(edges, n):
-    keys = np.array(list(edges))
-    return sp.csr_array((np.array(list(edges.values())), (keys[:, 0], keys[:, 1])), shape=(n, n))
-
-
-def edges_of(graph):
-    coo = graph.tocoo()
-    return {(int(i), int(j)): float(d) for i, j, d in zip(coo.row, coo.col, coo.data, strict=True)}
+from reference_graphs import edges_of, rows_of
 
 
 def floyd_warshall(graph):
-    n = graph.shape[0]
+    n = graph.n_vertices
     distances = np.full((n, n), np.inf)
     np.fill_diagonal(distances, 0.0)
-    for (i, j), length in edges_of(graph).items():
-        distances[i, j] = min(distances[i, j], length)
+    for i, j, length in edges_of(graph):
+        distances[i, j] = distances[j, i] = length
     for k in range(n):
         distances = np.minimum(distances, distances[:, k : k + 1] + distances[k : k + 1, :])
     return distances
 
 
 def neighbors_of(graph):
-    neighbors = [[] for _ in range(graph.shape[0])]
-    for i, j in sorted(edges_of(graph)):
-        neighbors[i].append(j)
-    return neighbors
+    return [[j for _, j, _ in row] for row in rows_of(graph)]
 
 
 def local_distance_loop(graph, y):
-    edges = {key: d for key, d in edges_of(graph).items() if key[0] < key[1]}
-    median = np.median(list(edges.values()))
-    errors = [abs(np.linalg.norm(y[i] - y[j]) - d) / d for (i, j), d in edges.items() if d > 1e-9 * median]
+    median = np.median([d for _, _, d in edges_of(graph)])
+    errors = [abs(np.linalg.norm(y[i] - y[j]) - d) / d for i, j, d in edges_of(graph) if d > 1e-9 * median]
     return np.mean(errors)
 
 
@@ -87,7 +64,7 @@ def neighborhood_loop(graph, y, k):
     for i in range(n):
         order = sorted((np.linalg.norm(y[i] - y[j]), j) for j in range(n) if j != i)
         found.update(frozenset((i, j)) for _, j in order[:k])
-    given = {frozenset(key) for key in edges_of(graph)}
+    given = {frozenset((i, j)) for i, j, _ in edges_of(graph)}
     common = len(found & given)
     precision, recall = common / len(found), common / len(given)
     return precision, recall, 2 * precision * recall / (precision + recall)
@@ -101,6 +78,17 @@ def pairs_loop(distances, y):
                 d.append(distances[i, j])
                 e.append(np.linalg.norm(y[i] - y[j]))
     return np.array(d), np.array(e)
+
+
+def rank_loop(nearest_by, ranked_by, k):
+    """Trustworthiness or continuity, by which matrix of distances ranks."""
+    n = len(ranked_by)
+    total = 0.0
+    for i in range(n):
+        others = [j for j in range(n) if j != i]
+        rank = {j: r for r, j in enumerate(sorted(others, key=lambda j: ranked_by[i, j]), start=1)}
+        total += sum(max(0, rank[j] - k) for j in sorted(others, key=lambda j: nearest_by[i, j])[:k])
+    return 1.0 - 2.0 * total / (n * k * (2 * n - 3 * k - 1))
 
 
 def vote_loop(labels, y, k):

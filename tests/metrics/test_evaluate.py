@@ -3,33 +3,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
 
 from isoweave import metrics
 from isoweave.datasets import swiss_roll
-from reference_metrics import knn_graph
+from reference_graphs import complete_of, knn_of, permuted
 
-ALWAYS = [
-    "n_neighbors",
-    "n_rows",
-    "local_distance",
-    "local_angle",
-    "local_metric",
-    "precision",
-    "recall",
-    "f1",
-    "trustworthiness",
-    "continuity",
-    "global_stress",
-    "pearson",
-    "spearman",
-    "kendall",
+WITHOUT_TRUTH = [
+    name
+    for name in metrics.METRIC_MEANINGS
+    if name not in ("accuracy", "nmi", "ari") and "_error" not in name
 ]
+ALWAYS = ["n_neighbors", "n_rows", *WITHOUT_TRUTH]
 
 
 @pytest.fixture(scope="module")
 def roll():
     data = swiss_roll(150, random_state=41)
-    return knn_graph(data.data, 6), data
+    return knn_of(data.data, 6), data
 
 
 def test_equals_the_single_metrics(roll):
@@ -37,21 +28,17 @@ def test_equals_the_single_metrics(roll):
     y = data.truth + np.random.default_rng(42).normal(size=data.truth.shape)
     labels = (data.truth[:, 0] > np.median(data.truth[:, 0])).astype(int)
     scores = metrics.evaluate(graph, y, truth=data.truth, labels=labels)
-    for name in ("local_distance", "local_angle", "local_metric", "global_stress"):
-        assert scores[name] == getattr(metrics, name)(graph, y)
-    for name in ("pearson", "spearman", "kendall"):
-        assert scores[name] == getattr(metrics, name)(graph, y)
+    assert len(WITHOUT_TRUTH) == 12
+    expected = {"n_neighbors": 6, "n_rows": 150}
+    expected |= metrics.neighborhood_scores(graph, y)._asdict()
+    expected |= metrics.label_scores(labels, y, n_neighbors=6)._asdict()
     for name in ("trustworthiness", "continuity"):
-        assert scores[name] == getattr(metrics, name)(graph, y, n_neighbors=6)
-    assert (scores["precision"], scores["recall"], scores["f1"]) == metrics.neighborhood_scores(graph, y)
-    assert scores["procrustes_error"] == metrics.procrustes_error(data.truth, y)
-    assert scores["parameter_error"] == metrics.parameter_error(data.truth, y)
-    assert tuple(metrics.label_scores(labels, y, n_neighbors=6)) == (
-        scores["accuracy"],
-        scores["nmi"],
-        scores["ari"],
-    )
-    assert (scores["n_neighbors"], scores["n_rows"]) == (6, 150)
+        expected[name] = getattr(metrics, name)(graph, y, n_neighbors=6)
+    for name in ("procrustes_error", "parameter_error"):
+        expected[name] = getattr(metrics, name)(data.truth, y)
+    for name in set(WITHOUT_TRUTH) - set(expected):
+        expected[name] = getattr(metrics, name)(graph, y)
+    assert scores == expected
 
 
 def test_keys_follow_what_is_given(roll):
@@ -70,12 +57,16 @@ def test_options_reach_their_metrics(roll):
     assert (scores["n_neighbors"], scores["n_rows"]) == (9, 20)
     assert scores["f1"] == metrics.neighborhood_scores(graph, data.data, n_neighbors=9).f1
     assert scores["pearson"] == metrics.pearson(graph, data.data, n_rows=20, random_state=5)
+    true_distances = cdist(data.truth, data.truth)
+    against_truth = metrics.evaluate(graph, data.data, geodesics=true_distances, ranks=False)
+    assert set(ALWAYS) - set(against_truth) == {"trustworthiness", "continuity", "spearman"}
+    assert against_truth["kendall"] == metrics.kendall(true_distances, data.data)
+    assert against_truth["local_angle"] == scores["local_angle"]
 
 
 def test_small_and_broken_graphs_give_numbers_or_nan():
     y = np.random.default_rng(43).normal(size=(5, 2))
-    complete = sp.csr_array(np.linalg.norm(y[:, None] - y[None, :], axis=2))
-    scores = metrics.evaluate(complete, y)
+    scores = metrics.evaluate(complete_of(y), y)
     assert scores["n_neighbors"] == 4
     assert np.isnan(scores["trustworthiness"])
     assert scores["f1"] == 1.0
@@ -91,6 +82,6 @@ def test_small_and_broken_graphs_give_numbers_or_nan():
 def test_renumbering_changes_nothing(roll):
     graph, data = roll
     order = np.random.default_rng(44).permutation(150)
-    moved = metrics.evaluate(graph[order][:, order], data.data[order], truth=data.truth[order])
+    moved = metrics.evaluate(permuted(graph, order), data.data[order], truth=data.truth[order])
     expected = metrics.evaluate(graph, data.data, truth=data.truth)
     assert moved == pytest.approx(expected, rel=1e-9)

@@ -115,5 +115,5 @@ def test_label_errors():
         label_scores([0, 1, 2], np.eye(4), n_neighbors=2)
     with pytest.raises(ValueError, match="labels must be known, got nan at 1"):
         label_scores([0.0, np.nan, 1.0, 2.0], np.eye(4), n_neighbors=2)
-    with pytest.raises(ValueError, match="between 1 and n - 1 = 3, got 4"):
+    with pytest.raises(ValueError, match="from 1 to 3, got 4"):
         label_scores([0, 1, 2, 3], np.eye(4), n_neighbors=4)

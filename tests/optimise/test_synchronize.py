@@ -12,12 +12,12 @@ from isoweave._parallel import ThreadTeam, thread_team
 from isoweave.energy import edge_inner_product
 from isoweave.engines.transitions import frame_transitions
 from isoweave.geometry import calibrate_frames, local_frames
+from isoweave.linalg import lowest_eigenvectors
 from isoweave.metrics import procrustes_error
 from isoweave.optimise import (
     build_problem,
     connection_laplacian,
     find_landmarks,
-    lowest_eigenvectors,
     synchronized_alignments,
     synchronized_start,
 )

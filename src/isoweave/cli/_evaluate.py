@@ -13,8 +13,7 @@ from isoweave.cli._errors import printed_warnings
 from isoweave.cli._progress import ProgressLine
 from isoweave.graph import graph_from_matrix
 from isoweave.io import InputFileError, match_names, read_coordinates, read_input, read_labels
-from isoweave.metrics import evaluate
-from isoweave.metrics._meaning import METRIC_MEANINGS
+from isoweave.metrics import METRIC_MEANINGS, evaluate
 
 
 def run_evaluate(

@@ -22,6 +22,8 @@ _LOOPS_PER_BALL = 24
 _LONGEST_LOOP = 24
 # Up to here every vertex is one.
 _SMALL = 600
+# Room for no triangles: they are only counted.
+_NONE = np.empty((0, 3), dtype=np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +81,7 @@ def count_triangles(graph: NeighborGraph, *, team: ThreadTeam) -> AnyArray:
     from isoweave.engines import cells as kernels
 
     counts = np.zeros(graph.n_vertices, dtype=np.int64)
-    team.run(kernels.count_triangles, graph.n_vertices, graph.indptr, graph.indices, counts)
+    team.run(kernels.list_triangles, graph.n_vertices, graph.indptr, graph.indices, counts, _NONE)
     return counts
 
 

@@ -11,7 +11,7 @@ from isoweave._typing import BoolArray, FloatArray
 from isoweave.diagnostics._cells import CellComplex
 from isoweave.diagnostics._result import NO_ENERGY, EnergySplit
 from isoweave.energy import EdgeInnerProduct
-from isoweave.linalg._symmetric import symmetric_solver
+from isoweave.linalg import symmetric_solver
 from isoweave.optimise import AlignmentProblem
 
 # Curls are projected out with this part of their mean square as regularisation: small against the smoothest

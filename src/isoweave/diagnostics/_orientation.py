@@ -10,7 +10,8 @@ from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave.diagnostics._transport import WEAKEST
 from isoweave.graph import NeighborGraph
-from isoweave.optimise import lowest_eigenvectors, sample_vertices
+from isoweave.linalg import lowest_eigenvectors
+from isoweave.optimise import sample_vertices
 
 # Vertices per patch, and divisions of the graph into patches, whose median counts: one of them may be misled
 # where frames are doubtful.

@@ -14,14 +14,11 @@ from isoweave._validation import check_integer
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames
 from isoweave.graph import NeighborGraph, graph_from_matrix, rows_by_length
 from isoweave.graph._validate import assemble_graph
-from isoweave.linalg._symmetric import symmetric_solver
+from isoweave.linalg import lowest_eigenvectors
 from isoweave.optimise import connection_laplacian, sample_vertices
 
 # A transition that explains less of the overlap of two frames than this says nothing.
 WEAKEST = 0.5
-_EXTRA_VECTORS = 6
-_INVERSE_SWEEPS = 25
-_STANDSTILL = 3e-3
 _POWER_SWEEPS = 12
 # Balls whose curvature is measured: their size as a part of the vertices, and how many of them.
 _BALL_PART = 8
@@ -136,36 +133,13 @@ def synchronise(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> 
     """
     n, dimension = graph.n_vertices, frames.n_components
     laplacian = connection_laplacian(graph, frames, team)
-    vectors = _lowest_vectors(laplacian, dimension)
+    _, vectors = lowest_eigenvectors(laplacian, dimension, rough=True)
     turns = _nearest_orthogonal(vectors.reshape(n, dimension, dimension))
     transport = sp.csr_array(sp.diags_array(laplacian.diagonal()) - laplacian)
     for _ in range(_POWER_SWEEPS):
         flat = transport @ turns.reshape(n * dimension, dimension)
         turns = _nearest_orthogonal(flat.reshape(n, dimension, dimension))
     return turns
-
-
-def _lowest_vectors(matrix: sp.csr_array, n_wanted: int) -> FloatArray:
-    """Roughly the lowest eigenvectors of a positive semi-definite matrix, shape (size, n_wanted).
-
-    Block inverse iteration, given up once the eigenvalues hardly move: what is left of other vectors is
-    mended by power iteration.
-    """
-    size = matrix.shape[0]
-    shift = 1e-9 * max(float(matrix.diagonal().mean()), np.finfo(float).tiny)
-    block = np.random.default_rng(7).standard_normal((size, min(n_wanted + _EXTRA_VECTORS, size)))
-    before = np.full(n_wanted, np.inf)
-    with symmetric_solver(matrix, shift) as solve:
-        for _ in range(_INVERSE_SWEEPS):
-            block, _ = np.linalg.qr(solve(block))
-            small = block.T @ (matrix @ block)
-            values, turn = np.linalg.eigh(0.5 * (small + small.T))
-            block = block @ turn
-            now = np.maximum(values[:n_wanted], shift)
-            if np.all(before - now <= _STANDSTILL * now):
-                break
-            before = now
-    return np.ascontiguousarray(block[:, :n_wanted])
 
 
 def _nearest_orthogonal(blocks: FloatArray) -> FloatArray:
@@ -211,7 +185,7 @@ def curvature_of_balls(
     team: ThreadTeam,
 ) -> FloatArray:
     """Curvature of the balls of ``size`` vertices around the centres; NaN where nothing can be fitted."""
-    from isoweave.engines import curvature as kernels
+    from isoweave.engines import cells as kernels
 
     found = np.full(len(centres), np.nan)
     arrays = (graph.indptr, graph.indices, graph.lengths, graph.sources, frames.rows, transitions, usable)

@@ -21,10 +21,7 @@ from isoweave.graph import (
     subgraph,
 )
 from isoweave.graph._order import _SMALLEST_REORDERED
-from isoweave.linalg._auto import choose_for
-from isoweave.linalg._base import MAX_FILL, Laplacian
-from isoweave.linalg._cholesky import analyse
-from isoweave.linalg._ordering import MAX_FILL_RATIO
+from isoweave.linalg import MAX_FILL, MAX_FILL_RATIO, Laplacian, analyse, choose_solver
 
 # Up to here the factor is counted in any case: it costs nothing, and the synchronised start makes one alike.
 _SMALL = 6000
@@ -146,7 +143,7 @@ def _with_solver(part: PartSizes, graph: NeighborGraph) -> tuple[PartSizes, str]
         return part, "asked for"
     solver, reason = part.solver, "asked for"
     if solver == "auto":
-        choice = choose_for(laplacian, part.n_components)
+        choice = choose_solver(laplacian, part.n_components)
         solver, reason = choice.solver, choice.reason
         part = replace(part, symbolic=choice.predicted_fill is not None)
     fill = laplacian.elimination.fill
@@ -159,7 +156,7 @@ def _with_solver(part: PartSizes, graph: NeighborGraph) -> tuple[PartSizes, str]
 
 
 def _with_direct(part: PartSizes, factor: FactorSize) -> tuple[PartSizes, str]:
-    """A factor of which :func:`choose_for` would approve, in its words."""
+    """A factor of which :func:`choose_solver` would approve, in its words."""
     ratio = factor.fill / part.laplacian
     part = replace(part, factor=factor, symbolic=True, fill_ratio=ratio)
     if part.solver != "auto":

@@ -15,23 +15,8 @@ from isoweave.experiments._methods import run_method, warm_up
 from isoweave.experiments._records import Key, fingerprint, versions
 from isoweave.experiments._spec import DataHome, Problem, Record, Request
 from isoweave.experiments._tasks import Task
-from isoweave.metrics import (
-    GeodesicRows,
-    geodesic_rows,
-    label_scores,
-    local_distance,
-    neighborhood_scores,
-    parameter_error,
-    procrustes_error,
-)
-from isoweave.metrics._global import (
-    as_geodesics,
-    distance_pairs,
-    kendall_of_pairs,
-    pearson_of_pairs,
-    stress_of_pairs,
-)
-from isoweave.metrics._shape import shape_errors
+from isoweave.metrics import GeodesicRows, evaluate, geodesic_rows
+from isoweave.metrics._inputs import as_geodesics
 
 # Methods and dimensions this process has compiled for.
 _warm: set[tuple[str, int]] = set()
@@ -99,29 +84,18 @@ def score(problem: Problem, embedding: FloatArray, reference: GeodesicRows) -> d
     The reference, from :func:`reference_distances`, is made once for all methods, and measures by rank that
     nothing shows are left out: together they took most of the time.
     """
-    graph = problem.clean_graph or problem.graph
-    near = neighborhood_scores(graph, embedding, n_neighbors=problem.n_neighbors)
-    shape = shape_errors(graph, embedding, 1)
-    known, found = distance_pairs(reference, embedding)
-    scores = {
-        "local_distance": local_distance(graph, embedding),
-        "local_angle": shape.local_angle,
-        "local_metric": shape.local_metric,
-        "precision": near.precision,
-        "recall": near.recall,
-        "f1": near.f1,
-        "global_stress": stress_of_pairs(known, found),
-        "pearson": pearson_of_pairs(known, found),
-        "kendall": kendall_of_pairs(known, found, None),
-    }
-    parameters = problem.truth if problem.parameters is None else problem.parameters
-    if parameters is not None:
-        scores["parameter_error"] = parameter_error(parameters, embedding)
-    if problem.truth is not None:
-        scores["procrustes_error"] = procrustes_error(problem.truth, embedding)
-    if problem.labels is not None:
-        scores |= label_scores(problem.labels, embedding, n_neighbors=problem.n_neighbors)._asdict()
-    return scores
+    scores = evaluate(
+        problem.clean_graph or problem.graph,
+        embedding,
+        n_neighbors=problem.n_neighbors,
+        labels=problem.labels,
+        truth=problem.truth,
+        parameters=problem.parameters,
+        geodesics=reference,
+        ranks=False,
+        n_jobs=1,
+    )
+    return {name: value for name, value in scores.items() if name not in ("n_neighbors", "n_rows")}
 
 
 def _run_task(task: Task, problem: Problem, reference: GeodesicRows) -> tuple[Record, FloatArray | None]:

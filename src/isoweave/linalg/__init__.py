@@ -1,16 +1,29 @@
-"""Poisson problems on graphs: factor a Laplacian once, solve for many right-hand sides."""
+"""Poisson problems on graphs: factor a Laplacian once, solve for many right-hand sides.
+
+``factor(laplacian).solve(rhs)`` is all that most callers need; :func:`factor_anchored` is the same with some
+vertices held in place. Both return a :class:`SolverState`.
+"""
 
 from isoweave.linalg._anchored import AnchoredState, factor_anchored
-from isoweave.linalg._auto import SolverChoice, choose_solver
-from isoweave.linalg._base import SolveResult
-from isoweave.linalg._state import PoissonState, factor_laplacian
+from isoweave.linalg._cholesky import MAX_FILL, MAX_FILL_RATIO, analyse
+from isoweave.linalg._eigen import lowest_eigenvectors, symmetric_solver
+from isoweave.linalg._laplacian import Laplacian, SolveResult, prepare_laplacian
+from isoweave.linalg._state import PoissonState, SolverChoice, SolverState, choose_solver, factor
 
 __all__ = [
+    "MAX_FILL",
+    "MAX_FILL_RATIO",
     "AnchoredState",
+    "Laplacian",
     "PoissonState",
     "SolveResult",
     "SolverChoice",
+    "SolverState",
+    "analyse",
     "choose_solver",
+    "factor",
     "factor_anchored",
-    "factor_laplacian",
+    "lowest_eigenvectors",
+    "prepare_laplacian",
+    "symmetric_solver",
 ]

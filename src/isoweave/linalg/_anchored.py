@@ -10,15 +10,14 @@ import scipy.sparse as sp
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.linalg._auto import SolverChoice
-from isoweave.linalg._base import SolveResult
-from isoweave.linalg._state import PoissonState, factor_laplacian
+from isoweave.linalg._laplacian import SolveResult
+from isoweave.linalg._state import PoissonState, SolverChoice, factor
 
 
 class AnchoredState:
     """A prepared matrix ``L + diag(pull)`` without the rows and columns of held vertices (eqs. 20, 21).
 
-    Made by :func:`factor_anchored`; stands in for a :class:`PoissonState`.
+    Made by :func:`factor_anchored`; see :class:`SolverState`.
 
     Notes
     -----
@@ -29,16 +28,9 @@ class AnchoredState:
 
     def __init__(self, poisson: PoissonState | None, free: AnyArray, n: int) -> None:
         self._poisson, self._free, self._n = poisson, free, n
-
-    @property
-    def choice(self) -> SolverChoice:
-        if self._poisson is None:
-            return SolverChoice("none", "every vertex is held", None)
-        return self._poisson.choice
-
-    @property
-    def notes(self) -> list[str]:
-        return [] if self._poisson is None else self._poisson.notes
+        held = SolverChoice("none", "every vertex is held", None)
+        self.choice = held if poisson is None else poisson.choice
+        self.notes: list[str] = [] if poisson is None else poisson.notes
 
     @property
     def solver(self) -> str:
@@ -49,15 +41,12 @@ class AnchoredState:
         return () if self._poisson is None else self._poisson.ladder
 
     def move_to(self, ladder: tuple[str, ...], notes: list[str]) -> None:
-        """As :meth:`PoissonState.move_to`."""
+        """As :meth:`SolverState.move_to`."""
         if self._poisson is not None:
             self._poisson.move_to(ladder, notes)
 
     def solve(self, rhs: FloatArray, *, tol: float | None = None) -> SolveResult:
-        """Solve for all columns at once; rows of ``rhs`` (n, N) at held vertices do not count.
-
-        The solution is zero there. ``tol`` is that of :meth:`PoissonState.solve`.
-        """
+        """As :meth:`PoissonState.solve`; held vertices stay at zero, whatever their rows of ``rhs``."""
         value = np.zeros((self._n, rhs.shape[1]))
         if self._poisson is None:
             return SolveResult(value, 0.0, 0, "none", "converged")
@@ -88,17 +77,11 @@ def factor_anchored(
         Of a connected graph.
     held : int array of shape (h,)
         Vertices at which the solution is zero.
-    pulled : int array of shape (p,)
-        Other vertices, at whose diagonal entries ``pull`` is added. Held and pulled ones together are at
-        least one.
-    pull : float64 array of shape (p,)
-        Positive.
+    pulled, pull : int and float64 arrays of shape (p,)
+        Other vertices, and what is added to their diagonal entries, positive. Held and pulled ones together
+        are at least one.
     solver, n_components, team, tol
-        As in :func:`factor_laplacian`.
-
-    Returns
-    -------
-    AnchoredState
+        As in :func:`factor`.
 
     Examples
     --------
@@ -114,7 +97,7 @@ def factor_anchored(
     """
     n = laplacian.shape[0]
     if len(held) + len(pulled) == 0:
-        raise ValueError("At least one vertex must be held or pulled; use factor_laplacian without any.")
+        raise ValueError("At least one vertex must be held or pulled; use factor without any.")
     is_free = np.ones(n, dtype=np.bool_)
     is_free[held] = False
     free = np.flatnonzero(is_free)
@@ -133,5 +116,5 @@ def factor_anchored(
             (np.concatenate([pull, -pull, -pull, pull]), (rows, columns)), shape=reduced.shape
         )
         reduced = reduced + springs
-    poisson = factor_laplacian(reduced, solver=solver, n_components=n_components, team=team, tol=tol)
+    poisson = factor(reduced, solver=solver, n_components=n_components, team=team, tol=tol)
     return AnchoredState(poisson, free, n)

@@ -1,22 +1,41 @@
-"""Sparse Cholesky factors of grounded Laplacians."""
+"""Cholesky factors of grounded Laplacians: one vertex per component is held at zero."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
 
 from isoweave._parallel import ThreadTeam, single_blas_thread
 from isoweave._typing import FloatArray
-from isoweave.linalg._base import MAX_FILL, Laplacian, PreparationError
-from isoweave.linalg._cholesky import analyse, factorise, substitute
+from isoweave.linalg._cholesky import MAX_FILL, analyse, factorise, substitute
+from isoweave.linalg._laplacian import Laplacian, PreparationError
 
 
-class Direct:
-    """Cholesky factor of the Laplacian with one vertex per component held at zero."""
+class _Factored(ABC):
+    """What both factors do with a right-hand side."""
+
+    name: str
+    refines = True
+    _laplacian: Laplacian
+    _team: ThreadTeam
+
+    def attempt(self, rhs: FloatArray, guess: FloatArray | None, goal: FloatArray) -> tuple[FloatArray, int]:
+        """Solve for all columns, or improve ``guess`` by one step of iterative refinement."""
+        if guess is None:
+            return self._substitute(rhs), 0
+        residual = self._laplacian.residual(rhs, guess, self._team)[0]
+        return guess + self._substitute(residual), 1
+
+    @abstractmethod
+    def _substitute(self, rhs: FloatArray) -> FloatArray: ...
+
+
+class Direct(_Factored):
+    """The factorisation of :mod:`isoweave.linalg._cholesky`."""
 
     name = "direct"
-    refines = True
 
     def __init__(self, laplacian: Laplacian, team: ThreadTeam) -> None:
         plan = laplacian.elimination
@@ -35,19 +54,14 @@ class Direct:
         if failed >= 0:
             raise PreparationError(f"the Laplacian is not positive definite at vertex {failed}")
 
-    def attempt(self, rhs: FloatArray, guess: FloatArray | None, goal: FloatArray) -> tuple[FloatArray, int]:
-        """Solve for all columns, or improve ``guess`` by one step of iterative refinement."""
-        if guess is None:
-            return substitute(self._symbolic, self._values, rhs, self._team), 0
-        residual = self._laplacian.residual(rhs, guess, self._team)[0]
-        return guess + substitute(self._symbolic, self._values, residual, self._team), 1
+    def _substitute(self, rhs: FloatArray) -> FloatArray:
+        return substitute(self._symbolic, self._values, rhs, self._team)
 
 
-class Cholmod:
-    """The same with SuiteSparse's factorisation, for those who have scikit-sparse."""
+class Cholmod(_Factored):
+    """SuiteSparse's factorisation, for those who have scikit-sparse."""
 
     name = "cholmod"
-    refines = True
 
     def __init__(self, laplacian: Laplacian, team: ThreadTeam) -> None:
         try:
@@ -58,11 +72,9 @@ class Cholmod:
                 "source and needs SuiteSparse's headers), or use solver='direct'."
             ) from error
         self._laplacian, self._team = laplacian, team
-        free = np.ones(laplacian.n, dtype=bool)
-        free[laplacian.ground] = False
-        self._free = np.flatnonzero(free)
+        self._free = np.setdiff1d(np.arange(laplacian.n), laplacian.ground)
         # One reduced to nothing (isolated vertices only) has the zero solution.
-        self._solve: Callable[[FloatArray], FloatArray] | None = None
+        self._solve: Callable[[FloatArray], FloatArray] = np.zeros_like
         if len(self._free) == 0:
             return
         matrix = laplacian.to_matrix()[self._free][:, self._free].tocsc()
@@ -76,16 +88,8 @@ class Cholmod:
         except (cholmod.CholmodError, MemoryError) as error:
             raise PreparationError(f"CHOLMOD failed: {error}") from error
 
-    def attempt(self, rhs: FloatArray, guess: FloatArray | None, goal: FloatArray) -> tuple[FloatArray, int]:
-        """Solve for all columns, or improve ``guess`` by one step of iterative refinement."""
-        with single_blas_thread():
-            if guess is None:
-                return self._substitute(rhs), 0
-            residual = self._laplacian.residual(rhs, guess, self._team)[0]
-            return guess + self._substitute(residual), 1
-
     def _substitute(self, rhs: FloatArray) -> FloatArray:
         value = np.zeros_like(rhs)
-        if self._solve is not None:
+        with single_blas_thread():
             value[self._free] = self._solve(rhs[self._free])
         return value

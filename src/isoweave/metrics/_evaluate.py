@@ -4,20 +4,39 @@ from __future__ import annotations
 
 from typing import Any
 
-from isoweave.metrics._alignment import parameter_error, procrustes_error
 from isoweave.metrics._global import (
     distance_pairs,
-    geodesic_rows,
     kendall_of_pairs,
     pearson_of_pairs,
+    rank_scores,
     spearman_of_pairs,
     stress_of_pairs,
 )
-from isoweave.metrics._inputs import GraphLike, as_graph, as_points, check_n_neighbors, default_n_neighbors
-from isoweave.metrics._labels import label_scores
-from isoweave.metrics._local import local_distance, neighborhood_scores
-from isoweave.metrics._ranks import rank_scores
-from isoweave.metrics._shape import shape_errors
+from isoweave.metrics._inputs import GraphLike, Reference, as_geodesics, as_pair, neighbor_count
+from isoweave.metrics._local import local_distance, neighborhood_scores, shape_errors
+from isoweave.metrics._truth import label_scores, parameter_error, procrustes_error
+
+METRIC_MEANINGS: dict[str, tuple[str, int]] = {
+    "local_distance": ("relative error of edge lengths", -1),
+    "local_angle": ("error of angles at vertices, degrees", -1),
+    "local_metric": ("relative error of local Gram matrices", -1),
+    "precision": ("neighbours in the map that are edges", 1),
+    "recall": ("edges that are neighbours in the map", 1),
+    "f1": ("harmonic mean of the two", 1),
+    "trustworthiness": ("near in the map, near in the graph", 1),
+    "continuity": ("near in the graph, near in the map", 1),
+    "global_stress": ("relative error of all distances", -1),
+    "pearson": ("correlation of distances with geodesics", 1),
+    "spearman": ("the same of their ranks", 1),
+    "kendall": ("agreement of their order, -1 to 1", 1),
+    "parameter_error": ("left by an affine map onto the truth", -1),
+    "procrustes_error": ("left by a rigid motion onto the truth", -1),
+    "accuracy": ("labels the nearest neighbours vote for", 1),
+    "nmi": ("mutual information of vote and labels", 1),
+    "ari": ("adjusted Rand index of the two", 1),
+}
+"""What each metric says, in words that fit beside the number on 80 columns, and whether more (1) or less (-1)
+is better."""
 
 
 def evaluate(
@@ -28,6 +47,8 @@ def evaluate(
     labels: Any = None,
     truth: Any = None,
     parameters: Any = None,
+    geodesics: Reference | None = None,
+    ranks: bool = True,
     n_rows: int | None = None,
     random_state: Any = None,
     n_jobs: int | None = None,
@@ -48,6 +69,12 @@ def evaluate(
         ``parameters`` are given.
     parameters : array of shape (n, d), optional
         Coordinates to be recovered up to an affine map; adds ``parameter_error``.
+    geodesics : GeodesicRows or array of shape (n, n), optional
+        What global metrics compare with, where it is not the graph's shortest paths, or where these were
+        found before by :func:`geodesic_rows`.
+    ranks : bool
+        False leaves out the metrics that sort distances and take most of the time: ``trustworthiness``,
+        ``continuity`` and ``spearman``.
     n_rows : int, optional
         Vertices whose geodesics the global metrics use: all up to 5,000, above that a sample of
         ``25e6 / n``, at least 50 and at most 500 (see :func:`default_n_rows` for the error).
@@ -73,35 +100,28 @@ def evaluate(
     >>> scores["n_neighbors"], scores["procrustes_error"] < 1e-28
     (8, True)
     """
-    checked = as_graph(graph)
-    n = checked.n_vertices
-    y = as_points(embedding, "embedding", n)
-    k = check_n_neighbors(default_n_neighbors(checked) if n_neighbors is None else n_neighbors, n)
-    shape = shape_errors(checked, y, n_jobs)
-    scores = neighborhood_scores(checked, y, n_neighbors=k)
-    geodesics = geodesic_rows(checked, n_rows=n_rows, random_state=random_state)
-    trust, cont = rank_scores(geodesics, y, k) if 2 * k < n else (float("nan"), float("nan"))
-    d, e = distance_pairs(geodesics, y)
-    result: dict[str, float] = {
-        "n_neighbors": k,
-        "n_rows": len(geodesics.rows),
-        "local_distance": local_distance(checked, y),
-        "local_angle": shape.local_angle,
-        "local_metric": shape.local_metric,
-        "precision": scores.precision,
-        "recall": scores.recall,
-        "f1": scores.f1,
-        "trustworthiness": trust,
-        "continuity": cont,
-        "global_stress": stress_of_pairs(d, e),
-        "pearson": pearson_of_pairs(d, e),
-        "spearman": spearman_of_pairs(d, e),
-        "kendall": kendall_of_pairs(d, e, random_state),
-    }
+    checked, y = as_pair(graph, embedding)
+    k = neighbor_count(n_neighbors, len(y), checked)
+    paths = as_geodesics(
+        checked if geodesics is None else geodesics, n_rows=n_rows, random_state=random_state
+    )
+    d, e = distance_pairs(paths, y)
+    result: dict[str, float] = {"n_neighbors": k, "n_rows": len(paths.rows)}
+    result["local_distance"] = local_distance(checked, y)
+    result |= shape_errors(checked, y, n_jobs)._asdict()
+    result |= neighborhood_scores(checked, y, n_neighbors=k)._asdict()
+    if ranks:
+        scores = rank_scores(paths, y, k) if 2 * k < len(y) else (float("nan"), float("nan"))
+        result["trustworthiness"], result["continuity"] = scores
+    result["global_stress"] = stress_of_pairs(d, e)
+    result["pearson"] = pearson_of_pairs(d, e)
+    if ranks:
+        result["spearman"] = spearman_of_pairs(d, e)
+    result["kendall"] = kendall_of_pairs(d, e, random_state)
     if parameters is not None or truth is not None:
         result["parameter_error"] = parameter_error(truth if parameters is None else parameters, y)
     if truth is not None:
         result["procrustes_error"] = procrustes_error(truth, y)
     if labels is not None:
-        result.update(label_scores(labels, y, n_neighbors=k)._asdict())
+        result |= label_scores(labels, y, n_neighbors=k)._asdict()
     return result

@@ -1,134 +1,44 @@
-"""Agreement of all distances with the graph's geodesics."""
+"""Agreement of all distances, and of their order, with the graph's geodesics."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import dijkstra
 from scipy.spatial.distance import cdist
 from scipy.stats import kendalltau, rankdata
-from sklearn.utils import check_random_state
 
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.graph._graph import NeighborGraph
-from isoweave.metrics._inputs import GraphLike, as_graph, as_points
+from isoweave.metrics._inputs import GeodesicRows, Reference, as_geodesics, as_points, neighbor_count, sampler
 
-ALL_ROWS_UP_TO = 5_000
-"""Largest graph whose geodesics are computed from every vertex."""
-_SAMPLED_PAIRS = 25_000_000
-_FEWEST_ROWS, _MOST_ROWS = 50, 500
 _KENDALL_PAIRS = 2_000_000
-_SEED = 20_250
 _BLOCK_ENTRIES = 1 << 24
 
 
-@dataclass(frozen=True, eq=False)
-class GeodesicRows:
-    """Shortest-path distances from some vertices to all.
-
-    Attributes
-    ----------
-    rows : intp array of shape (r,)
-        The vertices the paths start from, increasing.
-    distances : float64 array of shape (r, n)
-        Infinite between components.
-    """
-
-    rows: AnyArray
-    distances: FloatArray
-
-    @property
-    def n_vertices(self) -> int:
-        return int(self.distances.shape[1])
-
-
-Reference: TypeAlias = GraphLike | GeodesicRows | FloatArray
-
-
-def default_n_rows(n: int) -> int:
-    """Number of vertices whose geodesics the global metrics use: all n up to 5,000, then sampled.
-
-    Above 5,000 points ``25e6 / n`` rows, at least 50 and at most 500. The standard error of
-    stress, the correlations and the rank scores (worst of torus, swiss roll and the 5-D set, 8 samples
-    each, poor embeddings) was about 0.005 with 500 rows and 0.015 with 50 to 100.
-    """
-    if n <= ALL_ROWS_UP_TO:
-        return n
-    return min(_MOST_ROWS, max(_FEWEST_ROWS, _SAMPLED_PAIRS // n))
-
-
-def block_rows(n: int) -> int:
+def _block_rows(n: int) -> int:
     """Rows of n distances handled at once, about 128 MiB."""
     return max(1, _BLOCK_ENTRIES // max(1, n))
 
 
-def sampler(random_state: Any) -> np.random.RandomState:
-    """Source of randomness for samples; None is a fixed seed and not numpy's global state."""
-    rng: np.random.RandomState = check_random_state(_SEED if random_state is None else random_state)
-    return rng
-
-
-def geodesic_rows(graph: GraphLike, *, n_rows: int | None = None, random_state: Any = None) -> GeodesicRows:
-    """Shortest-path distances of the graph, from all vertices or from a random sample.
-
-    Parameters
-    ----------
-    graph : NeighborGraph or sparse matrix of shape (n, n)
-    n_rows : int, optional
-        Number of source vertices; see :func:`default_n_rows`.
-    random_state : int, RandomState or None
-        Chooses the sample; unused when every row is computed. None stands for a fixed seed, so that
-        a metric depends on its arguments alone.
-
-    Returns
-    -------
-    GeodesicRows
-        Can be given to every global metric in place of the graph, so that paths are found once.
-    """
-    checked = as_graph(graph)
-    n = checked.n_vertices
-    count = default_n_rows(n) if n_rows is None else n_rows
-    if not 1 <= count <= n:
-        raise ValueError(f"n_rows must be between 1 and the number of vertices {n}, got {n_rows!r}.")
-    if count == n:
-        rows = np.arange(n)
-    else:
-        rows = np.sort(sampler(random_state).choice(n, size=count, replace=False))
-    return GeodesicRows(rows, np.atleast_2d(dijkstra(checked.to_matrix(), indices=rows)))
-
-
-def as_geodesics(
-    reference: Reference, *, n_rows: int | None = None, random_state: Any = None
-) -> GeodesicRows:
-    """Geodesics of a graph, or checked geodesics given as such or as a dense (n, n) array."""
-    if isinstance(reference, GeodesicRows):
-        return reference
-    if isinstance(reference, NeighborGraph) or sp.issparse(reference):
-        return geodesic_rows(reference, n_rows=n_rows, random_state=random_state)
-    distances = np.asarray(reference, dtype=np.float64)
-    if distances.ndim != 2 or distances.shape[0] != distances.shape[1]:
-        raise ValueError(f"geodesic distances must have shape (n, n), got {distances.shape}.")
-    bad = np.argwhere(~(distances >= 0.0))
-    if len(bad):
-        i, j = bad[0]
-        raise ValueError(f"geodesic distances must be >= 0, got {distances[i, j]} at ({i}, {j}).")
-    return GeodesicRows(np.arange(len(distances)), distances)
-
-
-def distance_pairs(geodesics: GeodesicRows, embedding: Any) -> tuple[FloatArray, FloatArray]:
+def distance_pairs(
+    reference: Reference, embedding: Any, *, n_rows: int | None = None, random_state: Any = None
+) -> tuple[FloatArray, FloatArray]:
     """Geodesic and embedded distance of every unordered pair with an end among the rows.
 
     Each pair is listed once, also when both of its ends are rows, so that all pairs of a sample are
-    equally likely. Pairs in different components (infinite geodesics) are left out.
+    equally likely. Pairs in different components (infinite geodesics) are left out. See
+    :func:`global_stress` for the parameters.
+
+    Returns
+    -------
+    geodesic, embedded : arrays of shape (p,)
     """
+    geodesics = as_geodesics(reference, n_rows=n_rows, random_state=random_state)
     y = as_points(embedding, "embedding", geodesics.n_vertices)
     rank = np.full(len(y), -1)
     rank[geodesics.rows] = np.arange(len(geodesics.rows))
     graph_parts, embedded_parts = [], []
-    step = block_rows(len(y))
+    step = _block_rows(len(y))
     for start in range(0, len(geodesics.rows), step):
         block = slice(start, start + step)
         rows = geodesics.rows[block]
@@ -159,24 +69,21 @@ def global_stress(
         ``sqrt(sum (|y_i - y_j| - D_ij)^2 / sum D_ij^2)`` over unordered pairs; pairs in different
         components are left out.
     """
-    d, e = distance_pairs(as_geodesics(reference, n_rows=n_rows, random_state=random_state), embedding)
-    return stress_of_pairs(d, e)
+    return stress_of_pairs(*distance_pairs(reference, embedding, n_rows=n_rows, random_state=random_state))
 
 
 def pearson(
     reference: Reference, embedding: Any, *, n_rows: int | None = None, random_state: Any = None
 ) -> float:
     """Pearson correlation of embedded and geodesic distances; see :func:`global_stress`."""
-    d, e = distance_pairs(as_geodesics(reference, n_rows=n_rows, random_state=random_state), embedding)
-    return pearson_of_pairs(d, e)
+    return pearson_of_pairs(*distance_pairs(reference, embedding, n_rows=n_rows, random_state=random_state))
 
 
 def spearman(
     reference: Reference, embedding: Any, *, n_rows: int | None = None, random_state: Any = None
 ) -> float:
     """Spearman rank correlation of embedded and geodesic distances; see :func:`global_stress`."""
-    d, e = distance_pairs(as_geodesics(reference, n_rows=n_rows, random_state=random_state), embedding)
-    return spearman_of_pairs(d, e)
+    return spearman_of_pairs(*distance_pairs(reference, embedding, n_rows=n_rows, random_state=random_state))
 
 
 def kendall(
@@ -187,17 +94,18 @@ def kendall(
     Above two million pairs (2,000 points) a seeded sample of two million is used, whose standard
     error is at most ``sqrt(2 / 2e6) = 0.001``.
     """
-    d, e = distance_pairs(as_geodesics(reference, n_rows=n_rows, random_state=random_state), embedding)
-    return kendall_of_pairs(d, e, random_state)
+    pairs = distance_pairs(reference, embedding, n_rows=n_rows, random_state=random_state)
+    return kendall_of_pairs(*pairs, random_state)
 
 
 def stress_of_pairs(d: FloatArray, e: FloatArray) -> float:
+    """:func:`global_stress` of distances from :func:`distance_pairs`."""
     total = float(np.sum(d**2))
     return float(np.sqrt(np.sum((e - d) ** 2) / total)) if total > 0.0 else float("nan")
 
 
 def pearson_of_pairs(d: FloatArray, e: FloatArray) -> float:
-    """NaN, without a warning, when either side is constant."""
+    """Correlation of distances; NaN, without a warning, when either side is constant."""
     if len(d) < 2:
         return float("nan")
     d, e = d - d.mean(), e - e.mean()
@@ -214,3 +122,92 @@ def kendall_of_pairs(d: FloatArray, e: FloatArray, random_state: Any) -> float:
         chosen = sampler(random_state).randint(len(d), size=_KENDALL_PAIRS)
         d, e = d[chosen], e[chosen]
     return float(kendalltau(d, e).statistic) if len(d) > 1 else float("nan")
+
+
+def trustworthiness(
+    reference: Reference,
+    embedding: Any,
+    *,
+    n_neighbors: int,
+    n_rows: int | None = None,
+    random_state: Any = None,
+) -> float:
+    """How far by geodesic rank the embedding's nearest neighbours were; 1 is best.
+
+    ``1 - 2 / (n k (2 n - 3 k - 1)) sum_i sum_j max(0, r(i, j) - k)`` over the k nearest others j of i
+    in the embedding, r their rank by graph geodesic distance.
+
+    Parameters
+    ----------
+    reference : NeighborGraph, sparse matrix, GeodesicRows or dense array of geodesics (n, n)
+    embedding : array of shape (n, N)
+    n_neighbors : int
+        k, below n / 2.
+    n_rows, random_state
+        As in :func:`isoweave.metrics.geodesic_rows`: above 5,000 points the mean over a seeded sample
+        of vertices i is taken.
+
+    Returns
+    -------
+    float
+        Pairs in different components are left out: each vertex is ranked within its component, whose
+        size takes the place of n, and vertices of components of at most 2 k vertices are skipped. NaN
+        when none is left.
+    """
+    geodesics = as_geodesics(reference, n_rows=n_rows, random_state=random_state)
+    return rank_scores(geodesics, embedding, n_neighbors)[0]
+
+
+def continuity(
+    reference: Reference,
+    embedding: Any,
+    *,
+    n_neighbors: int,
+    n_rows: int | None = None,
+    random_state: Any = None,
+) -> float:
+    """How far by embedded rank the geodesically nearest neighbours ended up; 1 is best.
+
+    :func:`trustworthiness` with the roles of the graph and the embedding exchanged.
+    """
+    geodesics = as_geodesics(reference, n_rows=n_rows, random_state=random_state)
+    return rank_scores(geodesics, embedding, n_neighbors)[1]
+
+
+def rank_scores(geodesics: GeodesicRows, embedding: Any, n_neighbors: int) -> tuple[float, float]:
+    """Trustworthiness and continuity from one pass over the rows."""
+    n = geodesics.n_vertices
+    y = as_points(embedding, "embedding", n)
+    k = neighbor_count(n_neighbors, n)
+    if 2 * k >= n:
+        raise ValueError(f"n_neighbors must be below n / 2 = {n / 2:g} for ranks to mean anything, got {k}.")
+    scores = []
+    step = _block_rows(n)
+    for start in range(0, len(geodesics.rows), step):
+        rows = geodesics.rows[start : start + step]
+        original = geodesics.distances[start : start + step].copy()
+        embedded = cdist(y[rows], y)
+        embedded[~np.isfinite(original)] = np.inf
+        # Every point is its own rank 0, ahead of duplicates at distance 0.
+        each = np.arange(len(rows))
+        original[each, rows] = embedded[each, rows] = -1.0
+        size = np.isfinite(original).sum(axis=1)
+        by_original, by_embedded = (np.argsort(d, axis=1, kind="stable") for d in (original, embedded))
+        lost = np.column_stack([_penalty(by_embedded, by_original, k), _penalty(by_original, by_embedded, k)])
+        large = size > 2 * k
+        worst = k * (2.0 * size[large] - 3.0 * k - 1.0) / 2.0
+        scores.append(1.0 - lost[large] / worst[:, None])
+    pooled = np.concatenate(scores)
+    if not len(pooled):
+        return float("nan"), float("nan")
+    trust, cont = pooled.mean(axis=0)
+    return float(trust), float(cont)
+
+
+def _penalty(nearest_by: AnyArray, ranked_by: AnyArray, k: int) -> AnyArray:
+    """Sum of ranks beyond k, by one order, of the k nearest by another; shape (rows,)."""
+    rank = np.empty_like(ranked_by)
+    np.put_along_axis(rank, ranked_by, np.arange(rank.shape[1])[None, :], axis=1)
+    ranks = np.take_along_axis(rank, nearest_by[:, 1 : k + 1], axis=1)
+    lost: AnyArray = np.maximum(ranks - k, 0).sum(axis=1)
+    return lost

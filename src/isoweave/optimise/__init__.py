@@ -34,7 +34,7 @@ from isoweave.optimise._state import (
     UnsolvedError,
 )
 from isoweave.optimise._stretch import local_stretch
-from isoweave.optimise._synchronize import connection_laplacian, lowest_eigenvectors, synchronized_alignments
+from isoweave.optimise._synchronize import connection_laplacian, synchronized_alignments
 
 __all__ = [
     "ALONE",
@@ -68,7 +68,6 @@ __all__ = [
     "find_landmarks",
     "landmark_start",
     "local_stretch",
-    "lowest_eigenvectors",
     "minimize_energy",
     "optimise_from",
     "prolong",

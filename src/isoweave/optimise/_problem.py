@@ -12,7 +12,7 @@ from isoweave._typing import FloatArray
 from isoweave.energy import InnerProduct, RankInnerProduct, apply_laplacian, build_laplacian, divergence
 from isoweave.geometry._frames import LocalFrames
 from isoweave.graph._graph import NeighborGraph
-from isoweave.linalg import AnchoredState, PoissonState, factor_anchored, factor_laplacian
+from isoweave.linalg import SolverState, factor, factor_anchored
 from isoweave.optimise._anchoring import Anchoring
 
 
@@ -25,7 +25,7 @@ class AlignmentProblem:
     graph : NeighborGraph
     frames : LocalFrames
     inner : EdgeInnerProduct or RankInnerProduct
-    poisson : PoissonState or AnchoredState
+    poisson : SolverState
         Factored Laplacian of ``inner``, with the anchors if there are any.
     team : ThreadTeam
     anchoring : Anchoring or None
@@ -35,7 +35,7 @@ class AlignmentProblem:
     graph: NeighborGraph
     frames: LocalFrames
     inner: InnerProduct
-    poisson: PoissonState | AnchoredState
+    poisson: SolverState
     team: ThreadTeam
     anchoring: Anchoring | None = None
 
@@ -122,9 +122,9 @@ def build_problem(
     """Assemble and factor the Laplacian, once for all steps."""
     laplacian = build_laplacian(graph, inner)
     n_components = frames.n_components
-    poisson: PoissonState | AnchoredState
+    poisson: SolverState
     if anchoring is None:
-        poisson = factor_laplacian(laplacian, solver=solver, n_components=n_components, team=team)
+        poisson = factor(laplacian, solver=solver, n_components=n_components, team=team)
     else:
         poisson = factor_anchored(
             laplacian,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isoweave._typing import FloatArray
-from isoweave.linalg import AnchoredState, PoissonState
+from isoweave.linalg import SolverState
 from isoweave.optimise._problem import AlignmentProblem
 from isoweave.optimise._run import Record
 from isoweave.optimise._state import StepRecord
@@ -114,12 +114,12 @@ def restore(problem: AlignmentProblem, record: Record, memory: int = 0) -> Store
     )
 
 
-def solver_values(poisson: PoissonState | AnchoredState) -> dict[str, list[str]]:
+def solver_values(poisson: SolverState) -> dict[str, list[str]]:
     """Where the solver stands on its ladder."""
     return {"solvers": list(poisson.ladder), "solver_notes": list(poisson.notes)}
 
 
-def restore_solver(poisson: PoissonState | AnchoredState, record: Record) -> None:
+def restore_solver(poisson: SolverState, record: Record) -> None:
     """Put the solver back to where it stood."""
     ladder, notes = record.value("solvers", list), record.value("solver_notes", list)
     poisson.move_to(tuple(map(str, ladder)), list(map(str, notes)))

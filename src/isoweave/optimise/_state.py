@@ -141,7 +141,7 @@ def checked_evaluation(problem: AlignmentProblem, x: FloatArray, stage: str) -> 
 def checked_solve(
     problem: AlignmentProblem, rhs: FloatArray, stage: str, tol: float | None = None
 ) -> FloatArray:
-    """Solution of a Poisson problem, finite; ``tol`` is that of :meth:`PoissonState.solve`."""
+    """Solution of a Poisson problem, finite; ``tol`` is that of :meth:`SolverState.solve`."""
     value = problem.poisson.solve(rhs, tol=tol).value
     found = first_not_finite(value)
     if found is not None:

@@ -9,11 +9,7 @@ from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray
 from isoweave.geometry._frames import LocalFrames
 from isoweave.graph._graph import NeighborGraph
-from isoweave.linalg._symmetric import symmetric_solver
-
-_EXTRA_VECTORS = 3
-_MAX_SWEEPS = 200
-_TOLERANCE = 1e-10
+from isoweave.linalg import lowest_eigenvectors
 
 
 def connection_laplacian(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> sp.csr_array:
@@ -36,38 +32,6 @@ def connection_laplacian(graph: NeighborGraph, frames: LocalFrames, team: Thread
     off = sp.bsr_array((blocks, graph.indices, graph.indptr), shape=(n * n_components, n * n_components))
     degree = np.bincount(graph.sources, weights=weights, minlength=n)
     return sp.csr_array(sp.csr_array(off) + sp.diags_array(np.repeat(degree, n_components)))
-
-
-def lowest_eigenvectors(
-    matrix: sp.csr_array, n_wanted: int, *, seed: int = 7
-) -> tuple[FloatArray, FloatArray]:
-    """Smallest eigenpairs of a positive semi-definite matrix by block inverse iteration.
-
-    On flat data the eigenvalue zero is exactly N-fold, which single-vector Krylov methods miss copies of; a
-    block of more than N vectors cannot.
-
-    Returns
-    -------
-    values : (n_wanted,)
-    vectors : (n, n_wanted)
-    """
-    size = matrix.shape[0]
-    width = min(n_wanted + _EXTRA_VECTORS, size)
-    scale = float(matrix.diagonal().mean())
-    shift = 1e-9 * max(scale, np.finfo(float).tiny)
-    block = np.random.default_rng(seed).standard_normal((size, width))
-    values = np.zeros(width)
-    with symmetric_solver(matrix, shift) as solve:
-        for _ in range(_MAX_SWEEPS):
-            block, _ = np.linalg.qr(solve(block))
-            small = block.T @ (matrix @ block)
-            values, turn = np.linalg.eigh(0.5 * (small + small.T))
-            block = block @ turn
-            wanted = block[:, :n_wanted]
-            residual = np.linalg.norm(matrix @ wanted - wanted * values[:n_wanted], axis=0)
-            if residual.max() <= _TOLERANCE * scale:
-                break
-    return values[:n_wanted], block[:, :n_wanted]
 
 
 def synchronized_alignments(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> FloatArray:

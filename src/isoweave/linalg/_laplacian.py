@@ -1,4 +1,4 @@
-"""What every solver shares: the matrix with its nullspace, the block kernels and the result.
+"""What every solver shares: the matrix with its nullspace, products with blocks, the result.
 
 A graph Laplacian has one constant per connected component in its kernel. That is dealt with here
 and nowhere else: :func:`prepare_laplacian` finds the components, :meth:`Laplacian.project` takes the
@@ -17,17 +17,9 @@ from scipy.sparse.csgraph import connected_components
 
 from isoweave._lazy import computed_once
 from isoweave._parallel import ThreadTeam
-from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave.engines.compile import kernel
-from isoweave.linalg._ordering import elimination_order
-from isoweave.linalg._symbolic import Elimination, plan_elimination
-
-# Rows per partial sum. Sums are taken over chunks of this fixed size and then over chunks, so their
-# bits depend neither on the number of threads nor on the ranges the threads were given.
-CHUNK = 1024
-
-# Entries of the largest factor a direct solver will make (2 GB of float64).
-MAX_FILL = 250_000_000
+from isoweave._typing import FloatArray, IntArray
+from isoweave.engines import sparse
+from isoweave.linalg._cholesky import Elimination, elimination_order, plan_elimination
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,28 +49,15 @@ class SolveResult:
 
 @dataclass(frozen=True, eq=False)
 class Laplacian:
-    """Symmetric positive semi-definite matrix in CSR form with one constant per component in its kernel.
-
-    Attributes
-    ----------
-    indptr, indices : int32 arrays of shape (n + 1,) and (m,)
-    data : float64 array of shape (m,)
-    diagonal : float64 array of shape (n,)
-    norm : float
-        Largest absolute row sum, an upper bound of the largest eigenvalue.
-    labels : int32 array of shape (n,)
-        Connected component of every vertex.
-    sizes : float64 array of shape (n_parts,)
-        Number of vertices of every component.
-    """
+    """Symmetric positive semi-definite matrix in CSR form with one constant per component in its kernel."""
 
     indptr: IntArray
     indices: IntArray
     data: FloatArray
     diagonal: FloatArray
-    norm: float
-    labels: IntArray
-    sizes: FloatArray
+    norm: float  # largest absolute row sum, an upper bound of the largest eigenvalue
+    labels: IntArray  # connected component of every vertex
+    sizes: FloatArray  # number of vertices of every component
 
     @property
     def n(self) -> int:
@@ -111,7 +90,8 @@ class Laplacian:
 
     def multiply(self, block: FloatArray, out: FloatArray, team: ThreadTeam) -> None:
         """Write ``L block`` to ``out``, both C-contiguous of shape (n, N)."""
-        run_evenly(team, multiply_rows, self.n, 2 * CHUNK, self.indptr, self.indices, self.data, block, out)
+        matrix = (self.indptr, self.indices, self.data)
+        run_evenly(team, sparse.multiply_rows, self.n, 2 * sparse.CHUNK, *matrix, block, out)
 
     def residual(self, rhs: FloatArray, value: FloatArray, team: ThreadTeam) -> tuple[FloatArray, FloatArray]:
         """``rhs - L value`` of shape (n, N) and the norms of its columns of shape (N,)."""
@@ -130,7 +110,7 @@ class Laplacian:
         return 4.0 * eps * self.norm * np.sqrt(column_dots(value, value, team))
 
 
-class Method(Protocol):
+class SolverMethod(Protocol):
     """A factored or otherwise prepared solver. It sees projected right-hand sides only."""
 
     name: str
@@ -150,10 +130,6 @@ class PreparationError(RuntimeError):
     """A method could not be prepared: out of memory, or the matrix is not positive definite."""
 
 
-def count_chunks(n: int) -> int:
-    return -(-n // CHUNK)
-
-
 def run_evenly(team: ThreadTeam, kernel: Callable[..., Any], n_items: int, least: int, *args: Any) -> None:
     """Run a kernel whose items cost the same: one range per thread, of at least ``least`` items.
 
@@ -164,24 +140,20 @@ def run_evenly(team: ThreadTeam, kernel: Callable[..., Any], n_items: int, least
 
 def column_dots(a: FloatArray, b: FloatArray, team: ThreadTeam) -> FloatArray:
     """Dot products of matching columns of two blocks (n, N), in an order that never changes."""
-    n_chunks = count_chunks(len(a))
+    n_chunks = -(-len(a) // sparse.CHUNK)
     partial = np.empty((n_chunks, a.shape[1]))
-    run_evenly(team, _dot_chunks, n_chunks, 16, a, b, partial)
+    run_evenly(team, sparse.dot_chunks, n_chunks, 16, a, b, partial)
     return partial.sum(axis=0)
 
 
 def prepare_laplacian(laplacian: Any) -> Laplacian:
     """Check a Laplacian and find its connected components.
 
-    Parameters
-    ----------
-    laplacian : sparse matrix or array of shape (n, n)
-        Symmetric, with rows that sum to zero up to rounding.
-
-    Returns
-    -------
-    Laplacian
+    ``laplacian`` is a sparse matrix (n, n), symmetric, with rows that sum to zero up to rounding, or one that
+    is prepared already.
     """
+    if isinstance(laplacian, Laplacian):
+        return laplacian
     if not sp.issparse(laplacian):
         raise TypeError(f"laplacian must be a scipy sparse matrix, got {type(laplacian).__name__}.")
     n, n_columns = laplacian.shape
@@ -197,20 +169,15 @@ def prepare_laplacian(laplacian: Any) -> Laplacian:
         )
     _check_entries(matrix)
     n_parts, labels = connected_components(matrix, directed=False)
-    norm = float(np.bincount(_row_numbers(matrix), weights=np.abs(matrix.data), minlength=1).max())
     return Laplacian(
         indptr=matrix.indptr.astype(np.int32),
         indices=matrix.indices.astype(np.int32),
         data=matrix.data,
         diagonal=matrix.diagonal(),
-        norm=norm,
+        norm=float((abs(matrix) @ np.ones(n)).max()),
         labels=labels.astype(np.int32),
         sizes=np.bincount(labels, minlength=n_parts).astype(np.float64),
     )
-
-
-def _row_numbers(matrix: sp.csr_array) -> AnyArray:
-    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
 
 
 def _check_entries(matrix: sp.csr_array) -> None:
@@ -243,62 +210,3 @@ def _check_entries(matrix: sp.csr_array) -> None:
             f"laplacian must be symmetric, but entry ({worst.row[e]}, {worst.col[e]}) and its mirror differ "
             f"by {worst.data[e]:.3g}. Symmetrise it with (L + L.T) / 2."
         )
-
-
-@kernel
-def multiply_rows(
-    start: int,
-    stop: int,
-    indptr: IntArray,
-    indices: IntArray,
-    data: FloatArray,
-    x: FloatArray,
-    out: FloatArray,
-) -> None:
-    """Rows ``start .. stop`` of ``out = A x`` for a CSR matrix and a block ``x``.
-
-    One to three columns are summed in registers, and indices are made unsigned to spare numba's test
-    for negative ones: together two to four times faster than the general loop.
-    """
-    width = x.shape[1]
-    for i in range(start, stop):
-        first, last = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
-        if width == 1:
-            a0 = 0.0
-            for e in range(first, last):
-                a0 += data[e] * x[np.uint32(indices[e]), 0]
-            out[i, 0] = a0
-        elif width == 2:
-            a0, a1 = 0.0, 0.0
-            for e in range(first, last):
-                j, weight = np.uint32(indices[e]), data[e]
-                a0 += weight * x[j, 0]
-                a1 += weight * x[j, 1]
-            out[i, 0], out[i, 1] = a0, a1
-        elif width == 3:
-            a0, a1, a2 = 0.0, 0.0, 0.0
-            for e in range(first, last):
-                j, weight = np.uint32(indices[e]), data[e]
-                a0 += weight * x[j, 0]
-                a1 += weight * x[j, 1]
-                a2 += weight * x[j, 2]
-            out[i, 0], out[i, 1], out[i, 2] = a0, a1, a2
-        else:
-            for k in range(width):
-                out[i, k] = 0.0
-            for e in range(first, last):
-                j, weight = np.uint32(indices[e]), data[e]
-                for k in range(width):
-                    out[i, k] += weight * x[j, k]
-
-
-@kernel
-def _dot_chunks(start: int, stop: int, a: FloatArray, b: FloatArray, partial: FloatArray) -> None:
-    """Column sums of ``a b`` over the rows of each chunk."""
-    n, width = a.shape
-    for c in range(start, stop):
-        for k in range(width):
-            partial[c, k] = 0.0
-        for i in range(np.uint64(c * CHUNK), np.uint64(min(n, (c + 1) * CHUNK))):
-            for k in range(np.uint64(width)):
-                partial[c, k] += a[i, k] * b[i, k]
