@@ -8,11 +8,13 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.manifold import Isomap
 
 from isoweave import Diagnosis, IsometricEmbedding, diagnose, embed_graph
 from isoweave.datasets import swiss_roll
 from isoweave.diagnostics._local import dimension_facts
 from isoweave.graph import graph_from_matrix, knn_graph, renumber
+from isoweave.io import InputFileError
 from reference_shapes import (
     annulus_graph,
     complete_graph,
@@ -283,8 +285,8 @@ def test_dimension_of_the_neighbourhoods():
     ("arguments", "options", "error", "message"),
     [
         ((None,), {}, TypeError, "NoneType"),
-        (("map.npz",), {}, TypeError, "str"),
-        ((np.zeros((5, 2)),), {}, TypeError, "give the distances as graph"),
+        (("map.npz",), {}, InputFileError, "map.npz"),
+        ((np.zeros((5, 2)),), {}, TypeError, "diagnose needs the measured distances"),
         ((np.zeros(5),), {"graph": True}, ValueError, r"shape \(5,\)"),
         ((np.zeros((5, 2)),), {"graph": True}, ValueError, "5 rows, but the graph has 40"),
         ((np.full((40, 2), np.inf),), {"graph": True}, ValueError, r"entry \(0, 0\)"),
@@ -315,12 +317,15 @@ def test_bad_graphs():
         diagnose(matrix)
 
 
-def test_other_estimators_are_refused():
-    from sklearn.manifold import Isomap
-
-    points = np.random.default_rng(107).normal(size=(30, 3))
-    with pytest.raises(TypeError, match="got Isomap"):
-        diagnose(Isomap().fit(points))
+def test_other_estimators_need_a_graph():
+    """Also those with a ``graph_``: UMAP's holds weights."""
+    estimator = Isomap().fit(np.random.default_rng(107).normal(size=(60, 3)))
+    graph = knn_graph(np.random.default_rng(107).normal(size=(60, 3)), 8)
+    estimator.graph_ = graph.to_matrix()
+    with pytest.raises(TypeError, match="diagnose needs the measured distances"):
+        diagnose(estimator)
+    of_points = diagnose(estimator.embedding_, graph=graph, n_jobs=1)
+    assert diagnose(estimator, graph=graph, n_jobs=1).to_dict() == of_points.to_dict()
 
 
 @pytest.mark.slow

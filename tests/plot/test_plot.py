@@ -17,6 +17,7 @@ from scipy.sparse.csgraph import dijkstra
 from isoweave import IsometricEmbedding, embed_graph
 from isoweave.datasets import swiss_roll
 from isoweave.graph import graph_from_matrix, knn_graph
+from isoweave.io import InputFileError
 from isoweave.plot import (
     plot_before_after,
     plot_edges,
@@ -151,7 +152,7 @@ def flat(n):
     ("call", "error", "match"),
     [
         (lambda: plot_embedding(None), TypeError, "Expected an Embedding, .*, got NoneType"),
-        (lambda: plot_embedding("map.npz"), FileNotFoundError, "map.npz"),
+        (lambda: plot_embedding("map.npz"), InputFileError, "map.npz"),
         (lambda: plot_embedding(IsometricEmbedding()), ValueError, "not fitted yet; call fit first"),
         (lambda: plot_embedding(np.zeros(5)), ValueError, r"\(n, N\), got an array of shape \(5,\)"),
         (lambda: plot_embedding(np.zeros((5, 0))), ValueError, r"got an array of shape \(5, 0\)"),
