@@ -17,9 +17,9 @@ from isoweave.diagnostics._measure import edge_table
 from isoweave.diagnostics._result import Diagnosis, MapFacts
 from isoweave.diagnostics._shape import FEWEST_VERTICES, Shape, find_shape
 from isoweave.diagnostics._verdicts import judge
-from isoweave.embedding import resolve_options
 from isoweave.geometry import LocalFrames
 from isoweave.graph import NeighborGraph, PreparedGraph, graph_from_matrix, is_edge, prepare_graph
+from isoweave.options import resolve_options
 from isoweave.result import Embedding, as_embedding
 
 # Components whose shape is looked at, the largest first.

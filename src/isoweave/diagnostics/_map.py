@@ -13,7 +13,7 @@ from isoweave.diagnostics._hodge import measure_misfit, split_misfit
 from isoweave.diagnostics._measure import frame_fit
 from isoweave.diagnostics._result import NO_ENERGY, EnergySplit, MapFacts
 from isoweave.diagnostics._shape import Shape, torn_share
-from isoweave.energy import edge_inner_product
+from isoweave.energy import edge_energy
 from isoweave.geometry import LocalFrames
 from isoweave.graph import NeighborGraph
 from isoweave.optimise import build_problem
@@ -46,14 +46,15 @@ def examine_part(
 ) -> PartMisfit:
     """Energy and stretch of the map of one component, given in the unit of its graph."""
     n_components = frames.n_components
-    problem = build_problem(graph, frames, edge_inner_product(graph, frames), team=team)
-    misfit = measure_misfit(problem, problem.evaluate(coordinates).alignments, coordinates)
+    energy = edge_energy(graph, frames, team=team)
+    problem, at = build_problem(energy), energy.evaluate(coordinates)
+    misfit = measure_misfit(problem, at.alignments, coordinates)
     split, n_used = split_misfit(misfit, None), 0
     separated = shape is not None and n_components <= _MOST_COMPONENTS
     if separated and graph.n_edges <= _MOST_EDGES:
         split, n_used = split_misfit(misfit, build_cells(graph, team=team)), graph.n_vertices
     against = None
-    if shape is not None and shape.problem is not None and shape.problem.n_components == n_components:
+    if shape is not None and shape.problem is not None and shape.problem.shape[1] == n_components:
         sample = coordinates[shape.vertices]
         on_sample = shape.problem.evaluate(sample)
         against = on_sample.energy / shape.relaxed if shape.relaxed > 1e-12 * shape.problem.mass else None
@@ -61,8 +62,7 @@ def examine_part(
             measured = measure_misfit(shape.problem, on_sample.alignments, sample)
             parts = split_misfit(measured, build_cells(shape.companion, team=team))
             split, n_used = _with_shares(split, parts), len(sample)
-    fit = frame_fit(graph, frames, coordinates, team=team)
-    return PartMisfit(misfit.mass, split, n_used, *fit, against)
+    return PartMisfit(misfit.mass, split, n_used, *frame_fit(energy, at, coordinates), against)
 
 
 def _with_shares(split: EnergySplit, sample: EnergySplit) -> EnergySplit:

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from isoweave._parallel import ThreadTeam, thread_team
-from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave.energy import edge_inner_product
-from isoweave.geometry import LocalFrames, calibrate_frames, local_frames
+from isoweave._parallel import thread_team
+from isoweave._typing import FloatArray, IntArray
+from isoweave.energy import EdgeEnergy, Evaluation, edge_energy
+from isoweave.geometry import calibrate_frames, local_frames, local_stretch
 from isoweave.graph import NeighborGraph, edge_distortion, prepare_graph, subgraph
-from isoweave.optimise import local_stretch
 
 if TYPE_CHECKING:
     from isoweave.result import Embedding
@@ -42,27 +41,16 @@ def main_stretch(stretch: FloatArray) -> FloatArray:
     return np.asarray(stretch, dtype=np.float64)[np.arange(len(values)), at]
 
 
-def frame_fit(
-    graph: NeighborGraph, frames: LocalFrames, coordinates: FloatArray, *, team: ThreadTeam
-) -> tuple[FloatArray, FloatArray]:
-    """How every frame lies in a map: its misfit, shape (n,), and its stretch, shape (n, N).
+def frame_fit(energy: EdgeEnergy, at: Evaluation, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """How every frame lies in a map, evaluated there: its misfit, shape (n,), and its stretch, shape (n, N).
 
-    The misfit is the root of a vertex's energy at its best orthogonal Q_i (eqs. 9, 10) over that of the
-    collapsed map: 0 for an exact isometry, 1 where nothing is preserved.
+    The misfit is the root of a vertex's share of the energy over that share in the collapsed map: 0 for an
+    exact isometry, 1 where nothing is preserved, NaN without a frame.
     """
-    weights = edge_inner_product(graph, frames).weights
-    differences = coordinates[graph.indices] - coordinates[graph.sources]
-
-    def total(values: AnyArray) -> AnyArray:
-        return np.add.reduceat(values, graph.indptr[:-1], axis=0)
-
-    cross = total(weights[:, None, None] * frames.rows[:, :, None] * differences[:, None, :])
-    of_frames = total(weights * np.einsum("ij,ij->i", frames.rows, frames.rows))
-    of_map = total(weights * np.einsum("ij,ij->i", differences, differences))
-    agreement = np.linalg.svd(cross, compute_uv=False).sum(axis=1)
-    energy = np.maximum(of_frames + of_map - 2.0 * agreement, 0.0)
-    ratio = np.divide(energy, of_frames, out=np.full(len(energy), np.nan), where=of_frames > 0.0)
-    return np.sqrt(ratio), local_stretch(graph, frames, coordinates, team=team)
+    collapsed = energy.evaluate(np.zeros_like(coordinates)).energies
+    unknown = np.full(len(coordinates), np.nan)
+    ratio = np.divide(np.maximum(at.energies, 0.0), collapsed, out=unknown, where=collapsed > 0.0)
+    return np.sqrt(ratio), local_stretch(energy.graph, energy.frames, coordinates, team=energy.team)
 
 
 def local_fit(embedding: Embedding, n_jobs: int | None = None) -> tuple[FloatArray, FloatArray] | None:
@@ -81,8 +69,9 @@ def local_fit(embedding: Embedding, n_jobs: int | None = None) -> tuple[FloatArr
             return None
         part = subgraph(prepared.graph, linked)
         frames = calibrate_frames(part, local_frames(part, n_components, team=team))
-        points = embedding.coordinates[placed][prepared.firsts][linked] / prepared.unit
-        found = frame_fit(part, frames, np.ascontiguousarray(points), team=team)
+        points = np.ascontiguousarray(embedding.coordinates[placed][prepared.firsts][linked] / prepared.unit)
+        energy = edge_energy(part, frames, team=team)
+        found = frame_fit(energy, energy.evaluate(points), points)
     position = np.full(prepared.graph.n_vertices, -1)
     position[linked] = np.arange(len(linked))
     at = position[prepared.representative]

@@ -20,10 +20,10 @@ from isoweave.diagnostics._transport import (
     nearest_along,
     synchronise,
 )
-from isoweave.energy import edge_inner_product
+from isoweave.energy import edge_energy
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import NeighborGraph, connected_components, subgraph
-from isoweave.optimise import AlignmentProblem, build_problem, coarsen, minimize_energy
+from isoweave.optimise import LBFGS, Problem, build_problem, coarsen, minimise
 
 # Smaller components have no shape worth the name.
 FEWEST_VERTICES = 50
@@ -61,7 +61,7 @@ class Shape:
     vertices: AnyArray  # those of the component that were looked at
     companion: NeighborGraph  # of these, which frames were carried over
     curvature: FloatArray  # of every vertex of the component
-    problem: AlignmentProblem | None  # of the companion; None where frames are incoherent
+    problem: Problem | None  # of the companion; None where frames are incoherent
     relaxed: float  # its energy at the map fitted from synchronised rotations
 
 
@@ -88,11 +88,11 @@ def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: Th
     if coherence < COHERENT or len(triangles) == 0:
         return Shape(facts, vertices, companion, bend[nearest], None, np.inf)
 
-    problem = build_problem(companion, frames, edge_inner_product(companion, frames), team=team)
+    problem = build_problem(edge_energy(companion, frames, team=team))
     rotations = synchronise(companion, frames, team)
     start = problem.integrate(rotations)
     before = measure_misfit(problem, rotations, start)
-    result = minimize_energy(problem, start, tol=_RELAX_TOL, max_iter=_RELAX_STEPS)
+    result = minimise(LBFGS(_RELAX_TOL, _RELAX_STEPS), problem, start)
     after = measure_misfit(problem, result.alignments, result.coordinates)
     _, _, distortion = edge_table(companion, result.coordinates)
     torn = torn_share(1.0 + distortion)
