@@ -1,7 +1,7 @@
 """Minimising an energy: starts, L-BFGS, the paper's recursion, and the driver that runs them."""
 
 from isoweave.optimise._alternating import Alternating
-from isoweave.optimise._coarse import CoarseLevel, coarsen, prolong, sample_vertices
+from isoweave.optimise._coarse import THINNING, CoarseLevel, coarsen, prolong, sample_vertices
 from isoweave.optimise._driver import minimise
 from isoweave.optimise._errors import (
     NumericalError,
@@ -49,6 +49,7 @@ __all__ = [
     "LOW_DIMENSION",
     "N_LANDMARKS",
     "SYNCHRONISED_LIMIT",
+    "THINNING",
     "Alternating",
     "Callback",
     "Checkpoint",
