@@ -1,14 +1,9 @@
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from isoweave.experiments import Scale
-from tiny_data import write_folder
+from reference_data import write_folder
 
 
 @pytest.fixture(scope="session")
