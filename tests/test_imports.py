@@ -32,13 +32,11 @@ OUTER = (
     "metrics",
     "diagnostics",
     "datasets",
-    "baselines",
     "plot",
     "report",
     "experiments",
     "io",
     "cli",
-    "demo",
 )
 
 

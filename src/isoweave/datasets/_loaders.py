@@ -97,9 +97,8 @@ def load_tcga(*, tumour: bool = True, data_home: DataHome = None) -> Dataset:
     arrays = load_arrays("tcga_pancan11_rnaseq.npz", ("X100", "y", "y_names", "tumour"), data_home)
     if tumour:
         arrays["y"] = 2 * arrays["y"].astype(np.intp) + arrays["tumour"]
-        arrays["y_names"] = [
-            f"{cohort} {kind}" for cohort in arrays["y_names"] for kind in ("normal", "tumour")
-        ]
+        kinds = ("normal", "tumour")
+        arrays["y_names"] = np.array([f"{cohort} {kind}" for cohort in arrays["y_names"] for kind in kinds])
     return _labelled("tcga_pancan11", np.maximum(arrays["X100"].astype(np.float64) / 100.0, -2.0), arrays)
 
 
