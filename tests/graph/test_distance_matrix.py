@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist, pdist, squareform
 
-from isoweave.graph import _distance_matrix as module
+from isoweave.graph import _knn as module
 from isoweave.graph import connected_components, knn_from_distances, knn_graph, merge_duplicates
 from reference_knn import as_dense, assert_permuted, twin
 

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances
 
-from isoweave.graph import _features, _knn, choose_knn_search, knn_graph, merge_duplicates
+from isoweave.graph import _features, _index, choose_knn_search, knn_graph, merge_duplicates
 from reference_knn import as_dense, twin
 
 
@@ -56,7 +56,7 @@ def test_metrics_agree_with_pairwise_distances(metric, params, n_features):
 
 @pytest.mark.parametrize("n_features", [2, 11])
 def test_functions_of_many_points(n_features, monkeypatch):
-    monkeypatch.setattr(_knn, "_FUNCTION_SAMPLES", 50)
+    monkeypatch.setattr(_index, "_FUNCTION_SAMPLES", 50)
     X = np.random.default_rng(62).normal(size=(70, n_features))
     search = choose_knn_search(*X.shape, weighted_city_block)
     assert search == ("tree" if n_features == 2 else "pairwise")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from isoweave.graph import (
-    _knn,
-    _search_brute,
+    _euclidean,
+    _index,
     choose_knn_search,
     connected_components,
     knn_graph,
@@ -43,13 +43,13 @@ def test_brute_search_is_exact_where_products_lose_all_digits(spread):
 
 def test_brute_search_goes_through_all_its_stages(monkeypatch):
     seen = []
-    original = _search_brute.k_smallest
+    original = _euclidean.k_smallest
 
     def record(start, stop, scores, *rest):
         seen.append(scores.dtype)
         original(start, stop, scores, *rest)
 
-    monkeypatch.setattr(_search_brute, "k_smallest", record)
+    monkeypatch.setattr(_euclidean, "k_smallest", record)
     rng = np.random.default_rng(29)
     centres = np.repeat(rng.normal(size=(6, 20)), 40, axis=0)
     noise = rng.normal(size=(240, 20))
@@ -149,7 +149,7 @@ def test_neither_row_order_nor_threads_matter(n_features, method):
 @needs_faiss
 def test_approximate_search_finds_nearly_all_and_measures_exactly(monkeypatch):
     X = np.random.default_rng(47).normal(size=(3000, 12)) @ np.random.default_rng(48).normal(size=(12, 40))
-    monkeypatch.setattr(_knn, "EXACT_SAMPLES", 1000)
+    monkeypatch.setattr(_index, "EXACT_SAMPLES", 1000)
     assert choose_knn_search(*X.shape) == "approximate"
     exact, found = as_dense(knn_graph(X, 10, method="exact")), as_dense(knn_graph(X, 10))
     shared = np.isfinite(exact) & np.isfinite(found)
@@ -167,8 +167,8 @@ def test_seed_of_the_approximate_search():
 
 
 def test_without_faiss_large_searches_stay_exact(monkeypatch):
-    monkeypatch.setattr(_knn, "EXACT_SAMPLES", 50)
-    monkeypatch.setattr(_knn.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(_index, "EXACT_SAMPLES", 50)
+    monkeypatch.setattr(_index.importlib.util, "find_spec", lambda name: None)
     X = np.random.default_rng(59).normal(size=(80, 15))
     np.testing.assert_allclose(as_dense(knn_graph(X, 4)), twin(cdist(X, X), 4), rtol=1e-13)
     with pytest.raises(ImportError, match=r"pip install 'isoweave\[knn\]'"):
@@ -200,7 +200,7 @@ def test_without_faiss_large_searches_stay_exact(monkeypatch):
         (np.eye(5) * 1j, {}, ValueError, "Complex data not supported"),
         (np.zeros((1, 3)), {}, ValueError, "minimum of 2"),
         (np.zeros(5), {}, ValueError, "1D array"),
-        (np.eye(5), {"metric": lambda x, y: -1.0}, ValueError, "gives -1.0 between samples"),
+        (np.eye(5), {"metric": lambda x, y: -1.0}, ValueError, "gives -1.0 between sample"),
     ],
 )
 def test_bad_input(X, options, error, text):

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from isoweave._parallel import ThreadTeam, thread_team
-from isoweave.graph import _search_approximate as approximate
-from isoweave.graph._search_approximate import project
-from isoweave.graph._search_brute import search_brute
+from isoweave.graph import _euclidean as approximate
+from isoweave.graph._euclidean import GraphSearch, ProductSearch, project
 
 
 def low_rank(n, n_features, n_directions, noise, seed):
@@ -55,9 +54,9 @@ def test_projected_search_finds_nearly_all_and_measures_in_all_features():
     rows = np.arange(0, 3000, 3, dtype=np.int32)
     found = {}
     with thread_team(1) as one, thread_team(2) as two:
-        exact = search_brute(points, 10, rows, two)
+        exact = ProductSearch(points)(points[rows], rows, 10, two)
         for name, team in (("one", one), ("two", two)):
-            found[name] = approximate.search_approximate(points, 10, rows, team, seed=5)
+            found[name] = GraphSearch(points, 5)(points[rows], rows, 10, team)
     neighbors, distances = found["two"]
     np.testing.assert_array_equal(found["one"][0], neighbors)
     np.testing.assert_array_equal(found["one"][1], distances)

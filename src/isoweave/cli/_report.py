@@ -90,15 +90,15 @@ def read_page_columns(
         _check_rows(labels_file, len(labels), n)
         columns["label"] = labels
     if columns_file is not None:
-        found = read_columns(columns_file)
-        rows = len(next(iter(found.values.values())))
-        order = match_names(columns_file, found.names, names)
+        values, row_names = read_columns(columns_file)
+        rows = len(next(iter(values.values())))
+        order = match_names(columns_file, row_names, names)
         if order is None:
             _check_rows(columns_file, rows, n)
-        for name, values in found.values.items():
+        for name, column in values.items():
             if name in columns:
                 raise InputFileError(columns_file, f"column {name!r} is also given by --labels")
-            columns[name] = values if order is None else values[order]
+            columns[name] = column if order is None else column[order]
     return columns
 
 

@@ -8,23 +8,22 @@ from isoweave.engines.compile import kernel
 
 
 @kernel
-def measure_rows(start, stop, queries, rows, points, own, candidates, neighbors, distances):
-    """Nearest candidates of some queries by coordinate differences, sorted; ties go to the lower index.
+def measure_rows(start, stop, queries, own, points, candidates, neighbors, distances):
+    """Nearest candidates of each query by coordinate differences, sorted; ties go to the lower index.
 
-    With ``own`` the queries are the points, and none is its own neighbour.
+    ``own`` is the number of a query among the points, -1 if it is none: no point is its own neighbour.
     """
     k = neighbors.shape[1]
     for r in range(start, stop):
-        i = rows[r]
         neighbors[r] = -1
         distances[r] = np.inf
         for c in range(candidates.shape[1]):
             j = candidates[r, c]
-            if j < 0 or (own and j == i):
+            if j < 0 or j == own[r]:
                 continue
             total = 0.0
             for a in range(points.shape[1]):
-                step = queries[i, a] - points[j, a]
+                step = queries[r, a] - points[j, a]
                 total += step * step
             length = np.sqrt(total)
             slot = k

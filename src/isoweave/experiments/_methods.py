@@ -12,7 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from isoweave._typing import FloatArray
-from isoweave.embedding import embed_graph
+from isoweave.embed import embed_graph
 from isoweave.experiments.baselines import BASELINES, available_baselines, run_baseline
 from isoweave.graph import NeighborGraph, knn_graph
 

@@ -10,9 +10,9 @@ from isoweave._parallel import thread_team
 from isoweave._typing import FloatArray
 from isoweave._validation import check_integer, check_real
 from isoweave.graph._duplicates import merge_duplicates
-from isoweave.graph._features import Metric, prepare_features
+from isoweave.graph._features import Metric
 from isoweave.graph._graph import NeighborGraph
-from isoweave.graph._knn import search_neighbors
+from isoweave.graph._index import build_index
 
 
 def intrinsic_dimension(
@@ -78,16 +78,16 @@ def intrinsic_dimension(
     if graph is not None:
         return intrinsic_dimension_graph(graph, discard_fraction=discard_fraction)
     with thread_team(n_jobs) as team:
-        space = prepare_features(X, metric, metric_params, team)
-        n = space.groups.n_groups
+        index = build_index(X, metric, metric_params, team=team)
+        n = index.space.groups.n_groups
         if n < 3:
             raise ValueError(
                 f"The intrinsic dimension needs at least 3 distinct points, got {n} among "
-                f"{len(space.groups.members)} samples."
+                f"{len(index.space.groups.members)} samples."
             )
         # Groups are numbered by a hash of their contents, so the first ones are a random sample.
         rows = np.arange(min(n, max_samples), dtype=np.int32)
-        _, distances = search_neighbors(space, 2, team, rows=rows)
+        _, distances = index.among_points(2, team=team, rows=rows)
     # A metric may put different rows at distance zero.
     distances = distances[distances[:, 0] > 0]
     return _fit(distances[:, 0], distances[:, 1], discard_fraction)

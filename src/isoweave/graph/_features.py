@@ -55,6 +55,10 @@ class FeatureSpace:
     cosine: bool = False
     scale: float = 1.0
 
+    @property
+    def is_sparse(self) -> bool:
+        return sp.issparse(self.points)
+
     def to_user(self, distances: FloatArray) -> FloatArray:
         """Distances in the user's metric from those between ``points``."""
         if self.squared:
@@ -63,6 +67,25 @@ class FeatureSpace:
             # Parallel rows differ in their last bits once normalised; they are duplicates all the same.
             return np.where(distances < 1e-15, 0.0, 0.5 * distances**2)
         return distances * self.scale
+
+    def new_rows(self, X: Any) -> Any:
+        """Checked rows in the form of ``points``: dense or sparse, normalised, scaled, boolean."""
+        if self.is_sparse:
+            return sp.csr_array(X, dtype=np.float64)
+        rows = X.toarray() if sp.issparse(X) else np.asarray(X)
+        if self.points.dtype == np.bool_:
+            return rows != 0
+        rows = np.ascontiguousarray(rows, dtype=np.float64)
+        if not self.cosine:
+            return rows / self.scale
+        norms = _norms(rows)
+        bad = ~((norms > 0) & (norms < np.inf))
+        if bad.any():
+            raise ValueError(
+                f"Row {int(np.argmax(bad))} of X has length {norms[bad][0]:g} and no direction, which "
+                "metric='cosine' needs. Leave it out."
+            )
+        return rows / norms[:, None]
 
 
 def prepare_features(
@@ -78,7 +101,7 @@ def prepare_features(
     if boolean:
         features = (features != 0).astype(np.float64)
     elif name == "cosine" and not params and not sp.issparse(features):
-        norms = np.sqrt(np.einsum("ij,ij->i", features, features))
+        norms = _norms(features)
         # A row of zeros has no direction; what then happens is left to scikit-learn.
         if norms.min() > 0 and norms.max() < math.inf:
             features, name, cosine = features / norms[:, None], "euclidean", True
@@ -90,9 +113,13 @@ def prepare_features(
             features = features / scale
     groups = group_equal_rows(features, team)
     points = features[groups.first]
-    return FeatureSpace(
-        points.astype(np.bool_) if boolean else points, groups, name, params, squared, cosine, scale
-    )
+    if boolean:
+        points = points.astype(np.bool_)
+    return FeatureSpace(points, groups, name, params, squared, cosine, scale)
+
+
+def _norms(rows: FloatArray) -> FloatArray:
+    return np.sqrt(np.einsum("ij,ij->i", rows, rows))
 
 
 def _check_metric(metric: Metric, metric_params: dict[str, Any] | None) -> tuple[Metric, dict[str, Any]]:

@@ -1,51 +1,21 @@
-"""Nearest-neighbour graphs of feature vectors, and which search finds them.
-
-Every search runs on the distinct points, numbered by a hash of their contents (see
-:func:`isoweave.graph._duplicates.group_equal_rows`): no point finds itself among its duplicates, and the
-graph does not depend on the order of the rows, not even where distances tie. The searches are
-
-=============  ===========================================================================================
-"tree"         k-d tree (Minkowski, haversine) or ball tree, up to ``TREE_DIMENSIONS`` features
-"brute"        all pairs by matrix products, Euclidean; exact, see ``search_brute``
-"approximate"  HNSW index of faiss (extra ``knn``), Euclidean, above ``EXACT_SAMPLES`` points
-"pairwise"     all pairs by scikit-learn, any metric
-=============  ===========================================================================================
-"""
+"""Nearest-neighbour graphs of feature vectors and of dense distance matrices."""
 
 from __future__ import annotations
 
-import importlib.util
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import check_random_state
 
 from isoweave._parallel import ThreadTeam, thread_team
-from isoweave._typing import FloatArray, IntArray
-from isoweave._validation import check_integer, check_option
-from isoweave.graph._duplicates import PointGroups, spread_neighbors
-from isoweave.graph._features import METRIC_ALIASES, MINKOWSKI_P, FeatureSpace, Metric, prepare_features
+from isoweave._typing import AnyArray, FloatArray
+from isoweave._validation import check_integer
+from isoweave.graph._duplicates import group_pairs, groups_from_labels, spread_neighbors
+from isoweave.graph._euclidean import block_rows, nearest_of_all
+from isoweave.graph._features import Metric
 from isoweave.graph._graph import NeighborGraph
-from isoweave.graph._search import Found, search_pairwise, search_tree
-from isoweave.graph._search_approximate import search_approximate
-from isoweave.graph._search_brute import search_brute
+from isoweave.graph._index import build_index
 from isoweave.graph._validate import assemble_graph
-
-# Measured on 2 busy cores, 20,000 normal points, 10 neighbours: the k-d tree needs 0.05 s in 3 dimensions,
-# 0.8 s in 8, 1.7 s in 10 and 12.6 s in 20; all pairs 1 to 2 s throughout. Trees gain with more points.
-TREE_DIMENSIONS = 10
-# A user's function is called for every pair up to here: it need not be a metric to be understood.
-_FUNCTION_SAMPLES = 1000
-# All pairs against HNSW on 2 busy cores: 20,000 MNIST images 5 s and 8 s, 40,000 images 21 s and 14 s; 60,000
-# points of 50 features 4.7 s and 5.6 s. The first grows with the square of the number of points, the second
-# hardly more than linearly, and takes half of that where the features can be projected (MNIST); over
-# 99 % of the edges are found.
-EXACT_SAMPLES = 50_000
-# Used when random_state is None: the same call gives the same graph.
-_DEFAULT_SEED = 20_170_921
-_BALL_TREE_METRICS = ("canberra", "mahalanobis", "seuclidean")
-_METHODS = ("auto", "exact", "approximate")
 
 
 def knn_graph(
@@ -102,130 +72,121 @@ def knn_graph(
     3
     """
     k = check_integer("n_neighbors", n_neighbors, minimum=1)
-    check_option("method", method, _METHODS)
     with thread_team(n_jobs) as team:
-        space = prepare_features(X, metric, metric_params, team)
-        n = len(space.groups.members)
+        index = build_index(X, metric, metric_params, team=team, method=method, random_state=random_state)
+        groups = index.space.groups
+        n = len(groups.members)
         if k >= n:
             raise ValueError(f"n_neighbors must be less than the number of samples, got {k} for {n} samples.")
-        neighbors, distances = search_neighbors(
-            space, min(k, space.groups.n_groups - 1), team, method=method, random_state=random_state
-        )
-    rows, cols, lengths = spread_neighbors(space.groups, neighbors, distances, k)
+        neighbors, distances = index.among_points(min(k, groups.n_groups - 1), team=team)
+    rows, cols, lengths = spread_neighbors(groups, neighbors, distances, k)
     return assemble_graph(n, rows, cols, lengths, asymmetry="max")
 
 
-def choose_knn_search(
-    n_samples: int,
-    n_features: int,
-    metric: Metric = "euclidean",
-    *,
-    sparse: bool = False,
-    method: str = "auto",
-) -> str:
-    """Name of the search :func:`knn_graph` uses: "tree", "brute", "approximate" or "pairwise".
+def knn_from_distances(D: Any, n_neighbors: int = 10) -> NeighborGraph:
+    """Nearest-neighbour graph of points known by all their distances.
 
-    Minkowski metrics use a k-d tree up to 10 dense features; so do haversine and, with a ball tree, canberra,
-    mahalanobis, seuclidean, and functions for more than 1,000 samples. The Euclidean, squared Euclidean and
-    cosine metrics then go by all pairs through matrix products up to 50,000 samples and by an approximate
-    index above, if faiss is installed. Everything else is computed pair by pair.
+    Rounding is forgiven: asymmetry, a diagonal and negative values up to the square root of the type's
+    precision times the largest distance, which is the error of the usual formula for pairwise distances.
+    Lengths are the larger of the two entries. Duplicates (entries of exactly zero) count once, as in
+    :func:`knn_graph`. Ties for the last place are settled by the points' other distances, not by their
+    numbers.
 
     Parameters
     ----------
-    n_samples, n_features : int
-    metric : str or callable
-    sparse : bool
-        Whether the features are too large to be made dense.
-    method : {"auto", "exact", "approximate"}
-
-    Examples
-    --------
-    >>> choose_knn_search(100_000, 3)
-    'tree'
-    """
-    check_option("method", method, _METHODS)
-    name = METRIC_ALIASES.get(metric, metric) if isinstance(metric, str) else None
-    euclidean = name in ("euclidean", "sqeuclidean", "cosine") and not sparse
-    if method == "approximate":
-        if not euclidean:
-            raise ValueError(
-                "method='approximate' needs dense features and metric 'euclidean', 'sqeuclidean' or "
-                f"'cosine', got {'sparse features' if sparse else f'metric={metric!r}'}. Use method='exact'."
-            )
-        if importlib.util.find_spec("faiss") is None:
-            raise ImportError(
-                "method='approximate' needs faiss: pip install 'isoweave[knn]', or method='exact'."
-            )
-        return "approximate"
-    if name is None:
-        has_tree = n_samples > _FUNCTION_SAMPLES
-    else:
-        has_tree = euclidean or name in (*MINKOWSKI_P, "minkowski", "haversine", *_BALL_TREE_METRICS)
-    if n_features <= TREE_DIMENSIONS and has_tree and not sparse:
-        return "tree"
-    if not euclidean:
-        return "pairwise"
-    if method == "auto" and n_samples > EXACT_SAMPLES and importlib.util.find_spec("faiss") is not None:
-        return "approximate"
-    return "brute"
-
-
-def search_neighbors(
-    space: FeatureSpace,
-    k: int,
-    team: ThreadTeam,
-    *,
-    rows: IntArray | None = None,
-    method: str = "auto",
-    random_state: Any = None,
-) -> Found:
-    """The ``k`` nearest distinct points of every distinct point, or of some of them.
+    D : array of shape (n, n)
+        Distances between all pairs, finite and symmetric, zero on the diagonal.
+    n_neighbors : int
+        Less than n.
 
     Returns
     -------
-    neighbors : int32 array of shape (len(rows), k)
-        Groups, nearest first.
-    distances : float64 array of shape (len(rows), k)
-        In the user's metric, checked.
+    NeighborGraph
+
+    Examples
+    --------
+    >>> knn_from_distances([[0, 1, 3], [1, 0, 2], [3, 2, 0]], n_neighbors=1).to_matrix().toarray()
+    array([[0., 1., 0.],
+           [1., 0., 2.],
+           [0., 2., 0.]])
     """
-    points = space.points
-    n = points.shape[0]
-    rows = np.arange(n, dtype=np.int32) if rows is None else rows
-    if k == 0:
-        return np.empty((len(rows), 0), dtype=np.int32), np.empty((len(rows), 0))
-    search = choose_knn_search(n, points.shape[1], space.metric, sparse=sp.issparse(points), method=method)
-    weighted = space.params and (space.metric in MINKOWSKI_P or "w" in space.params)
-    if space.metric in ("sqeuclidean", "cosine") or weighted:
-        search = "pairwise"  # could not be reduced to a plain metric by prepare_features
-    if search == "approximate":
-        random = check_random_state(_DEFAULT_SEED if random_state is None else random_state)
-        found = search_approximate(points, k, rows, team, int(random.randint(2**31 - 1)))
-    elif search == "brute":
-        found = search_brute(points, k, rows, team)
-    elif search == "tree":
-        found = search_tree(space, k, rows, team)
-    else:
-        found = search_pairwise(space, k, rows, team)
-    distances = space.to_user(found[1])
-    # Some formulas of correlation type come out a rounding below zero.
-    distances[(distances < 0) & (distances > -1e-12)] = 0.0
-    _check_found(space.groups, rows, found[0], distances)
-    return found[0], distances
+    k = check_integer("n_neighbors", n_neighbors, minimum=1)
+    matrix = _check_square(D)
+    n = len(matrix)
+    if k >= n:
+        raise ValueError(f"n_neighbors must be less than the number of points, got {k} for {n} points.")
+    keys, zero_rows, zero_cols = _check_distance_matrix(matrix)
+    n_groups, labels = group_pairs(n, zero_rows, zero_cols)
+    # Groups in the order of a function of their distances, so that ties are settled by geometry.
+    order = np.argsort(np.argsort(keys[np.unique(labels, return_index=True)[1]], kind="stable"))
+    groups = groups_from_labels(order[labels], n_groups)
+    first = groups.first
+
+    def to_all(lo: int, hi: int) -> FloatArray:
+        return np.ascontiguousarray(matrix[first[lo:hi]][:, first], dtype=np.float64)
+
+    own = np.arange(n_groups, dtype=np.int32)
+    found = nearest_of_all(to_all, own, min(k, n_groups - 1), ThreadTeam(1), block_rows(n))
+    rows, cols, _ = spread_neighbors(groups, *found, k)
+    lengths = np.maximum(np.maximum(matrix[rows, cols], matrix[cols, rows]).astype(np.float64), 0.0)
+    return assemble_graph(n, rows, cols, lengths, asymmetry="max")
 
 
-def _check_found(groups: PointGroups, rows: IntArray, neighbors: IntArray, distances: FloatArray) -> None:
-    """A metric may return anything; name the first sample for which it gives no distances."""
-    bad = ~(np.isfinite(distances) & (distances >= 0))
-    if not bad.any():
-        return
-    at, slot = divmod(int(np.argmax(bad)), distances.shape[1])
-    i, j, value = groups.first[rows[at]], neighbors[at, slot], distances[at, slot]
-    if j < 0:
-        raise ValueError(
-            f"Sample {i} has only {slot} distinct others at a finite distance, {distances.shape[1]} are "
-            "needed. Check the metric, or lower n_neighbors."
+def _check_square(D: Any) -> AnyArray:
+    if sp.issparse(D):
+        raise TypeError(
+            f"Expected a dense distance matrix, got {type(D).__name__}; pass sparse matrices to "
+            "graph_from_matrix."
         )
-    raise ValueError(
-        f"The metric gives {value} between samples {i} and {groups.first[j]}; distances must be finite "
-        "and not negative. Check the metric."
-    )
+    matrix = np.asarray(D)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"A distance matrix must be square, got shape {matrix.shape}.")
+    if matrix.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: the distance matrix has dtype {matrix.dtype}.")
+    if matrix.dtype.kind not in "fiu":
+        raise TypeError(f"Distances must be real numbers, got an array of dtype {matrix.dtype}.")
+    if len(matrix) < 2:
+        raise ValueError(f"A distance matrix needs at least 2 points, got shape {matrix.shape}.")
+    return matrix
+
+
+def _check_distance_matrix(matrix: AnyArray) -> tuple[FloatArray, AnyArray, AnyArray]:
+    """Check all entries; return a key of each row to settle ties by, and the pairs at distance zero."""
+    n = len(matrix)
+    blocks = [slice(lo, min(lo + block_rows(n), n)) for lo in range(0, n, block_rows(n))]
+    precision = np.finfo(matrix.dtype if matrix.dtype.kind == "f" else np.float64).eps
+    largest = 0.0
+    for rows in blocks:
+        bad = ~np.isfinite(matrix[rows])
+        if bad.any():
+            _raise_entry(matrix, bad, rows.start, "distances must be finite")
+        largest = max(largest, float(matrix[rows].max()))
+    tol = float(np.sqrt(precision)) * largest
+    keys = np.empty(n)
+    zeros: list[tuple[AnyArray, AnyArray]] = []
+    for rows in blocks:
+        block = matrix[rows].astype(np.float64)
+        # Roots, because plain sums of whole numbers are often equal.
+        keys[rows] = np.sqrt(np.maximum(block, 0)).sum(axis=1)
+        if (block < -tol).any():
+            _raise_entry(
+                matrix, block < -tol, rows.start, "Negative values in data: distances must not be negative"
+            )
+        own = np.zeros_like(block, dtype=np.bool_)
+        own[np.arange(len(block)), np.arange(rows.start, rows.stop)] = True
+        if (own & (block > tol)).any():
+            _raise_entry(matrix, own & (block > tol), rows.start, "the diagonal must be zero")
+        apart = np.abs(block - matrix[:, rows].T) > tol
+        if apart.any():
+            i, j = np.argwhere(apart)[0] + (rows.start, 0)
+            _raise_entry(
+                matrix, apart, rows.start, f"entry ({j}, {i}) is {matrix[j, i]}: distances must be symmetric"
+            )
+        at = np.nonzero((block <= 0) & ~own)
+        zeros.append((at[0] + rows.start, at[1]))
+    return keys, np.concatenate([a for a, _ in zeros]), np.concatenate([b for _, b in zeros])
+
+
+def _raise_entry(matrix: AnyArray, bad: AnyArray, offset: int, why: str) -> NoReturn:
+    i, j = np.argwhere(bad)[0] + (offset, 0)
+    raise ValueError(f"Entry ({i}, {j}) of the distance matrix is {matrix[i, j]}; {why}.")

@@ -1,16 +1,13 @@
 """New points in a finished map, and maps that grow with their graph."""
 
-from isoweave.optimise import rigid_motion
+from isoweave.geometry import rigid_motion
 from isoweave.place._distances import nearest_columns, sparse_rows
 from isoweave.place._grow import settle_on, warm_start
 from isoweave.place._place import FinishedMap, Placement, finished_map, place_points
-from isoweave.place._search import FeatureIndex, feature_index
 
 __all__ = [
-    "FeatureIndex",
     "FinishedMap",
     "Placement",
-    "feature_index",
     "finished_map",
     "nearest_columns",
     "place_points",

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave.graph._search import block_rows
+from isoweave.graph import block_rows, nearest_of_all
 
 Rows = tuple[AnyArray, AnyArray, FloatArray]
 
@@ -54,15 +55,10 @@ def nearest_columns(matrix: AnyArray, columns: IntArray, k: int) -> Rows:
         One for every distinct point; duplicates must not take the places of others.
     k : int
     """
-    from isoweave.engines.neighbors import k_smallest
-
-    m = len(matrix)
-    k = min(k, len(columns))
     precision = np.finfo(matrix.dtype if matrix.dtype.kind == "f" else np.float64).eps
-    nearest, distances = np.empty((m, k), dtype=np.int32), np.empty((m, k))
-    step = block_rows(matrix.shape[1])
-    for lo in range(0, m, step):
-        block = np.ascontiguousarray(matrix[lo : lo + step], dtype=np.float64)
+
+    def to_all(lo: int, hi: int) -> FloatArray:
+        block = np.ascontiguousarray(matrix[lo:hi], dtype=np.float64)
         limit = -np.sqrt(precision) * np.abs(block).max(axis=1, keepdims=True)
         if (block < limit).any():
             i, j = np.argwhere(block < limit)[0]
@@ -70,7 +66,9 @@ def nearest_columns(matrix: AnyArray, columns: IntArray, k: int) -> Rows:
                 f"Negative values in data: the distance of new point {lo + i} to point {j} is {block[i, j]}; "
                 "distances must not be negative."
             )
-        block = np.ascontiguousarray(np.maximum(block, 0.0)[:, columns])
-        nobody = np.full(len(block), -1, dtype=np.int32)
-        k_smallest(0, len(block), block, nobody, nearest[lo : lo + step], distances[lo : lo + step])
+        return np.ascontiguousarray(np.maximum(block, 0.0)[:, columns])
+
+    m, k = len(matrix), min(k, len(columns))
+    nobody = np.full(m, -1, dtype=np.int32)
+    nearest, distances = nearest_of_all(to_all, nobody, k, ThreadTeam(1), block_rows(matrix.shape[1]))
     return np.arange(m + 1) * k, columns[nearest.reshape(-1)], distances.reshape(-1)

@@ -1,0 +1,176 @@
+"""What a run says while it is going on: to the logger "isoweave" always, to standard output if asked."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from isoweave._parallel import resolve_n_jobs
+from isoweave.forecast import expected_seconds
+from isoweave.graph import NeighborGraph
+from isoweave.optimise import Progress
+from isoweave.options import EmbeddingOptions
+
+logger = logging.getLogger("isoweave")
+
+# Stages whose steps lead to the map itself; their number left is extrapolated.
+_LAST_STAGES = ("optimise", "recursion")
+_SECONDS_BETWEEN_LINES = 1.0
+# Steps from which the next ones are extrapolated.
+_LOOK_BACK = 8
+
+
+@dataclass(frozen=True)
+class Event:
+    """A stage that begins, or a step that has been taken.
+
+    Attributes
+    ----------
+    stage : str
+    iteration : int or None
+        None: the stage begins.
+    energy : float or None
+        In squared units of the distances.
+    misfit : float or None
+        Root of the energy over that of the collapsed map.
+    seconds_left : float or None
+        Of the whole fit, roughly; None if nothing can be told.
+    """
+
+    stage: str
+    iteration: int | None = None
+    energy: float | None = None
+    misfit: float | None = None
+    seconds_left: float | None = None
+
+    def __str__(self) -> str:
+        parts = [self.stage]
+        if self.iteration is not None:
+            parts += [f"step {self.iteration}", f"energy {self.energy:.6g}"]
+        if self.misfit is not None:
+            parts.append(f"misfit {100 * self.misfit:.2g} %")
+        if self.seconds_left is not None:
+            parts.append(f"about {show_seconds(self.seconds_left)} left")
+        return "  ".join(parts)
+
+
+def show_seconds(seconds: float) -> str:
+    """A rough duration: 8 s, 12 min, 3.5 h."""
+    if seconds < 100:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+class Reporter:
+    """Tells of facts, stages and steps.
+
+    Facts are logged as INFO and printed from ``verbose=1`` on; stages are INFO and steps DEBUG, printed from
+    ``verbose=2`` on, steps at most once a second. Records of stages and steps carry an :class:`Event` as
+    ``isoweave_event``.
+
+    Attributes
+    ----------
+    unit : float
+        Of the lengths, for the energies.
+    """
+
+    def __init__(self, verbose: int) -> None:
+        self.unit = 1.0
+        self._verbose = verbose
+        self._started = time.monotonic()
+        self._expected = math.nan
+        self._printed = -math.inf
+        self._left = TimeLeft()
+
+    def __call__(self, text: str) -> None:
+        logger.info(text)
+        if self._verbose:
+            print(f"[isoweave] {text}", flush=True)
+
+    def begin(self, graph: NeighborGraph, options: EmbeddingOptions) -> None:
+        """Predict how long the run will take, if anybody wants to know: it takes a look at the graph."""
+        if self._is_watched and graph.n_edges:
+            expected = expected_seconds(graph, options, resolve_n_jobs(options.n_jobs))
+            self._expected = self._elapsed + expected
+
+    def stage(self, name: str) -> None:
+        """A stage begins."""
+        if self._verbose < 2 and not logger.isEnabledFor(logging.INFO):
+            return
+        self._tell(logging.INFO, Event(name, seconds_left=self._predicted()))
+        if self._verbose > 1:
+            print(f"[isoweave] {Event(name, seconds_left=self._predicted())}", flush=True)
+
+    def step(self, progress: Progress) -> None:
+        """A step has been taken."""
+        if not self._is_watched:
+            return
+        now = time.monotonic()
+        left = self._left.after(progress, now)
+        if progress.stage not in _LAST_STAGES or left is None:
+            left = self._predicted()
+        event = Event(
+            progress.stage,
+            progress.iteration,
+            progress.energy * self.unit * self.unit,
+            progress.misfit,
+            left,
+        )
+        self._tell(logging.DEBUG, event)
+        if self._verbose > 1 and now - self._printed >= _SECONDS_BETWEEN_LINES:
+            self._printed = now
+            print(f"[isoweave] {event}", flush=True)
+
+    def _tell(self, level: int, event: Event) -> None:
+        logger.log(level, "%s", event, extra={"isoweave_event": event})
+
+    @property
+    def _is_watched(self) -> bool:
+        return self._verbose > 1 or logger.isEnabledFor(logging.DEBUG)
+
+    @property
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._started
+
+    def _predicted(self) -> float | None:
+        left = self._expected - self._elapsed
+        # Predictions are right to a factor of two; one that has run out says nothing.
+        return left if left > 0.0 else None
+
+
+class TimeLeft:
+    """Extrapolates the stopping quantity of an iteration: its logarithm falls evenly, more or less."""
+
+    def __init__(self) -> None:
+        self._stage = ""
+        self._seen: deque[tuple[int, float, float]] = deque(maxlen=_LOOK_BACK)
+
+    def after(self, progress: Progress, now: float) -> float | None:
+        """Seconds until the stopping rule holds; None if nothing can be told yet.
+
+        Parameters
+        ----------
+        progress : Progress
+            Of the step just taken.
+        now : float
+            A clock in seconds.
+        """
+        if progress.stage != self._stage or (self._seen and progress.iteration < self._seen[-1][0]):
+            self._stage = progress.stage
+            self._seen.clear()
+        sound = 0.0 < progress.size < math.inf and 0.0 < progress.bound < math.inf
+        if not sound:
+            return None
+        height = math.log(progress.size / progress.bound)
+        self._seen.append((progress.iteration, height, now))
+        first, top, then = self._seen[0]
+        steps = progress.iteration - first
+        if steps < 2 or now <= then:
+            return None
+        most = progress.max_iter - progress.iteration
+        fall = (top - height) / steps
+        needed = min(most, max(height, 0.0) / fall) if fall > 0 else most
+        return needed * (now - then) / steps
