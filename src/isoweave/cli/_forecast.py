@@ -34,17 +34,7 @@ DOES_NOT_FIT = 3
 
 
 def run_forecast(input_file: Path, options: dict[str, Any], *, as_graph: bool | None, as_json: bool) -> None:
-    """Print what a fit will need; exit with code 3 if it would exceed its limit.
-
-    Parameters
-    ----------
-    input_file : pathlib.Path
-    options : dict
-        Parameters of the estimator that were given, by name.
-    as_graph : bool or None
-        See :func:`isoweave.io.read_input`.
-    as_json : bool
-    """
+    """Print what a fit will need; exit with code 3 if it would exceed its limit."""
     options = {name: parse_value(value) for name, value in options.items()}
     with printed_warnings(quiet=False), ProgressLine(Console(stderr=True)) as progress:
         loaded = read_input(input_file, as_graph=as_graph)
