@@ -12,7 +12,11 @@ from isoweave.graph._validate import graph_from_matrix
 
 
 def geodesic_neighbors(
-    graph: NeighborGraph, n_neighbors: int, *, team: ThreadTeam = ONE_THREAD
+    graph: NeighborGraph,
+    n_neighbors: int,
+    *,
+    kept: sp.coo_array | None = None,
+    team: ThreadTeam = ONE_THREAD,
 ) -> NeighborGraph:
     """Join every vertex to the ``n_neighbors`` vertices nearest along the graph, at their path lengths.
 
@@ -25,13 +29,15 @@ def geodesic_neighbors(
     graph : NeighborGraph
         Positive lengths.
     n_neighbors : int
+    kept : coo_array of shape (n, n), optional
+        Edges of the graph that stay in any case, all by default; a spanning tree keeps it connected.
     team : ThreadTeam
 
     Returns
     -------
     NeighborGraph
-        Union of both directions and of the graph's own edges; its shortest paths have the lengths of the
-        original ones.
+        Union of both directions and of the edges kept; with all of them shortest paths have the lengths of
+        the original ones.
     """
     from isoweave.engines import neighborhoods as kernels
 
@@ -45,8 +51,9 @@ def geodesic_neighbors(
     found = columns.ravel() >= 0
     # The graph's own edges stay: a hub has more of them than it has nearest vertices, and what hangs on one
     # long edge must not fall off.
-    lengths = np.concatenate((distances.ravel()[found], graph.lengths))
-    sources = np.concatenate((rows[found], graph.sources))
-    targets = np.concatenate((columns.ravel()[found], graph.indices))
+    own = (graph.sources, graph.indices, graph.lengths) if kept is None else (kept.row, kept.col, kept.data)
+    sources = np.concatenate((rows[found], own[0]))
+    targets = np.concatenate((columns.ravel()[found], own[1]))
+    lengths = np.concatenate((distances.ravel()[found], own[2]))
     # The shorter of an edge and its path; a path summed from its two ends may also differ in the last bit.
     return graph_from_matrix(sp.coo_array((lengths, (sources, targets)), shape=(n, n)), asymmetry="min")
