@@ -12,7 +12,7 @@ from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._typing import BoolArray, FloatArray
 from isoweave._validation import check_integer
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames
-from isoweave.graph import NeighborGraph, geodesic_neighbors, graph_from_matrix
+from isoweave.graph import NeighborGraph, assemble_graph, graph_from_matrix, nearest_entries
 from isoweave.linalg import lowest_eigenvectors
 from isoweave.optimise import connection_laplacian, sample_vertices
 
@@ -28,8 +28,9 @@ _FILLING_SWEEPS = 30
 
 def nearest_along(graph: NeighborGraph, width: int, *, team: ThreadTeam) -> NeighborGraph:
     """Every vertex joined to the ``width`` nearest along the graph, and by a tree that keeps it connected."""
-    tree = sp.coo_array(minimum_spanning_tree(graph.to_matrix()))
-    return geodesic_neighbors(graph, width, kept=tree, team=team)
+    tree = minimum_spanning_tree(graph.to_matrix()).tocoo()
+    both = zip(nearest_entries(graph, width, team=team), (tree.row, tree.col, tree.data), strict=True)
+    return assemble_graph(graph.n_vertices, *(np.concatenate(parts) for parts in both), asymmetry="min")
 
 
 def frame_transitions(

@@ -6,17 +6,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from isoweave._parallel import ONE_THREAD, ThreadTeam
+from isoweave._typing import AnyArray, FloatArray
 from isoweave.graph._graph import NeighborGraph
 from isoweave.graph._order import rows_by_length
 from isoweave.graph._validate import graph_from_matrix
 
 
 def geodesic_neighbors(
-    graph: NeighborGraph,
-    n_neighbors: int,
-    *,
-    kept: sp.coo_array | None = None,
-    team: ThreadTeam = ONE_THREAD,
+    graph: NeighborGraph, n_neighbors: int, *, team: ThreadTeam = ONE_THREAD
 ) -> NeighborGraph:
     """Join every vertex to the ``n_neighbors`` vertices nearest along the graph, at their path lengths.
 
@@ -29,16 +26,29 @@ def geodesic_neighbors(
     graph : NeighborGraph
         Positive lengths.
     n_neighbors : int
-    kept : coo_array of shape (n, n), optional
-        Edges of the graph that stay in any case, all by default; a spanning tree keeps it connected.
     team : ThreadTeam
 
     Returns
     -------
     NeighborGraph
-        Union of both directions and of the edges kept; with all of them shortest paths have the lengths of
-        the original ones.
+        Union of both directions and of the graph's own edges; its shortest paths have the lengths of the
+        original ones.
     """
+    sources, targets, lengths = nearest_entries(graph, n_neighbors, team=team)
+    n = graph.n_vertices
+    # The graph's own edges stay: a hub has more of them than it has nearest vertices, and what hangs on one
+    # long edge must not fall off.
+    lengths = np.concatenate((lengths, graph.lengths))
+    sources = np.concatenate((sources, graph.sources))
+    targets = np.concatenate((targets, graph.indices))
+    # The shorter of an edge and its path; a path summed from its two ends may also differ in the last bit.
+    return graph_from_matrix(sp.coo_array((lengths, (sources, targets)), shape=(n, n)), asymmetry="min")
+
+
+def nearest_entries(
+    graph: NeighborGraph, n_neighbors: int, *, team: ThreadTeam = ONE_THREAD
+) -> tuple[AnyArray, AnyArray, FloatArray]:
+    """Every vertex with those nearest to it along the graph, and the lengths of the paths."""
     from isoweave.engines import neighborhoods as kernels
 
     n = graph.n_vertices
@@ -47,13 +57,6 @@ def geodesic_neighbors(
     columns = np.empty((n, width), dtype=np.int32)
     distances = np.empty((n, width))
     team.run(kernels.nearest_lists, n, graph.indptr, near_indices, near_lengths, columns, distances)
-    rows = np.repeat(np.arange(n, dtype=np.int32), width)
     found = columns.ravel() >= 0
-    # The graph's own edges stay: a hub has more of them than it has nearest vertices, and what hangs on one
-    # long edge must not fall off.
-    own = (graph.sources, graph.indices, graph.lengths) if kept is None else (kept.row, kept.col, kept.data)
-    sources = np.concatenate((rows[found], own[0]))
-    targets = np.concatenate((columns.ravel()[found], own[1]))
-    lengths = np.concatenate((distances.ravel()[found], own[2]))
-    # The shorter of an edge and its path; a path summed from its two ends may also differ in the last bit.
-    return graph_from_matrix(sp.coo_array((lengths, (sources, targets)), shape=(n, n)), asymmetry="min")
+    rows = np.repeat(np.arange(n, dtype=np.int32), width)
+    return rows[found], columns.ravel()[found], distances.ravel()[found]
