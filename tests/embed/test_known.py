@@ -143,9 +143,7 @@ def test_solvers_agree(solver):
 
 def test_refinement_lowers_the_stress_whatever_the_threads():
     plain = embed_graph(NOISY, anchors=HARD)
-    refined, same = (
-        embed_graph(NOISY, anchors=HARD, refine="distances", n_jobs=n_jobs) for n_jobs in (1, 3)
-    )
+    refined, same = (embed_graph(NOISY, anchors=HARD, refine="distances", n_jobs=n_jobs) for n_jobs in (1, 3))
     np.testing.assert_array_equal(refined.coordinates, same.coordinates)
     assert stress(refined.coordinates) < 0.8 * stress(plain.coordinates)
     assert refined.energy > plain.energy

@@ -7,11 +7,10 @@ import math
 
 import numpy as np
 import pytest
-from isoweave._reporter import Event, Reporter, TimeLeft, show_seconds
 from sklearn.datasets import make_swiss_roll
 
-from isoweave import IsometricEmbedding, embed_graph
-from isoweave import _reporter
+from isoweave import IsometricEmbedding, _reporter, embed_graph
+from isoweave._reporter import Event, Reporter, TimeLeft, show_seconds
 from isoweave.graph import knn_graph
 from isoweave.optimise import Progress
 
