@@ -116,7 +116,7 @@ def test_a_saved_model(folder, tmp_path):
     IsometricEmbedding().save(tmp_path / "bare")
     refused = run("report", tmp_path / "bare", "-o", tmp_path / "s.html")
     assert refused.exit_code == 2
-    assert "saved before it was fitted" in refused.stderr
+    assert "not fitted yet" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from rich.console import Console
 from isoweave._typing import AnyArray
 from isoweave.cli._errors import printed_warnings
 from isoweave.cli._progress import ProgressLine
-from isoweave.io import InputFileError, match_names, read_columns, read_embedding, read_input, read_labels
+from isoweave.io import InputFileError, match_names, read_columns, read_input, read_labels
+from isoweave.result import as_embedding
 
 
 def run_report(
@@ -30,7 +31,7 @@ def run_report(
     Parameters
     ----------
     map_file : pathlib.Path
-        See :func:`isoweave.io.read_embedding`; a folder is a saved model.
+        See :func:`isoweave.as_embedding`.
     output : pathlib.Path
     graph_file : pathlib.Path or None
         Measured distances, where the map does not hold them. Where both have names, rows are matched by name.
@@ -42,8 +43,8 @@ def run_report(
     """
     check_report_path(output)
     with printed_warnings(quiet=False), ProgressLine(Console(stderr=True)) as progress:
-        result, names = _read_map(map_file)
-        n = len(result.coordinates if hasattr(result, "coordinates") else result.embedding_)
+        result = as_embedding(map_file)
+        n, names = result.n_points, result.names
         graph = None if graph_file is None else _read_graph(graph_file, asymmetry, n, names)
         columns = read_page_columns(columns_file, labels_file, n, names)
         progress.describe("measuring and writing")
@@ -96,19 +97,6 @@ def read_page_columns(
                 raise InputFileError(columns_file, f"column {name!r} is also given by --labels")
             columns[name] = column if order is None else column[order]
     return columns
-
-
-def _read_map(path: Path) -> tuple[Any, Sequence[str] | None]:
-    """A map and the names of its rows, if it has any."""
-    if path.is_dir():
-        from isoweave.persist import load
-
-        model = load(path)
-        if not hasattr(model, "coordinates") and not hasattr(model, "embedding_"):
-            raise ValueError(f"{path}: the model was saved before it was fitted; there is no map in it.")
-        return model, None
-    stored = read_embedding(path)
-    return stored, stored.names
 
 
 def _read_graph(path: Path, asymmetry: str | None, n: int, names: Sequence[str] | None) -> Any:
