@@ -8,7 +8,6 @@ from typing import Any
 
 from rich.console import Console
 
-from isoweave._files import check_writable
 from isoweave._typing import AnyArray
 from isoweave.cli._errors import printed_warnings
 from isoweave.cli._progress import ProgressLine
@@ -72,12 +71,9 @@ def write_page(
 
 def check_report_path(path: Path) -> None:
     """Refuse a page that could not be written, before anything is computed."""
-    from isoweave.report._html import import_plotlyjs
+    from isoweave.report import check_report
 
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"cannot write {path}: a report is a page, and its name must end in .html.")
-    check_writable(path)
-    import_plotlyjs()
+    check_report(path)
 
 
 def read_page_columns(

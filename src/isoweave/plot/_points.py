@@ -1,4 +1,4 @@
-"""Scatter plots of embeddings."""
+"""Maps as points, alone or beside their input."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.plot._axes import axes_for, import_pyplot, points_to_draw
-from isoweave.plot._source import MapSource, main_stretch, read_map, vertex_errors
+from isoweave.diagnostics import main_stretch, vertex_errors
+from isoweave.plot._axes import axes_for, import_pyplot, points_to_draw, two_axes
+from isoweave.result import Embedding, as_embedding
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLORINGS = ("stretch", "edge_error", "component")
+_COLORINGS = ("stretch", "edge_error", "component")
 _MOST_IN_LEGEND = 20
 
 
@@ -70,7 +72,7 @@ def plot_embedding(
     import_pyplot()
     from matplotlib.colors import LogNorm
 
-    source = read_map(embedding, graph)
+    source = as_embedding(embedding, graph)
     points = points_to_draw(source.coordinates, components)
     ax = axes_for(ax, points)
     values, levels, norm, label = _values(source, color)
@@ -96,30 +98,33 @@ def plot_embedding(
     return ax
 
 
-def _values(source: MapSource, color: Any) -> tuple[Any, list[str] | None, Any, str | None]:
+def _values(source: Embedding, color: Any) -> tuple[Any, list[str] | None, Any, str | None]:
     """What matplotlib colours by; the classes' names, a norm, and a label of the colour bar, where needed."""
     from matplotlib.colors import LogNorm
 
-    if isinstance(color, str) and color == "stretch":
-        if source.stretch is None:
-            raise TypeError("color='stretch' needs an Embedding or a fitted IsometricEmbedding.")
-        stretch = main_stretch(source.stretch)
-        return stretch, None, LogNorm(*_around_one(stretch)), "stretch"
-    if isinstance(color, str) and color == "edge_error":
-        errors = vertex_errors(source.kept_graph("color='edge_error'"), source.coordinates)
-        return errors, None, None, "mean relative error of edges"
-    if isinstance(color, str) and color == "component":
-        if source.component_labels is None:
-            raise TypeError("color='component' needs an Embedding or a fitted IsometricEmbedding.")
-        return source.component_labels, None, None, None
-    words = None if color is None or isinstance(color, str) else _words(color)
-    if words is None:
-        _check_length(color, source.n_points)
+    if color is None or (isinstance(color, str) and color not in _COLORINGS):
         return color, None, None, None
-    if len(words) != source.n_points:
-        raise ValueError(f"color has {len(words)} labels, but the map has {source.n_points} points.")
-    levels, codes = np.unique(words, return_inverse=True)
-    return codes.reshape(-1), [str(level) for level in levels], None, None
+    if isinstance(color, str):
+        if color == "edge_error":
+            errors = vertex_errors(source.kept_graph("color='edge_error'"), source.coordinates)
+            return errors, None, None, "mean relative error of edges"
+        if color == "component" and source.component_labels is not None:
+            return source.component_labels, None, None, None
+        if color == "stretch" and source.stretch is not None:
+            stretch = main_stretch(source.stretch)
+            return stretch, None, LogNorm(*_around_one(stretch)), "stretch"
+        raise TypeError(f"color={color!r} needs an Embedding or a fitted IsometricEmbedding.")
+    words, n = _words(color), source.n_points
+    if words is not None:
+        if len(words) != n:
+            raise ValueError(f"color has {len(words)} labels, but the map has {n} points.")
+        levels, codes = np.unique(words, return_inverse=True)
+        return codes.reshape(-1), [str(level) for level in levels], None, None
+    shape = np.shape(color)
+    # A colour as three or four numbers, or one such row per point, is matplotlib's business.
+    if len(shape) == 1 and shape[0] != n and shape[0] not in (3, 4):
+        raise ValueError(f"color has {shape[0]} values, but the map has {n} points.")
+    return color, None, None, None
 
 
 def _words(color: Any) -> AnyArray | None:
@@ -133,15 +138,6 @@ def _words(color: Any) -> AnyArray | None:
         return None
     words = values.astype(str)
     return None if all(is_color_like(word) for word in np.unique(words)) else words
-
-
-def _check_length(color: Any, n: int) -> None:
-    if color is None or isinstance(color, str):
-        return
-    shape = np.shape(color)
-    # A colour as three or four numbers, or one such row per point, is matplotlib's business.
-    if len(shape) == 1 and shape[0] != n and shape[0] not in (3, 4):
-        raise ValueError(f"color has {shape[0]} values, but the map has {n} points.")
 
 
 def _around_one(values: FloatArray) -> tuple[float, float]:
@@ -162,3 +158,73 @@ def _default_map(color: Any, n: int, levels: list[str] | None) -> str | None:
     if values.dtype.kind not in "biuf":
         return None
     return "tab10" if values.dtype.kind in "biu" and len(np.unique(values)) <= 10 else "viridis"
+
+
+def plot_before_after(
+    result: Any,
+    color: Any = None,
+    axes: Sequence[Axes] | None = None,
+    *,
+    features: Any = None,
+    components: Sequence[int] | None = None,
+    size: float | None = None,
+    cmap: str | None = None,
+) -> tuple[Axes, Axes]:
+    """Draw the input features and, beside them, the map, both in the same colours.
+
+    Parameters
+    ----------
+    result : Embedding, fitted estimator, or array of shape (n, N)
+    color
+        As in :func:`plot_embedding`.
+    axes : two matplotlib Axes, optional
+        On a new figure by default. The first must be 3-D for features of three columns or more.
+    features : array of shape (n, d), optional
+        By default those the estimator was fitted on. More than three columns are drawn along their three
+        principal axes.
+    components : sequence of int, optional
+        Columns of the map to draw.
+    size, cmap
+        As in :func:`plot_embedding`.
+
+    Returns
+    -------
+    pair of matplotlib Axes
+        Before and after.
+    """
+    import_pyplot()
+    source = as_embedding(result)
+    given = source.features if features is None else features
+    if given is None:
+        raise TypeError("plot_before_after needs the input: give features=, an array of shape (n, d).")
+    before = _drawable(given)
+    if len(before) != source.n_points:
+        raise ValueError(f"features have {len(before)} rows, but the map has {source.n_points} points.")
+    points = points_to_draw(source.coordinates, components)
+    left, right = two_axes(axes, (before.shape[1] == 3, points.shape[1] == 3))
+    if isinstance(color, str) and color in _COLORINGS:
+        plot_embedding(source, color, right, components=components, size=size, cmap=cmap, title="map")
+        drawn = right.collections[0]
+        scatter: Any = left.scatter
+        area = drawn.get_sizes()[0]  # type: ignore[attr-defined]
+        scatter(*before.T, c=drawn.get_array(), s=area, cmap=drawn.get_cmap(), norm=drawn.norm, linewidths=0)
+        left.set(title="input", aspect="equal")
+        return left, right
+    plot_embedding(before, color, left, size=size, cmap=cmap, title="input")
+    plot_embedding(source, color, right, components=components, size=size, cmap=cmap, title="map")
+    return left, right
+
+
+def _drawable(features: Any) -> FloatArray:
+    """Features of one to three columns as they are, more along their principal axes."""
+    if sp.issparse(features):
+        raise TypeError("sparse features cannot be drawn; give features= as an array, or reduce them first.")
+    array = np.asarray(features)
+    if array.dtype.kind not in "fiu" or array.ndim != 2 or 0 in array.shape:
+        raise ValueError(f"features must be numbers of shape (n, d), got {array.dtype} of {array.shape}.")
+    array = array.astype(np.float64)
+    if array.shape[1] <= 3:
+        return points_to_draw(array, None)
+    centred = array - array.mean(axis=0)
+    _, axes = np.linalg.eigh(centred.T @ centred)
+    return np.asarray(centred @ axes[:, :-4:-1])
