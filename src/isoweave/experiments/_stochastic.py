@@ -11,8 +11,7 @@ from sklearn.utils import check_random_state
 
 from isoweave._parallel import resolve_n_jobs, thread_team
 from isoweave._typing import FloatArray
-from isoweave.baselines._geodesics import all_geodesics
-from isoweave.baselines._spectral import isomap
+from isoweave.experiments._spectral import all_geodesics, isomap
 from isoweave.graph import NeighborGraph, geodesic_neighbors
 
 _PERPLEXITY = 30.0

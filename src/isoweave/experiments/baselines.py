@@ -1,4 +1,4 @@
-"""The baselines by name, and the one way to call them."""
+"""Other methods behind one call, all on the same distance graph."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ from threadpoolctl import threadpool_limits
 from isoweave._parallel import resolve_n_jobs
 from isoweave._typing import FloatArray
 from isoweave._validation import check_integer, check_option
-from isoweave.baselines import _geodesics, _local, _spectral, _stochastic
+from isoweave.experiments import _spectral, _stochastic
 from isoweave.graph import NeighborGraph, connected_components, graph_from_matrix
+
+__all__ = ["BASELINES", "Baseline", "available_baselines", "run_baseline"]
+
+# All distances of this many vertices take 1.1 GiB.
+_MOST_DENSE_VERTICES = 12_000
 
 
 @dataclass(frozen=True)
@@ -25,14 +30,12 @@ class Baseline:
     Attributes
     ----------
     name, title : str
-        How it is asked for, and how tables call it.
     method : callable
         ``method(graph, n_components, **some of random_state, n_jobs, n_neighbors)`` -> (n, N) array.
     package, extra : str or None
         The optional package it needs, and the extra of isoweave that installs it.
     is_metric : bool
-        Its coordinates are in the unit of the distances. The others have a scale of their own, so that
-        errors of lengths say nothing about them.
+        Coordinates are in the unit of the distances; others have a scale of their own.
     dense : bool
         It stores all distances between vertices.
     """
@@ -50,9 +53,9 @@ BASELINES: dict[str, Baseline] = {
     baseline.name: baseline
     for baseline in (
         Baseline("isomap", "Isomap", _spectral.isomap, is_metric=True),
-        Baseline("lle", "LLE", _local.lle),
-        Baseline("hlle", "Hessian LLE", _local.hessian_lle),
-        Baseline("ltsa", "LTSA", _local.ltsa),
+        Baseline("lle", "LLE", _spectral.lle),
+        Baseline("hlle", "Hessian LLE", _spectral.hessian_lle),
+        Baseline("ltsa", "LTSA", _spectral.ltsa),
         Baseline("laplacian", "Laplacian eigenmaps", _spectral.laplacian_eigenmaps, dense=False),
         Baseline("diffusion", "Diffusion maps", _spectral.diffusion_maps),
         Baseline("tsne", "t-SNE", _stochastic.tsne),
@@ -130,7 +133,7 @@ def run_baseline(
 
     Examples
     --------
-    >>> from isoweave.baselines import run_baseline
+    >>> from isoweave.experiments.baselines import run_baseline
     >>> from isoweave.datasets import swiss_roll
     >>> from isoweave.graph import knn_graph
     >>> graph = knn_graph(swiss_roll(200, random_state=7).data, 10)
@@ -151,10 +154,10 @@ def run_baseline(
             f"Baselines need a connected graph, this one has {n_parts} components (vertices {outside} are "
             "not in the largest); embed them one by one, or join them with bridge_components."
         )
-    if baseline.dense and n > _geodesics.MAX_DENSE_VERTICES:
+    if baseline.dense and n > _MOST_DENSE_VERTICES:
         raise ValueError(
-            f"{baseline.title} stores all distances, which is done for up to "
-            f"{_geodesics.MAX_DENSE_VERTICES:,} vertices; this graph has {n:,}."
+            f"{baseline.title} stores all distances, which is done for up to {_MOST_DENSE_VERTICES:,} "
+            f"vertices; this graph has {n:,}."
         )
     options = {"random_state": random_state, "n_jobs": resolve_n_jobs(n_jobs), "n_neighbors": n_neighbors}
     taken = inspect.signature(baseline.method).parameters

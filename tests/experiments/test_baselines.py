@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 from sklearn.manifold import Isomap, LocallyLinearEmbedding
 
-from isoweave import baselines
-from isoweave.baselines import BASELINES, _eigen, _geodesics, available_baselines, run_baseline
 from isoweave.datasets import swiss_roll
+from isoweave.experiments import _spectral, baselines
+from isoweave.experiments.baselines import BASELINES, available_baselines, run_baseline
 from isoweave.graph import graph_from_matrix, knn_graph
 from isoweave.metrics import evaluate, parameter_error, procrustes_error
 from reference_graphs import complete_of, graph_of
@@ -55,7 +55,7 @@ def test_lle_of_a_complete_graph_is_scikit_learns():
 def test_lle_of_a_sparse_graph_equals_its_loop(roll):
     """Gram matrices of shortest paths are indefinite; their negative part is left out."""
     _, graph = roll
-    geodesics = _geodesics.all_geodesics(graph)
+    geodesics = _spectral.all_geodesics(graph)
     residual = np.eye(220)
     was_indefinite = False
     for i in range(220):
@@ -77,7 +77,7 @@ def test_lle_of_a_sparse_graph_equals_its_loop(roll):
 def test_diffusion_maps_equal_the_textbook(roll):
     """Right eigenvectors of the transition matrix, the density divided out, times their eigenvalues."""
     _, graph = roll
-    geodesics = _geodesics.all_geodesics(graph)
+    geodesics = _spectral.all_geodesics(graph)
     kernel = np.exp(-(geodesics**2) / (2 * np.median(geodesics[np.triu_indices(220, 1)]) ** 2))
     density = kernel.sum(axis=1)
     kernel = kernel / np.outer(density, density)
@@ -106,7 +106,7 @@ def test_tsne_is_given_squares_where_it_does_not_square(monkeypatch, roll, n_com
 
     monkeypatch.setattr("sklearn.manifold.TSNE", Spy)
     start = run_baseline("tsne", roll[1], n_components)
-    np.testing.assert_array_equal(seen[1], _geodesics.all_geodesics(roll[1]) ** power)
+    np.testing.assert_array_equal(seen[1], _spectral.all_geodesics(roll[1]) ** power)
     assert start[:, 0].std() == pytest.approx(1e-4, rel=1e-5)
     assert seen[0]["method"] == ("exact" if power == 2 else "barnes_hut")
 
@@ -169,19 +169,16 @@ def test_duplicates(name):
 
 def test_neighbourhoods_are_filled_with_the_nearest():
     path = graph_of([(i, i + 1, 1.0 + 0.01 * i) for i in range(9)], 10)
-    geodesics = _geodesics.all_geodesics(path)
-    for i, members in _geodesics.neighborhoods(path, geodesics, 4):
+    geodesics = _spectral.all_geodesics(path)
+    for i, members in _spectral.neighborhoods(path, geodesics, 4):
         expected = [j for j in np.argsort(geodesics[i], kind="stable") if j != i][:4]
         assert sorted(members) == sorted(expected)
-    for i, members in _geodesics.neighborhoods(path, geodesics, 1):
+    for i, members in _spectral.neighborhoods(path, geodesics, 1):
         np.testing.assert_array_equal(members, path.indices[path.indptr[i] : path.indptr[i + 1]])
-
-
-def test_a_far_neighbour_is_kept_while_filling():
-    """Vertex 0 has one long edge, and nearer vertices by no shorter path than through it."""
+    # A long edge stays in, though nothing is nearer than what it leads to.
     graph = graph_of([(0, 1, 9.0), (1, 2, 1.0), (2, 3, 1.0), (3, 4, 1.0)], 5)
-    geodesics = _geodesics.all_geodesics(graph)
-    assert dict(_geodesics.neighborhoods(graph, geodesics, 2))[0].tolist() == [1, 2]
+    found = dict(_spectral.neighborhoods(graph, _spectral.all_geodesics(graph), 2))
+    assert found[0].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("n_vectors", [1, 3])
@@ -190,9 +187,9 @@ def test_sparse_and_dense_eigenvectors_agree(monkeypatch, n_vectors):
     path = sp.diags_array([-np.ones(n - 1), np.full(n, 2.0), -np.ones(n - 1)], offsets=[-1, 0, 1]).tolil()
     path[0, 0] = path[n - 1, n - 1] = 1.0
     matrix = sp.csr_array(path)
-    dense = _eigen.smallest_eigenvectors(matrix, n_vectors)
-    monkeypatch.setattr(_eigen, "_DENSE_UP_TO", 0)
-    sparse = _eigen.smallest_eigenvectors(matrix, n_vectors, SEED)
+    dense = _spectral.smallest_eigenvectors(matrix, n_vectors)
+    monkeypatch.setattr(_spectral, "_DENSE_UP_TO", 0)
+    sparse = _spectral.smallest_eigenvectors(matrix, n_vectors, SEED)
     np.testing.assert_allclose(np.abs(dense), np.abs(sparse), atol=1e-7)
     # Known: cosines of the path, mean square 1.
     cosine = np.sqrt(2.0) * np.cos(np.pi * (np.arange(n) + 0.5) / n)
@@ -200,7 +197,7 @@ def test_sparse_and_dense_eigenvectors_agree(monkeypatch, n_vectors):
 
 
 def test_constants_are_taken_out_of_a_larger_kernel():
-    found = _eigen.smallest_eigenvectors(sp.csr_array((12, 12)), 2)
+    found = _spectral.smallest_eigenvectors(sp.csr_array((12, 12)), 2)
     np.testing.assert_allclose(found.T @ np.ones(12), 0.0, atol=1e-12)
     np.testing.assert_allclose(found.T @ found, 12.0 * np.eye(2), atol=1e-12)
 
@@ -214,7 +211,7 @@ def test_errors(monkeypatch, roll):
     apart = graph_from_matrix(sp.block_diag([complete_of(features(9)).to_matrix()] * 2, format="csr"))
     with pytest.raises(ValueError, match=r"this one has 2 components \(vertices \[9, 10, 11\]"):
         run_baseline("lle", apart, 2)
-    monkeypatch.setattr(_geodesics, "MAX_DENSE_VERTICES", 200)
+    monkeypatch.setattr(baselines, "_MOST_DENSE_VERTICES", 200)
     with pytest.raises(ValueError, match="Isomap stores all distances, .* up to 200 vertices.*has 220"):
         run_baseline("isomap", graph, 2)
     assert run_baseline("laplacian", graph, 2).shape == (220, 2)
@@ -230,5 +227,5 @@ def test_a_missing_package_names_its_extra(monkeypatch, roll, name, extra):
 
 
 def test_available_leaves_out_what_is_missing(monkeypatch):
-    monkeypatch.setattr(baselines._run, "find_spec", lambda name: None)
+    monkeypatch.setattr(baselines, "find_spec", lambda name: None)
     assert available_baselines() == ("isomap", "lle", "hlle", "ltsa", "laplacian", "diffusion", "tsne")

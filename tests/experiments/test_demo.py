@@ -5,8 +5,8 @@ import pytest
 from PIL import Image
 
 from isoweave.cli._demo import run_demo_command
-from isoweave.demo import DemoResult, demo_cases, run_case, write_page
-from isoweave.demo._page import align_plane
+from isoweave.experiments._figures import aligned
+from isoweave.experiments.demo import DemoResult, demo_cases, run_case, write_demo_page
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_ours_keeps_neighbourhoods_better_than_isomap(cases):
 
 def test_page_without_figures(tmp_path, cases):
     result = DemoResult("<ours>", cases[1].data, 0.5, 0.25, None, 0.9375, 1.0)
-    page = write_page([(cases[1], result)], {}, tmp_path).read_text(encoding="utf-8")
+    page = write_demo_page([(cases[1], result)], {}, tmp_path).read_text(encoding="utf-8")
     assert "<img" not in page
     assert "<td>&lt;ours&gt;</td><td>0.500</td><td>0.250</td><td></td><td>0.938</td>" in page
 
@@ -51,15 +51,15 @@ def test_maps_are_laid_over_the_truth(cases):
     truth = cases[0].truth
     moved = truth @ np.array([[0.6, 0.8], [0.8, -0.6]]) + 5.0
     np.testing.assert_allclose(
-        align_plane(moved, truth), truth - truth.mean(axis=0), rtol=0, atol=1e-12 * np.abs(truth).max()
+        aligned(moved, truth), truth - truth.mean(axis=0), rtol=0, atol=1e-12 * np.abs(truth).max()
     )
 
 
 def test_maps_are_seen_along_their_longest_axes():
     points = np.random.default_rng(31).normal(size=(200, 4)) * [1.0, 9.0, 0.1, 5.0]
-    plane = align_plane(points, points)
+    plane = aligned(points, points)
     np.testing.assert_allclose(plane.std(axis=0), points.std(axis=0)[[1, 3]], rtol=0.05)
-    np.testing.assert_allclose(align_plane(3.0 - points[:, ::-1], points), plane, rtol=0, atol=1e-12 * 30)
+    np.testing.assert_allclose(aligned(3.0 - points[:, ::-1], points), plane, rtol=0, atol=1e-12 * 30)
 
 
 def test_cases_are_reproducible(cases):
