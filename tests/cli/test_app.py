@@ -138,7 +138,7 @@ ERRORS = [
     (("report", "named.csv", *REPORT, "--columns", "short.csv"), "no row is named 'c'"),
     (("report", "x.npy", *REPORT, "--labels", "short.txt"), "short.txt: 2 rows, but the map has 300"),
     (("report", "x.npy", *REPORT, "-g", "small.mtx"), "small.mtx: 2 rows, but the map has 300"),
-    (("report", "bare", *REPORT), "saved before it was fitted"),
+    (("report", "bare", *REPORT), "not fitted yet"),
 ]
 
 

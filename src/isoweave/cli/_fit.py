@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -99,12 +98,14 @@ def embed(
         from rich.console import Console
 
         from isoweave import Anchors, Checkpoint
-        from isoweave.cli._maps import check_page, page_columns
+        from isoweave.cli._maps import page_columns
         from isoweave.io import check_output_path, read_anchors, write_embedding
 
         check_output_path(output)
         if report is not None:
-            check_page(report)
+            from isoweave.report import check_report, write_report
+
+            check_report(report)
         elif columns_file is not None:
             raise ValueError("--columns is for the page of --report; give both.")
         if anchor_weight is not None and anchors is None:
@@ -126,8 +127,6 @@ def embed(
             seconds = time.perf_counter() - started
         write_embedding(output, estimator, names=loaded.names)
         if report is not None:
-            from isoweave.report import write_report
-
             with printed_warnings(quiet), ProgressLine(enabled=not quiet) as progress:
                 progress.describe("writing the report")
                 write_report(estimator, report, columns=columns, names=loaded.names, title=output.name)
@@ -205,8 +204,6 @@ def forecast(
                 growth = process_status().get("VmHWM", resident_bytes()) - before
                 neighbours = StageEstimate("neighbours", growth, time.process_time() - clock)
             progress.describe("counting")
-            counted = inspect.signature(estimate_resources).parameters
-            options = {name: value for name, value in options.items() if name in counted}
             estimate = estimate_resources(source, n_components, **options)
         if loaded.kind == "features":
             estimate = _with_neighbours(estimate, neighbours, before)

@@ -61,17 +61,6 @@ def page_columns(
     return columns
 
 
-def check_page(path: Path) -> None:
-    """Refuse a page that could not be written, before anything is computed."""
-    from isoweave._files import check_writable
-    from isoweave.report._html import import_plotlyjs
-
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"cannot write {path}: a report is a page, and its name must end in .html.")
-    check_writable(path)
-    import_plotlyjs()
-
-
 @app.command()
 @takes_options("asymmetry")
 def evaluate(
@@ -176,12 +165,13 @@ def report(
         from rich.console import Console
 
         from isoweave.graph import graph_from_matrix
-        from isoweave.io import match_names, read_embedding, read_input
-        from isoweave.report import write_report
+        from isoweave.io import match_names, read_input
+        from isoweave.report import check_report, write_report
+        from isoweave.result import as_embedding
 
-        check_page(output)
+        check_report(output)
         with printed_warnings(), ProgressLine() as progress:
-            found = read_embedding(map_file)
+            found = as_embedding(map_file)
             given: dict[str, Any] = {"names": found.names, "title": title or map_file.name}
             given["columns"] = page_columns(columns_file, labels_file, found.n_points, found.names)
             if graph_file is not None:

@@ -20,7 +20,6 @@ from isoweave._typing import AnyArray
 from isoweave.graph import NeighborGraph, graph_from_matrix
 from isoweave.io._arrays import read_npy, read_npz
 from isoweave.io._isolated import NEEDED
-from isoweave.io._read import SUFFIXES as INPUT_SUFFIXES
 from isoweave.io._read import read_input
 from isoweave.io._source import InputFileError, brief, check_characters, reading, words_from_array
 from isoweave.optimise import StepRecord
@@ -146,8 +145,7 @@ def read_embedding(path: str | os.PathLike[str]) -> Embedding:
     path : path-like
         The .npz of ``isoweave embed`` (archives without edges or history, as earlier versions wrote them, are
         fine), or coordinates by any tool: a .npz archive with an array ``embedding``, ``coordinates``,
-        ``truth``, ``parameters`` or ``coords``, or any file of features. One dimension is one column. A file
-        of any other suffix is a saved model or embedding (:func:`isoweave.save`).
+        ``truth``, ``parameters`` or ``coords``, or any file of features. One dimension is one column.
 
     Returns
     -------
@@ -161,8 +159,6 @@ def read_embedding(path: str | os.PathLike[str]) -> Embedding:
     """
     path = Path(path)
     suffix = path.suffix.lower()
-    if suffix not in INPUT_SUFFIXES:
-        return _from_model(path)
     with reading(path):
         arrays = read_npz(path) if suffix == ".npz" else {"": read_npy(path)} if suffix == ".npy" else {}
         key = next((key for key in _COORDINATE_KEYS if key in arrays and arrays[key].ndim), None)
@@ -177,21 +173,6 @@ def read_embedding(path: str | os.PathLike[str]) -> Embedding:
         )
         known = _known(path, arrays, points.shape) if key == "embedding" else {}
         return Embedding(points, names=words, **known)
-
-
-def _from_model(path: Path) -> Embedding:
-    from sklearn.exceptions import NotFittedError
-
-    from isoweave.persist import StoreError, load
-
-    try:
-        return as_embedding(load(path))
-    except NotFittedError as error:
-        raise InputFileError(
-            path, "the model was saved before it was fitted; there is no map in it"
-        ) from error
-    except StoreError as error:
-        raise InputFileError(path, brief(getattr(error, "reason", error))) from error
 
 
 def _points(path: Path, array: AnyArray, label: str) -> AnyArray:

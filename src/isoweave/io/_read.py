@@ -18,7 +18,7 @@ from isoweave.io._source import InputFileError, quoted, reading
 from isoweave.io._sparse import as_distances, as_features, densify, graph_from_square, matrix_from_npz
 from isoweave.io._text import DELIMITERS, read_table
 
-SUFFIXES = (".npy", ".npz", ".csv", ".tsv", ".txt", ".parquet", ".h5ad", ".mtx", ".edges")
+_SUFFIXES = ".npy .npz .csv .tsv .txt .parquet .h5ad .mtx .edges"
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,4 +126,4 @@ def _read_matrix(
         return read_edge_list(path, DELIMITERS.get(suffix))
     kind = "features" if suffix == ".edges" else "files"
     what = f"cannot read {kind} with suffix {quoted(suffix)}"
-    raise InputFileError(path, f"{what}; known suffixes: {' '.join(SUFFIXES)}")
+    raise InputFileError(path, f"{what}; known suffixes: {_SUFFIXES}")
