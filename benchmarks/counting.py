@@ -54,10 +54,10 @@ def counting() -> Iterator[Counter[str]]:
                 counts["settled"] += n * given["room_size"]
                 counts["frame_work"] += n * given["frame_size"] ** 2 * given["room_size"]
 
-        watch("isoweave.optimise.minimize_energy", add(steps=lambda a, r: r.n_iter))
+        watch("isoweave.optimise.minimise", add(steps=lambda a, r: r.n_iter))
         watch("isoweave.geometry.local_frames", add(frame_rows=lambda a, r: np.count_nonzero(r.included)))
         watch("isoweave._parallel.ThreadTeam.run", note_kernel)
-        watch("isoweave.optimise.AlignmentProblem.evaluate", add(evaluations=lambda a, r: 1))
+        watch("isoweave.optimise.Problem.evaluate", add(evaluations=lambda a, r: 1))
         watch(
             "isoweave.linalg.PoissonState.solve",
             add(solves=lambda a, r: 1, cg_iterations=lambda a, r: r.iterations),

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-import isoweave.embedding._component
+import isoweave._component
 import numpy as np
 import pytest
 
@@ -66,7 +66,7 @@ def test_every_stage_is_found_and_put_back():
         during = [wrapping.resolve(name)[2] for name in names]
         # Where a fit looks it up, whatever module imported it.
         assert (
-            isoweave.embedding._component.local_frames
+            isoweave._component.local_frames
             is wrapping.resolve("isoweave.geometry.local_frames")[2]
         )
     assert all(a is not b for a, b in zip(before, during, strict=True))
