@@ -62,7 +62,7 @@ def counting() -> Iterator[Counter[str]]:
             "isoweave.linalg.PoissonState.solve",
             add(solves=lambda a, r: 1, cg_iterations=lambda a, r: r.iterations),
         )
-        watch("isoweave.linalg._cholesky.analyse", add(fill=lambda a, r: a[0].fill))
+        watch("isoweave.linalg.analyse", add(fill=lambda a, r: a[0].fill))
         watch("scipy.sparse.csgraph.dijkstra", add(searches=lambda a, r: len(np.atleast_2d(r))))
         yield counts
 
