@@ -39,17 +39,10 @@ from cases import (
     standard_error,
 )
 from filter_and_starts import FILTER_SEEDS, filter_section, outline_section, run_filter, run_outlines
-<<<<<<< HEAD
-from isoweave import Embedding
-from isoweave.embed import embed
-from isoweave.energy import edge_energy
-from isoweave.options import resolve_options
-=======
 from isoweave.embed import embed
 from isoweave.energy import edge_energy
 from isoweave.options import resolve_options
 from isoweave.result import Embedding
->>>>>>> main
 from optimiser_steps import optimiser_section, run_optimisers
 
 COLUMNS = {
@@ -70,32 +63,21 @@ COLUMNS = {
 class Variant:
     """The default with some fields of its options replaced.
 
-<<<<<<< HEAD
-    ``n_landmarks`` is a constant of the landmark start and no option, and neither is ``edge_weights``;
-    ``max_components`` leaves out the rows whose N makes the variant needlessly dear.
-=======
     ``weights`` of edges and ``n_landmarks`` are no options of a fit; ``max_components`` leaves out the rows
     whose N makes the variant needlessly expensive.
->>>>>>> main
     """
 
     label: str
     changes: dict[str, Any] = field(default_factory=dict)
     weights: str = "uniform"
     n_landmarks: int = 50
-    edge_weights: str = "uniform"
     max_components: int = 1000
 
 
 VARIANTS = {
     "default": Variant("**default** (weights 1, frames 2.5 k, rows calibrated, 50 landmarks, tol 0.03)"),
-<<<<<<< HEAD
-    "weights-1": Variant("weights 1/d", edge_weights="inverse"),
-    "weights-2": Variant("weights 1/d²", edge_weights="inverse-square"),
-=======
     "weights-1": Variant("weights 1/d", weights="inverse"),
     "weights-2": Variant("weights 1/d²", weights="inverse-square"),
->>>>>>> main
     "frame-1.5": Variant("frames 1.5 k", {"frame_size": 1.5}),
     "frame-2": Variant("frames 2 k", {"frame_size": 2.0}),
     "frame-3.5": Variant("frames 3.5 k", {"frame_size": 3.5}),
@@ -134,18 +116,10 @@ def seeds_of(row: Row, n_seeds: int) -> tuple[int, ...]:
 def fit(case: Case, variant: Variant) -> Embedding:
     """The embedding of one variant."""
     options = replace(resolve_options(case.row.n_components, n_jobs=1), **variant.changes)
-<<<<<<< HEAD
-    weighted = partial(edge_energy, weights=variant.edge_weights)
-    with (
-        warnings.catch_warnings(),
-        patch("isoweave.optimise._landmark.N_LANDMARKS", variant.n_landmarks),
-        patch("isoweave._component.edge_energy", weighted),
-=======
     with (
         warnings.catch_warnings(),
         patch("isoweave.optimise._landmark.N_LANDMARKS", variant.n_landmarks),
         patch("isoweave._component.edge_energy", partial(edge_energy, weights=variant.weights)),
->>>>>>> main
     ):
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", message="The graph has .* connected components")

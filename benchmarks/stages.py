@@ -26,15 +26,9 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "shortcuts": ("isoweave.graph.drop_shortcuts",),
     "frames": ("isoweave.geometry.local_frames", "isoweave.geometry.calibrate_frames"),
-<<<<<<< HEAD
-    "assembly": ("isoweave.energy.edge_energy", "isoweave.energy.EdgeEnergy.laplacian"),
-    "factor": ("isoweave.linalg.factor",),
-    "start": ("isoweave.optimise._starts._start",),
-=======
     "assembly": ("isoweave.energy.edge_energy", "isoweave.energy.edge_laplacian"),
     "factor": ("isoweave.linalg.factor",),
     "start": ("isoweave.optimise._starts._start", "isoweave.optimise.find_landmarks"),
->>>>>>> main
     "optimise": ("isoweave.optimise.minimise",),
     "stretch": ("isoweave.geometry.local_stretch",),
 }
