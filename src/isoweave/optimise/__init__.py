@@ -23,7 +23,6 @@ from isoweave.optimise._lbfgs import LBFGS
 from isoweave.optimise._problem import Problem, build_problem
 from isoweave.optimise._run import (
     ALONE,
-    Checkpoint,
     Interrupt,
     Journal,
     Progress,
@@ -52,7 +51,6 @@ __all__ = [
     "THINNING",
     "Alternating",
     "Callback",
-    "Checkpoint",
     "CoarseLevel",
     "Interrupt",
     "IterationResult",

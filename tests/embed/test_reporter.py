@@ -1,0 +1,99 @@
+"""What a run says: stages, steps, and the time left."""
+
+from __future__ import annotations
+
+import logging
+import math
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_swiss_roll
+
+from isoweave import IsometricEmbedding, _reporter, embed_graph
+from isoweave._reporter import Event, Reporter, TimeLeft, show_seconds
+from isoweave.graph import knn_graph
+from isoweave.optimise import Progress
+
+POINTS = make_swiss_roll(260, random_state=1)[0]
+
+
+def progress(iteration, size, *, bound=1e-3, stage="optimise", max_iter=500):
+    return Progress(stage, iteration, max_iter, 2.0, 0.1, size, bound)
+
+
+def test_even_fall_is_extrapolated_exactly():
+    """Half of the rest per step and 3 s each: 2^-10 of the start is 10 steps away from it."""
+    left = TimeLeft()
+    found = [left.after(progress(k, 1.024 * 0.5**k), 3.0 * k) for k in range(10)]
+    assert found[:2] == [None, None]
+    np.testing.assert_allclose(found[2:], [3.0 * (10 - k) for k in range(2, 10)], rtol=1e-9)
+
+
+def test_no_fall_ends_at_max_iter():
+    left = TimeLeft()
+    found = [left.after(progress(k, 1.0, max_iter=20), 2.0 * k) for k in range(5)]
+    assert found[-1] == pytest.approx(2.0 * 16)
+
+
+def test_another_stage_begins_anew():
+    left = TimeLeft()
+    for k in range(5):
+        left.after(progress(k, 0.5**k), float(k))
+    assert left.after(progress(0, 1.0, stage="recursion"), 9.0) is None
+    assert left.after(progress(1, math.nan), 10.0) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.2, "1 s"), (99.4, "99 s"), (100, "2 min"), (5999, "100 min"), (12600, "3.5 h")]
+)
+def test_durations(seconds, text):
+    assert show_seconds(seconds) == text
+
+
+def test_event_as_text():
+    assert str(Event("frames")) == "frames"
+    told = str(Event("optimise", 3, 12.5, 0.0312, 75.0))
+    assert told == "optimise  step 3  energy 12.5  misfit 3.1 %  about 75 s left"
+
+
+def test_quiet_by_default(capsys):
+    embed_graph(knn_graph(POINTS, 8).to_matrix())
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+
+
+def test_verbose_prints_stages_and_steps(capsys, monkeypatch):
+    monkeypatch.setattr(_reporter, "_SECONDS_BETWEEN_LINES", 0.0)
+    IsometricEmbedding(n_neighbors=8, verbose=2).fit(POINTS)
+    lines = capsys.readouterr().out.splitlines()
+    assert all(line.startswith("[isoweave] ") for line in lines)
+    stages = [line.split("]")[1].split("  ")[0].strip() for line in lines]
+    wanted = ["neighbours", "order", "shortcuts", "frames", "factor", "landmark start", "optimise"]
+    assert [stage for stage in dict.fromkeys(stages) if stage in wanted] == wanted
+    assert any("step 1  energy" in line and "misfit" in line for line in lines)
+
+
+def test_steps_are_printed_about_once_a_second(capsys):
+    reporter = Reporter(2)
+    for k in range(50):
+        reporter.step(progress(k, 0.5**k))
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_everything_is_logged(caplog):
+    matrix = knn_graph(POINTS, 8).to_matrix() * 4.0
+    with caplog.at_level(logging.DEBUG, logger="isoweave"):
+        result = embed_graph(matrix, start="landmark")
+    events = [record.isoweave_event for record in caplog.records if hasattr(record, "isoweave_event")]
+    steps = [event for event in events if event.iteration is not None and event.stage == "optimise"]
+    # The last step meets the stopping rule and is not announced any more.
+    assert [event.iteration for event in steps] == list(range(result.n_iter))
+    np.testing.assert_allclose(
+        [event.energy for event in steps], [step.energy for step in result.history[:-1]], rtol=1e-12
+    )
+    assert any(event.seconds_left is not None for event in events)
+
+
+def test_nothing_is_measured_if_nobody_listens(monkeypatch):
+    monkeypatch.setattr(_reporter, "expected_seconds", None)
+    embed_graph(knn_graph(POINTS, 8).to_matrix())
