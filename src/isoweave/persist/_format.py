@@ -56,10 +56,10 @@ class StoreError(ValueError):
         return type(self), (self.path, self.field, self.reason)
 
 
-def shown(value: object) -> str:
+def shown(value: object, length: int = 60) -> str:
     """A value from a file for a message: escaped, and cut short."""
     text = ascii(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return text if len(text) <= length else text[: length - 3] + "..."
 
 
 @dataclass(frozen=True, eq=False)
