@@ -215,7 +215,10 @@ def as_embedding(source: Any, graph: Any = None) -> Embedding:
 
 def _from_file(path: Path) -> Embedding:
     from isoweave.io import read_embedding
+    from isoweave.persist import is_store, load
 
+    if is_store(path):
+        return as_embedding(load(path))
     return read_embedding(path)  # type: ignore[return-value]
 
 

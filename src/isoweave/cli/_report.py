@@ -104,9 +104,9 @@ def read_page_columns(
 
 def _read_map(path: Path) -> tuple[Any, Sequence[str] | None]:
     """A map and the names of its rows, if it has any."""
-    if path.is_dir():
-        from isoweave.persist import load
+    from isoweave.persist import is_store, load
 
+    if is_store(path):
         model = load(path)
         if not hasattr(model, "coordinates") and not hasattr(model, "embedding_"):
             raise ValueError(f"{path}: the model was saved before it was fitted; there is no map in it.")

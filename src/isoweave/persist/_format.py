@@ -149,6 +149,15 @@ def write_store(
     file.write(digest.hexdigest().encode("ascii"))
 
 
+def is_store(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as those of isoweave do."""
+    start = json.dumps({"__metadata__": {"format": FORMAT}})[:-2].encode("ascii")
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(8 + len(start))[8:] == start
+
+
 def open_store(path: Path, flags: int = os.O_RDONLY) -> io.FileIO:
     """Open an existing regular file; pipes and devices are refused, not waited for."""
     for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY", "O_NOCTTY"):
