@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from mutate_arrays import LONG_INTEGERS, havoc, npy, npz, text
 from mutate_arrays import elements as changed_elements
+from mutate_arrays import havoc, npy, npz, text
 
 
 def parquet(data: bytes, rng: random.Random) -> bytes:
@@ -53,36 +53,6 @@ def graph(data: bytes, rng: random.Random) -> bytes:
     )
 
 
-def frames(data: bytes, rng: random.Random) -> bytes:
-    """Frames of a worker, dropped, repeated, exchanged or with another array inside."""
-    parts, at = [], 0
-    while at < len(data):
-        size = data[at]
-        name = data[at + 1 : at + 1 + size]
-        length = int.from_bytes(data[at + 1 + size : at + 9 + size], "little")
-        parts.append((name, data[at + 9 + size : at + 9 + size + length]))
-        at += 9 + size + length
-    if not parts or rng.random() < 0.15:
-        return havoc(data, rng)
-    where = rng.randrange(len(parts))
-    choice = rng.randrange(6)
-    if choice == 0:
-        parts.insert(where, rng.choice(parts))
-    elif choice == 1:
-        del parts[where]
-    elif choice == 2:
-        parts[where] = (rng.choice(parts)[0], parts[where][1])
-    else:
-        name, body = parts[where]
-        changed = npy(body, rng) if body.startswith(b"\x93NUMPY") else havoc(body, rng)
-        parts[where] = (name, changed)
-    out = bytearray()
-    for name, body in parts:
-        size = len(body) if rng.random() < 0.97 else rng.choice(LONG_INTEGERS) % (1 << 64)
-        out += bytes([len(name) % 256]) + name + size.to_bytes(8, "little") + body
-    return bytes(out)
-
-
 _JSON_WORDS = """
 null true false NaN Infinity -1 0 1 1e400 18446744073709551616 [] {} "" "../x" "\\ud800" "F64" "BOOL"
 "1" "estimator" [1] [1,2] {"a":1} "csr_array" "{}" "[]"
@@ -127,7 +97,9 @@ MUTATORS: dict[str, Callable[[bytes, random.Random], bytes]] = {
     "parquet": parquet,
     "parquet_worker": parquet,
     "graph": graph,
-    "frames": frames,
+    "map": npz,
+    "columns": text,
+    "anchors": text,
     "store": store,
 }
 

@@ -33,7 +33,8 @@ LEVELS = (
     ("linalg",),
     ("energy",),
     ("optimise",),
-    ("known", "result", "embedding"),
+    ("known", "result"),
+    ("_costs",),
     ("forecast",),
     ("_reporter", "_stages", "_component", "embed"),
     ("place", "interop"),
@@ -41,7 +42,7 @@ LEVELS = (
     ("metrics", "datasets", "persist", "io", "diagnostics"),
     ("plot",),
     ("report",),
-    ("experiments", "baselines", "demo"),
+    ("experiments",),
     ("cli", "__init__", "__main__"),
 )
 # Methods that open an outer room when they are called: those of an Embedding, and saving a model.
