@@ -45,8 +45,8 @@ from cases import (
     show,
 )
 from isoweave import embed_graph
-from isoweave.embedding import resolve_options
 from isoweave.metrics import procrustes_error
+from isoweave.options import resolve_options
 
 METHODS = {
     "default": "isoweave",
