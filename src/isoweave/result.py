@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -195,9 +195,6 @@ def as_embedding(source: Any, graph: Any = None) -> Embedding:
         found = _from_file(Path(source))
     elif isinstance(source, bytes | dict) or source is None:
         raise TypeError(f"Expected {_WANTED}, got {type(source).__name__}.")
-    elif hasattr(source, "coordinates"):
-        names = {part.name for part in fields(Embedding)} & set(dir(source))
-        found = Embedding(**{name: getattr(source, name) for name in names})
     elif hasattr(source, "embedding_"):
         found = _from_estimator(source)
     elif hasattr(source, "get_params"):
@@ -218,8 +215,9 @@ def as_embedding(source: Any, graph: Any = None) -> Embedding:
 
 def _from_file(path: Path) -> Embedding:
     from isoweave.io import read_embedding
+    from isoweave.persist import is_store, load
 
-    return read_embedding(path)  # type: ignore[return-value]
+    return as_embedding(load(path)) if is_store(path) else read_embedding(path)
 
 
 def _from_estimator(estimator: Any) -> Embedding:

@@ -1,7 +1,9 @@
 """The largest relative energy allowed for every graph of the table at N = 1, 2, 3, 7, 13.
 
-One and a half times what was found: other libraries round otherwise, and symmetric graphs have many minima.
-0.0 is an exact map up to rounding, None an N that is refused.
+One and a half times what was found: other processors and libraries round otherwise, and symmetric graphs have
+many minima. Equal lengths make eigenvalues coincide, so that rounding of LAPACK chooses the axes of frames
+and with them the minimum; where outcomes differ, it is the worst of those that renumbering the vertices
+gives, which rounds otherwise too. 0.0 is an exact map up to rounding, None an N that is refused.
 """
 
 from __future__ import annotations
@@ -15,27 +17,27 @@ MISFITS: dict[str, tuple[float | None, ...]] = {
     "a duplicate and one more": (0.0, None, None, None, None),
     "path": (0.0, 0.0, 0.0, 0.0, 0.0),
     "path growing 24 orders": (0.0, 0.0, 0.0, 0.0, 0.0),
-    "star": (0.0, 0.0, 0.0, 0.0, 0.0),
+    "star": (0.3, 0.0, 0.0, 0.0, 0.0),
     "star of unequal rays": (0.0, 0.0, 0.0, 0.0, 0.0),
-    "star beyond the hub limit": (0.0, 0.0, 0.0, 0.0, 0.0),
+    "star beyond the hub limit": (0.3, 0.0, 0.0, 0.0, 0.0),
     "binary tree": (0.24, 0.0, 0.0, 0.0, 0.0),
     "random tree": (0.089, 0.0, 0.0, 0.0, 0.0),
-    "caterpillar": (0.14, 0.031, 0.081, 0.0, 0.0),
+    "caterpillar": (0.28, 0.12, 0.081, 0.0, 0.0),
     "spider": (0.093, 0.026, 0.013, 0.0, 0.0),
     "square": (0.75, 0.028, 0.028, None, None),
     "pentagon": (0.61, 0.018, 0.018, None, None),
     "cycle of 17": (0.19, 0.051, 0.051, 0.051, 0.051),
     "cycle of 40": (0.076, 0.0093, 0.0093, 0.0093, 0.0093),
     "long cycle with a chord": (0.083, 0.005, 0.0051, 0.005, 0.005),
-    "grid": (0.34, 0.064, 0.16, 0.089, 0.076),
+    "grid": (0.56, 0.064, 0.16, 0.089, 0.076),
     "grid with diagonals": (0.5, 0.0019, 0.024, 0.04, 0.038),
     "grid up to distance 3": (0.92, 9e-05, 0.014, 0.013, 0.018),
     "grid of cubes": (0.72, 0.39, 0.18, 0.2, 0.17),
     "grid of cubes with diagonals": (0.85, 0.52, 0.0057, 0.042, 0.049),
     "ladder": (0.33, 0.0069, 0.035, 0.039, 0.027),
     "long thin grid": (0.11, 0.0053, 0.039, 0.041, 0.029),
-    "closed ladder": (0.25, 0.14, 0.042, 0.041, 0.026),
-    "Möbius ladder": (0.25, 0.16, 0.085, 0.047, 0.034),
+    "closed ladder": (0.25, 0.54, 0.042, 0.041, 0.026),
+    "Möbius ladder": (0.25, 0.54, 0.085, 0.047, 0.034),
     "torus": (0.36, 0.44, 0.31, 0.085, 0.056),
     "complete, of a line": (0.0, 0.0, 0.0, 0.0, 0.0),
     "complete, of a line in the plane": (0.0, 0.0, 0.0, 0.0, 0.0),
@@ -43,19 +45,19 @@ MISFITS: dict[str, tuple[float | None, ...]] = {
     "complete, of a thin sheet": (6.3e-15, 0.0, 0.0, 0.0, 0.0),
     "regular simplex": (0.76, 0.56, 0.46, 0.23, 0.0),
     "complete, lengths 1 and 100": (0.55, 0.49, 0.48, 0.49, 0.5),
-    "barbell": (1, 0.67, 0.42, 0.11, 0.0038),
+    "barbell": (1, 0.67, 0.42, 0.18, 0.0038),
     "two cliques, one bridge": (1, 0.57, 0.48, 0.2, 0.083),
     "ring of cliques": (0.23, 0.42, 0.18, 0.11, 0.019),
-    "lollipop": (0.96, 0.45, 0.36, 0.036, 0.0027),
+    "lollipop": (0.96, 0.49, 0.39, 0.095, 0.0027),
     "wheel": (0.69, 0.3, 0.13, 0.0083, 0.013),
     "hub of degree n - 1": (0.035, 0.0038, 0.011, 0.014, 0.017),
     "three hubs of degree n - 1": (0.36, 0.0023, 0.013, 0.017, 0.02),
     "hypercube of 16": (1, 0.69, 0.51, 0.38, 0.14),
     "hypercube of 64": (0.92, 0.82, 0.7, 0.032, 0.032),
-    "Petersen": (0.61, 0.22, 0.17, 0.066, None),
-    "icosahedron": (0.51, 0.48, 0.029, 0.051, None),
+    "Petersen": (1, 0.22, 0.17, 0.066, None),
+    "icosahedron": (0.9, 0.48, 0.029, 0.051, None),
     "bipartite": (0.0, 0.18, 0.19, 0.028, 0.094),
-    "multipartite": (0.74, 0.52, 0.39, 0.15, 0.073),
+    "multipartite": (0.74, 0.52, 0.39, 0.27, 0.073),
     "circulant": (1, 0.66, 0.56, 0.29, 0.28),
     "random regular": (0.68, 0.5, 0.35, 0.042, 0.025),
     "sphere": (0.9, 0.26, 0.026, 0.044, 0.043),
@@ -82,7 +84,7 @@ MISFITS: dict[str, tuple[float | None, ...]] = {
     "triangle 1, 1, 5": (0.17, 0.17, None, None, None),
     "edge longer than the path around": (0.58, 0.55, 0.57, 0.57, 0.57),
     "random lengths": (0.76, 0.42, 0.29, 0.17, 0.17),
-    "integers": (0.34, 0.064, 0.16, 0.089, 0.076),
-    "stored zeros on the diagonal": (0.34, 0.064, 0.16, 0.089, 0.076),
-    "two lengths, the mean": (0.32, 0.058, 0.15, 0.084, 0.073),
+    "integers": (0.56, 0.064, 0.16, 0.089, 0.076),
+    "stored zeros on the diagonal": (0.56, 0.064, 0.16, 0.089, 0.076),
+    "two lengths, the mean": (0.52, 0.058, 0.15, 0.084, 0.073),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from isoweave.graph._components import bridge_components, connected_components, pack_components, subgraph
-from isoweave.graph._densify import geodesic_neighbors
+from isoweave.graph._densify import geodesic_neighbors, nearest_entries
 from isoweave.graph._detours import bypass_doubtful
 from isoweave.graph._dimension import choose_n_components, intrinsic_dimension, intrinsic_dimension_graph
 from isoweave.graph._duplicates import merge_duplicates
@@ -16,13 +16,14 @@ from isoweave.graph._knn import knn_from_distances, knn_graph
 from isoweave.graph._order import local_order, renumber, rows_by_length, sums_of_lengths
 from isoweave.graph._prepared import PreparedGraph, members_of, normalise_lengths, prepare_graph
 from isoweave.graph._shortcuts import ShortcutReport, drop_shortcuts, keep_edges, shared_neighborhood
-from isoweave.graph._validate import graph_from_matrix
+from isoweave.graph._validate import assemble_graph, graph_from_matrix
 
 __all__ = [
     "NeighborGraph",
     "NeighborIndex",
     "PreparedGraph",
     "ShortcutReport",
+    "assemble_graph",
     "block_rows",
     "bridge_components",
     "build_index",
@@ -45,6 +46,7 @@ __all__ = [
     "local_order",
     "members_of",
     "merge_duplicates",
+    "nearest_entries",
     "nearest_of_all",
     "normalise_lengths",
     "pack_components",

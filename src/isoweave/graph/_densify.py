@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from isoweave._parallel import ONE_THREAD, ThreadTeam
+from isoweave._typing import AnyArray, FloatArray
 from isoweave.graph._graph import NeighborGraph
 from isoweave.graph._order import rows_by_length
 from isoweave.graph._validate import graph_from_matrix
@@ -33,6 +34,21 @@ def geodesic_neighbors(
         Union of both directions and of the graph's own edges; its shortest paths have the lengths of the
         original ones.
     """
+    sources, targets, lengths = nearest_entries(graph, n_neighbors, team=team)
+    n = graph.n_vertices
+    # The graph's own edges stay: a hub has more of them than it has nearest vertices, and what hangs on one
+    # long edge must not fall off.
+    lengths = np.concatenate((lengths, graph.lengths))
+    sources = np.concatenate((sources, graph.sources))
+    targets = np.concatenate((targets, graph.indices))
+    # The shorter of an edge and its path; a path summed from its two ends may also differ in the last bit.
+    return graph_from_matrix(sp.coo_array((lengths, (sources, targets)), shape=(n, n)), asymmetry="min")
+
+
+def nearest_entries(
+    graph: NeighborGraph, n_neighbors: int, *, team: ThreadTeam = ONE_THREAD
+) -> tuple[AnyArray, AnyArray, FloatArray]:
+    """Every vertex with those nearest to it along the graph, and the lengths of the paths."""
     from isoweave.engines import neighborhoods as kernels
 
     n = graph.n_vertices
@@ -41,12 +57,6 @@ def geodesic_neighbors(
     columns = np.empty((n, width), dtype=np.int32)
     distances = np.empty((n, width))
     team.run(kernels.nearest_lists, n, graph.indptr, near_indices, near_lengths, columns, distances)
-    rows = np.repeat(np.arange(n, dtype=np.int32), width)
     found = columns.ravel() >= 0
-    # The graph's own edges stay: a hub has more of them than it has nearest vertices, and what hangs on one
-    # long edge must not fall off.
-    lengths = np.concatenate((distances.ravel()[found], graph.lengths))
-    sources = np.concatenate((rows[found], graph.sources))
-    targets = np.concatenate((columns.ravel()[found], graph.indices))
-    # The shorter of an edge and its path; a path summed from its two ends may also differ in the last bit.
-    return graph_from_matrix(sp.coo_array((lengths, (sources, targets)), shape=(n, n)), asymmetry="min")
+    rows = np.repeat(np.arange(n, dtype=np.int32), width)
+    return rows[found], columns.ravel()[found], distances.ravel()[found]
