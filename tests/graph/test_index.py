@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -186,3 +189,26 @@ def test_metrics_that_fail_are_named():
     index = build_index(data(30, 3, 631), lambda a, b: float(np.sum(a - b)) if a[0] > 5 else 1.0, team=TEAM)
     with pytest.raises(ValueError, match="The metric gives -?[0-9.]+ between row 0 of X and sample"):
         index.neighbors(np.array([[6.0, -20.0, -20.0]]), 3, team=TEAM)
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+import numpy as np
+from isoweave.graph import knn_graph
+
+X = np.random.default_rng(641).normal(size=(30_000, 8))
+knn_graph(X[:300], 5)
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    knn_graph(X, 10, n_jobs=2)
+except KeyboardInterrupt:
+    junk = [np.ones(100_000) for _ in range(200)]
+    time.sleep(0.5)
+    print("interrupted")
+"""
+
+
+def test_the_process_survives_an_interrupted_search():
+    """Threads that cKDTree starts itself go on writing into arrays that are freed by then."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, "interrupted"), done.stderr

@@ -230,29 +230,35 @@ class _TreeSearch:
         return BallTree(self.space.points, metric=self.space.metric, **self.space.params)
 
     def __call__(self, queries: FloatArray, own: IntArray | None, k: int, team: ThreadTeam) -> Found:
-        options = {} if self.p is None else {"p": self.p, "workers": team.n_threads}
         if own is None:
-            return self._query(self._tree, queries, k, team, **options)
+            return _query(self._tree, queries, k, team, self.p)
         if self.space.metric == "haversine":
             # The order of great-circle distances is that of chords, for which there is a faster tree.
             sphere = _on_sphere(self.space.points)
-            chords = self._query(cKDTree(sphere), sphere[own], k + 1, team, p=2.0, workers=team.n_threads)
+            rows = sphere if len(own) == len(sphere) else sphere[own]
+            chords = _query(cKDTree(sphere), rows, k + 1, team, 2.0)
             neighbors, _ = _without_self(*chords, own)
             return neighbors, _great_circle(queries[:, None, :], self.space.points[neighbors])
-        return _without_self(*self._query(self._tree, queries, k + 1, team, **options), own)
+        return _without_self(*_query(self._tree, queries, k + 1, team, self.p), own)
 
-    @staticmethod
-    def _query(tree: Any, queries: FloatArray, k: int, team: ThreadTeam, **options: Any) -> Found:
-        neighbors, distances = np.empty((len(queries), k), dtype=np.int32), np.empty((len(queries), k))
-        if options:
-            distances, found = tree.query(queries, np.arange(1, k + 1), **options)
-            return found.astype(np.int32), distances
 
-        def work(lo: int, hi: int) -> None:
-            distances[lo:hi], neighbors[lo:hi] = tree.query(queries[lo:hi], k)
+def _query(tree: Any, queries: FloatArray, k: int, team: ThreadTeam, p: float | None) -> Found:
+    """Neighbours from a k-d tree (with its exponent) or a ball tree, in pieces on the team's own threads.
 
-        team.run(work, len(queries))
-        return neighbors, distances
+    The threads of cKDTree outlive an interrupted wait for them, and the process does not outlive that.
+    """
+    m = len(queries)
+    neighbors, distances = np.empty((m, k), dtype=np.int32), np.empty((m, k))
+    # All points go in the order of the leaves: successive queries then touch the same part of the tree.
+    order = tree.indices if p is not None and queries is tree.data else np.arange(m)
+
+    def work(lo: int, hi: int) -> None:
+        at = order[lo:hi]
+        found = tree.query(queries[at], k) if p is None else tree.query(queries[at], np.arange(1, k + 1), p=p)
+        distances[at], neighbors[at] = found
+
+    team.run(work, m)
+    return neighbors, distances
 
 
 def _on_sphere(points: FloatArray) -> FloatArray:
