@@ -212,3 +212,13 @@ def test_the_process_survives_an_interrupted_search():
     """Threads that cKDTree starts itself go on writing into arrays that are freed by then."""
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, "interrupted"), done.stderr
+
+
+def test_threads_do_not_share_the_buffer_of_the_mahalanobis_metric():
+    points = data(6000, 4, 643)
+    with thread_team(4) as team:
+        index = build_index(points, "mahalanobis", team=team)
+        found = index.neighbors(points, 6, team=team)
+    alone = index.neighbors(points, 6, team=TEAM)
+    np.testing.assert_array_equal(found[0], alone[0])
+    np.testing.assert_array_equal(found[1], alone[1])

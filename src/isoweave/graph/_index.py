@@ -230,6 +230,9 @@ class _TreeSearch:
         return BallTree(self.space.points, metric=self.space.metric, **self.space.params)
 
     def __call__(self, queries: FloatArray, own: IntArray | None, k: int, team: ThreadTeam) -> Found:
+        if self.space.metric == "mahalanobis":
+            # scikit-learn's object for it holds a buffer that all queries of a tree write to.
+            team = ThreadTeam(1)
         if own is None:
             return _query(self._tree, queries, k, team, self.p)
         if self.space.metric == "haversine":
