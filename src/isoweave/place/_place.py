@@ -196,8 +196,7 @@ def place_points(
     >>> bool(np.allclose(centre.coordinates, result.coordinates.mean(axis=0)))
     True
     """
-    from isoweave.place import _kernels as kernels
-    from isoweave.place._small import sort_rows
+    from isoweave.engines import placing as kernels
 
     starts, neighbors, lengths = _checked_rows(placed, indptr, indices, distances)
     m, n_components = len(starts) - 1, placed.coordinates.shape[1]
@@ -209,7 +208,7 @@ def place_points(
         )
     team = team or ThreadTeam(1)
     given = np.empty(m, dtype=np.int32)
-    team.run(sort_rows, m, starts, neighbors, lengths, NEIGHBOR_LIMIT, given)
+    team.run(kernels.sort_rows, m, starts, neighbors, lengths, NEIGHBOR_LIMIT, given)
     places = np.empty((m, n_components))
     residual = np.empty(m)
     n_iter, n_used = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.int32)
