@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
@@ -325,6 +327,18 @@ def test_bad_rows_are_named(indptr, indices, distances, message):
     placed = finished_map(knn_of(points, 8), coordinates, team=TEAM)
     with pytest.raises(ValueError, match=message):
         place_points(placed, indptr, indices, np.array(distances))
+
+
+@pytest.mark.parametrize("length", [1e200, np.nan])
+def test_lengths_that_overflow_end_the_search_for_a_ridge(length):
+    """Only a map made by hand has them; its new points are no numbers, but they come."""
+    points, coordinates = curved(60, 521)
+    placed = finished_map(knn_of(points, 8), coordinates, team=TEAM)
+    broken = replace(
+        placed, coordinates=1e200 * placed.coordinates, near_lengths=np.full_like(placed.near_lengths, length)
+    )
+    found = place_points(broken, [0, 3], [0, 1, 2], np.full(3, 1.0))
+    assert found.coordinates.shape == (1, 2)
 
 
 def test_map_and_graph_must_fit():

@@ -16,6 +16,8 @@ FAR = 3.0
 # Directions are regularised by this part of a neighbourhood's mean square at most, and 1e-9 at least.
 _MOST_RIDGE = 1e-2
 _LEAST_RIDGE = 1e-9
+# From the largest to the smallest ridge in steps of a quarter or less there are 13.
+_MAX_RIDGES = 16
 _SHORTEST_ROW = 1e-6
 # What a distance counts for against the direction a neighbour's frame gives (docs/new_points.md).
 _LENGTH_WEIGHT = 16.0
@@ -208,7 +210,7 @@ def direction(
     if not mean > 0.0:
         return False
     ridge = _MOST_RIDGE * mean
-    while True:
+    for _ in range(_MAX_RIDGES):
         factor(gram, ridge, lower)
         out[:] = right
         substitute(lower, out)
@@ -219,7 +221,8 @@ def direction(
                 value -= rows[a, c] * out[c]
             misfit += value * value
         wanted = max(n * misfit / (max(count - n, 1) * d * d), _LEAST_RIDGE * mean)
-        if wanted > 0.25 * ridge:
+        # Also where nothing is a number any more.
+        if not wanted <= 0.25 * ridge:
             break
         ridge = wanted
     if ridge <= 1e-6 * mean:
