@@ -172,6 +172,21 @@ def test_coincident_points_are_copied():
     assert (found.n_used == 1).all()
 
 
+@pytest.mark.parametrize("distance", [1e-165, 5e-324])
+def test_distances_whose_squares_vanish_are_coincidences(distance):
+    points, coordinates = curved(60, 457)
+    placed = finished_map(knn_of(points, 8), coordinates, team=TEAM)
+    found = place_points(placed, [0, 3], [7, 8, 9], [distance, 0.3, 0.4])
+    np.testing.assert_array_equal(found.coordinates[0], coordinates[7])
+    assert found.residual[0] == 0
+
+
+def test_a_neighbourhood_collapsed_to_a_point_gives_no_direction():
+    points, coordinates = curved(60, 457)
+    placed = finished_map(knn_of(points, 8), 1e-161 * coordinates, team=TEAM)
+    assert np.isfinite(place_points(placed, [0, 3], [7, 8, 9], [0.2, 0.3, 0.4]).coordinates).all()
+
+
 def test_close_by_is_close_to_coincident():
     """Nearer and nearer to a point of the map a new point comes to its place."""
     points, coordinates = curved(60, 461)

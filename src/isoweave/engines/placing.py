@@ -19,6 +19,10 @@ _LEAST_RIDGE = 1e-9
 # From the largest to the smallest ridge in steps of a quarter or less there are 13.
 _MAX_RIDGES = 16
 _SHORTEST_ROW = 1e-6
+# Smaller distances, in units of the median edge, are none: their squares vanish. So do the ridges of a
+# neighbourhood whose mean square is smaller than the second.
+_COINCIDENT = 1e-150
+_COLLAPSED = 1e-290
 # What a distance counts for against the direction a neighbour's frame gives (docs/new_points.md).
 _LENGTH_WEIGHT = 16.0
 # Where distances alone can be met this much better (as squares) they are exact, and directions, which paths
@@ -207,7 +211,7 @@ def direction(
     mean = 0.0
     for c in range(n):
         mean += gram[c, c] / n
-    if not mean > 0.0:
+    if not mean > _COLLAPSED:
         return False
     ridge = _MOST_RIDGE * mean
     for _ in range(_MAX_RIDGES):
@@ -364,7 +368,7 @@ def place_rows(
         mark += 2
         lo, hi = starts[i], starts[i] + counts[i]
         n_iter[i] = 0
-        if distances[lo] == 0.0:
+        if distances[lo] <= _COINCIDENT:
             # A point of the map: its own place, whatever the others say.
             places[i] = coordinates[neighbors[lo]]
             residual[i] = np.nan if np.isnan(places[i, 0]) else 0.0
