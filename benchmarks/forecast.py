@@ -160,7 +160,7 @@ CASES = (
 def child(small: str, large: str, n_components: int, n_jobs: int, options: dict[str, Any]) -> dict[str, Any]:
     """Predict and fit in this process."""
     from isoweave import embed_graph, estimate_resources
-    from isoweave.embedding._limits import process_status
+    from isoweave._memory import process_status
 
     warnings.simplefilter("ignore")
     warm = sp.load_npz(small)

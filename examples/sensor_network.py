@@ -28,7 +28,7 @@ from scipy.optimize import minimize
 from scipy.sparse.csgraph import dijkstra
 from scipy.sparse.linalg import eigsh
 
-from isoweave import embed_graph
+from isoweave import Anchors, embed_graph
 from isoweave.datasets import GraphDataset, sensor_network
 from isoweave.place import rigid_motion
 
@@ -73,7 +73,7 @@ def least_squares_from(net: GraphDataset, start: Points) -> Points:
 
 
 def isoweave(net: GraphDataset, **options: Any) -> Points:
-    known = {"anchors": net.anchors, "anchor_positions": net.truth[net.anchors]}
+    known = {"anchors": Anchors(net.anchors, net.truth[net.anchors])}
     return embed_graph(net.graph, **known, **options).coordinates
 
 
@@ -87,7 +87,7 @@ def reweighted(net: GraphDataset) -> Points:
     lengths = np.linalg.norm(first[edges.row] - first[edges.col], axis=1)
     weights = 1.0 / np.maximum(lengths, 0.1 * lengths.mean()) ** 2
     matrix = sp.csr_array((weights, (edges.row, edges.col)), shape=edges.shape)
-    return isoweave(net, refine="distances", edge_weights=matrix, start=first)
+    return isoweave(net, refine="distances", weights=matrix, start=first)
 
 
 METHODS: dict[str, Callable[[GraphDataset], Points]] = {

@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_info
 
-from isoweave import IsometricEmbedding, diagnose, embed_graph
+from isoweave import Anchors, IsometricEmbedding, Weights, diagnose, embed_graph
 from isoweave.datasets import difficult, flat_torus, klein_bottle, s_curve, sensor_network, swiss_roll
 from isoweave.graph import knn_graph
 from isoweave.metrics import evaluate
@@ -38,11 +38,11 @@ COMMON = "alignments stretch energy component_labels dropped_edges status n_iter
 
 
 def anchored(index: Any, positions: Any, weight: Any = None) -> dict:
-    return {"anchors": index, "anchor_positions": positions, "anchor_weight": weight}
+    return {"anchors": Anchors(index, positions, weight)}
 
 
 def weighted(edges: Any = None, vertices: Any = None) -> dict:
-    return {"edge_weights": edges, "vertex_weights": vertices}
+    return {"weights": Weights(edges, vertices)}
 
 
 def graph_of(X: Any, k: int = 9) -> sp.csr_array:

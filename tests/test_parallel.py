@@ -26,8 +26,7 @@ def test_every_item_is_done_once(n_jobs, n_items):
         team.run(mark, n_items, out, seen)
     assert np.all(out == 1)
     ranges = sorted((lo, hi) for lo, hi, _ in seen)
-    assert ranges[0][0] == 0
-    assert ranges[-1][1] == n_items
+    assert (ranges[0][0], ranges[-1][1]) == (0, n_items)
     assert all(a[1] == b[0] for a, b in pairwise(ranges))
 
 
@@ -58,24 +57,29 @@ def test_errors_come_through():
 
 
 def test_blas_has_one_thread_inside_only():
+    """Of two computations that overlap, the first to leave must not lift the limit, and the last must."""
+
+    def blas_threads():
+        return [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+
     np.ones((4, 4)) @ np.ones((4, 4))
-    before = [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+    before = blas_threads()
     assert before
-    with thread_team(2):
-        inside = [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
-    after = [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
-    assert set(inside) == {1}
-    assert after == before
+    first, second = thread_team(2), thread_team(1)
+    seen = []
+    for step in (first.__enter__, second.__enter__, lambda: first.__exit__(None, None, None)):
+        step()
+        seen += blas_threads()
+    second.__exit__(None, None, None)
+    assert set(seen) == {1}
+    assert blas_threads() == before
 
 
 def test_resolved_counts():
     cores = available_threads()
     assert cores >= 1
-    assert resolve_n_jobs(None) == resolve_n_jobs(-1) == cores
-    assert resolve_n_jobs(3) == 3
-    assert resolve_n_jobs(np.int64(2)) == 2
-    assert resolve_n_jobs(-2) == max(1, cores - 1)
-    assert resolve_n_jobs(-1000) == 1
+    expected = {None: cores, -1: cores, 3: 3, np.int64(2): 2, -2: max(1, cores - 1), -1000: 1}
+    assert {n_jobs: resolve_n_jobs(n_jobs) for n_jobs in expected} == expected
 
 
 @pytest.mark.parametrize("value", [0, 1.5, True, "two", "2", float("nan"), float("inf"), [1], (), {}])

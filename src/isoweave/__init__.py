@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from isoweave.checkpoints import Checkpoint, CheckpointError
     from isoweave.diagnostics import Diagnosis, diagnose
-    from isoweave.embedding import Embedding, ResourceEstimate, embed_graph, estimate_resources
+    from isoweave.embed import embed_graph
     from isoweave.estimator import IsometricEmbedding
+    from isoweave.forecast import ResourceEstimate, estimate_resources
     from isoweave.interop import from_anndata, from_igraph, from_networkx, to_anndata
+    from isoweave.known import Anchors, Weights
     from isoweave.optimise import NumericalError, UnsolvedError
     from isoweave.persist import load, save
+    from isoweave.result import Embedding, as_embedding
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Anchors",
     "Checkpoint",
     "CheckpointError",
     "Diagnosis",
@@ -29,7 +33,9 @@ __all__ = [
     "NumericalError",
     "ResourceEstimate",
     "UnsolvedError",
+    "Weights",
     "__version__",
+    "as_embedding",
     "diagnose",
     "embed_graph",
     "estimate_resources",
@@ -46,10 +52,13 @@ _HOMES = {
     "CheckpointError": "isoweave.checkpoints",
     "Diagnosis": "isoweave.diagnostics",
     "diagnose": "isoweave.diagnostics",
-    "Embedding": "isoweave.embedding",
-    "ResourceEstimate": "isoweave.embedding",
-    "embed_graph": "isoweave.embedding",
-    "estimate_resources": "isoweave.embedding",
+    "embed_graph": "isoweave.embed",
+    "ResourceEstimate": "isoweave.forecast",
+    "estimate_resources": "isoweave.forecast",
+    "Anchors": "isoweave.known",
+    "Weights": "isoweave.known",
+    "Embedding": "isoweave.result",
+    "as_embedding": "isoweave.result",
     "IsometricEmbedding": "isoweave.estimator",
     "from_anndata": "isoweave.interop",
     "from_igraph": "isoweave.interop",

@@ -149,6 +149,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_other_threads)
 
 
+# Whatever is called without a team runs in the thread that calls.
+ONE_THREAD = ThreadTeam(1)
+
+
 @contextmanager
 def thread_team(n_jobs: int | None = None) -> Iterator[ThreadTeam]:
     """Threads for one computation, with BLAS held to one thread meanwhile.

@@ -20,19 +20,6 @@ import numpy as np
 def check_integer(name: str, value: Any, *, minimum: int | None = None, maximum: int | None = None) -> int:
     """Return ``value`` as an ``int`` within the given bounds.
 
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the message.
-    value : object
-        Python or numpy integer. Booleans, floats (even whole ones) and strings are refused.
-    minimum, maximum : int or None
-        Bounds, both inclusive.
-
-    Returns
-    -------
-    int
-
     Examples
     --------
     >>> check_integer("n_neighbors", 10, minimum=1)
@@ -56,21 +43,6 @@ def check_real(
     include_maximum: bool = True,
 ) -> float:
     """Return ``value`` as a finite ``float`` within the given bounds.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the message.
-    value : object
-        Python or numpy integer or float. Booleans, complex numbers and strings are refused.
-    minimum, maximum : float or None
-        Bounds.
-    include_minimum, include_maximum : bool
-        Whether the bound itself is allowed.
-
-    Returns
-    -------
-    float
 
     Examples
     --------
@@ -99,19 +71,6 @@ def check_real(
 def check_option(name: str, value: Any, options: Iterable[str]) -> str:
     """Return ``value`` if it is one of ``options``; a near miss is suggested in the error.
 
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the message.
-    value : object
-        What the user passed.
-    options : iterable of str
-        Allowed values, in the order the message should list them.
-
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> check_option("components", "largest", ("separate", "largest", "bridge", "error"))
@@ -126,6 +85,30 @@ def check_option(name: str, value: Any, options: Iterable[str]) -> str:
     close = difflib.get_close_matches(value.lower(), allowed, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     raise ValueError(f"{name} must be one of {listed}, got {value!r}.{hint}")
+
+
+def check_vertices(name: str, value: Any, n: int) -> Any:
+    """Vertex numbers from numbers or a mask: int64 of shape (k,), distinct, in 0 .. n - 1."""
+    array = np.asarray(value)
+    if array.dtype == np.bool_:
+        if array.shape != (n,):
+            raise ValueError(f"{name} as a mask must have shape ({n},), got {array.shape}.")
+        return np.flatnonzero(array)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
+        raise TypeError(
+            f"{name} must be a one-dimensional array of vertex numbers or a mask, got shape {array.shape} "
+            f"and dtype {array.dtype}."
+        )
+    array = array.astype(np.int64)
+    outside = np.flatnonzero((array < 0) | (array >= n))
+    if len(outside):
+        raise ValueError(
+            f"{name} must name vertices in 0 .. {n - 1}, but entry {outside[0]} is {array[outside[0]]}."
+        )
+    values, counts = np.unique(array, return_counts=True)
+    if len(values) < len(array):
+        raise ValueError(f"{name} names vertex {values[counts > 1][0]} more than once; name each once.")
+    return array
 
 
 def _integer_range(minimum: int | None, maximum: int | None) -> str:

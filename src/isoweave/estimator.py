@@ -2,39 +2,75 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+import logging
+import os
+import warnings
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from isoweave._estimator_callbacks import CallbacksMixin
-from isoweave._estimator_graph import GraphMixin
-from isoweave._estimator_growth import GrowthMixin
-from isoweave._estimator_points import NewPointsMixin
-from isoweave._estimator_run import RunMixin
-from isoweave._estimator_score import ScoreMixin
-from isoweave._typing import AnyArray
-from isoweave._validation import check_integer
-from isoweave.embedding import Embedding, EmbeddingOptions, check_known, embed, resolve_options
-from isoweave.graph import NeighborGraph
-from isoweave.persist import StoredMixin
+from isoweave._parallel import ThreadTeam, thread_team
+from isoweave._sklearn_callbacks import CallbackSupportMixin, watched
+from isoweave._stages import arrays_of, graph_from
+from isoweave._typing import AnyArray, FloatArray
+from isoweave._validation import check_integer, check_vertices
+from isoweave.embed import embed, running
+from isoweave.graph import (
+    NeighborGraph,
+    NeighborIndex,
+    bridge_components,
+    build_index,
+    choose_n_components,
+    connected_components,
+    graph_from_matrix,
+    intrinsic_dimension,
+    intrinsic_dimension_graph,
+    knn_from_distances,
+    knn_graph,
+)
+from isoweave.interop import distances_of
+from isoweave.known import Anchors, check_known
+from isoweave.optimise import ENDED_EARLY, Record, Run
+from isoweave.options import EmbeddingOptions, FitOptions, SearchOptions, documented, option, resolve_options
+from isoweave.place import (
+    FinishedMap,
+    Placement,
+    finished_map,
+    nearest_columns,
+    place_points,
+    settle_on,
+    sparse_rows,
+    warm_start,
+)
+from isoweave.result import Embedding
+
+logger = logging.getLogger("isoweave")
+
+# Patches of new points that reach far out of the old embedding can fold; then the misfit rises by more than
+# other points of the same data explain, and a fresh start is tried as well.
+_WORSE = 1.2
+# Neighbours that score looks at, whatever n_neighbors is: scores of different n_neighbors must mean the same.
+_SCORED_NEIGHBORS = 10
+_NUMBERS = [np.float64, np.float32]
 
 
-class IsometricEmbedding(
-    StoredMixin,
-    ScoreMixin,
-    GrowthMixin,
-    NewPointsMixin,
-    RunMixin,
-    CallbacksMixin,
-    GraphMixin,
+@documented(SearchOptions, FitOptions)
+@dataclass(eq=False, repr=False)
+class IsometricEmbedding(  # type: ignore[misc]
+    CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     BaseEstimator,
+    FitOptions,
+    SearchOptions,
 ):
-    """Map whose Euclidean distances match the distances of neighbours and the geodesics beyond.
+    """Embedding whose Euclidean distances match the distances of neighbours and the geodesics beyond.
 
     Local Euclidean frames are scaled from the distances around every point and woven into one map by
     minimising the mismatch between the map's differences and the rotated frames. Everything stays sparse.
@@ -42,62 +78,9 @@ class IsometricEmbedding(
     Parameters
     ----------
     n_components : int or "auto", default=2
-        Dimension of the map. "auto" estimates the intrinsic dimension from the ratios of the two nearest
-        distances.
-    n_neighbors : int, default=10
-        Neighbours per point, for features and for a dense distance matrix. Clipped to ``n_samples - 1`` with
-        a warning.
-    metric : str or callable, default="euclidean"
-        Any metric of scikit-learn. "precomputed": X is a sparse graph of distances, used as it is
-        (stored zeros are duplicates), or a dense matrix of all distances, of which ``n_neighbors`` per
-        point are used.
-    metric_params : dict, default=None
-    preset : {"default", "paper"}, default="default"
-        "paper" is the method as published, for comparison.
-    start : {"auto", "landmark", "synchronised", "coarse", "identity"} or array, default="auto"
-        Where the optimisation begins; an array has shape (n_samples, n_components).
-    solver : {"auto", "direct", "cholmod", "amg", "jacobi", "ic"}, default="auto"
-    inner_product : {"auto", "edge", "paper"}, default="auto"
-    frame_size : "auto", "all", int or float, default="auto"
-        Points per local frame; a float is a multiple of the number of neighbours, "auto" is 2.5.
-    calibrate : bool or {"auto", "rows", "vertices", "none"}, default="auto"
-        Rescale the frames to the measured distances.
-    scale : {"edges", "geodesics"}, default="edges"
-        Whether the overall size follows the distances of neighbours or the shortest paths.
-    shortcuts : {"auto", "drop", "keep"}, default="auto"
-        Remove edges that short-circuit the data.
-    components : {"separate", "largest", "bridge", "error"}, default="separate"
-        What to do when the graph is disconnected.
-    asymmetry : {"error", "max", "min", "mean"}, default="error"
-        For a precomputed graph whose two directions of an edge differ by more than rounding.
-    refine : {"none", "distances"}, default="none"
-        "distances" goes on from the finished map to the least squares of the edges' lengths: better where the
-        data do lie in ``n_components`` dimensions, above all if distances were measured with errors; worse on
-        closed surfaces in too few dimensions.
-    tol : float, default=None
-        Iterations end when one more sweep would change the map by less than ``tol`` times the misfit that is
-        left; None is 0.03 (1e-7 on the alignments, the paper's rule, with ``preset="paper"``).
-    max_iter : int, default=None
-        None is 500 (1000 with ``preset="paper"``).
-    n_jobs : int, default=None
-        Threads; None and -1 take all cores. Results do not depend on it.
-    random_state : int, RandomState instance or None, default=None
-        Seeds what is random: approximate neighbours, projections of hull volumes. None is a fixed seed.
-    memory_limit : float or str, default=None
-        Refuse with a MemoryError, before the work begins, a fit whose process would grow beyond this: bytes,
-        or text as "4GB". None is 90 % of what the machine or its container allows, "none" no limit.
-    verbose : int, default=0
-        1 prints what was found on the way, 2 also every stage, and about once a second the step, the misfit
-        and the time left. All of it goes to the logger "isoweave" too.
-    callback : callable, default=None
-        Called after every step with an object that has ``stage``, ``iteration``, ``energy``,
-        ``gradient_norm`` and ``coordinates``; returning True stops the iteration.
-    checkpoint : isoweave.Checkpoint, default=None
-        Where :meth:`fit` keeps its state, and whether it goes on from there.
-    on_interrupt : {"raise", "return"}, default="raise"
-        What Ctrl-C does: raise KeyboardInterrupt (with a checkpoint: after the step, once the state is
-        written), or end the fit with the best map so far and ``status_="interrupted"``. A second Ctrl-C
-        raises at once.
+        Dimension of the embedding. "auto" estimates the intrinsic dimension from the ratios of the two
+        nearest distances.
+    {options}
 
     Attributes
     ----------
@@ -107,7 +90,7 @@ class IsometricEmbedding(
     alignments_ : array of shape (n_samples, n_components, n_components)
     energy_ : float
     relative_energy_ : float
-        Energy over that of the collapsed map: 0 is an exact isometry. Its root is the misfit of the edges.
+        Energy over that of the collapsed embedding. Its root is the misfit of the edges.
     history_ : tuple of StepRecord
     n_iter_ : int
     status_ : str
@@ -117,7 +100,7 @@ class IsometricEmbedding(
         Singular values of the local differential; 1 where lengths are kept.
     dropped_edges_ : int array of shape (n_dropped, 2)
     n_components_ : int
-        Dimension of the map, estimated if asked for.
+        Dimension of the embedding, estimated if asked for.
     n_neighbors_ : int or None
         Neighbours used; None for a graph given as it is.
     n_features_in_ : int
@@ -125,7 +108,7 @@ class IsometricEmbedding(
     Notes
     -----
     :meth:`transform` and :meth:`place` put new points into the finished map; :meth:`add_samples` and
-    :meth:`update_graph` go on from it when points or edges have come or gone. For them the estimator keeps
+    :meth:`update_graph` continue from it when points or edges have come or gone. For them the estimator keeps
     the features it was fitted on: the array itself, not a copy, so do not write into it.
 
     Examples
@@ -137,70 +120,14 @@ class IsometricEmbedding(
     (500, 2)
     """
 
-    def __init__(
-        self,
-        n_components: int | str = 2,
-        *,
-        n_neighbors: int = 10,
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        preset: str = "default",
-        start: Any = "auto",
-        solver: str = "auto",
-        inner_product: str = "auto",
-        frame_size: int | float | str = "auto",
-        calibrate: bool | str = "auto",
-        scale: str = "edges",
-        shortcuts: bool | str = "auto",
-        components: str = "separate",
-        asymmetry: str = "error",
-        refine: str = "none",
-        tol: float | None = None,
-        max_iter: int | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        memory_limit: float | str | None = None,
-        verbose: int = 0,
-        callback: Any = None,
-        checkpoint: Any = None,
-        on_interrupt: str = "raise",
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.metric = metric
-        self.metric_params = metric_params
-        self.preset = preset
-        self.start = start
-        self.solver = solver
-        self.inner_product = inner_product
-        self.frame_size = frame_size
-        self.calibrate = calibrate
-        self.scale = scale
-        self.shortcuts = shortcuts
-        self.components = components
-        self.asymmetry = asymmetry
-        self.refine = refine
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.memory_limit = memory_limit
-        self.verbose = verbose
-        self.callback = callback
-        self.checkpoint = checkpoint
-        self.on_interrupt = on_interrupt
+    n_components: int | str = option(
+        2, "Dimension of the embedding, or auto.", kind='int or "auto"', flag="n"
+    )
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        edge_weights: Any = None,
-        vertex_weights: Any = None,
-        anchors: Any = None,
-        anchor_positions: Any = None,
-        anchor_weight: Any = None,
-    ) -> IsometricEmbedding:
+    # Also part of a saved model, beside the attributes that end in "_".
+    _stored_attributes_ = ("_fit_X",)
+
+    def fit(self, X: Any, y: Any = None, *, anchors: Any = None, weights: Any = None) -> Self:
         """Embed X; the result is in ``embedding_``.
 
         Parameters
@@ -209,49 +136,41 @@ class IsometricEmbedding(
             Features, or distances with ``metric="precomputed"``; then also a graph of networkx or igraph
             whose edge attribute "weight" is the length.
         y : ignored
-        edge_weights : sparse matrix or array of shape (n_samples, n_samples), default=None
-            How far to trust every distance of a precomputed graph: positive, with the pattern of X.
-        vertex_weights : array of shape (n_samples,), default=None
-            How much the surroundings of every point count, positive. (Not scikit-learn's ``sample_weight``: a
-            point of weight 2 is not two points.)
-        anchors : int array of shape (a,) or bool array of shape (n_samples,), default=None
-            Points whose positions in the map are known; the map is then in their coordinates.
-        anchor_positions : array of shape (a, n_components), default=None
-            In the order of ``anchors``; with ``n_components="auto"`` they say the dimension.
-        anchor_weight : float or array of shape (a,), default=None
-            None or infinite: anchors stay exactly there; finite: they are pulled there. See
-            :func:`isoweave.embed_graph`.
+        anchors : isoweave.Anchors, default=None
+            Points whose positions are known; with ``n_components="auto"`` they give the dimension.
+        weights : sparse matrix of shape (n_samples, n_samples), array of shape (n_samples,), or
+        isoweave.Weights
+            How far to trust every distance of a precomputed graph (a matrix with its pattern), how much the
+            neighbourhood of every point counts (an array; not scikit-learn's ``sample_weight``: a point of
+            weight 2 is not two points), or both.
 
         Returns
         -------
         self
         """
-        seed = self._seed()
-        # Options are checked before any work, with a placeholder where the dimension is still
-        # to be estimated.
-        if edge_weights is not None and not self._is_precomputed():
+        # Options are checked before any work, with a placeholder where the dimension is still to be
+        # estimated.
+        options = self._options(1 if self._is_auto() else self.n_components)
+        if not self._is_precomputed() and _has_edge_weights(weights):
             raise ValueError(
-                "edge_weights are for metric='precomputed'; from features the graph is only made in fit."
+                "weights of edges are for metric='precomputed'; from features the graph is only made in fit."
             )
-        options = self._options(1 if self._is_auto() else self.n_components, seed)
         X = self._checked_input(X)
-        given = {
-            "edge_weights": edge_weights,
-            "vertex_weights": vertex_weights,
-            "anchors": anchors,
-            "anchor_positions": anchor_positions,
-            "anchor_weight": anchor_weight,
-        }
-        with self._running(X, options, given) as run, self._watched(X) as callback:
-            graph, n_components = self._graph_and_dimension(X, seed, run, anchor_positions)
-            options = self._options(n_components, seed)
-            known = check_known(graph, options.n_components, **given)
-            result = embed(graph, options, n_jobs=self.n_jobs, callback=callback, run=run, known=known)
-            self._keep(X, graph, result)
+
+        def describe() -> tuple[dict[str, AnyArray], dict[str, Any]]:
+            before = {f.name: getattr(self, f.name) for f in fields(SearchOptions)}
+            given = {**arrays_of("X", X), **arrays_of("anchors", anchors), **arrays_of("weights", weights)}
+            return given, {**options.fingerprint(), **before, "n_components": self.n_components}
+
+        with watched(self, X) as callback, running(options, describe, callback) as run:
+            graph, n_components = self._graph_and_dimension(X, options.seed, run, anchors)
+            options = self._options(n_components, options.seed)
+            known = check_known(graph, options, anchors, weights)
+            self._keep(X, graph, embed(graph, options, known, run))
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **known: Any) -> AnyArray:
-        """Embed X and return the map, shape (n_samples, n_components); keywords as in :meth:`fit`."""
+        """Embed X and return the embedding, shape (n_samples, n_components); keywords as in :meth:`fit`."""
         return self.fit(X, **known).embedding_
 
     def transform(self, X: Any) -> AnyArray:
@@ -270,54 +189,438 @@ class IsometricEmbedding(
         check_is_fitted(self)
         return self._place(X).coordinates
 
-    def _keep(self, X: Any, graph: NeighborGraph, result: Embedding) -> None:
-        """Set the fitted attributes."""
-        dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
-        self._fit_X = None if self._is_precomputed() else X
-        self.embedding_ = result.coordinates.astype(dtype, copy=False)
-        self.graph_ = graph.to_matrix()
-        self.alignments_ = result.alignments
-        self.energy_ = result.energy
-        self.relative_energy_ = result.relative_energy
-        self.history_ = result.history
-        self.n_iter_ = result.n_iter
-        self.status_ = result.status
-        self.component_labels_ = result.component_labels
-        self.stretch_ = result.stretch
-        self.dropped_edges_ = result.dropped_edges
-        self.n_components_ = result.coordinates.shape[1]
+    def place(self, X: Any) -> Placement:
+        """Place new points in the map, and say how well they fit.
 
-    def _options(self, n_components: Any, seed: int) -> EmbeddingOptions:
-        return resolve_options(
-            n_components,
-            preset=self.preset,
-            start=self.start,
-            solver=self.solver,
-            inner_product=self.inner_product,
-            frame_size=self.frame_size,
-            calibrate=self.calibrate,
-            scale=self.scale,
-            shortcuts=self.shortcuts,
-            components=self.components,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            seed=seed,
-            memory_limit=self.memory_limit,
-            refine=self.refine,
-        )
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (m, n_features) or (m, n_samples)
+            Features as in the fit. With ``metric="precomputed"`` distances from the new points to those of
+            the fit: sparse, every stored entry is used and stored zeros are coincidences; or dense, of which
+            the ``n_neighbors`` smallest in every row are used.
 
-    def _is_auto(self) -> bool:
-        return isinstance(self.n_components, str) and self.n_components == "auto"
+        Returns
+        -------
+        Placement
+            ``coordinates`` (what :meth:`transform` returns), ``residual`` (0 is an exact fit, infinite is a
+            guess), ``n_iter``, ``n_used`` and ``n_given``.
+
+        Notes
+        -----
+        New points do not see each other: each gets the same bits alone or in any batch. A point at distance
+        zero of a point of the fit gets that point's coordinates. The first call prepares a search among the
+        points of the fit, which later calls use again.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_swiss_roll
+        >>> from isoweave import IsometricEmbedding
+        >>> X, _ = make_swiss_roll(600, random_state=3)
+        >>> model = IsometricEmbedding(n_neighbors=8).fit(X[:500])
+        >>> placement = model.place(X[500:])
+        >>> placement.coordinates.shape, bool((placement.residual < 0.5).mean() > 0.9)
+        ((100, 2), True)
+        """
+        check_is_fitted(self)
+        return self._place(X)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """How well the map keeps the distances of new points to their neighbours; 0 is best.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (m, n_features) or (m, n_samples)
+            As in :meth:`transform`; points that were not in the fit.
+        y : ignored
+
+        Returns
+        -------
+        float
+            Minus the mean relative error of the distances from the placed points to their 10 nearest points
+            of the fit (all that are stored, if X is sparse and ``metric="precomputed"``). Points that cannot
+            be placed count with an error of 1, coinciding points not at all.
+
+        Notes
+        -----
+        The 10 does not depend on ``n_neighbors``, so that ``GridSearchCV`` can search over it, and over
+        ``frame_size``, ``shortcuts``, ``start`` and ``tol``. Scores under different metrics cannot be
+        compared, and more dimensions hardly ever score lower: choose ``n_components`` where the score stops
+        rising. With ``scale="geodesics"`` the map is larger than its edges on purpose, and scores lower for
+        it. The score sees neighbourhoods; long distances are judged by :func:`isoweave.metrics.evaluate`.
+
+        Examples
+        --------
+        >>> from isoweave import IsometricEmbedding
+        >>> from isoweave.datasets import swiss_roll
+        >>> X = swiss_roll(600, random_state=3).data
+        >>> model = IsometricEmbedding(n_neighbors=8).fit(X[:500])
+        >>> -0.1 < model.score(X[500:]) < 0
+        True
+        """
+        check_is_fitted(self)
+        coordinates = self._place(X).coordinates
+        with thread_team(self.n_jobs) as team:
+            bounds, neighbors, distances = self._neighbors_of(X, _SCORED_NEIGHBORS, team)
+        rows = np.repeat(np.arange(len(coordinates)), np.diff(bounds))
+        apart = distances > 0
+        if not apart.any():
+            return 0.0
+        rows, neighbors, distances = rows[apart], neighbors[apart], distances[apart]
+        steps = coordinates[rows].astype(np.float64) - np.asarray(self.embedding_)[neighbors]
+        errors = np.abs(np.linalg.norm(steps, axis=1) - distances) / distances
+        return -float(np.mean(np.where(np.isnan(errors), 1.0, errors)))
+
+    def add_samples(self, X: Any) -> Self:
+        """Fit again with more points, beginning with the present map.
+
+        New points are placed in the map, the graph of nearest neighbours is made anew from all points, and
+        the optimiser continues from there: the quality of a fresh fit in fewer steps. Should the misfit
+        (``relative_energy_``) rise by a fifth or more, a fresh start is tried too and the better embedding
+        kept. The result is moved rigidly so that the old points stay where they were, as far as their
+        distances allow.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (m, n_features)
+            Appended to the points of the fit, whose rows come first in ``embedding_``.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        if self._is_precomputed():
+            raise ValueError("add_samples is for features; with metric='precomputed' use update_graph.")
+        more = validate_data(self, X, reset=False, accept_sparse="csr", dtype=_NUMBERS)
+        fitted = self._features()
+        if sp.issparse(fitted) or sp.issparse(more):
+            both = sp.vstack([sp.csr_array(fitted), sp.csr_array(more)], format="csr")
+        else:
+            both = np.vstack([fitted, more])
+        # Whatever fails, fails on the copy.
+        fresh = copy.copy(self)
+        options = fresh._options(self.n_components_)
+        graph = fresh._graph_of(both, options.seed)
+        fresh._solve_again(both, graph, np.arange(fitted.shape[0]), options)
+        self.__dict__.update(fresh.__dict__)
+        return self
+
+    def update_graph(self, X: Any, kept: Any = None) -> Self:
+        """Fit a changed graph, beginning with the present map.
+
+        Vertices and edges may have come, gone, or changed their lengths. Vertices that stay begin where they
+        are, new ones are placed by their neighbours, and the optimiser continues from there, as in
+        :meth:`add_samples`.
+
+        Parameters
+        ----------
+        X : sparse matrix of shape (m, m), or dense matrix of all distances
+            The whole new graph, as in :meth:`fit`.
+        kept : int array of shape (k,) or bool array of shape (n_samples,), default=None
+            The vertices of the fitted graph that are still there: they are the first k vertices of the new
+            graph, in this order, and all after them are new. None keeps all.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        A ring of towns loses one and gains two:
+
+        >>> import numpy as np
+        >>> from isoweave import IsometricEmbedding
+        >>> from isoweave.graph import knn_graph
+        >>> towns = np.random.default_rng(5).normal(size=(42, 2))
+        >>> model = IsometricEmbedding(metric="precomputed").fit(knn_graph(towns[:40], 8).to_matrix())
+        >>> after = knn_graph(towns[1:], 8).to_matrix()
+        >>> model.update_graph(after, kept=np.arange(1, 40)).embedding_.shape
+        (41, 2)
+        """
+        check_is_fitted(self)
+        if not self._is_precomputed():
+            raise ValueError(
+                "update_graph is for metric='precomputed'; for points with features use add_samples."
+            )
+        n = len(self.embedding_)
+        stays = np.arange(n) if kept is None else check_vertices("kept", kept, n)
+        fresh = copy.copy(self)
+        options = fresh._options(self.n_components_)
+        X = fresh._checked_input(X)
+        graph = fresh._graph_of(X, options.seed)
+        if len(stays) > graph.n_vertices:
+            raise ValueError(
+                f"{len(stays)} vertices are kept, but the new graph has only {graph.n_vertices}. Name those "
+                "that are left with kept=."
+            )
+        fresh._solve_again(X, graph, stays, options)
+        self.__dict__.update(fresh.__dict__)
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save parameters and what was fitted in one file of plain arrays; see :func:`isoweave.save`.
+
+        A ``callback`` is left out, with a warning; a function given as ``metric`` cannot be stored.
+        """
+        from isoweave.persist import save_model
+
+        save_model(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> Self:
+        """Load an estimator that was saved; nothing in the file is executed.
+
+        Parameters
+        ----------
+        path : path-like
+        mmap : bool
+            Map the arrays, read-only, instead of reading them into memory.
+
+        Raises
+        ------
+        isoweave.persist.StoreError
+            A ValueError: the file is damaged, or holds something else.
+        """
+        from isoweave.persist import load_model
+
+        loaded: Self = load_model(cls, path, mmap=mmap)
+        return loaded
+
+    def _options(self, n_components: Any, seed: int | None = None) -> EmbeddingOptions:
+        given = {f.name: getattr(self, f.name) for f in fields(FitOptions)}
+        return resolve_options(n_components, seed=self._seed() if seed is None else seed, **given)
 
     def _seed(self) -> int:
         """A fixed seed for None, the number itself for an integer, otherwise a draw."""
         state = self.random_state
-        if state is None:
-            return 0
-        if isinstance(state, int | np.integer) and not isinstance(state, bool):
-            return int(check_integer("random_state", state, minimum=0))
+        if state is None or (isinstance(state, int | np.integer) and not isinstance(state, bool)):
+            return 0 if state is None else check_integer("random_state", state, minimum=0)
         draw: AnyArray = check_random_state(state).randint(np.iinfo(np.int32).max, size=1)
         return int(draw[0])
+
+    def _is_auto(self) -> bool:
+        return isinstance(self.n_components, str) and self.n_components == "auto"
+
+    def _is_precomputed(self) -> bool:
+        return isinstance(self.metric, str) and self.metric == "precomputed"
+
+    def _is_given_graph(self, X: Any) -> bool:
+        return self._is_precomputed() and sp.issparse(X)
+
+    def _checked_input(self, X: Any) -> Any:
+        """Input as the later stages need it."""
+        if self._is_precomputed():
+            X = distances_of(X)
+        if self._is_given_graph(X):
+            # Entries are checked by graph_from_matrix, which names the first bad one and keeps stored zeros.
+            return validate_data(
+                self,
+                X,
+                accept_sparse=True,
+                dtype=None,
+                ensure_min_samples=0,
+                ensure_min_features=0,
+                ensure_all_finite=False,
+            )
+        check_integer("n_neighbors", self.n_neighbors, minimum=1)
+        return validate_data(self, X, accept_sparse="csr", dtype=_NUMBERS, ensure_min_samples=2)
+
+    def _graph_of(self, X: Any, seed: int) -> NeighborGraph:
+        """Graph of checked features or distances; sets ``n_neighbors_``."""
+        if self._is_given_graph(X):
+            self.n_neighbors_ = None
+            return graph_from_matrix(X, asymmetry=self.asymmetry)
+        k = self.n_neighbors
+        if k >= X.shape[0]:
+            k = X.shape[0] - 1
+            warnings.warn(
+                f"n_neighbors={self.n_neighbors} is not smaller than n_samples={X.shape[0]}; "
+                f"{k} neighbours are used.",
+                UserWarning,
+                stacklevel=4,
+            )
+        self.n_neighbors_ = k
+        if self._is_precomputed():
+            return knn_from_distances(X, k)
+        return knn_graph(X, k, n_jobs=self.n_jobs, random_state=seed, **self._metric())
+
+    def _metric(self) -> dict[str, Any]:
+        return {"metric": self.metric, "metric_params": self.metric_params}
+
+    def _graph_and_dimension(self, X: Any, seed: int, run: Run, anchors: Any) -> tuple[NeighborGraph, int]:
+        """Graph of checked input and dimension of the embedding; sets ``n_neighbors_``."""
+        stored = run.load("neighbours")
+        if stored is not None:
+            self.n_neighbors_ = int(stored.value("n_neighbors", int))
+            return graph_from(stored), int(stored.value("n_components", int))
+        if not self._is_given_graph(X):
+            run.stage("neighbours")
+        graph = self._graph_of(X, seed)
+        n_components: Any = self.n_components
+        if self._is_auto():
+            n_components = self._dimension(X, graph, anchors)
+        graph = self._joined(X, graph, n_components)
+        if not self._is_given_graph(X):
+            values = {"n_neighbors": self.n_neighbors_, "n_components": int(n_components)}
+            run.keep("neighbours", lambda: Record(values, arrays_of("graph", graph)))
+        return graph, n_components
+
+    def _dimension(self, X: Any, graph: NeighborGraph, anchors: Any) -> int:
+        """Dimension of the anchors, or intrinsic dimension of the data, at most what its points can span."""
+        if isinstance(anchors, Anchors) and np.ndim(anchors.positions) == 2:
+            return int(np.shape(anchors.positions)[1])
+        if self._is_precomputed():
+            value = intrinsic_dimension_graph(graph)
+        else:
+            value = intrinsic_dimension(X, n_jobs=self.n_jobs, **self._metric())
+        return min(choose_n_components(value), graph.n_vertices - 1)
+
+    def _joined(self, X: Any, graph: NeighborGraph, n_components: int) -> NeighborGraph:
+        """The graph, its components bridged if that is asked for."""
+        if self.components != "bridge" or connected_components(graph)[0] == 1:
+            return graph
+        if self._is_precomputed():
+            raise ValueError(
+                "components='bridge' needs features to measure distances between components, but "
+                "metric='precomputed' was given. Use components='separate', 'largest' or 'error'."
+            )
+        return bridge_components(graph, X, n_bridges=n_components + 1, **self._metric())
+
+    def _keep(self, X: Any, graph: NeighborGraph, result: Embedding) -> None:
+        """Set the fitted attributes."""
+        dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
+        self._fit_X = None if self._is_precomputed() else X
+        # What placing needs, made by the first call that needs it.
+        self._lookup: dict[str, Any] = {}
+        self.embedding_ = result.coordinates.astype(dtype, copy=False)
+        self.graph_ = graph.to_matrix()
+        self.n_components_ = result.n_components
+        for name in ("alignments", "energy", "relative_energy", "history", "n_iter", "status"):
+            setattr(self, f"{name}_", getattr(result, name))
+        for name in ("component_labels", "stretch", "dropped_edges"):
+            setattr(self, f"{name}_", getattr(result, name))
+
+    def _place(self, X: Any) -> Placement:
+        with thread_team(self.n_jobs) as team:
+            k = self.n_neighbors if self.n_neighbors_ is None else self.n_neighbors_
+            rows = self._neighbors_of(X, k, team)
+            placement = place_points(self._placed(team), *rows, team=team)
+        lost = np.flatnonzero(np.isnan(placement.residual))
+        if len(lost):
+            shown = ", ".join(map(str, lost[:5])) + (", ..." if len(lost) > 5 else "")
+            warnings.warn(
+                f"{len(lost)} of {len(placement.residual)} new points (rows {shown}) have neighbours that "
+                "are not in the map (components='largest'); their coordinates are NaN.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return replace(placement, coordinates=placement.coordinates.astype(self.embedding_.dtype))
+
+    def _neighbors_of(self, X: Any, k: int, team: ThreadTeam) -> tuple[AnyArray, AnyArray, FloatArray]:
+        """The k nearest points of the fit (all that are stored in a sparse matrix) in compressed rows."""
+        if not self._is_precomputed():
+            X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=_NUMBERS)
+            neighbors, distances = self._index(team).neighbors(X, k, team=team)
+            bounds = np.arange(len(neighbors) + 1) * neighbors.shape[1]
+            return bounds, neighbors.reshape(-1), distances.reshape(-1)
+        if sp.issparse(X):
+            # Entries are checked when they are placed, which keeps stored zeros.
+            X = validate_data(self, X, reset=False, accept_sparse=True, dtype=None, ensure_all_finite=False)
+            return sparse_rows(X)
+        X = validate_data(self, X, reset=False, dtype=_NUMBERS)
+        firsts = np.unique(self._placed(team).representative, return_index=True)[1].astype(np.int32)
+        return nearest_columns(X, firsts, k)
+
+    def _placed(self, team: ThreadTeam) -> FinishedMap:
+        lookup = self.__dict__.setdefault("_lookup", {})
+        if "map" not in lookup:
+            keeps_lengths = self._options(self.n_components_, 0).keeps_lengths
+            lookup["map"] = finished_map(
+                graph_from_matrix(self.graph_),
+                self.embedding_,
+                team=team,
+                labels=self.component_labels_,
+                keeps_lengths=keeps_lengths,
+            )
+        found: FinishedMap = lookup["map"]
+        return found
+
+    def _index(self, team: ThreadTeam) -> NeighborIndex:
+        lookup = self.__dict__.setdefault("_lookup", {})
+        if "index" not in lookup:
+            lookup["index"] = build_index(self._features(), self.metric, self.metric_params, team=team)
+        found: NeighborIndex = lookup["index"]
+        return found
+
+    def _features(self) -> Any:
+        """The features of the fit; a model may have been saved without them."""
+        features = getattr(self, "_fit_X", None)
+        if features is None:
+            raise ValueError("This model was saved without the features of its fit; fit it again.")
+        return features
+
+    def _solve_again(self, X: Any, graph: NeighborGraph, kept: AnyArray, options: EmbeddingOptions) -> None:
+        """Embed a graph whose first vertices are the kept ones of the fitted map."""
+        if not isinstance(options.start, str):
+            # It was for the former vertices.
+            options = replace(options, start="auto")
+        graph = self._joined(X, graph, self.n_components_)
+        previous = np.full((graph.n_vertices, self.n_components_), np.nan)
+        previous[: len(kept)] = self.embedding_[kept]
+        quiet = replace(options, verbose=0, callback=None)
+
+        def embed_rest(part: NeighborGraph) -> FloatArray:
+            return embed(part, quiet).coordinates
+
+        known = previous.copy()
+        with thread_team(self.n_jobs) as team:
+            if not options.keeps_lengths:
+                placed = self._placed(team)
+                known[: len(kept)] /= placed.factors[placed.representative[kept]][:, None]
+            start = warm_start(graph, known, team=team, embed_rest=embed_rest)
+        with running(options) as run:
+            result = self._better(graph, options, start, run)
+        assert result.alignments is not None
+        assert result.component_labels is not None
+        coordinates, alignments = settle_on(
+            previous, result.coordinates, result.alignments, result.component_labels
+        )
+        self._keep(X, graph, replace(result, coordinates=coordinates, alignments=alignments))
+
+    def _better(
+        self, graph: NeighborGraph, options: EmbeddingOptions, start: FloatArray, run: Run
+    ) -> Embedding:
+        """Where a warm start leads, or a fresh one if that folded."""
+        warm = embed(graph, replace(options, start=start), run=run)
+        assert warm.relative_energy is not None
+        is_worse = warm.relative_energy > _WORSE * self.relative_energy_ + 1e-9
+        if not is_worse or warm.status in ENDED_EARLY:
+            return warm
+        logger.info(
+            "misfit rose from %.3g to %.3g: fitting afresh too", self.relative_energy_, warm.relative_energy
+        )
+        fresh = embed(graph, options, run=run)
+        assert warm.energy is not None
+        assert fresh.energy is not None
+        return warm if warm.energy <= fresh.energy else fresh
+
+    def _check_stored_(self) -> None:
+        """Refuse a loaded model whose parts do not fit together."""
+        features = getattr(self, "_fit_X", None)
+        if features is None:
+            return
+        if not hasattr(self, "embedding_"):
+            raise ValueError("_fit_X: there is no embedding_ that belongs to it")
+        shape = (len(self.embedding_), self.n_features_in_)
+        if getattr(features, "shape", None) != shape:
+            raise ValueError(f"_fit_X: must have the shape {shape}")
+        values = features.data if sp.issparse(features) else features
+        if values.dtype.kind != "f" or not np.isfinite(values).all():
+            raise ValueError("_fit_X: must hold finite numbers")
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What placing has prepared can be made again, and may be large.
+        return {name: value for name, value in super().__getstate__().items() if name != "_lookup"}
 
     @property
     def _n_features_out(self) -> int:
@@ -330,3 +633,8 @@ class IsometricEmbedding(
         tags.input_tags.positive_only = tags.input_tags.pairwise
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _has_edge_weights(weights: Any) -> bool:
+    edges = getattr(weights, "edges", weights)
+    return edges is not None and (sp.issparse(edges) or np.ndim(edges) == 2)

@@ -13,9 +13,9 @@ from isoweave import Diagnosis, IsometricEmbedding, diagnose, embed_graph
 from isoweave.datasets import swiss_roll
 from isoweave.diagnostics._local import dimension_facts
 from isoweave.graph import graph_from_matrix, knn_graph, renumber
+from reference_graphs import complete_of
 from reference_shapes import (
     annulus_graph,
-    complete_graph,
     flat_torus_graph,
     grid_graph,
     path_graph,
@@ -249,7 +249,7 @@ def test_duplicates_and_rows_that_were_not_embedded():
 
 @pytest.mark.parametrize("n", [2, 3, 6, 20])
 def test_tiny_graphs(n):
-    graph = complete_graph(np.random.default_rng(104).normal(size=(n, min(2, n - 1))))
+    graph = complete_of(np.random.default_rng(104).normal(size=(n, min(2, n - 1))))
     n_components = min(2, n - 1)
     before = diagnose(graph, n_components=n_components, n_jobs=1)
     after = diagnose(solved(graph, n_components), n_jobs=1)

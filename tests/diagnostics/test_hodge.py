@@ -11,8 +11,10 @@ from isoweave.diagnostics._hodge import measure_misfit, split_misfit, without_cu
 from isoweave.energy import edge_inner_product
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.optimise import build_problem
-from reference_cells import energy_loop, incidence, split_dense
-from reference_shapes import complete_graph, plane_graph, strip_graph
+from reference_cells import incidence, split_dense
+from reference_graphs import complete_of
+from reference_operators import energy_loop
+from reference_shapes import plane_graph, strip_graph
 
 TEAM = ThreadTeam(1)
 
@@ -40,7 +42,7 @@ def test_parts_are_those_of_dense_least_squares(case):
     misfit = measure_misfit(problem, turns, coordinates)
     split = split_misfit(misfit, cells)
     weights = problem.inner.weights
-    energy = energy_loop(graph, problem.frames, weights, turns, coordinates)
+    energy = energy_loop(graph, problem.frames, problem.inner, coordinates, turns)[0].sum()
     dense = split_dense(graph, problem.frames, weights, turns, coordinates, cells.boundary)
     assert misfit.total == pytest.approx(energy, rel=1e-10)
     assert split.removable * misfit.mass == pytest.approx(dense[0], rel=1e-8)
@@ -83,7 +85,7 @@ def test_energy_is_that_of_the_optimiser():
 
 def test_an_exact_map_has_nothing_left():
     points = np.random.default_rng(55).normal(size=(25, 2))
-    graph = complete_graph(points)
+    graph = complete_of(points)
     problem = problem_of(graph)
     split = split_misfit(
         measure_misfit(problem, problem.evaluate(points).alignments, points), build_cells(graph, team=TEAM)
@@ -95,7 +97,7 @@ def test_an_exact_map_has_nothing_left():
 def test_a_doubled_map_is_removable():
     """Stretching a map changes no frame and no turn: all of the new energy is exact."""
     points = np.random.default_rng(56).normal(size=(25, 2))
-    problem = problem_of(complete_graph(points))
+    problem = problem_of(complete_of(points))
     turns = problem.evaluate(points).alignments
     split = split_misfit(measure_misfit(problem, turns, 2.0 * points), None)
     assert split.removable == pytest.approx(split.total, rel=1e-9)

@@ -9,8 +9,9 @@ from isoweave._parallel import ThreadTeam, thread_team
 from isoweave.diagnostics import loop_holonomy
 from isoweave.diagnostics._transport import WEAKEST, curvature_of_balls, frame_transitions, nearest_along
 from isoweave.geometry import calibrate_frames, local_frames
-from reference_cells import transition_dense
-from reference_shapes import complete_graph, nearest_loop, plane_graph, sphere_graph, strip_graph
+from reference_graphs import complete_of
+from reference_shapes import nearest_loop, plane_graph, sphere_graph, strip_graph
+from reference_starts import transition_loop
 
 TEAM = ThreadTeam(1)
 
@@ -26,7 +27,7 @@ def circle(radius, centre=(0.5, 0.5), n=12):
 
 
 def test_identity_where_distances_are_exactly_flat():
-    graph = complete_graph(np.random.default_rng(61).normal(size=(20, 3)))
+    graph = complete_of(np.random.default_rng(61).normal(size=(20, 3)))
     holonomy = loop_holonomy(graph, [0, 7, 3, 11, 19], 3)
     assert np.abs(holonomy - np.eye(3)).max() < 1e-6
 
@@ -84,8 +85,7 @@ def test_equals_transitions_from_dense_procrustes():
     )
     expected = np.eye(2)
     for a, b in ((i, j), (j, k), (k, i)):
-        e = graph.indptr[a] + np.searchsorted(graph.indices[graph.indptr[a] : graph.indptr[a + 1]], b)
-        expected = transition_dense(graph, frames, e).T @ expected
+        expected = transition_loop(graph, frames, a, b)[0].T @ expected
     assert np.abs(loop_holonomy(graph, [i, j, k]) - expected).max() < 1e-8
 
 
@@ -146,7 +146,7 @@ def test_curvature_does_not_depend_on_threads():
 def test_bad_loops(loop, message):
     points = np.random.default_rng(70).normal(size=(6, 2))
     with pytest.raises(ValueError, match=message):
-        loop_holonomy(complete_graph(points), loop)
+        loop_holonomy(complete_of(points), loop)
 
 
 def test_loop_over_a_missing_edge():

@@ -13,7 +13,7 @@ import ctypes, gc, json, sys, time, warnings
 import numpy as np, scipy.sparse as sp
 from isoweave import embed_graph, estimate_resources
 from isoweave.datasets import difficult, flat_torus, sphere, swiss_roll
-from isoweave.embedding._limits import process_status
+from isoweave._memory import process_status
 from isoweave.graph import knn_graph
 warnings.simplefilter("ignore")
 def grid(side):

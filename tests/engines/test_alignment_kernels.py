@@ -9,8 +9,10 @@ from isoweave.energy import EdgeInnerProduct, RankInnerProduct
 from isoweave.engines.alignment import align_edges, align_rank, divergence
 from isoweave.engines.polar import newton_polar, polar
 from isoweave.geometry import LocalFrames
-from reference_graphs import knn_of, with_hubs
+from reference_graphs import knn_of, random_rotations, with_hubs
 from reference_operators import divergence_loop, energy_loop
+
+each_size = pytest.mark.parametrize("n", range(1, 14))
 
 
 def polar_of(matrix):
@@ -30,32 +32,27 @@ def assert_best_orthogonal(matrix):
     assert np.sum(q * matrix) == pytest.approx(values.sum(), rel=1e-12, abs=1e-300)
 
 
-@pytest.mark.parametrize("n", range(1, 14))
+@each_size
 def test_polar_of_random_matrices(n):
     rng = np.random.default_rng(300 + n)
     for _ in range(20):
         assert_best_orthogonal(rng.normal(size=(n, n)))
-
-
-@pytest.mark.parametrize("n", range(1, 14))
-def test_polar_agrees_with_the_singular_value_decomposition(n):
-    matrix = np.random.default_rng(320 + n).normal(size=(n, n)) + 2.0 * np.eye(n)
+    matrix = rng.normal(size=(n, n)) + 2.0 * np.eye(n)
     u, _, vt = np.linalg.svd(matrix)
     np.testing.assert_allclose(polar_of(matrix), u @ vt, atol=1e-11)
 
 
-@pytest.mark.parametrize("n", range(1, 14))
+@each_size
 def test_polar_of_reflections_keeps_them(n):
     """Orthogonal matrices of either determinant are their own polar factor."""
-    rng = np.random.default_rng(340 + n)
+    (q,) = random_rotations(1, n, np.random.default_rng(340 + n))
     for sign in (1.0, -1.0):
-        q, _ = np.linalg.qr(rng.normal(size=(n, n)))
         q[:, 0] *= sign * np.sign(np.linalg.det(q))
         assert np.linalg.det(q) == pytest.approx(sign)
         np.testing.assert_allclose(polar_of(3.0 * q), q, atol=1e-13)
 
 
-@pytest.mark.parametrize("n", range(1, 14))
+@each_size
 def test_polar_of_rank_deficient_matrices(n):
     rng = np.random.default_rng(360 + n)
     for rank in range(n):
@@ -65,10 +62,6 @@ def test_polar_of_rank_deficient_matrices(n):
         block[:rank, :rank] = rng.normal(size=(rank, rank))
         assert_best_orthogonal(block)
         assert_best_orthogonal(block[::-1])
-
-
-@pytest.mark.parametrize("n", range(1, 14))
-def test_polar_of_the_zero_matrix_is_orthogonal(n):
     q = polar_of(np.zeros((n, n)))
     np.testing.assert_array_equal(q @ q.T, np.eye(n))
 
@@ -82,8 +75,7 @@ def test_polar_does_not_see_the_scale(n, scale):
 
 @pytest.mark.parametrize("n", [2, 3, 5, 9, 13])
 def test_polar_of_ill_conditioned_matrices(n):
-    rng = np.random.default_rng(390 + n)
-    u, v = (np.linalg.qr(rng.normal(size=(n, n)))[0] for _ in range(2))
+    u, v = random_rotations(2, n, np.random.default_rng(390 + n))
     for smallest in (1e-4, 1e-8, 1e-11, 1e-13, 1e-15, 1e-20):
         assert_best_orthogonal((u * np.geomspace(1.0, smallest, n)) @ v)
     # A pair of equal singular values, and parallel columns.
@@ -92,15 +84,13 @@ def test_polar_of_ill_conditioned_matrices(n):
 
 
 @pytest.mark.parametrize("n", [3, 8, 13])
-def test_newton_finds_the_same_factor(n):
-    rng = np.random.default_rng(430 + n)
-    for smallest in (1.0, 1e-3, 1e-6):
-        u, v = (np.linalg.qr(rng.normal(size=(n, n)))[0] for _ in range(2))
-        matrix = np.ascontiguousarray((u * np.geomspace(1.0, smallest, n)) @ v)
-        q = np.empty((n, n))
-        assert newton_polar(matrix, q, *np.empty((2, n, n)))
-        np.testing.assert_allclose(q, u @ v, atol=1e-14 / smallest)
-        np.testing.assert_allclose(q.T @ q, np.eye(n), atol=1e-13)
+@pytest.mark.parametrize("smallest", [1.0, 1e-3, 1e-6])
+def test_newton_finds_the_same_factor(n, smallest):
+    u, v = random_rotations(2, n, np.random.default_rng(430 + n))
+    q = np.empty((n, n))
+    assert newton_polar((u * np.geomspace(1.0, smallest, n)) @ v, q, *np.empty((2, n, n)))
+    np.testing.assert_allclose(q, u @ v, atol=1e-14 / smallest)
+    np.testing.assert_allclose(q.T @ q, np.eye(n), atol=1e-13)
 
 
 @pytest.mark.parametrize("matrix", [np.zeros((8, 8)), np.ones((8, 8)), np.diag([1.0] * 7 + [1e-9])])
@@ -116,48 +106,33 @@ def test_newton_gives_up_or_is_right_at_the_ends_of_the_number_range(scale):
         np.testing.assert_allclose(q, polar_of(matrix), atol=1e-12)
 
 
-def random_problem(n_components, seed):
-    """Random frames and metrics on a graph with a hub; some edges have no row."""
-    rng = np.random.default_rng(seed)
-    # Degrees well above N, so that every best rotation is unique.
-    graph = with_hubs(rng.normal(size=(25, 2)), max(9, 2 * n_components + 4), [3], rng)
-    m = len(graph.indices)
-    included = rng.uniform(size=m) < 0.9
-    rows = np.where(included[:, None], rng.normal(size=(m, n_components)), 0.0)
-    frames = LocalFrames(rows, included, np.zeros((25, n_components)), np.ones(25))
-    edge = EdgeInnerProduct(np.where(included, rng.uniform(0.5, 2.0, size=m), 0.0))
-    rank = RankInnerProduct(rng.normal(size=(m, n_components)))
-    return graph, frames, edge, rank, rng.normal(size=(25, n_components))
-
-
 @pytest.mark.parametrize("n_components", [1, 2, 3, 5, 8])
 @pytest.mark.parametrize("kind", ["edge", "rank"])
 def test_kernels_agree_with_loops(kind, n_components):
-    graph, frames, edge, rank, coordinates = random_problem(n_components, 400 + n_components)
+    """Random frames and metrics on a graph with a hub; some edges have no row."""
+    rng = np.random.default_rng(400 + n_components)
+    # Degrees well above N, so that every best rotation is unique.
+    graph = with_hubs(rng.normal(size=(25, 2)), max(9, 2 * n_components + 4), [3], rng)
     n, m = graph.n_vertices, len(graph.indices)
-    kernel, inner = (align_edges, edge) if kind == "edge" else (align_rank, rank)
-    metric = edge.weights if kind == "edge" else rank.inverse
-    alignments = np.full((n, n_components, n_components), np.nan)
-    energies, flux = np.full(n, np.nan), np.full((m, n_components), np.nan)
+    included = rng.uniform(size=m) < 0.9
+    rows = np.where(included[:, None], rng.normal(size=(m, n_components)), 0.0)
+    frames = LocalFrames(rows, included, np.zeros((n, n_components)), np.ones(n))
+    if kind == "edge":
+        inner = EdgeInnerProduct(np.where(included, rng.uniform(0.5, 2.0, size=m), 0.0))
+        kernel, metric = align_edges, inner.weights
+    else:
+        inner = RankInnerProduct(rng.normal(size=(m, n_components)))
+        kernel, metric = align_rank, inner.inverse
+    coordinates = rng.normal(size=(n, n_components))
+    found = (np.full((n, n_components, n_components), np.nan), np.full(n, np.nan))
+    flux, out = np.full((m, n_components), np.nan), np.full((n, n_components), np.nan)
     # Two ranges, as two threads would have them.
     for lo, hi in ((0, 11), (11, n)):
-        kernel(
-            lo,
-            hi,
-            graph.indptr,
-            graph.indices,
-            metric,
-            frames.rows,
-            coordinates,
-            alignments,
-            energies,
-            flux,
-        )
-    expected, rotations, half_gradient = energy_loop(graph, frames, inner, coordinates)
-    np.testing.assert_allclose(energies, expected, rtol=1e-11)
-    np.testing.assert_allclose(alignments, rotations, atol=1e-9)
-    out = np.full((n, n_components), np.nan)
+        kernel(lo, hi, graph.indptr, graph.indices, metric, rows, coordinates, *found, flux)
     divergence(0, n, graph.indptr, graph.reverse, flux, out)
+    energies, rotations, half_gradient = energy_loop(graph, frames, inner, coordinates)
+    np.testing.assert_allclose(found[0], rotations, atol=1e-9)
+    np.testing.assert_allclose(found[1], energies, rtol=1e-11)
     np.testing.assert_allclose(out, half_gradient, atol=1e-10)
 
 

@@ -8,28 +8,29 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isoweave._parallel import ThreadTeam
 from isoweave.engines.elimination import MAX_WIDTH, sort_range
 from isoweave.linalg._cholesky import analyse, elimination_order, factorise, plan_elimination, substitute
+from laplacians import TEAM, random_block
 
-TEAM = ThreadTeam(1)
+
+def csr(matrix):
+    """CSR with int32 numbers, as all kernels have it."""
+    matrix = sp.csr_array(matrix)
+    matrix.indptr, matrix.indices = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
+    return matrix
 
 
-def random_spd(n: int, density: float, seed: int) -> sp.csr_array:
+def random_spd(n, density, seed):
     rng = np.random.default_rng(seed)
     half = np.where(rng.random((n, n)) < density, -rng.random((n, n)), 0.0)
     off = half + half.T
     np.fill_diagonal(off, 0.0)
-    matrix = sp.csr_array(off + np.diag(0.1 - off.sum(axis=1)))
-    matrix.indptr, matrix.indices = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
-    return matrix
+    return csr(off + np.diag(0.1 - off.sum(axis=1)))
 
 
-def grid(n: int) -> sp.csr_array:
+def grid(n):
     line = sp.diags_array([-np.ones(n - 1), 2 * np.ones(n), -np.ones(n - 1)], offsets=[-1, 0, 1])
-    matrix = sp.csr_array(sp.kron(line, sp.eye_array(n)) + sp.kron(sp.eye_array(n), line))
-    matrix.indptr, matrix.indices = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
-    return matrix
+    return csr(sp.kron(line, sp.eye_array(n)) + sp.kron(sp.eye_array(n), line))
 
 
 MATRICES = {
@@ -42,7 +43,20 @@ MATRICES = {
 }
 
 
-def elimination_twin(matrix: sp.csr_array, order: np.ndarray) -> np.ndarray:
+def plan_of(matrix, order=None):
+    order = elimination_order(matrix.indptr, matrix.indices) if order is None else order
+    return plan_elimination(matrix.indptr, matrix.indices, order)
+
+
+def solution(matrix, rhs, order=None):
+    """By the factor in the given order, or the best one."""
+    s = analyse(plan_of(matrix, order))
+    values, failed = factorise(s, matrix.indptr, matrix.indices, matrix.data)
+    assert failed == -1
+    return substitute(s, values, rhs, TEAM)
+
+
+def elimination_twin(matrix, order):
     """Pattern of the factor by eliminating vertices one after another, in loops."""
     pattern = matrix.toarray()[np.ix_(order, order)] != 0
     for j in range(len(order)):
@@ -55,9 +69,9 @@ def elimination_twin(matrix: sp.csr_array, order: np.ndarray) -> np.ndarray:
 def test_counts_and_structure_match_elimination(name):
     matrix = MATRICES[name]
     order = elimination_order(matrix.indptr, matrix.indices)
-    assert sorted(order) == list(range(matrix.shape[0]))
-    plan = plan_elimination(matrix.indptr, matrix.indices, order)
-    assert sorted(plan.order) == list(range(matrix.shape[0]))
+    plan = plan_of(matrix, order)
+    for numbers in (order, plan.order):
+        assert sorted(numbers) == list(range(matrix.shape[0]))
     twin = elimination_twin(matrix, plan.order)
     np.testing.assert_array_equal(plan.counts, twin.sum(axis=0))
     # The new order is equivalent: it fills as much as the one asked for.
@@ -75,46 +89,35 @@ def test_counts_and_structure_match_elimination(name):
 @pytest.mark.parametrize("n_columns", [1, 2, 7])
 def test_solves_like_dense(name, n_columns):
     matrix = MATRICES[name]
-    s = analyse(
-        plan_elimination(matrix.indptr, matrix.indices, elimination_order(matrix.indptr, matrix.indices))
-    )
-    values, failed = factorise(s, matrix.indptr, matrix.indices, matrix.data)
-    rhs = np.random.default_rng(5).normal(size=(matrix.shape[0], n_columns))
-    assert failed == -1
-    np.testing.assert_allclose(
-        substitute(s, values, rhs, TEAM), np.linalg.solve(matrix.toarray(), rhs), rtol=1e-9, atol=1e-9
-    )
+    rhs = random_block(matrix.shape[0], n_columns, seed=5)
+    expected = np.linalg.solve(matrix.toarray(), rhs)
+    np.testing.assert_allclose(solution(matrix, rhs), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_vertices_left_out_are_held_at_zero():
     matrix = MATRICES["sparse"]
     kept = np.setdiff1d(np.arange(matrix.shape[0]), [0, 17, 50]).astype(np.int32)
-    s = analyse(plan_elimination(matrix.indptr, matrix.indices, kept[::-1].copy()))
-    values, _ = factorise(s, matrix.indptr, matrix.indices, matrix.data)
-    rhs = np.random.default_rng(5).normal(size=(matrix.shape[0], 2))
-    solution = substitute(s, values, rhs, TEAM)
-    assert np.all(solution[[0, 17, 50]] == 0.0)
-    expected = np.linalg.solve(matrix.toarray()[np.ix_(kept, kept)], rhs[kept])
-    np.testing.assert_allclose(solution[kept], expected, rtol=1e-9, atol=1e-9)
+    rhs = random_block(matrix.shape[0], 2, seed=5)
+    expected = np.zeros_like(rhs)
+    expected[kept] = np.linalg.solve(matrix.toarray()[np.ix_(kept, kept)], rhs[kept])
+    found = solution(matrix, rhs, kept[::-1].copy())
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    assert np.all(found[[0, 17, 50]] == 0.0)
 
 
 @pytest.mark.parametrize("broken", [0, 3, 250])
 def test_indefinite_vertex_is_named(broken):
     matrix = MATRICES["dense"].copy()
     matrix.setdiag(np.where(np.arange(matrix.shape[0]) == broken, -1.0, matrix.diagonal()))
-    s = analyse(plan_elimination(matrix.indptr, matrix.indices, np.arange(matrix.shape[0], dtype=np.int32)))
+    s = analyse(plan_of(matrix, np.arange(matrix.shape[0], dtype=np.int32)))
     assert factorise(s, matrix.indptr, matrix.indices, matrix.data)[1] == broken
 
 
 def test_counting_does_not_take_the_time_of_the_factor():
     """A star with its hub first fills in completely: 2e9 entries, which nobody could walk through here."""
     n = 65_000
-    hub, leaves = np.zeros(n - 1, np.int32), np.arange(1, n, dtype=np.int32)
-    star = sp.csr_array(
-        (np.ones(2 * n - 2), (np.concatenate([hub, leaves]), np.concatenate([leaves, hub]))), shape=(n, n)
-    )
-    indptr, indices = star.indptr.astype(np.int32), star.indices.astype(np.int32)
-    assert plan_elimination(indptr, indices, np.arange(n, dtype=np.int32)).fill == n * (n + 1) // 2
+    rays = sp.coo_array((np.ones(n - 1), (np.zeros(n - 1, int), np.arange(1, n))), shape=(n, n))
+    assert plan_of(csr(rays + rays.T), np.arange(n, dtype=np.int32)).fill == n * (n + 1) // 2
 
 
 @given(st.integers(1, 14), st.integers(0, 2**32 - 1), st.floats(0.0, 1.0))
@@ -122,29 +125,24 @@ def test_counting_does_not_take_the_time_of_the_factor():
 def test_counts_of_any_pattern_in_any_order(n, seed, density):
     rng = np.random.default_rng(seed)
     half = np.triu(rng.random((n, n)) < density, 1)
-    matrix = sp.csr_array((half | half.T | np.eye(n, dtype=bool)).astype(float))
+    matrix = csr((half | half.T | np.eye(n, dtype=bool)).astype(float))
     order = rng.permutation(n).astype(np.int32)
-    plan = plan_elimination(matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), order)
+    plan = plan_of(matrix, order)
     np.testing.assert_array_equal(plan.counts, elimination_twin(matrix, plan.order).sum(axis=0))
     assert plan.fill == elimination_twin(matrix, order).sum()
 
 
 def test_minimum_degree_beats_the_natural_order_and_copes_with_hubs():
     matrix = grid(60)
-    natural = plan_elimination(matrix.indptr, matrix.indices, np.arange(3600, dtype=np.int32))
-    ordered = plan_elimination(
-        matrix.indptr, matrix.indices, elimination_order(matrix.indptr, matrix.indices)
-    )
-    assert ordered.fill < 0.4 * natural.fill
+    ordered = plan_of(matrix).fill
+    assert ordered < 0.4 * plan_of(matrix, np.arange(3600, dtype=np.int32)).fill
     hub = sp.lil_array(matrix)
-    hub[1000, :] = -1.0
-    hub[:, 1000] = -1.0
-    hub = sp.csr_array(hub)
-    order = elimination_order(hub.indptr.astype(np.int32), hub.indices.astype(np.int32))
+    hub[1000, :] = hub[:, 1000] = -1.0
+    hub = csr(hub)
+    order = elimination_order(hub.indptr, hub.indices)
     assert order[-1] == 1000
     assert sorted(order) == list(range(3600))
-    filled = plan_elimination(hub.indptr.astype(np.int32), hub.indices.astype(np.int32), order).fill
-    assert filled <= ordered.fill * 1.5 + 3600
+    assert plan_of(hub, order).fill <= ordered * 1.5 + 3600
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 40, 1000])

@@ -9,11 +9,11 @@ import sys
 import time
 from pathlib import Path
 
+import isoweave.embedding._component
 import numpy as np
 import pytest
 
 import compare
-import isoweave.embedding._component
 import ledger
 import process
 import report

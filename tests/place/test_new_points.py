@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from isoweave._estimator_points import _PREPARED
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -16,7 +17,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from isoweave import IsometricEmbedding
-from isoweave._estimator_points import _PREPARED
 from isoweave.datasets import s_curve, swiss_roll
 from isoweave.metrics import procrustes_error
 from isoweave.place import rigid_motion

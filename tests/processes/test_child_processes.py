@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import sys
@@ -12,6 +11,7 @@ import pytest
 from process_scripts import TIMEOUT, run_python
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+slow = pytest.mark.slow
 
 FORK = """
 # Python 3.12 warns of forks in a process that has threads, which is what is tried here.
@@ -31,46 +31,51 @@ def in_child(seed, function=digest, **settings):
     assert os.waitpid(pid, 0)[1] == 0
     return text
 """
-
-
-@needs_fork
-def test_fork_after_a_fit(tmp_path):
-    run_python(
-        FORK
-        + """
+FORKS = {
+    "before any fit": """
+found = in_child(1)
+assert found == digest(1), found
+""",
+    "after a fit": """
 expected = {seed: digest(seed) for seed in (1, 2)}
 for seed in (1, 2, 1):
     assert in_child(seed) == expected[seed]
     assert digest(seed) == expected[seed]
 assert in_child(1, n_jobs=1) == expected[1]
 assert in_child(2, solver="amg", n_jobs=4) == digest(2, solver="amg")
-
-def wide(seed, metric):
-    # Other searches for neighbours: matrix products, and scikit-learn's distances.
-    data = np.random.default_rng(seed).normal(size=(200, 12))
-    model = IsometricEmbedding(2, n_neighbors=8, metric=metric, n_jobs=2).fit(data)
-    return hashlib.sha256(model.embedding_.tobytes()).hexdigest()
-
+# Other searches for neighbours: matrix products, and scikit-learn's distances.
+wide = np.random.default_rng(3).normal(size=(200, 12))
 for metric in ("euclidean", "manhattan"):
-    assert wide(3, metric) == in_child(3, wide, metric=metric)
+    assert in_child(3, data=wide, metric=metric) == digest(3, data=wide, metric=metric)
 """,
-        folder=tmp_path,
-    )
+    # numba compiles one function at a time; a child must not wait for a compiler that is not there.
+    "while another thread compiles": """
+import numba
+import isoweave._parallel
 
+begun = threading.Event()
+def compile_many():
+    for factor in range(8):
+        @numba.njit
+        def scaled(x):
+            return np.sqrt(x) * factor
+        begun.set()
+        scaled(np.ones(3))
 
-@needs_fork
-def test_fork_before_any_fit(tmp_path):
-    run_python(FORK + "found = in_child(1)\nassert found == digest(1), found\n", folder=tmp_path)
-
-
-@needs_fork
-@pytest.mark.parametrize("n_forks", [10, pytest.param(100, marks=pytest.mark.slow)])
-def test_fork_while_another_thread_fits(tmp_path, n_forks):
-    """The child inherits locks of a thread it does not have; Python's own clean-up must be complete in it."""
-    run_python(
-        f"n_forks = {n_forks}\n"
-        + FORK
-        + """
+thread = threading.Thread(target=compile_many)
+thread.start()
+begun.wait()
+def compiled(seed):
+    @numba.njit
+    def doubled(x):
+        return 2 * x
+    return str(doubled(seed))
+for seed in range(3):
+    assert in_child(seed, compiled) == str(2 * seed)
+thread.join()
+""",
+    # The child inherits locks of a thread it does not have; Python's own clean-up must be complete in it.
+    "while another thread fits": """
 from threadpoolctl import threadpool_info
 def blas_threads():
     return [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
@@ -88,51 +93,23 @@ def keep_fitting():
 thread = threading.Thread(target=keep_fitting)
 thread.start()
 try:
-    for _ in range(n_forks):
+    for _ in range(int(os.environ["FORKS"])):
         assert in_child(1, alone) == expected[1]
 finally:
     stop.set()
     thread.join()
 assert blas_threads() == before
 """,
-        folder=tmp_path,
-        timeout=120 + 12 * n_forks,
-    )
+}
 
 
 @needs_fork
-def test_fork_while_another_thread_compiles(tmp_path):
-    """numba compiles one function at a time; a child must not wait for a compiler that is not there."""
-    run_python(
-        FORK
-        + """
-import numba
-import isoweave._parallel
-
-begun = threading.Event()
-def compile_many(seed):
-    for factor in range(8):
-        @numba.njit
-        def scaled(x):
-            return np.sqrt(x) * factor
-        begun.set()
-        scaled(np.ones(3))
-
-thread = threading.Thread(target=compile_many, args=(1,))
-thread.start()
-begun.wait()
-def compiled(seed):
-    @numba.njit
-    def doubled(x):
-        return 2 * x
-    return str(doubled(seed))
-for seed in range(3):
-    assert in_child(seed, compiled) == str(2 * seed)
-thread.join()
-""",
-        folder=tmp_path,
-        timeout=300,
-    )
+@pytest.mark.parametrize(
+    ("case", "n_forks"),
+    [*((case, 10) for case in FORKS), pytest.param("while another thread fits", 100, marks=slow)],
+)
+def test_fork(tmp_path, case, n_forks):
+    run_python(FORK + FORKS[case], tmp_path, timeout=TIMEOUT + 12 * n_forks, FORKS=str(n_forks))
 
 
 POOL = """
@@ -158,48 +135,41 @@ def too_far_apart():
 if __name__ == "__main__":
     # In the children of a fork Python 3.12 and later warn of the threads of the parent.
     warnings.filterwarnings("ignore", category=DeprecationWarning)
-    main(sys.argv[1] if len(sys.argv) > 1 else METHOD)
+    main(os.environ["METHOD"])
+"""
+JOBLIB = """
+from joblib import Parallel, delayed
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
+    seeds, backend = (1, 2, 3, 4), os.environ["METHOD"]
+    expected = [digest(seed) for seed in seeds]
+    found = Parallel(n_jobs=2, backend=backend, timeout=500)(delayed(digest)(seed) for seed in seeds)
+    assert found == expected
+    if backend == "loky":
+        from joblib.externals.loky import get_reusable_executor
+        get_reusable_executor().shutdown(wait=True)
 """
 
 
 @pytest.mark.parametrize(
-    "method",
+    ("program", "method"),
     [
-        "spawn",
-        pytest.param("fork", marks=needs_fork),
-        pytest.param("forkserver", marks=[needs_fork, pytest.mark.slow]),
+        (POOL, "spawn"),
+        pytest.param(POOL, "fork", marks=needs_fork),
+        pytest.param(POOL, "forkserver", marks=[needs_fork, slow]),
+        (JOBLIB, "loky"),
+        pytest.param(JOBLIB, "threading", marks=slow),
+        pytest.param(JOBLIB, "multiprocessing", marks=slow),
     ],
+    ids=lambda value: value if len(value) < 20 else "",
 )
-def test_multiprocessing(tmp_path, method):
-    run_python(f"METHOD = {method!r}\n" + POOL, folder=tmp_path)
-
-
-@pytest.mark.parametrize(
-    "backend",
-    ["loky", *(pytest.param(name, marks=pytest.mark.slow) for name in ("threading", "multiprocessing"))],
-)
-def test_joblib(tmp_path, backend):
-    run_python(
-        f"""
-from joblib import Parallel, delayed
-if __name__ == "__main__":
-    warnings.filterwarnings("ignore", category=DeprecationWarning)
-    seeds = (1, 2, 3, 4)
-    expected = [digest(seed) for seed in seeds]
-    found = Parallel(n_jobs=2, backend={backend!r}, timeout=500)(delayed(digest)(seed) for seed in seeds)
-    assert found == expected
-    if {backend!r} == "loky":
-        from joblib.externals.loky import get_reusable_executor
-        get_reusable_executor().shutdown(wait=True)
-""",
-        folder=tmp_path,
-    )
+def test_pools(tmp_path, program, method):
+    run_python(program, tmp_path, METHOD=method)
 
 
 def test_a_running_event_loop(tmp_path):
     """As in a notebook or a server: called in the loop's thread, and from workers beside it."""
-    run_python(
-        """
+    program = """
 import asyncio
 expected = {seed: digest(seed) for seed in (1, 2)}
 async def main():
@@ -212,16 +182,14 @@ async def main():
     heart = asyncio.create_task(beat())
     assert digest(1) == expected[1]
     loop = asyncio.get_running_loop()
-    found = await asyncio.wait_for(
-        asyncio.gather(*(loop.run_in_executor(None, digest, seed) for seed in (1, 2, 1))), 500
-    )
+    jobs = (loop.run_in_executor(None, digest, seed) for seed in (1, 2, 1))
+    found = await asyncio.wait_for(asyncio.gather(*jobs), 500)
     assert found == [expected[1], expected[2], expected[1]]
     assert beats > 1
     heart.cancel()
 asyncio.run(main(), debug=False)
-""",
-        folder=tmp_path,
-    )
+"""
+    run_python(program, tmp_path)
 
 
 NOTEBOOK = [
@@ -240,32 +208,22 @@ NOTEBOOK = [
 ]
 
 
-@pytest.mark.slow
+@slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_notebook(tmp_path, monkeypatch):
     """A real kernel runs real cells."""
-    missing = [
-        name for name in ("nbclient", "nbformat", "ipykernel") if importlib.util.find_spec(name) is None
-    ]
-    if missing:
-        pytest.skip(f"needs {', '.join(missing)}")
-    import nbclient
-    import nbformat
-
+    nbclient, nbformat, _ = map(pytest.importorskip, ("nbclient", "nbformat", "ipykernel"))
     # No settings, kernels or histories of the user's own.
     for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
         monkeypatch.setenv(name, str(tmp_path / name))
     kernel = tmp_path / "JUPYTER_DATA_DIR" / "kernels" / "this-python"
     kernel.mkdir(parents=True)
     launch = [sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    (kernel / "kernel.json").write_text(
-        json.dumps({"argv": launch, "display_name": "this", "language": "python"})
-    )
+    specification = {"argv": launch, "display_name": "this", "language": "python"}
+    (kernel / "kernel.json").write_text(json.dumps(specification))
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in NOTEBOOK])
-    client = nbclient.NotebookClient(
-        notebook, timeout=TIMEOUT, startup_timeout=TIMEOUT, kernel_name="this-python", resources={}
-    )
-    client.execute()
+    limits = {"timeout": TIMEOUT, "startup_timeout": TIMEOUT}
+    nbclient.NotebookClient(notebook, kernel_name="this-python", resources={}, **limits).execute()
     written = ["".join(output.get("text", "") for output in cell.outputs) for cell in notebook.cells]
     assert "[isoweave] start:" in written[1]
     assert "interrupted" in written[3]

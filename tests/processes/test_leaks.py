@@ -10,20 +10,18 @@ import pytest
 from process_scripts import run_python
 
 MEASURE = """
-import gc, json, time
+import gc, json
 import scipy.sparse as sp
-
-def resident():
-    with open("/proc/self/statm") as stream:
-        return int(stream.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
 
 def state():
     gc.collect()
+    with open("/proc/self/statm") as stream:
+        megabytes = int(stream.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
     return {
         "threads": threading.active_count(),
         "tasks": len(os.listdir("/proc/self/task")),
         "descriptors": len(os.listdir("/proc/self/fd")),
-        "megabytes": resident(),
+        "megabytes": megabytes,
     }
 
 def graph(seed):
@@ -56,22 +54,20 @@ def fit(number):
             return
         raise AssertionError("500 dimensions were accepted")
 
-COUNT = int(os.environ["FITS"])
+found = []
 # The first fits load libraries and grow the allocator's arenas.
-for number in range(35):
-    fit(number)
-before = state()
-for number in range(COUNT):
-    fit(number)
-after = state()
-print(json.dumps([before, after]))
+for count in (35, int(os.environ["FITS"])):
+    for number in range(count):
+        fit(number)
+    found.append(state())
+print(json.dumps(found))
 """
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs Linux's /proc")
 @pytest.mark.parametrize("count", [50, pytest.param(1000, marks=pytest.mark.slow)])
 def test_small_fits(tmp_path, count):
-    before, after = json.loads(run_python(MEASURE, folder=tmp_path, timeout=1200, FITS=str(count)))
+    before, after = json.loads(run_python(MEASURE, tmp_path, timeout=1200, FITS=str(count)))
     assert after["threads"] == before["threads"] == 1
     assert after["tasks"] <= before["tasks"]
     assert after["descriptors"] == before["descriptors"]

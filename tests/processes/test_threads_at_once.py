@@ -9,7 +9,6 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from isoweave import embed_graph
-from isoweave._parallel import thread_team
 from isoweave.datasets import swiss_roll
 from isoweave.graph import knn_graph
 from process_scripts import run_python
@@ -20,33 +19,31 @@ def blas_threads():
 
 
 def in_threads(jobs, timeout=600):
-    """Results of functions called at the same moment; a thread that hangs is reported."""
-    barrier = threading.Barrier(len(jobs))
-    results = [None] * len(jobs)
+    """Results of functions called at the same moment; a thread that hangs is reported, and is left behind."""
+    barrier, results = threading.Barrier(len(jobs)), {}
 
-    def work(slot):
+    def work(job):
         barrier.wait(timeout)
-        try:
-            results[slot] = jobs[slot]()
-        except BaseException as error:
-            results[slot] = error
+        results[job] = job()
 
-    threads = [threading.Thread(target=work, args=(slot,), daemon=True) for slot in range(len(jobs))]
+    threads = [threading.Thread(target=work, args=(job,), daemon=True) for job in jobs]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout)
     assert not any(thread.is_alive() for thread in threads), "a fit hangs"
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return results
+    return [results[job] for job in jobs]
+
+
+def roll(n, seed):
+    """Distances to the neighbours on a swiss roll."""
+    return knn_graph(swiss_roll(n, random_state=seed).data, 8).to_matrix()
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("settings", [{}, {"solver": "amg"}, {"preset": "paper", "max_iter": 4}])
 def test_same_bits_as_in_turn(n_jobs, settings):
-    matrices = [knn_graph(swiss_roll(300, random_state=seed).data, 8).to_matrix() for seed in (89, 97, 101)]
+    matrices = [roll(300, seed) for seed in (89, 97, 101)]
 
     def fit(matrix):
         return embed_graph(matrix, 2, n_jobs=n_jobs, **settings)
@@ -64,24 +61,9 @@ def test_same_bits_as_in_turn(n_jobs, settings):
     assert blas_threads() == before
 
 
-def test_overlapping_computations_share_the_blas_limit():
-    """The first to leave must not lift the limit of the other, and the last must lift it."""
-    np.ones((4, 4)) @ np.ones((4, 4))
-    before = blas_threads()
-    first, second = thread_team(1), thread_team(1)
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    between = blas_threads()
-    second.__exit__(None, None, None)
-    after = blas_threads()
-    assert set(between) == {1}
-    assert after == before
-
-
 def test_every_thread_can_limit_blas():
     """Also after a thread that is still alive did; threadpoolctl 3.8 heeds only the first by itself."""
-    matrix = knn_graph(swiss_roll(300, random_state=89).data, 8).to_matrix()
+    matrix = roll(300, 89)
     before = blas_threads()
     seen = []
 
@@ -101,8 +83,7 @@ def test_every_thread_can_limit_blas():
 
 def test_a_callback_may_fit():
     """A fit inside the callback of another: neither notices."""
-    inner = knn_graph(swiss_roll(300, random_state=103).data, 8).to_matrix()
-    outer = knn_graph(swiss_roll(400, random_state=107).data, 8).to_matrix()
+    inner, outer = roll(300, 103), roll(400, 107)
     expected_inner, expected_outer = embed_graph(inner, n_jobs=2), embed_graph(outer, n_jobs=2)
     found = []
 
@@ -118,7 +99,7 @@ def test_a_callback_may_fit():
 
 
 def test_an_error_in_a_callback_leaves_no_thread():
-    matrix = knn_graph(swiss_roll(400, random_state=107).data, 8).to_matrix()
+    matrix = roll(400, 107)
 
     def callback(state):
         raise KeyError("mine")
@@ -131,26 +112,19 @@ def test_an_error_in_a_callback_leaves_no_thread():
 
 
 FIRST_FITS = """
-results = {}
+from concurrent.futures import ThreadPoolExecutor
 barrier = threading.Barrier(3)
 def work(seed):
     barrier.wait(500)
-    results[seed] = digest(seed)
-threads = [threading.Thread(target=work, args=(seed,)) for seed in (1, 2, 3)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-assert results == {seed: digest(seed, n_jobs=1) for seed in (1, 2, 3)}, results
+    return digest(seed)
+with ThreadPoolExecutor(3) as pool:
+    results = list(pool.map(work, (1, 2, 3)))
+assert results == [digest(seed, n_jobs=1) for seed in (1, 2, 3)], results
 """
 
 
-def test_first_fits_of_a_process(tmp_path):
-    """Modules are imported and kernels loaded by whichever thread comes first."""
-    run_python(FIRST_FITS, folder=tmp_path)
-
-
-@pytest.mark.slow
-def test_first_fits_compile(tmp_path):
-    """With nothing in the cache of compiled kernels, three threads ask for the same ones."""
-    run_python(FIRST_FITS, folder=tmp_path, timeout=1200, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+@pytest.mark.parametrize("cached", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_first_fits_of_a_process(tmp_path, cached):
+    """Modules are imported and kernels loaded, or compiled, by whichever thread comes first."""
+    folder = {} if cached else {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    run_python(FIRST_FITS, tmp_path, timeout=1200, **folder)

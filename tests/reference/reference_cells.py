@@ -1,4 +1,4 @@
-"""Triangles, energies and holonomies by plain loops and dense matrices."""
+"""Triangles by plain loops, the parts of the energy by dense least squares."""
 
 from __future__ import annotations
 
@@ -28,16 +28,6 @@ def incidence(graph, edges):
     return d
 
 
-def energy_loop(graph, frames, weights, alignments, coordinates):
-    """J(coordinates, alignments), edge by edge."""
-    total = 0.0
-    for e in range(len(graph.indices)):
-        i, j = graph.sources[e], graph.indices[e]
-        miss = coordinates[j] - coordinates[i] - frames.rows[e] @ alignments[i]
-        total += weights[e] * (miss @ miss)
-    return total
-
-
 def split_dense(graph, frames, weights, alignments, coordinates, boundary):
     """Removable, disagreement, curl and loops by dense least squares, in the order of these names."""
     edges = np.flatnonzero(graph.sources < graph.indices)
@@ -59,20 +49,3 @@ def split_dense(graph, frames, weights, alignments, coordinates, boundary):
     harmonic = form - exact - coexact
     removable = np.sum((exact - gradient @ coordinates) ** 2)
     return removable, both, np.sum(coexact**2), np.sum(harmonic**2)
-
-
-def transition_dense(graph, frames, e):
-    """Orthogonal O with x_i = O x_j for the stored edge e = (i, j), over all vertices both frames hold."""
-    i, j = graph.sources[e], graph.indices[e]
-
-    def seen_from(v):
-        places = {int(graph.indices[f]): frames.rows[f] for f in range(graph.indptr[v], graph.indptr[v + 1])}
-        places[int(v)] = np.zeros(frames.rows.shape[1])
-        return places
-
-    mine, other = seen_from(i), seen_from(j)
-    common = sorted(mine.keys() & other.keys())
-    x = np.array([mine[v] for v in common])
-    y = np.array([other[v] for v in common])
-    u, _, vt = np.linalg.svd((x - x.mean(axis=0)).T @ (y - y.mean(axis=0)))
-    return u @ vt

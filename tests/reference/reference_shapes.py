@@ -69,13 +69,6 @@ def annulus_graph(n, k, seed, inner=0.6):
     return knn_graph(np.column_stack((r * np.cos(angle), r * np.sin(angle))), k)
 
 
-def complete_graph(points):
-    """All pairs, at their distances."""
-    distances = np.linalg.norm(points[:, None] - points, axis=-1)
-    rows, columns = np.triu_indices(len(points), 1)
-    return graph_from_matrix(sp.coo_array((distances[rows, columns], (rows, columns)), shape=distances.shape))
-
-
 def tree_graph(n, seed):
     rng = np.random.default_rng(seed)
     child = np.arange(1, n)

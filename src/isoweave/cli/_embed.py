@@ -121,9 +121,12 @@ def checkpoint_options(folder: Path | None, every: float | None, resume: bool) -
 def _known(loaded: LoadedInput, anchors: Path | None, anchor_weight: float | None) -> dict[str, Any]:
     """Anchors as keywords of ``fit``; none without a file."""
     if anchors is None:
-        return {} if anchor_weight is None else {"anchor_weight": anchor_weight}
-    vertices, positions = read_anchors(anchors, loaded.n_rows, loaded.names)
-    return {"anchors": vertices, "anchor_positions": positions, "anchor_weight": anchor_weight}
+        if anchor_weight is not None:
+            raise ValueError("--anchor-weight was given without --anchors; give both.")
+        return {}
+    from isoweave.known import Anchors
+
+    return {"anchors": Anchors(*read_anchors(anchors, loaded.n_rows, loaded.names), anchor_weight)}
 
 
 def _fit(loaded: LoadedInput, options: dict[str, Any], known: dict[str, Any]) -> Any:

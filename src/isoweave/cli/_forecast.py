@@ -12,11 +12,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from isoweave._memory import process_status, resident_bytes, show_bytes
 from isoweave.cli._embed import FOREIGN_OPTIONS, parse_value
 from isoweave.cli._errors import option_mismatch, printed_warnings
 from isoweave.cli._progress import ProgressLine
-from isoweave.embedding import ResourceEstimate, StageEstimate, estimate_resources, resolve_options
-from isoweave.embedding._limits import process_status, resident_bytes, show_bytes
+from isoweave.forecast import ResourceEstimate, StageEstimate, estimate_resources
 from isoweave.graph import (
     NeighborGraph,
     bridge_components,
@@ -27,6 +27,7 @@ from isoweave.graph import (
     knn_graph,
 )
 from isoweave.io import read_input
+from isoweave.options import resolve_options
 
 # Exit code of a fit that does not fit; 2 is for errors.
 DOES_NOT_FIT = 3

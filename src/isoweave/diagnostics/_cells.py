@@ -22,6 +22,8 @@ _LOOPS_PER_BALL = 24
 _LONGEST_LOOP = 24
 # Up to here every vertex is one.
 _SMALL = 600
+# Room for no triangles: they are only counted.
+_NONE = np.empty((0, 3), dtype=np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +90,7 @@ def list_triangles(graph: NeighborGraph, *, team: ThreadTeam) -> AnyArray:
 
     n = graph.n_vertices
     counts = np.empty(n, dtype=np.int64)
-    team.run(kernels.count_triangles, n, graph.indptr, graph.indices, counts)
+    team.run(kernels.list_triangles, n, graph.indptr, graph.indices, counts, _NONE)
     ends = np.cumsum(counts)
     triangles = np.empty((int(ends[-1]) if n else 0, 3), dtype=np.int32)
     team.run(kernels.list_triangles, n, graph.indptr, graph.indices, ends - counts, triangles)
@@ -100,5 +102,5 @@ def count_triangles(graph: NeighborGraph, *, team: ThreadTeam) -> int:
     from isoweave.engines import cells as kernels
 
     counts = np.zeros(graph.n_vertices, dtype=np.int64)
-    team.run(kernels.count_triangles, graph.n_vertices, graph.indptr, graph.indices, counts)
+    team.run(kernels.list_triangles, graph.n_vertices, graph.indptr, graph.indices, counts, _NONE)
     return int(counts.sum())

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from isoweave._typing import BoolArray, FloatArray
 from isoweave.diagnostics._cells import CellComplex
 from isoweave.diagnostics._result import EnergySplit
-from isoweave.energy import EdgeInnerProduct
+from isoweave.energy import EdgeEnergy
 from isoweave.linalg import symmetric_solver
-from isoweave.optimise import AlignmentProblem
+from isoweave.optimise import Problem
 
 # Curls are projected out with this part of their mean square as regularisation: small against the smoothest
 # curl a graph of a few thousand vertices can have (about 1e-4), large against rounding.
@@ -49,18 +49,18 @@ class Misfit:
         return self.irremovable / self.expected if self.expected > 0.0 else 0.0
 
 
-def measure_misfit(problem: AlignmentProblem, alignments: FloatArray, coordinates: FloatArray) -> Misfit:
+def measure_misfit(problem: Problem, alignments: FloatArray, coordinates: FloatArray) -> Misfit:
     """Take out of J what one Poisson solve would remove, and what the ends of the edges disagree about.
 
     Parameters
     ----------
-    problem : AlignmentProblem
+    problem : Problem
         With the edge inner product.
     alignments : float64 array of shape (n, N, N)
     coordinates : float64 array of shape (n, N)
     """
-    graph, inner = problem.graph, problem.inner
-    if not isinstance(inner, EdgeInnerProduct):
+    graph, inner = problem.graph, problem.frames
+    if not isinstance(inner, EdgeEnergy):
         raise TypeError("The split of the energy is defined for the edge inner product only.")
     up = np.flatnonzero(graph.sources < graph.indices)
     down = graph.reverse[up]
@@ -68,7 +68,7 @@ def measure_misfit(problem: AlignmentProblem, alignments: FloatArray, coordinate
     w_up, w_down = inner.weights[up], inner.weights[down]
     weights = w_up + w_down
     safe = np.where(weights > 0.0, weights, 1.0)
-    form = np.einsum("er,erc->ec", problem.frames.rows, alignments[graph.sources])
+    form = np.einsum("er,erc->ec", problem.frames.frames.rows, alignments[graph.sources])
     both = (w_up * w_down / safe)[:, None] * (form[up] + form[down]) ** 2
     one_form = (w_up[:, None] * form[up] - w_down[:, None] * form[down]) / safe[:, None]
     best = problem.integrate(alignments)

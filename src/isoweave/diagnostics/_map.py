@@ -13,9 +13,9 @@ from isoweave.diagnostics._hodge import Misfit, measure_misfit, split_misfit
 from isoweave.diagnostics._prepare import Part
 from isoweave.diagnostics._result import EnergySplit, MapFacts
 from isoweave.diagnostics._shape import TORN, Shape
-from isoweave.energy import edge_inner_product
-from isoweave.geometry import LocalFrames
-from isoweave.optimise import build_problem, local_stretch
+from isoweave.energy import edge_energy
+from isoweave.geometry import LocalFrames, local_stretch
+from isoweave.optimise import build_problem
 
 # Up to so many edges curl and loops are told apart on the graph itself, beyond on the sample of its shape.
 MOST_EDGES = 30_000
@@ -50,7 +50,7 @@ def examine_part(
     team : ThreadTeam
     """
     graph, n_components = part.graph, frames.n_components
-    problem = build_problem(graph, frames, edge_inner_product(graph, frames), team=team)
+    problem = build_problem(edge_energy(graph, frames, team=team))
     at = problem.evaluate(coordinates)
     misfit = measure_misfit(problem, at.alignments, coordinates)
     split, n_used = split_misfit(misfit, None), 0
@@ -58,7 +58,7 @@ def examine_part(
     if told_apart and graph.n_edges <= MOST_EDGES:
         split, n_used = split_misfit(misfit, build_cells(graph, team=team)), graph.n_vertices
     against = None
-    if shape is not None and shape.problem is not None and shape.problem.n_components == n_components:
+    if shape is not None and shape.problem is not None and shape.problem.shape[1] == n_components:
         sample = coordinates[shape.level.vertices]
         on_sample = shape.problem.evaluate(sample)
         against = on_sample.energy / shape.relaxed if shape.relaxed > 1e-12 * shape.problem.mass else None

@@ -8,8 +8,6 @@ import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, IntArray
-from isoweave.embedding._parts import split
-from isoweave.embedding._prepare import normalise_lengths
 from isoweave.graph import (
     NeighborGraph,
     connected_components,
@@ -17,7 +15,9 @@ from isoweave.graph import (
     is_edge,
     keep_edges,
     local_order,
+    members_of,
     merge_duplicates,
+    normalise_lengths,
     renumber,
     subgraph,
 )
@@ -96,7 +96,7 @@ def prepare(graph: NeighborGraph, dropped: IntArray | None, *, team: ThreadTeam)
         report = drop_shortcuts(merged, team=team)
         merged, n_dropped = report.graph, len(report.dropped)
     n_parts, labels = connected_components(merged)
-    members = split(labels, n_parts)
+    members = members_of(labels)
     parts = tuple(Part(merged if n_parts == 1 else subgraph(merged, v), v) for v in members)
     firsts = np.unique(representative, return_index=True)[1]
     return Prepared(unit, merged, representative, firsts, parts, n_dropped)

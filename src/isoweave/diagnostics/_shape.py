@@ -19,10 +19,10 @@ from isoweave.diagnostics._transport import (
     nearest_along,
     synchronise,
 )
-from isoweave.energy import edge_inner_product
+from isoweave.energy import edge_energy
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import NeighborGraph, connected_components, subgraph
-from isoweave.optimise import AlignmentProblem, build_problem, coarsen, minimize_energy
+from isoweave.optimise import LBFGS, Problem, build_problem, coarsen, minimise
 
 # Smaller components have no shape worth the name.
 FEWEST_VERTICES = 50
@@ -83,7 +83,7 @@ class Shape:
         The graph that frames were carried over.
     curvature : float64 array of shape (n,)
         Of every vertex of the component.
-    problem : AlignmentProblem or None
+    problem : Problem or None
         Of the companion; None where frames are incoherent.
     relaxed : float
         Its energy at the map fitted from synchronised turns.
@@ -93,7 +93,7 @@ class Shape:
     level: Level
     companion: NeighborGraph
     curvature: FloatArray
-    problem: AlignmentProblem | None
+    problem: Problem | None
     relaxed: float
 
 
@@ -137,11 +137,11 @@ def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: Th
     if coherence < COHERENT or len(triangles) == 0:
         return Shape(facts, level, companion, unknown, None, np.inf)
 
-    problem = build_problem(companion, frames, edge_inner_product(companion, frames), team=team)
+    problem = build_problem(edge_energy(companion, frames, team=team))
     turns = synchronise(companion, frames, team)
     start = problem.integrate(turns)
     before = measure_misfit(problem, turns, start)
-    result = minimize_energy(problem, start, tol=_RELAX_TOL, max_iter=_RELAX_STEPS)
+    result = minimise(LBFGS(_RELAX_TOL, _RELAX_STEPS), problem, start)
     after = measure_misfit(problem, result.alignments, result.coordinates)
     torn = _torn(companion, result.coordinates)
     # One orientation may fail to fit because of few doubtful frames; then the map is whole all the same.

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 
 from isoweave._typing import FloatArray, IntArray
 from isoweave._validation import check_integer, check_option
-from isoweave.embedding import Embedding, resolve_options
-from isoweave.embedding._options import SHORTCUTS
 from isoweave.graph import NeighborGraph, graph_from_matrix
+from isoweave.options import resolve_options
+from isoweave.result import Embedding
 
 _WANTED = (
     "an Embedding, a fitted IsometricEmbedding, coordinates of shape (n, N) with graph=..., or a distance "
@@ -55,7 +55,7 @@ def read_source(
     """Take the parts of a result, with another graph if one is given."""
     if isinstance(shortcuts, bool | np.bool_):
         shortcuts = "drop" if shortcuts else "keep"
-    check_option("shortcuts", shortcuts, SHORTCUTS)
+    check_option("shortcuts", shortcuts, ("auto", "drop", "keep"))
     if n_components is not None:
         n_components = check_integer("n_components", n_components, minimum=1)
     dropped = np.empty((0, 2), dtype=np.int32) if shortcuts == "keep" else None

@@ -185,7 +185,7 @@ def curvature_of_balls(
     team: ThreadTeam,
 ) -> FloatArray:
     """Curvature of the balls of ``size`` vertices around the centres; NaN where nothing can be fitted."""
-    from isoweave.engines import curvature as kernels
+    from isoweave.engines import cells as kernels
 
     found = np.full(len(centres), np.nan)
     arrays = (graph.indptr, graph.indices, graph.lengths, graph.sources, frames.rows, transitions, usable)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from isoweave.embedding._limits import MemoryLimit, show_bytes
+from isoweave._memory import MemoryLimit, show_bytes
 from isoweave.embedding._memory import growth_by_stage
 from isoweave.embedding._sizes import FitSizes, PartSizes
 

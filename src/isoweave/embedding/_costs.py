@@ -7,7 +7,7 @@ nanoseconds on one core of a 2020s server. How many steps the optimiser will tak
 from __future__ import annotations
 
 from isoweave.embedding._sizes import FitSizes, PartSizes, companion_sizes, sample_sizes
-from isoweave.optimise._starts import LOW_DIMENSION, N_LANDMARKS, SYNCHRONISED_LIMIT
+from isoweave.optimise import LOW_DIMENSION, N_LANDMARKS, SYNCHRONISED_LIMIT
 
 # Steps of the optimiser (4 to 15 as a rule) and of the paper's recursion.
 _STEPS = 9

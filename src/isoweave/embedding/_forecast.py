@@ -6,16 +6,16 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from isoweave._memory import MemoryLimit, resident_bytes, resolve_limit
 from isoweave._parallel import resolve_n_jobs
 from isoweave._typing import AnyArray
 from isoweave.embedding._advice import refusal
 from isoweave.embedding._costs import cpu_seconds, wall_seconds
-from isoweave.embedding._limits import MemoryLimit, resident_bytes, resolve_limit
 from isoweave.embedding._memory import growth_by_stage
-from isoweave.embedding._options import EmbeddingOptions, resolve_options
 from isoweave.embedding._sizes import FitSizes
 from isoweave.embedding._survey import bound, survey
 from isoweave.graph import NeighborGraph, graph_from_matrix
+from isoweave.options import EmbeddingOptions, resolve_options
 
 
 @dataclass(frozen=True)

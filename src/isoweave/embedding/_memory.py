@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from isoweave.embedding._sizes import FitSizes, PartSizes, companion_sizes, sample_sizes
 from isoweave.geometry._local_mds import HUB_LIMIT, ROOM_PER_FRAME
-from isoweave.optimise._starts import LOW_DIMENSION, N_LANDMARKS, SYNCHRONISED_LIMIT
+from isoweave.optimise import LOW_DIMENSION, N_LANDMARKS, SYNCHRONISED_LIMIT
 
 # Triples of (n, N) arrays the optimiser remembers.
 _TRIPLES = 10

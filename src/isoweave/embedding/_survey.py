@@ -8,7 +8,6 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
 
-from isoweave.embedding._options import EmbeddingOptions
 from isoweave.embedding._sizes import FactorSize, FitSizes, PartSizes
 from isoweave.geometry import resolve_frame_size
 from isoweave.geometry._local_mds import ALL_FRAME_LIMIT, HUB_LIMIT
@@ -22,6 +21,7 @@ from isoweave.graph import (
 )
 from isoweave.graph._order import _SMALLEST_REORDERED
 from isoweave.linalg import MAX_FILL, MAX_FILL_RATIO, Laplacian, analyse, choose_solver
+from isoweave.options import EmbeddingOptions
 
 # Up to here the factor is counted in any case: it costs nothing, and the synchronised start makes one alike.
 _SMALL = 6000
@@ -107,7 +107,7 @@ def _part(graph: NeighborGraph, options: EmbeddingOptions, n_threads: int) -> Pa
         inner_product=options.inner_product,
         calibrate=options.calibrate,
         scale=options.scale,
-        max_iter=options.max_iter,
+        max_iter=int(options.max_iter or 0),
     )
 
 

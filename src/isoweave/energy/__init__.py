@@ -1,31 +1,31 @@
-"""Differential, divergence and Laplacian for a family of inner products."""
+"""What is minimised: frames with an inner product, plain distances, anchors, and sums of these."""
 
-from isoweave.energy._inner_product import (
-    EDGE_WEIGHTS,
-    EdgeInnerProduct,
-    InnerProduct,
-    RankInnerProduct,
-    edge_inner_product,
-    rank_inner_product,
+from isoweave.energy._anchors import AnchorEnergy, Sum
+from isoweave.energy._frames import (
+    DistanceEnergy,
+    EdgeEnergy,
+    Energy,
+    Evaluation,
+    FrameEnergy,
+    PaperEnergy,
+    edge_energy,
+    paper_energy,
 )
-from isoweave.energy._operators import (
-    apply_laplacian,
-    build_differential,
-    build_laplacian,
-    differences,
-    divergence,
-)
+from isoweave.energy._operators import differences, divergence, edge_laplacian, paper_differential
 
 __all__ = [
-    "EDGE_WEIGHTS",
-    "EdgeInnerProduct",
-    "InnerProduct",
-    "RankInnerProduct",
-    "apply_laplacian",
-    "build_differential",
-    "build_laplacian",
+    "AnchorEnergy",
+    "DistanceEnergy",
+    "EdgeEnergy",
+    "Energy",
+    "Evaluation",
+    "FrameEnergy",
+    "PaperEnergy",
+    "Sum",
     "differences",
     "divergence",
-    "edge_inner_product",
-    "rank_inner_product",
+    "edge_energy",
+    "edge_laplacian",
+    "paper_differential",
+    "paper_energy",
 ]

@@ -1,17 +1,25 @@
 """Compiled kernels: everything that would be written anew for another device.
 
 A kernel is a function of a range of items, ``kernel(start, stop, *arrays)``, that writes only to the rows of
-its range; :class:`isoweave._parallel.ThreadTeam` hands out the ranges. The stages (``geometry``, ``energy``,
-``linalg``, ``optimise``) own the arrays and call kernels through their team, so a device needs its own team
-and its own version of the few kernels that carry the cost:
+its range; :class:`isoweave._parallel.ThreadTeam` hands out the ranges. The rooms above own the arrays and run
+kernels through their team. A fit spends its time in a handful of operations, and those are what an engine for
+another device provides:
 
-==========================  ==============================================================
-``local_mds.local_mds``     local geodesics, Gram matrices and leading eigenvectors
-``alignment.align_edges``   best orthogonal matrices, energies and fluxes (edge inner product)
-``alignment.align_rank``    the same for the paper's inner product
-``alignment.divergence``    adjoint of the differences
-==========================  ==============================================================
+================  ============================================  ==============================================
+operation         computes                                      kernels
+================  ============================================  ==============================================
+local geodesics   shortest paths among a vertex's neighbours    ``neighborhoods``, ``local_mds``
+frames            Gram matrices, leading eigenvectors           ``local_mds.local_mds`` (``eigen``)
+evaluate          best rotations, energies, residual fluxes     ``alignment.align_edges``, ``align_rank``
+                  and their divergence, the half gradient       ``alignment.divergence`` (``polar``)
+Laplacian         product of a sparse matrix with a block       ``sparse.multiply_rows``
+its solve         Cholesky factor and substitution; conjugate   ``elimination``, ``cholesky``;
+                  gradients, multigrid sweeps                   ``sparse.advance_chunks``, ``gauss_seidel``
+dot               column sums in an order that never changes    ``sparse.dot_chunks``
+================  ============================================  ==============================================
 
-beside the product of a sparse matrix with a block in ``isoweave.linalg``. The numba versions are the
-reference; tests compare them with plain loops.
+Starts, neighbour searches and diagnoses have kernels of their own beside these (``transitions``, ``coarse``,
+``neighbors``, ``shortcuts``, ``hashing``, ``cells``). The numba versions are the reference; tests compare
+them with plain loops. Modules here import numba, so whatever ``import isoweave`` loads imports them inside
+functions only.
 """

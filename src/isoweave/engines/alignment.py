@@ -20,7 +20,7 @@ def align_edges(start, stop, indptr, indices, weights, frame, coordinates, align
     b = np.empty((n, n))
     q = np.empty((n, n))
     columns = np.empty((n, n))
-    turn = np.empty((n, n))
+    rotation = np.empty((n, n))
     for i in range(start, stop):
         for r in range(n):
             for c in range(n):
@@ -32,8 +32,8 @@ def align_edges(start, stop, indptr, indices, weights, frame, coordinates, align
                 left = w * frame[e, r]
                 for c in range(n):
                     b[r, c] += left * (coordinates[j, c] - coordinates[i, c])
-        if n < MANY_DIMENSIONS or not newton_polar(b, q, columns, turn):
-            polar(b, q, columns, turn)
+        if n < MANY_DIMENSIONS or not newton_polar(b, q, columns, rotation):
+            polar(b, q, columns, rotation)
         total = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
@@ -62,12 +62,11 @@ def align_rank(start, stop, indptr, indices, inverse, frame, coordinates, alignm
     differential = np.empty((n, n))
     transport = np.empty((n, n))
     columns = np.empty((n, n))
-    turn = np.empty((n, n))
+    rotation = np.empty((n, n))
     for i in range(start, stop):
         for r in range(n):
             for c in range(n):
-                differential[r, c] = 0.0
-                transport[r, c] = 0.0
+                differential[r, c] = transport[r, c] = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
             for r in range(n):
@@ -81,7 +80,7 @@ def align_rank(start, stop, indptr, indices, inverse, frame, coordinates, alignm
                 for k in range(n):
                     value += transport[k, r] * differential[k, c]
                 b[r, c] = value
-        polar(b, q, columns, turn)
+        polar(b, q, columns, rotation)
         total = 0.0
         for r in range(n):
             for c in range(n):
@@ -122,8 +121,7 @@ def normal_equations(start, stop, indptr, indices, included, frame, coordinates,
     for i in range(start, stop):
         for r in range(n):
             for c in range(n):
-                gram[i, r, c] = 0.0
-                cross[i, r, c] = 0.0
+                gram[i, r, c] = cross[i, r, c] = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             if not included[e]:
                 continue

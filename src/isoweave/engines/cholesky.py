@@ -19,8 +19,7 @@ def factorise(starts, row_ptr, rows, value_ptr, n_children, indptr, indices, dat
     n_super = len(starts) - 1
     where = np.empty(len(indptr) - 1, np.int32)
     pending = np.empty(n_super, np.int32)
-    n_pending = 0
-    top = 0
+    n_pending = top = 0
     for node in range(n_super):
         c0 = starts[node]
         r0 = row_ptr[node]
@@ -202,19 +201,16 @@ def incomplete_factor(indptr, indices, data, diagonal, drop_tol, extra):
             return ptr, rows, values, j
         pivot = np.sqrt(pivot)
         threshold = drop_tol * norm
-        kept = 0
-        for t in range(used):
-            if abs(work[listed[t]]) > threshold:
-                listed[kept] = listed[t]
-                kept += 1
-        # Too many for the space set aside: keep the largest.
-        while kept > n_matrix + extra:
-            threshold *= 2.0
-            used, kept = kept, 0
+        while True:
+            kept = 0
             for t in range(used):
                 if abs(work[listed[t]]) > threshold:
                     listed[kept] = listed[t]
                     kept += 1
+            # Too many for the space set aside: keep the largest.
+            if kept <= n_matrix + extra:
+                break
+            used, threshold = kept, 2.0 * threshold
         sort_range(listed, 0, kept)
         first = ptr[j]
         rows[first], values[first] = j, pivot

@@ -14,13 +14,10 @@ _TOLERANCE = 1e-11
 
 @helper
 def full_spectrum(matrix, values, vectors):
-    """The algebraically largest eigenpairs by LAPACK, which computes all of them.
+    """The algebraically largest eigenpairs of ``matrix`` (m, m) by LAPACK, which computes all of them.
 
-    Parameters
-    ----------
-    matrix : (m, m)
-    values : (n_wanted,) output, largest first; of n_wanted > m the last ones are left alone
-    vectors : output, of which the first m rows and n_wanted columns are written
+    ``values`` (n_wanted,) are written largest first, those beyond m are left alone; of ``vectors`` the first
+    m rows and n_wanted columns are written.
     """
     m = len(matrix)
     all_values, all_vectors = np.linalg.eigh(matrix)
@@ -53,8 +50,7 @@ def jacobi_eigh(matrix, vectors):
         for q in range(n):
             vectors[p, q] = 1.0 if p == q else 0.0
     for _ in range(30):
-        off = 0.0
-        total = 0.0
+        off = total = 0.0
         for p in range(n):
             total += matrix[p, p] * matrix[p, p]
             for q in range(p):
@@ -73,30 +69,24 @@ def jacobi_eigh(matrix, vectors):
                 c = 1.0 / np.sqrt(1.0 + t * t)
                 s = t * c
                 for k in range(n):
-                    x = matrix[k, p]
-                    y = matrix[k, q]
-                    matrix[k, p] = c * x - s * y
-                    matrix[k, q] = s * x + c * y
+                    x, y = matrix[k, p], matrix[k, q]
+                    matrix[k, p], matrix[k, q] = c * x - s * y, s * x + c * y
                 for k in range(n):
-                    x = matrix[p, k]
-                    y = matrix[q, k]
-                    matrix[p, k] = c * x - s * y
-                    matrix[q, k] = s * x + c * y
-                    x = vectors[k, p]
-                    y = vectors[k, q]
-                    vectors[k, p] = c * x - s * y
-                    vectors[k, q] = s * x + c * y
+                    x, y = matrix[p, k], matrix[q, k]
+                    matrix[p, k], matrix[q, k] = c * x - s * y, s * x + c * y
+                    x, y = vectors[k, p], vectors[k, q]
+                    vectors[k, p], vectors[k, q] = c * x - s * y, s * x + c * y
 
 
 @helper
-def block_iteration(matrix, values, vectors, rows, image, small, turn, order):
+def block_iteration(matrix, values, vectors, rows, image, small, rotation, order):
     """The same as :func:`full_spectrum` by block power iteration with a Rayleigh-Ritz step.
 
     For a few vectors of a matrix with a clear gap this is several times cheaper than the whole spectrum.
     False when it does not settle, or when most of the spectrum is wanted: then LAPACK must do it.
 
     ``rows`` and ``image`` are scratch for ``n_wanted + EXTRA_VECTORS`` vectors of length m or more, ``small``
-    and ``turn`` square and ``order`` int32 for as many numbers.
+    and ``rotation`` square and ``order`` int32 for as many numbers.
     """
     m = len(matrix)
     n_wanted = len(values)
@@ -151,7 +141,7 @@ def block_iteration(matrix, values, vectors, rows, image, small, turn, order):
                         dot += rows[p, a] * image[q, a]
                     small[p, q] = dot
                     small[q, p] = dot
-            jacobi_eigh(small, turn)
+            jacobi_eigh(small, rotation)
             for c in range(b):
                 p = c
                 while p > 0 and small[order[p - 1], order[p - 1]] < small[c, c]:
@@ -166,11 +156,10 @@ def block_iteration(matrix, values, vectors, rows, image, small, turn, order):
                 value = small[k, k]
                 residual = 0.0
                 for a in range(m):
-                    x = 0.0
-                    y = 0.0
+                    x = y = 0.0
                     for p in range(b):
-                        x += rows[p, a] * turn[p, k]
-                        y += image[p, a] * turn[p, k]
+                        x += rows[p, a] * rotation[p, k]
+                        y += image[p, a] * rotation[p, k]
                     vectors[a, c] = x
                     y -= value * x
                     residual += y * y

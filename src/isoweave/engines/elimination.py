@@ -78,8 +78,7 @@ def elimination_tree(indptr, indices):
     parent = np.empty(n, np.int32)
     ancestor = np.empty(n, np.int32)
     for j in range(n):
-        parent[j] = -1
-        ancestor[j] = -1
+        parent[j] = ancestor[j] = -1
         for e in range(indptr[j], indptr[j + 1]):
             i = indices[e]
             while i != -1 and i < j:
@@ -139,9 +138,7 @@ def column_counts(indptr, indices, parent):
     last_leaf = np.empty(n, np.int32)
     ancestor = np.empty(n, np.int32)
     for j in range(n):
-        first[j] = -1
-        last_first[j] = -1
-        last_leaf[j] = -1
+        first[j] = last_first[j] = last_leaf[j] = -1
         ancestor[j] = j
     for j in range(n):
         counts[j] = 1 if first[j] == -1 else 0
@@ -187,9 +184,7 @@ def find_supernodes(parent, counts):
     n = len(parent)
     starts = np.empty(n, np.int32)
     heights = np.empty(n, np.int64)
-    n_super = 0
-    width = 0
-    zeros = 0
+    n_super = width = zeros = 0
     for j in range(n - 1, -1, -1):
         if width > 0 and width < MAX_WIDTH and parent[j] == j + 1:
             height = heights[n_super - 1] + 1
@@ -218,9 +213,7 @@ def supernode_rows(indptr, indices, parent, starts, row_ptr):
     owner = np.empty(n, np.int32)
     seen = np.empty(n, np.int32)
     pending = np.empty(n_super, np.int32)
-    n_pending = 0
-    stack = 0
-    deepest = 0
+    n_pending = stack = deepest = 0
     for s in range(n_super):
         n_children[s] = 0
         for j in range(starts[s], starts[s + 1]):

@@ -75,38 +75,20 @@ def _shortest_paths(dense, n_frame, n_room):
 
 @kernel
 def local_mds(
-    start,
-    stop,
-    indptr,
-    indices,
-    lengths,
-    near_indices,
-    near_lengths,
-    frame_size,
-    room_size,
-    row_limit,
-    hop_frames,
-    forced,
-    frame,
-    inverse,
-    spectrum,
-    included,
-):
+    start, stop, indptr, indices, lengths, near_indices, near_lengths, frame_size, room_size, row_limit,
+    hop_frames, forced, frame, inverse, spectrum, included,
+):  # fmt: skip
     """Local frames of the vertices start..stop (eqs. 1 to 4).
 
     Parameters
     ----------
-    indptr, indices, lengths
-        The graph; ``near_indices``, ``near_lengths`` the same rows in order of length.
-    frame_size, room_size : int
-        Number of vertices (i included) that take part in the scaling, and through which paths may lead.
-    row_limit : int
-        Neighbours of i beyond the ``row_limit`` nearest are left out of the frame of i, unless ``forced``.
+    indptr, indices, lengths : the graph; near_indices, near_lengths : the same rows in order of length
+    frame_size, room_size : number of vertices (i included) in the scaling, and through which paths may lead
+    row_limit : neighbours of i beyond so many nearest are left out of the frame of i, unless ``forced``
     hop_frames : bool
         Frames over all of the second-order neighbourhood with paths inside the third, as the paper has
         it, up to the two sizes; otherwise neighbours and geodesically nearest vertices.
-    forced : bool array (m,) or (0,)
-        Edges that must be in the frame whatever their rank.
+    forced : bool (m,) or (0,), edges that must be in the frame whatever their rank
     frame : (m, N) output, rows E_i[j]
     inverse : (m, N) output, rows V S^(-1/2), or (0, N) when not wanted
     spectrum : (n, N + 1) output, leading eigenvalues and, last, the sum of squares of all eigenvalues
@@ -139,7 +121,7 @@ def local_mds(
     rows = np.empty((block, capacity))
     image = np.empty((block, capacity))
     small = np.empty((block, block))
-    turn = np.empty((block, block))
+    rotation = np.empty((block, block))
     order = np.empty(block, dtype=np.int32)
     mark = 0
     for i in range(start, stop):
@@ -149,39 +131,15 @@ def local_mds(
             n_inner = min(n_inner, frame_size)
         else:
             n_found = nearest_by_geodesic(
-                i,
-                room_size,
-                most,
-                indptr,
-                near_indices,
-                near_lengths,
-                distance,
-                stamp,
-                mark + 1,
-                found,
-                keys,
-                items,
-            )
+                i, room_size, most, indptr, near_indices, near_lengths,
+                distance, stamp, mark + 1, found, keys, items,
+            )  # fmt: skip
             n_inner = n_found
         mark += 3
         n_frame, n_room = gather(
-            i,
-            frame_size,
-            hop_frames,
-            row_limit,
-            forced,
-            indptr,
-            indices,
-            near_indices,
-            distance,
-            found,
-            n_inner,
-            n_found,
-            room,
-            place,
-            stamp,
-            mark,
-        )
+            i, frame_size, hop_frames, row_limit, forced, indptr, indices, near_indices,
+            distance, found, n_inner, n_found, room, place, stamp, mark,
+        )  # fmt: skip
         # 2. Geodesics among the frame's vertices (eq. 1).
         _fill_adjacency(room, n_room, row_limit, indptr, indices, lengths, place, stamp, mark, dense)
         _shortest_paths(dense, n_frame, n_room)
@@ -200,7 +158,7 @@ def local_mds(
                 gram[v, u] = value
                 power += value * value * (2.0 if u != v else 1.0)
         # 4. Leading eigenpairs (eq. 3); directions that the neighbourhood does not have stay zero.
-        if not block_iteration(gram, values, vectors, rows, image, small, turn, order):
+        if not block_iteration(gram, values, vectors, rows, image, small, rotation, order):
             full_spectrum(gram, values, vectors)
         spectrum[i, n_components] = power
         for c in range(n_components):

@@ -15,13 +15,13 @@ _LARGEST_CONDITION = 1e16
 
 
 @helper
-def polar(b, q, columns, turn):
+def polar(b, q, columns, rotation):
     """Orthogonal factor of the polar decomposition, ``q = U V^T`` for ``b = U S V^T`` (eq. 10).
 
     In the plane that is the rotation or the reflection, whichever has the larger trace with b. Otherwise
     one-sided Jacobi: rotate the columns of b until they are orthogonal. Directions in which b vanishes are
     completed to an orthonormal basis, so q is orthogonal for every b, the zero matrix included. ``columns``
-    and ``turn`` are (N, N) scratch; their rows hold the vectors.
+    and ``rotation`` are (N, N) scratch; their rows hold the vectors.
     """
     n = len(b)
     if n == 1:
@@ -46,8 +46,7 @@ def polar(b, q, columns, turn):
             trace = mirrored
             sign = -1.0
         elif trace == 0.0:
-            x = 1.0
-            trace = 1.0
+            x = trace = 1.0
         q[0, 0] = x / trace
         q[1, 0] = y / trace
         q[0, 1] = -sign * q[1, 0]
@@ -56,17 +55,14 @@ def polar(b, q, columns, turn):
     for p in range(n):
         for k in range(n):
             columns[p, k] = scale * b[k, p]
-            turn[p, k] = 1.0 if p == k else 0.0
+            rotation[p, k] = 1.0 if p == k else 0.0
     for _ in range(30):
         rotated = False
         for p in range(n - 1):
             for r in range(p + 1, n):
-                alpha = 0.0
-                beta = 0.0
-                gamma = 0.0
+                alpha = beta = gamma = 0.0
                 for k in range(n):
-                    x = columns[p, k]
-                    y = columns[r, k]
+                    x, y = columns[p, k], columns[r, k]
                     alpha += x * x
                     beta += y * y
                     gamma += x * y
@@ -80,14 +76,10 @@ def polar(b, q, columns, turn):
                 c = 1.0 / np.sqrt(1.0 + t * t)
                 s = c * t
                 for k in range(n):
-                    x = columns[p, k]
-                    y = columns[r, k]
-                    columns[p, k] = c * x - s * y
-                    columns[r, k] = s * x + c * y
-                    x = turn[p, k]
-                    y = turn[r, k]
-                    turn[p, k] = c * x - s * y
-                    turn[r, k] = s * x + c * y
+                    x, y = columns[p, k], columns[r, k]
+                    columns[p, k], columns[r, k] = c * x - s * y, s * x + c * y
+                    x, y = rotation[p, k], rotation[r, k]
+                    rotation[p, k], rotation[r, k] = c * x - s * y, s * x + c * y
         if not rotated:
             break
     _normalise_columns(columns, q)
@@ -95,7 +87,7 @@ def polar(b, q, columns, turn):
         for r in range(n):
             value = 0.0
             for p in range(n):
-                value += columns[p, k] * turn[p, r]
+                value += columns[p, k] * rotation[p, r]
             q[k, r] = value
 
 
@@ -169,8 +161,7 @@ def newton_polar(b, q, work, inverse):
             if pivot == 0.0:
                 return False
             for c in range(n):
-                x = work[best, c]
-                y = inverse[best, c]
+                x, y = work[best, c], inverse[best, c]
                 work[best, c] = work[p, c]
                 inverse[best, c] = inverse[p, c]
                 work[p, c] = x / pivot
@@ -182,8 +173,7 @@ def newton_polar(b, q, work, inverse):
                 for c in range(n):
                     work[r, c] -= x * work[p, c]
                     inverse[r, c] -= x * inverse[p, c]
-        size = 0.0
-        inverse_size = 0.0
+        size = inverse_size = 0.0
         for r in range(n):
             for c in range(n):
                 size += q[r, c] * q[r, c]

@@ -25,7 +25,7 @@ def frame_transitions(start, stop, indptr, indices, rows, included, transitions,
     cross = np.empty((n_components, n_components))
     q = np.empty((n_components, n_components))
     columns = np.empty((n_components, n_components))
-    turn = np.empty((n_components, n_components))
+    rotation = np.empty((n_components, n_components))
     seen_i = np.empty(n_components)
     mean_i = np.empty(n_components)
     mean_j = np.empty(n_components)
@@ -36,12 +36,10 @@ def frame_transitions(start, stop, indptr, indices, rows, included, transitions,
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
             for r in range(n_components):
-                mean_i[r] = 0.0
-                mean_j[r] = 0.0
+                mean_i[r] = mean_j[r] = 0.0
                 for c in range(n_components):
                     cross[r, c] = 0.0
-            square_i = 0.0
-            square_j = 0.0
+            square_i = square_j = 0.0
             count = 0
             # Common vertices: those in both rows, i itself (origin of its own frame)
             # and j (origin of the other).
@@ -80,13 +78,13 @@ def frame_transitions(start, stop, indptr, indices, rows, included, transitions,
                     cross[r, c] -= mean_i[r] * mean_j[c] / count
             scale = np.sqrt(max(square_i, 0.0) * max(square_j, 0.0))
             if count <= n_components:
-                # Too few vertices to tell a turn from a reflection: what they do say, at little weight.
+                # Too few vertices to tell a rotation from a reflection: what they do say, at little weight.
                 weights[e] = 1e-3
                 for r in range(n_components):
                     for c in range(n_components):
                         transitions[e, r, c] = cross[r, c] / scale if scale > 0.0 else 0.0
                 continue
-            polar(cross, q, columns, turn)
+            polar(cross, q, columns, rotation)
             trace = 0.0
             for r in range(n_components):
                 for c in range(n_components):

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from isoweave._typing import FloatArray
 from isoweave.baselines import BASELINES, available_baselines, run_baseline
-from isoweave.embedding import embed_graph
+from isoweave.embed import embed_graph
 from isoweave.graph import NeighborGraph, knn_graph
 
 

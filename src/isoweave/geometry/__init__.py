@@ -1,16 +1,19 @@
 """Local Euclidean frames: where every vertex sees its neighbours."""
 
-from isoweave.geometry._calibration import CALIBRATIONS, calibrate_frames
+from isoweave.geometry._calibration import calibrate_frames
 from isoweave.geometry._frames import LocalFrames
-from isoweave.geometry._local_mds import local_frames, resolve_frame_size
-from isoweave.geometry._volumes import VOLUMES, neighborhood_volumes
+from isoweave.geometry._local_mds import HUB_LIMIT, local_frames, resolve_frame_size
+from isoweave.geometry._rigid import rigid_motion
+from isoweave.geometry._stretch import local_stretch
+from isoweave.geometry._volumes import neighborhood_volumes
 
 __all__ = [
-    "CALIBRATIONS",
-    "VOLUMES",
+    "HUB_LIMIT",
     "LocalFrames",
     "calibrate_frames",
     "local_frames",
+    "local_stretch",
     "neighborhood_volumes",
     "resolve_frame_size",
+    "rigid_motion",
 ]

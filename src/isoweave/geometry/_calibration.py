@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from isoweave.geometry._frames import LocalFrames
-from isoweave.graph._graph import NeighborGraph
+from isoweave.graph import NeighborGraph
 
 CALIBRATIONS = ("rows", "vertices", "none")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import BoolArray
 from isoweave.geometry._frames import LocalFrames
 from isoweave.graph import NeighborGraph, rows_by_length
@@ -52,7 +52,7 @@ def local_frames(
     graph: NeighborGraph,
     n_components: int,
     *,
-    team: ThreadTeam,
+    team: ThreadTeam = ONE_THREAD,
     frame_size: int | float | str = "auto",
     with_inverse: bool = False,
 ) -> LocalFrames:

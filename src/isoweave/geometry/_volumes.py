@@ -9,7 +9,7 @@ from scipy.spatial import ConvexHull, QhullError
 
 from isoweave._typing import FloatArray
 from isoweave.geometry._frames import LocalFrames
-from isoweave.graph._graph import NeighborGraph
+from isoweave.graph import NeighborGraph
 
 VOLUMES = ("equal", "hull")
 

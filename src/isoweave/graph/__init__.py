@@ -7,7 +7,7 @@ from isoweave.graph._densify import geodesic_neighbors
 from isoweave.graph._detours import bypass_doubtful
 from isoweave.graph._dimension import choose_n_components, intrinsic_dimension, intrinsic_dimension_graph
 from isoweave.graph._duplicates import merge_duplicates
-from isoweave.graph._edges import edge_distortion, is_edge
+from isoweave.graph._edges import edge_distortion, edge_keys, is_edge, positions_of
 from isoweave.graph._euclidean import block_rows, nearest_of_all
 from isoweave.graph._geodesics import geodesics
 from isoweave.graph._graph import NeighborGraph
@@ -32,6 +32,7 @@ __all__ = [
     "connected_components",
     "drop_shortcuts",
     "edge_distortion",
+    "edge_keys",
     "geodesic_neighbors",
     "geodesics",
     "graph_from_matrix",
@@ -47,6 +48,7 @@ __all__ = [
     "nearest_of_all",
     "normalise_lengths",
     "pack_components",
+    "positions_of",
     "prepare_graph",
     "renumber",
     "rows_by_length",

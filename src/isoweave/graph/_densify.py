@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave.graph._graph import NeighborGraph
 from isoweave.graph._order import rows_by_length
 from isoweave.graph._validate import graph_from_matrix
 
 
-def geodesic_neighbors(graph: NeighborGraph, n_neighbors: int, *, team: ThreadTeam) -> NeighborGraph:
+def geodesic_neighbors(
+    graph: NeighborGraph, n_neighbors: int, *, team: ThreadTeam = ONE_THREAD
+) -> NeighborGraph:
     """Join every vertex to the ``n_neighbors`` vertices nearest along the graph, at their path lengths.
 
     Frames on sparse graphs overlap in too few vertices to be turned into each other reliably; on this

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoweave._typing import AnyArray, BoolArray, FloatArray
+from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave.graph._graph import NeighborGraph
 
 
@@ -29,3 +29,17 @@ def edge_distortion(edges: AnyArray, lengths: FloatArray, points: FloatArray) ->
     apart = np.where((steps == 0.0).all(axis=1), 0.0, np.inf)
     apart[np.isnan(steps).any(axis=1)] = np.nan
     return np.where(lengths == 0.0, apart, ratio - 1.0)
+
+
+def edge_keys(graph: NeighborGraph) -> AnyArray:
+    """One number per stored edge, rising."""
+    return graph.sources.astype(np.int64) * graph.n_vertices + graph.indices
+
+
+def positions_of(sorted_keys: AnyArray, keys: AnyArray) -> IntArray:
+    """Where each key stands among the sorted ones, -1 where it does not."""
+    at = np.searchsorted(sorted_keys, keys)
+    inside = at < len(sorted_keys)
+    hit = np.zeros(len(keys), dtype=np.bool_)
+    hit[inside] = sorted_keys[at[inside]] == keys[inside]
+    return np.where(hit, at, -1)

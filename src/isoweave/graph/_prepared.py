@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isoweave._lazy import computed_once
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, IntArray
 from isoweave.graph._components import connected_components, subgraph
 from isoweave.graph._duplicates import merge_duplicates
@@ -95,7 +95,7 @@ def prepare_graph(
     graph: NeighborGraph,
     dropped: bool | AnyArray = True,
     *,
-    team: ThreadTeam,
+    team: ThreadTeam = ONE_THREAD,
     on_stage: Callable[[str], object] = lambda name: None,
 ) -> PreparedGraph:
     """Choose the unit, merge duplicates, order the vertices, remove shortcuts.

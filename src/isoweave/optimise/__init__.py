@@ -1,13 +1,26 @@
-"""The energy, its starts and its minimisation."""
+"""Minimising an energy: starts, L-BFGS, the paper's recursion, and the driver that runs them."""
 
-from isoweave.optimise._alternating import alternate
-from isoweave.optimise._anchoring import Anchoring
+from isoweave.optimise._alternating import Alternating
 from isoweave.optimise._coarse import CoarseLevel, coarsen, prolong, sample_vertices
-from isoweave.optimise._distances import DistanceProblem, distance_problem
-from isoweave.optimise._landmark import classical_scaling, farthest_landmarks, landmark_start
-from isoweave.optimise._lbfgs import minimize_energy
-from isoweave.optimise._problem import AlignmentProblem, Evaluation, build_problem
-from isoweave.optimise._rigid import rigid_motion
+from isoweave.optimise._driver import minimise
+from isoweave.optimise._errors import (
+    NumericalError,
+    UnsolvedError,
+    badly_solved,
+    check_finite,
+    numerical_stage,
+    unsolved,
+)
+from isoweave.optimise._landmark import (
+    N_LANDMARKS,
+    Landmarks,
+    classical_scaling,
+    farthest_landmarks,
+    find_landmarks,
+    landmark_start,
+)
+from isoweave.optimise._lbfgs import LBFGS
+from isoweave.optimise._problem import Problem, build_problem
 from isoweave.optimise._run import (
     ALONE,
     Checkpoint,
@@ -19,60 +32,56 @@ from isoweave.optimise._run import (
     Run,
 )
 from isoweave.optimise._starts import (
-    Landmarks,
-    coarse_start,
-    find_landmarks,
-    optimise_from,
-    synchronized_start,
+    ENDED_EARLY,
+    LOW_DIMENSION,
+    SYNCHRONISED_LIMIT,
+    Plan,
+    minimise_from,
+    sample_energy,
 )
-from isoweave.optimise._state import (
-    Callback,
-    IterationResult,
-    IterationState,
-    NumericalError,
-    StepRecord,
-    UnsolvedError,
-)
-from isoweave.optimise._stretch import local_stretch
+from isoweave.optimise._state import Callback, IterationResult, IterationState, StepRecord
 from isoweave.optimise._synchronize import connection_laplacian, synchronized_alignments
 
 __all__ = [
     "ALONE",
-    "AlignmentProblem",
-    "Anchoring",
+    "ENDED_EARLY",
+    "LBFGS",
+    "LOW_DIMENSION",
+    "N_LANDMARKS",
+    "SYNCHRONISED_LIMIT",
+    "Alternating",
     "Callback",
     "Checkpoint",
     "CoarseLevel",
-    "DistanceProblem",
-    "Evaluation",
     "Interrupt",
     "IterationResult",
     "IterationState",
     "Journal",
     "Landmarks",
     "NumericalError",
+    "Plan",
+    "Problem",
     "Progress",
     "Record",
     "Report",
     "Run",
     "StepRecord",
     "UnsolvedError",
-    "alternate",
+    "badly_solved",
     "build_problem",
+    "check_finite",
     "classical_scaling",
-    "coarse_start",
     "coarsen",
     "connection_laplacian",
-    "distance_problem",
     "farthest_landmarks",
     "find_landmarks",
     "landmark_start",
-    "local_stretch",
-    "minimize_energy",
-    "optimise_from",
+    "minimise",
+    "minimise_from",
+    "numerical_stage",
     "prolong",
-    "rigid_motion",
+    "sample_energy",
     "sample_vertices",
     "synchronized_alignments",
-    "synchronized_start",
+    "unsolved",
 ]

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.sparse.csgraph import dijkstra
 
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import FloatArray, IntArray
 from isoweave.graph import NeighborGraph, sums_of_lengths
 
+N_LANDMARKS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Landmarks:
+    """Far-apart vertices with the distances from each to all, and the start they give."""
+
+    vertices: IntArray
+    distances: FloatArray
+    start: FloatArray
+
+
+def find_landmarks(graph: NeighborGraph, n_components: int, *, team: ThreadTeam = ONE_THREAD) -> Landmarks:
+    """Landmark start of a connected graph (eq. 13)."""
+    vertices, distances = farthest_landmarks(graph, max(N_LANDMARKS, 2 * n_components + 2), team=team)
+    return Landmarks(vertices, distances, landmark_start(vertices, distances, n_components))
+
 
 def farthest_landmarks(
-    graph: NeighborGraph, n_landmarks: int, *, team: ThreadTeam | None = None
+    graph: NeighborGraph, n_landmarks: int, *, team: ThreadTeam = ONE_THREAD
 ) -> tuple[IntArray, FloatArray]:
     """Vertices far from each other, and the shortest-path distances from each of them to all.
 
@@ -28,7 +47,7 @@ def farthest_landmarks(
     matrix = graph.to_matrix()
     if graph.lengths.min() == 0.0:
         raise ValueError("Landmarks need positive lengths: merge duplicates first.")
-    crowded = _most_crowded(graph, team or ThreadTeam(1))
+    crowded = _most_crowded(graph, team)
     nearest = dijkstra(matrix, directed=True, indices=crowded)
     distances = np.empty((n_landmarks, n))
     landmarks = np.empty(n_landmarks, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""The energy that compares the embedding's differences with rotated frames."""
+"""An energy together with the metric in which it is minimised."""
 
 from __future__ import annotations
 
@@ -7,153 +7,124 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from isoweave._lazy import computed_once
-from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray
-from isoweave.energy import InnerProduct, RankInnerProduct, apply_laplacian, build_laplacian, divergence
-from isoweave.geometry._frames import LocalFrames
-from isoweave.graph._graph import NeighborGraph
+from isoweave.energy import (
+    AnchorEnergy,
+    DistanceEnergy,
+    EdgeEnergy,
+    Energy,
+    Evaluation,
+    FrameEnergy,
+    Sum,
+    differences,
+    divergence,
+)
+from isoweave.graph import NeighborGraph
 from isoweave.linalg import SolverState, factor, factor_anchored
-from isoweave.optimise._anchoring import Anchoring
 
 
 @dataclass(frozen=True, eq=False)
-class AlignmentProblem:
+class Problem:
     """Everything that stays fixed while the embedding moves. The graph is connected.
 
     Attributes
     ----------
-    graph : NeighborGraph
-    frames : LocalFrames
-    inner : EdgeInnerProduct or RankInnerProduct
-    poisson : SolverState
-        Factored Laplacian of ``inner``, with the anchors if there are any.
-    team : ThreadTeam
-    anchoring : Anchoring or None
-        Known places of some vertices.
+    frames : EdgeEnergy or PaperEnergy
+        The frames, their weights and their graph.
+    metric : SolverState
+        Factored Laplacian of the energy, with the anchors if there are any.
+    anchors : AnchorEnergy or None
+        Known positions of some vertices.
+    measured : DistanceEnergy or None
+        Minimised in place of the frames' energy.
     """
 
-    graph: NeighborGraph
-    frames: LocalFrames
-    inner: InnerProduct
-    poisson: SolverState
-    team: ThreadTeam
-    anchoring: Anchoring | None = None
+    frames: FrameEnergy
+    metric: SolverState
+    anchors: AnchorEnergy | None = None
+    measured: DistanceEnergy | None = None
 
     @property
-    def n_components(self) -> int:
-        return self.frames.n_components
+    def graph(self) -> NeighborGraph:
+        return self.frames.graph
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of an embedding: (n, N)."""
+        return self.graph.n_vertices, self.frames.frames.n_components
+
+    @computed_once
+    def energy(self) -> Energy:
+        main: Energy = self.frames if self.measured is None else self.measured
+        return main if self.anchors is None else Sum((main, self.anchors))
 
     @computed_once
     def mass(self) -> float:
-        """``sum_i tr(E_i^T W_i E_i)``, the energy of the collapsed embedding: the scale of all energies."""
-        return self._mismatch(np.zeros((self.graph.n_vertices, self.n_components))).energy
+        """Energy of the collapsed embedding, ``sum_i tr(E_i^T W_i E_i)``: the scale of all energies."""
+        return self.energy.mass
 
-    def settle(self, coordinates: FloatArray) -> FloatArray:
-        """Copy in the place that the energy leaves open: zero mean, or hard anchors where they belong."""
-        if self.anchoring is not None:
-            return self.anchoring.settle(coordinates)
-        return coordinates - coordinates.mean(axis=0)
+    def settle(self, x: FloatArray) -> FloatArray:
+        """Copy in the position that the energy leaves open: zero mean, or hard anchors where they belong."""
+        return x - x.mean(axis=0) if self.anchors is None else self.anchors.settle(x)
 
-    def evaluate(self, coordinates: FloatArray) -> Evaluation:
-        """Reduced energy ``F = min_Q J``, its minimisers Q and half its gradient (eqs. 9, 10, 12).
+    def evaluate(self, x: FloatArray) -> Evaluation:
+        """The energy and half its gradient, which is zero at hard anchors."""
+        here = self.energy.evaluate(x)
+        if self.anchors is not None:
+            here.half_gradient[self.anchors.held] = 0.0
+        return here
 
-        Soft anchors add to energy and gradient (eq. 21), hard ones have no gradient.
-        """
-        here = self._mismatch(coordinates)
-        if self.anchoring is None:
-            return here
-        return replace(here, energy=self.anchoring.add(here.energy, here.half_gradient, coordinates))
+    def solve(self, rhs: FloatArray, tol: float | None = None) -> FloatArray:
+        """The inverse of the metric applied to ``rhs``."""
+        return self.metric.solve(rhs, tol=tol).value
 
-    def _mismatch(self, coordinates: FloatArray) -> Evaluation:
-        """The energy of the frames alone."""
-        from isoweave.engines import alignment as kernels
-
-        n, n_components = coordinates.shape
-        alignments = np.empty((n, n_components, n_components))
-        energies = np.empty(n)
-        flux = np.empty((len(self.graph.indices), n_components))
-        if isinstance(self.inner, RankInnerProduct):
-            kernel, metric = kernels.align_rank, self.inner.inverse
-        else:
-            kernel, metric = kernels.align_edges, self.inner.weights
-        arrays = (self.graph.indptr, self.graph.indices, metric, self.frames.rows)
-        self.team.run(kernel, n, *arrays, coordinates, alignments, energies, flux)
-        return Evaluation(
-            energy=float(np.sum(energies)),
-            half_gradient=divergence(self.graph, flux, self.team),
-            alignments=alignments,
-            energies=energies,
-        )
+    @staticmethod
+    def dot(a: FloatArray, b: FloatArray) -> float:
+        return float(np.sum(a * b))
 
     def integrate(self, alignments: FloatArray) -> FloatArray:
-        """Embedding that fits given alignments best: the Poisson problem ``L phi = div(W E Q)`` (eq. 11).
+        """Embedding that fits given alignments best: the Poisson problem ``L x = div(W E Q)`` (eq. 11).
 
         With anchors, under their constraints (eqs. 20, 21).
         """
-        rotated = np.einsum("er,erc->ec", self.frames.rows, alignments[self.graph.sources])
-        if isinstance(self.inner, RankInnerProduct):
-            p = self.inner.inverse
-            n = self.graph.n_vertices
-            at_vertex = np.zeros((n, p.shape[1], rotated.shape[1]))
-            np.add.at(at_vertex, self.graph.sources, p[:, :, None] * rotated[:, None, :])
-            flux = np.einsum("ek,ekc->ec", p, at_vertex[self.graph.sources])
-        else:
-            flux = self.inner.weights[:, None] * rotated
-        rhs = divergence(self.graph, flux, self.team)
-        anchors = self.anchoring
-        if anchors is None:
-            return self.poisson.solve(rhs).value
-        # From a map with every anchor in its place, soft ones too: their pull is zero there.
-        places = np.zeros_like(rhs)
-        places[anchors.vertices] = anchors.places
-        rhs -= apply_laplacian(self.graph, self.inner, places, self.team)
-        return places + self.poisson.solve(rhs).value
+        graph, team = self.graph, self.frames.team
+        rotated = np.einsum("er,erc->ec", self.frames.frames.rows, alignments[graph.sources])
+        rhs = divergence(graph, self.frames.flux(rotated), team)
+        if self.anchors is None:
+            return self.solve(rhs)
+        # From an embedding with every anchor in its position, soft ones too: their pull is zero there.
+        placed = np.zeros_like(rhs)
+        placed[self.anchors.vertices] = self.anchors.positions
+        rhs -= divergence(graph, self.frames.flux(differences(graph, placed)), team)
+        return placed + self.solve(rhs)
+
+    def of_distances(self, graph: NeighborGraph | None = None) -> Problem:
+        """The same weights, anchors and metric with the energy of the distances (eq. 22).
+
+        ``graph`` has the measured lengths, if the problem's own graph has others.
+        """
+        if not isinstance(self.frames, EdgeEnergy):
+            raise ValueError("The energy of the distances needs the edge inner product, one weight per edge.")
+        measured = DistanceEnergy(graph or self.graph, self.shape[1], self.frames.weights, self.frames.team)
+        return replace(self, measured=measured)
 
 
 def build_problem(
-    graph: NeighborGraph,
-    frames: LocalFrames,
-    inner: InnerProduct,
-    *,
-    team: ThreadTeam,
-    solver: str = "auto",
-    anchoring: Anchoring | None = None,
-) -> AlignmentProblem:
+    frames: FrameEnergy, *, solver: str = "auto", anchors: AnchorEnergy | None = None
+) -> Problem:
     """Assemble and factor the Laplacian, once for all steps."""
-    laplacian = build_laplacian(graph, inner)
-    n_components = frames.n_components
-    poisson: SolverState
-    if anchoring is None:
-        poisson = factor(laplacian, solver=solver, n_components=n_components, team=team)
+    laplacian, n_components, team = frames.laplacian(), frames.frames.n_components, frames.team
+    metric: SolverState
+    if anchors is None:
+        metric = factor(laplacian, solver=solver, n_components=n_components, team=team)
     else:
-        poisson = factor_anchored(
+        metric = factor_anchored(
             laplacian,
-            anchoring.held,
-            anchoring.pulled,
-            anchoring.pull,
+            anchors.held,
+            anchors.pulled,
+            anchors.pull,
             solver=solver,
             n_components=n_components,
             team=team,
         )
-    return AlignmentProblem(graph, frames, inner, poisson, team, anchoring)
-
-
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """Energy at one embedding.
-
-    Attributes
-    ----------
-    energy : float
-    half_gradient : float64 array of shape (n, N)
-        ``L phi - div(W E Q)``; the gradient of the reduced energy is twice this.
-    alignments : float64 array of shape (n, N, N)
-        The best Q_i, orthogonal.
-    energies : float64 array of shape (n,)
-        Share of every vertex.
-    """
-
-    energy: float
-    half_gradient: FloatArray
-    alignments: FloatArray
-    energies: FloatArray
+    return Problem(frames, metric, anchors)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from isoweave._typing import AnyArray
+from isoweave.optimise._state import Callback
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,17 +200,23 @@ class Interrupt:
 class Run:
     """A run, or a part of it that has a place of its own in the journal.
 
-    Every part may be None: nothing is kept, nobody interrupts, nobody is told.
+    Every part may be None: nothing is kept, nobody interrupts, nobody is told. ``callback`` is the user's,
+    for the iterations that lead to the embedding itself.
     """
 
     journal: Journal | None = None
     interrupt: Interrupt | None = None
     report: Report | None = None
     place: str = ""
+    callback: Callback | None = None
 
     def within(self, name: str) -> Run:
         """The same run with a name before its slots."""
         return self if self.journal is None else replace(self, place=f"{self.place}{name}.")
+
+    def aside(self, name: str | None = None) -> Run:
+        """The same for an auxiliary problem, which does not call the user's callback."""
+        return replace(self if name is None else self.within(name), callback=None)
 
     def has(self, slot: str) -> bool:
         """Whether an earlier run has kept something here."""

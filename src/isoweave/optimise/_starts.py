@@ -1,4 +1,4 @@
-"""Where the optimiser begins."""
+"""Where the optimiser begins, and which of several beginnings wins."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from isoweave._parallel import ThreadTeam
-from isoweave._typing import FloatArray, IntArray
-from isoweave.energy import edge_inner_product
+from isoweave._typing import FloatArray
+from isoweave.energy import EdgeEnergy, edge_energy
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import NeighborGraph, geodesic_neighbors
 from isoweave.optimise._coarse import coarsen, prolong
-from isoweave.optimise._landmark import farthest_landmarks, landmark_start
-from isoweave.optimise._lbfgs import minimize_energy
-from isoweave.optimise._problem import AlignmentProblem, build_problem
-from isoweave.optimise._records import restore_solver, solver_values
-from isoweave.optimise._run import ALONE, Record, Run
+from isoweave.optimise._driver import Optimiser, keep_start, minimise, restore_solver
+from isoweave.optimise._landmark import find_landmarks
+from isoweave.optimise._lbfgs import LBFGS
+from isoweave.optimise._problem import Problem, build_problem
+from isoweave.optimise._run import ALONE, Run
 from isoweave.optimise._state import IterationResult
 from isoweave.optimise._synchronize import synchronized_alignments
 
-N_LANDMARKS = 50
 # The companion graph of the synchronised start: frames must overlap well, whatever the graph's own degree.
 _FEWEST_COMPANIONS = 20
 _MOST_COMPANIONS = 40
@@ -34,167 +33,143 @@ LOW_DIMENSION = 3
 # ties go with much worse global distances (flat tori: Pearson .69 against .91 at 15 % less energy). Where
 # landmarks really fail, on outlines that paths must walk around, the energies differ by factors of 1.4 to 8.
 CLEARLY_LESS = 0.75
-_COARSE_MAX_ITER = 100
-# Statuses of an iteration that was not left to come to its end.
+_AUXILIARY_STEPS = 100
+# Statuses of an iteration that was ended from outside: nothing is built on it.
 ENDED_EARLY = ("stopped", "interrupted")
 # Graphs of geodesic neighbours are denser than kNN graphs; frames need not be as many times their degree.
 _SAMPLE_FRAME = 1.5
 
 
-def optimise_from(
-    problem: AlignmentProblem,
-    start: str,
-    optimise: Callable[[FloatArray, Run], IterationResult],
-    *,
-    tol: float,
-    run: Run = ALONE,
-) -> tuple[str, IterationResult]:
-    """Run an optimiser from a named start; return the start that won and where it led.
+@dataclass(frozen=True)
+class Plan:
+    """How a problem is minimised.
 
-    Parameters
+    Attributes
     ----------
-    problem : AlignmentProblem
+    optimiser : LBFGS or Alternating
     start : {"auto", "landmark", "synchronised", "coarse", "identity"}
         "auto": the landmark start; in up to three dimensions also the synchronised one, which is taken if it
         ends with less than 0.75 of the energy; where that would be costly (n N > 6,000), the coarse start
         instead, which does the same on a sample of the vertices.
-    optimise : callable
-        From coordinates (n, N) and their part of the run to an :class:`IterationResult`.
     tol : float
         Tolerance of the auxiliary problems.
-    run : Run
-        What it belongs to; every start has a place of its own there.
+    stage : str
+        Name of the iterations.
     """
-    graph, n_components, team = problem.graph, problem.n_components, problem.team
 
-    def identity() -> FloatArray:
-        eye = np.broadcast_to(np.eye(n_components), (graph.n_vertices, n_components, n_components))
-        return problem.integrate(eye)
+    optimiser: Optimiser
+    start: str
+    tol: float
+    stage: str = "optimise"
 
-    def landmark() -> FloatArray:
-        return find_landmarks(graph, n_components, team=team).start
 
-    def synchronised() -> FloatArray:
-        return synchronized_start(
-            graph, n_components, team=team, tol=tol, run=run.within("synchronised").within("companion")
-        )
+def minimise_from(problem: Problem, plan: Plan, run: Run = ALONE) -> tuple[str, IterationResult]:
+    """Minimise from a named start; return the start that won and where it led."""
+    start, (n, n_components) = plan.start, problem.shape
 
-    def attempt(name: str, make: Callable[[], FloatArray]) -> IterationResult:
+    def attempt(name: str) -> IterationResult | None:
         here = run.within(name)
-        coordinates = _start(problem, f"{name} start", make, here)
-        assert coordinates is not None
-        return optimise(coordinates, here)
+        x = _start(problem, f"{name} start", lambda: _STARTS[name](problem, plan.tol, here), here)
+        if x is None:
+            return None
+        run.stage(plan.stage)
+        return minimise(plan.optimiser, problem, x, stage=plan.stage, run=here)
 
-    if start == "identity":
-        return start, attempt(start, identity)
-    if start == "synchronised":
-        return start, attempt(start, synchronised)
-    low = n_components <= LOW_DIMENSION
-    large = graph.n_vertices * n_components > SYNCHRONISED_LIMIT
+    low, large = n_components <= LOW_DIMENSION, n * n_components > SYNCHRONISED_LIMIT
+    if start in ("identity", "synchronised"):
+        found = attempt(start)
+        assert found is not None
+        return start, found
     if start == "coarse" or (start == "auto" and low and large):
-        here = run.within("coarse")
-        coordinates = _start(
-            problem,
-            "coarse start",
-            lambda: coarse_start(graph, n_components, team=team, tol=tol, run=here),
-            here,
-        )
-        if coordinates is not None:
-            return "coarse", optimise(coordinates, here)
-    best = attempt("landmark", landmark)
+        found = attempt("coarse")
+        if found is not None:
+            return "coarse", found
+    best = attempt("landmark")
+    assert best is not None
     exact = best.energy <= 1e-12 * problem.mass
     if start != "auto" or not low or large or exact or best.status in ENDED_EARLY:
         return "landmark", best
-    other = attempt("synchronised", synchronised)
+    other = attempt("synchronised")
+    assert other is not None
     if other.energy < CLEARLY_LESS * best.energy:
         return "synchronised", other
     # The other might have become the better one.
     return "landmark", replace(best, status=other.status) if other.status in ENDED_EARLY else best
 
 
-def _start(
-    problem: AlignmentProblem, name: str, make: Callable[[], FloatArray | None], run: Run
-) -> FloatArray | None:
+def _start(problem: Problem, name: str, make: Callable[[], FloatArray | None], run: Run) -> FloatArray | None:
     """Coordinates to start from, as they were kept or new ones."""
     stored = run.load("start")
     if stored is not None:
-        restore_solver(problem.poisson, stored)
-        return stored.array("coordinates", (problem.graph.n_vertices, problem.n_components))
+        restore_solver(problem, stored)
+        return stored.array("coordinates", problem.shape)
     if run.has("state"):
         # The iteration has left its start behind.
-        return np.zeros((problem.graph.n_vertices, problem.n_components))
+        return np.zeros(problem.shape)
     run.stage(name)
-    coordinates = make()
-    if coordinates is not None:
-        run.forget()
-        record = Record(solver_values(problem.poisson), {"coordinates": coordinates})
-        run.keep("start", lambda: record)
-    return coordinates
+    x = make()
+    if x is not None:
+        keep_start(problem, x, run)
+    return x
 
 
-def coarse_start(
-    graph: NeighborGraph, n_components: int, *, team: ThreadTeam, tol: float, run: Run = ALONE
-) -> FloatArray | None:
+def sample_energy(graph: NeighborGraph, n_components: int, *, team: ThreadTeam) -> EdgeEnergy:
+    """Energy of a graph of geodesic neighbours: calibrated frames, equal weights."""
+    raw = local_frames(graph, n_components, team=team, frame_size=_SAMPLE_FRAME)
+    return edge_energy(graph, calibrate_frames(graph, raw, "rows"), team=team)
+
+
+def _identity(problem: Problem, tol: float, run: Run) -> FloatArray:
+    n, n_components = problem.shape
+    return problem.integrate(np.broadcast_to(np.eye(n_components), (n, n_components, n_components)))
+
+
+def _landmark(problem: Problem, tol: float, run: Run) -> FloatArray:
+    return find_landmarks(problem.graph, problem.shape[1], team=problem.frames.team).start
+
+
+def _coarse(problem: Problem, tol: float, run: Run) -> FloatArray | None:
     """Embed a sample of the vertices with its geodesics, and place the others around it, shape (n, N).
 
     The sample is embedded from its own "auto" start, hence through a sample of the sample if it is large
     itself. None where the sample falls apart.
     """
+    graph, n_components, team = problem.graph, problem.shape[1], problem.frames.team
     level = coarsen(graph, team=team)
     if level.graph.n_vertices <= n_components + 1 or not level.is_connected():
         return None
-    raw = local_frames(level.graph, n_components, team=team, frame_size=_SAMPLE_FRAME)
-    frames = calibrate_frames(level.graph, raw, "rows")
-    problem = build_problem(level.graph, frames, edge_inner_product(level.graph, frames), team=team)
-
-    def optimise(start: FloatArray, here: Run) -> IterationResult:
-        return minimize_energy(
-            problem, start, tol=tol, max_iter=_COARSE_MAX_ITER, stage="coarse start", run=here
-        )
-
-    _, result = optimise_from(problem, "auto", optimise, tol=tol, run=run)
+    sample = build_problem(sample_energy(level.graph, n_components, team=team))
+    plan = Plan(LBFGS(tol, _AUXILIARY_STEPS), "auto", tol, stage="coarse start")
+    _, result = minimise_from(sample, plan, run.aside())
     return prolong(graph, level, result.coordinates, team=team)
 
 
-@dataclass(frozen=True, eq=False)
-class Landmarks:
-    """Far-apart vertices with the distances from each to all, and the start they give."""
+def _synchronised(problem: Problem, tol: float, run: Run) -> FloatArray:
+    """Rotations synchronised and integrated on a denser companion graph, then its minimum (eqs. 14 to 16).
 
-    vertices: IntArray
-    distances: FloatArray
-    start: FloatArray
-
-
-def find_landmarks(graph: NeighborGraph, n_components: int, *, team: ThreadTeam | None = None) -> Landmarks:
-    """Landmark start of a connected graph (eq. 13)."""
-    vertices, distances = farthest_landmarks(graph, max(N_LANDMARKS, 2 * n_components + 2), team=team)
-    return Landmarks(vertices, distances, landmark_start(vertices, distances, n_components))
-
-
-def synchronized_start(
-    graph: NeighborGraph, n_components: int, *, team: ThreadTeam, tol: float, run: Run = ALONE
-) -> FloatArray:
-    """Synchronised start of a connected graph, shape (n, N) (eqs. 14 to 16).
-
-    Rotations are synchronised and integrated on a denser companion graph (every vertex joined to its
-    geodesically nearest ones), and the result is brought to that graph's minimum. Right on flat data of any
-    outline, where landmarks fail: a landmark start bends whatever shortest paths have to walk around.
+    The companion joins every vertex to its geodesically nearest ones. Right on flat data of any outline,
+    where landmarks fail: a landmark start bends whatever shortest paths have to walk around.
     """
+    graph, n_components, team = problem.graph, problem.shape[1], problem.frames.team
     typical = int(np.percentile(graph.degrees, 25))
     width = max(_FEWEST_COMPANIONS, min(2 * typical, _MOST_COMPANIONS), 2 * n_components)
     companion = geodesic_neighbors(graph, width, team=team)
-    frames = calibrate_frames(
-        companion, local_frames(companion, n_components, team=team, frame_size=_SAMPLE_FRAME), "rows"
-    )
-    inner = edge_inner_product(companion, frames)
-    problem = build_problem(companion, frames, inner, team=team, solver="auto")
-    start = _start(
-        problem,
+    energy = sample_energy(companion, n_components, team=team)
+    dense = build_problem(energy)
+    here = run.aside("companion")
+    x = _start(
+        dense,
         "synchronised rotations",
-        lambda: problem.integrate(synchronized_alignments(companion, frames, team)),
-        run,
+        lambda: dense.integrate(synchronized_alignments(companion, energy.frames, team)),
+        here,
     )
-    assert start is not None
-    return minimize_energy(
-        problem, start, tol=tol, max_iter=100, stage="synchronised start", run=run
-    ).coordinates
+    assert x is not None
+    return minimise(LBFGS(tol, _AUXILIARY_STEPS), dense, x, stage="synchronised start", run=here).coordinates
+
+
+_STARTS: dict[str, Callable[[Problem, float, Run], FloatArray | None]] = {
+    "identity": _identity,
+    "landmark": _landmark,
+    "coarse": _coarse,
+    "synchronised": _synchronised,
+}

@@ -7,8 +7,8 @@ import scipy.sparse as sp
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray
-from isoweave.geometry._frames import LocalFrames
-from isoweave.graph._graph import NeighborGraph
+from isoweave.geometry import LocalFrames
+from isoweave.graph import NeighborGraph
 from isoweave.linalg import lowest_eigenvectors
 
 

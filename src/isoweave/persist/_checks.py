@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from isoweave.embedding import Embedding
 from isoweave.graph import NeighborGraph
+from isoweave.result import Embedding
 
 
 def check_embedding(result: Embedding) -> None:

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from isoweave.embedding import Embedding
 from isoweave.persist._checks import check_embedding, check_fitted
 from isoweave.persist._decode import Decoder
 from isoweave.persist._encode import Encoder
 from isoweave.persist._errors import StoreError, shown
 from isoweave.persist._read import Store, read_store
 from isoweave.persist._write import write_store
+from isoweave.result import Embedding
 
 # Left out of a store: a function that only watches does not belong to the model, nor where its fit was kept.
 _DROPPED_PARAMETERS = ("callback",)

@@ -1,6 +1,6 @@
 """New points in a finished map, and maps that grow with their graph."""
 
-from isoweave.optimise import rigid_motion
+from isoweave.geometry import rigid_motion
 from isoweave.place._distances import nearest_columns, sparse_rows
 from isoweave.place._grow import settle_on, warm_start
 from isoweave.place._place import FinishedMap, Placement, finished_map, place_points

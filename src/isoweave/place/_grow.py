@@ -9,8 +9,9 @@ import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
+from isoweave.geometry import rigid_motion
 from isoweave.graph import NeighborGraph, connected_components, merge_duplicates, subgraph
-from isoweave.optimise import find_landmarks, rigid_motion
+from isoweave.optimise import find_landmarks
 from isoweave.place._place import FinishedMap, finished_map, place_points
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave.geometry._local_mds import HUB_LIMIT
+from isoweave.geometry import HUB_LIMIT
 from isoweave.graph import NeighborGraph, merge_duplicates, rows_by_length
 
 # Of more neighbours than this only the nearest are used.

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isoweave._parallel import thread_team
+from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.energy import edge_inner_product
-from isoweave.geometry import LocalFrames, calibrate_frames, local_frames
+from isoweave.energy import edge_energy
+from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, local_stretch
 from isoweave.graph import NeighborGraph, merge_duplicates, subgraph
-from isoweave.optimise import local_stretch
 from isoweave.plot._source import MapSource
 
 
@@ -77,7 +76,7 @@ def _normal(graph: NeighborGraph) -> NeighborGraph:
 
 def _misfit(graph: NeighborGraph, frames: LocalFrames, points: FloatArray) -> FloatArray:
     """Energy of every vertex at its best orthogonal Q_i (eqs. 9, 10), relative to that of a collapsed map."""
-    weights = edge_inner_product(graph, frames).weights
+    weights = edge_energy(graph, frames, team=ThreadTeam(1)).weights
     differences = points[graph.indices] - points[graph.sources]
     starts = graph.indptr[:-1]
 

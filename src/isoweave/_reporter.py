@@ -9,11 +9,10 @@ from collections import deque
 from dataclasses import dataclass
 
 from isoweave._parallel import resolve_n_jobs
-from isoweave.embedding._costs import cpu_seconds, wall_seconds
-from isoweave.embedding._options import EmbeddingOptions
-from isoweave.embedding._survey import survey
+from isoweave.forecast import expected_seconds
 from isoweave.graph import NeighborGraph
 from isoweave.optimise import Progress
+from isoweave.options import EmbeddingOptions
 
 logger = logging.getLogger("isoweave")
 
@@ -91,14 +90,11 @@ class Reporter:
         if self._verbose:
             print(f"[isoweave] {text}", flush=True)
 
-    def begin(self, graph: NeighborGraph, options: EmbeddingOptions, n_jobs: int | None) -> None:
+    def begin(self, graph: NeighborGraph, options: EmbeddingOptions) -> None:
         """Predict how long the run will take, if anybody wants to know: it takes a look at the graph."""
-        if not self._is_watched or graph.n_edges == 0:
-            return
-        n_threads = resolve_n_jobs(n_jobs)
-        self._expected = self._elapsed + wall_seconds(
-            cpu_seconds(survey(graph, options, n_threads)), n_threads
-        )
+        if self._is_watched and graph.n_edges:
+            expected = expected_seconds(graph, options, resolve_n_jobs(options.n_jobs))
+            self._expected = self._elapsed + expected
 
     def stage(self, name: str) -> None:
         """A stage begins."""

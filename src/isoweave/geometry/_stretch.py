@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import FloatArray
 from isoweave.geometry._frames import LocalFrames
-from isoweave.graph._graph import NeighborGraph
+from isoweave.graph import NeighborGraph
 
 
 def local_stretch(
-    graph: NeighborGraph, frames: LocalFrames, coordinates: FloatArray, *, team: ThreadTeam | None = None
+    graph: NeighborGraph, frames: LocalFrames, coordinates: FloatArray, *, team: ThreadTeam = ONE_THREAD
 ) -> FloatArray:
     """Singular values of the local differential, shape (n, N), largest first (eq. 17).
 
@@ -24,7 +24,7 @@ def local_stretch(
     gram = np.empty((n, n_components, n_components))
     cross = np.empty_like(gram)
     arrays = (graph.indptr, graph.indices, frames.included, frames.rows, np.ascontiguousarray(coordinates))
-    (team or ThreadTeam(1)).run(kernels.normal_equations, n, *arrays, gram, cross)
+    team.run(kernels.normal_equations, n, *arrays, gram, cross)
     values, vectors = np.linalg.eigh(gram)
     present = values > 1e-10 * np.maximum(values[:, -1:], np.finfo(float).tiny)
     inverse = np.where(present, 1.0 / np.where(present, values, 1.0), 0.0)

@@ -1,0 +1,316 @@
+"""From a distance graph to coordinates: the pipeline."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from isoweave._component import ComponentResult, embed_component
+from isoweave._parallel import ThreadTeam, thread_team
+from isoweave._reporter import Reporter
+from isoweave._stages import arrays_of, finished_from, finished_record, prepared_from, prepared_record
+from isoweave._typing import AnyArray, FloatArray
+from isoweave.forecast import check_memory
+from isoweave.graph import NeighborGraph, PreparedGraph, graph_from_matrix, prepare_graph
+from isoweave.known import Known, KnownParts, check_known
+from isoweave.optimise import Callback, Interrupt, IterationState, Run, StepRecord, check_finite
+from isoweave.options import EmbeddingOptions, FitOptions, documented, resolve_options
+from isoweave.result import Embedding
+
+# Worst last: the status of an embedding is that of its worst component.
+_STATUSES = ("converged", "stalled", "max_iter", "stopped", "interrupted")
+
+
+@documented(FitOptions)
+def embed_graph(
+    matrix: Any, n_components: int = 2, *, anchors: Any = None, weights: Any = None, **options: Any
+) -> Embedding:
+    """Embed a sparse graph of distances in Euclidean space.
+
+    Parameters
+    ----------
+    matrix : sparse matrix of shape (n, n)
+        ``matrix[i, j]`` is the distance of neighbours i and j. Stored zeros are duplicates. One direction of
+        an edge is enough.
+    n_components : int, default=2
+        N, dimension of the embedding.
+    anchors : isoweave.Anchors, default=None
+        Vertices whose positions are known.
+    weights : sparse matrix of shape (n, n), array of shape (n,), or isoweave.Weights, default=None
+        How far to trust every distance (a matrix with the pattern of the graph; inverse variances are a good
+        choice), how much the neighbourhood of every vertex counts (an array), or both.
+    {options}
+
+    Returns
+    -------
+    Embedding
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> square = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> lengths = np.linalg.norm(square[:, None] - square, axis=-1)
+    >>> result = embed_graph(sp.csr_array(lengths), n_components=2)
+    >>> bool(np.allclose(result.distances(), lengths))
+    True
+    """
+    resolved = resolve_options(n_components, **options)
+    if resolved.components == "bridge":
+        raise ValueError(
+            "components='bridge' needs features to measure distances between components; a graph alone has "
+            "none. Use components='separate', or IsometricEmbedding on the features."
+        )
+    graph = graph_from_matrix(matrix, asymmetry=resolved.asymmetry)
+    known = check_known(graph, resolved, anchors, weights)
+    with running(
+        resolved, lambda: ({**arrays_of("graph", graph), **arrays_of("known", known)}, resolved.fingerprint())
+    ) as run:
+        return embed(graph, resolved, known, run)
+
+
+def embed(
+    graph: NeighborGraph, options: EmbeddingOptions, known: Known | None = None, run: Run | None = None
+) -> Embedding:
+    """Embed a checked graph with checked options; see :func:`embed_graph`.
+
+    ``run`` is what :func:`running` makes; None is one that cannot be interrupted and is kept nowhere.
+    """
+    run = run or Run(report=Reporter(options.verbose), callback=options.callback)
+    say = run.report
+    assert isinstance(say, Reporter)
+    start = _checked_start(options.start, graph.n_vertices, options.n_components)
+    check_memory(graph, options, options.n_jobs)
+    say.begin(graph, options)
+    with thread_team(options.n_jobs) as team:
+        prepared = _prepared(graph, options, team, run, say)
+        parts = KnownParts(known or Known(), prepared)
+        _check_parts(options, prepared, parts)
+        if start is not None and parts.origin is not None:
+            start = start - parts.origin
+        results = _embed_parts(prepared, parts, options, start, team, run)
+    first = results[0]
+    if first is not None:
+        say(f"start: {first.start}; solver {first.solver}; {first.iteration.n_iter} steps")
+    embedding = _assemble(prepared, parts, options, results)
+    say(f"relative energy {embedding.relative_energy:.2g}; isoweave.diagnose tells what it means")
+    run.finish()
+    if embedding.status == "max_iter":
+        from sklearn.exceptions import ConvergenceWarning
+
+        warnings.warn(
+            f"The optimiser stopped after max_iter={options.max_iter} steps before reaching "
+            f"tol={options.tol:g}; raise max_iter or tol.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return embedding
+
+
+@contextmanager
+def running(
+    options: EmbeddingOptions,
+    describe: Callable[[], tuple[Mapping[str, AnyArray], Mapping[str, Any]]] | None = None,
+    callback: Callback | None = None,
+) -> Iterator[Run]:
+    """The run of one computation: who is told, what Ctrl-C does, and where its state is kept.
+
+    ``describe`` gives the inputs and the parameters that define the run; without it nothing is kept.
+    """
+    report, callback = Reporter(options.verbose), callback or options.callback
+    checkpoint = None if describe is None else options.checkpoint
+    if checkpoint is None and options.on_interrupt == "raise":
+        # Python's own Ctrl-C is what is wanted.
+        yield Run(report=report, callback=callback)
+        return
+    with Interrupt(options.on_interrupt) as interrupt:
+        journal = None if checkpoint is None or describe is None else checkpoint.open(*describe())
+        try:
+            yield Run(journal, interrupt, report, callback=callback)
+        finally:
+            if journal is not None:
+                journal.close()
+
+
+def _checked_start(start: str | FloatArray, n: int, n_components: int) -> FloatArray | None:
+    if isinstance(start, str):
+        return None
+    if start.shape != (n, n_components) or start.dtype.kind not in "fiu":
+        raise ValueError(
+            f"start must be a real array of shape ({n}, {n_components}), got shape {start.shape} and dtype "
+            f"{start.dtype}."
+        )
+    array = start.astype(np.float64)
+    if not np.isfinite(array).all():
+        row, column = np.argwhere(~np.isfinite(array))[0]
+        raise ValueError(f"start must be finite, but entry ({row}, {column}) is {array[row, column]}.")
+    return array
+
+
+def _prepared(
+    graph: NeighborGraph, options: EmbeddingOptions, team: ThreadTeam, run: Run, say: Reporter
+) -> PreparedGraph:
+    """The graph as it is worked on, from the checkpoint if it is there."""
+    stored = run.load("graph")
+    if stored is not None:
+        prepared = prepared_from(stored, graph)
+    else:
+        prepared = prepare_graph(graph, options.drop_shortcuts, team=team, on_stage=run.stage)
+        run.keep("graph", lambda: prepared_record(prepared))
+        merged = graph.n_vertices - prepared.graph.n_vertices
+        if merged:
+            say(f"{merged} duplicates merged")
+        if len(prepared.dropped):
+            say(f"{len(prepared.dropped)} edges dropped as shortcuts")
+    say.unit = prepared.unit
+    return prepared
+
+
+def _check_parts(options: EmbeddingOptions, prepared: PreparedGraph, known: KnownParts) -> None:
+    n_components, sizes = options.n_components, [len(part) for part in prepared.parts]
+    # With a single point (all duplicates) there is nothing to embed, whatever N is.
+    if sizes[0] > 1 and n_components > sizes[0] - 1:
+        raise ValueError(
+            f"n_components={n_components} is more than any neighbourhood can support: the largest component "
+            f"has {sizes[0]} distinct points, which span at most {sizes[0] - 1} dimensions. "
+            "Lower n_components."
+        )
+    if len(sizes) == 1:
+        return
+    what = f"The graph has {len(sizes)} connected components (sizes {', '.join(map(str, sizes[:5]))}"
+    what += ", ...)." if len(sizes) > 5 else ")."
+    if options.components == "error":
+        raise ValueError(
+            f"{what} Raise n_neighbors, or allow it with components='separate', 'largest' or 'bridge'."
+        )
+    fate = "Each was embedded alone and laid side by side; distances between them mean nothing"
+    if options.components == "largest":
+        fate = "Only the largest was embedded; the other rows are NaN"
+    elif known.origin is not None:
+        lost = sum(not known.has_anchor(part) for part in prepared.parts)
+        if lost == 0:
+            return
+        fate = f"{lost} of them without anchors were laid beside the others; their places mean nothing"
+    warnings.warn(f"{what} {fate} (see component_labels_).", UserWarning, stacklevel=4)
+
+
+def _embed_parts(
+    prepared: PreparedGraph,
+    known: KnownParts,
+    options: EmbeddingOptions,
+    start: FloatArray | None,
+    team: ThreadTeam,
+    run: Run,
+) -> list[ComponentResult | None]:
+    """Results of the components, None for single vertices and for those that are left out."""
+    results: list[ComponentResult | None] = []
+    finished = finished_from(run.load("components"), prepared.parts, options.n_components)
+    for c, vertices in enumerate(prepared.parts):
+        if len(vertices) == 1 or (c > 0 and options.components == "largest"):
+            results.append(None)
+            continue
+        if c in finished:
+            results.append(finished.pop(c))
+            continue
+        graph = prepared.part(c)
+        # A start too far out for the unit becomes infinite, and embed_component refuses it.
+        with np.errstate(over="ignore"):
+            here = None if start is None else start[prepared.firsts[vertices]] / prepared.unit
+        place = run.within(f"component-{c}")
+        if run.callback is not None:
+            place = replace(place, callback=_in_users_terms(run.callback, prepared, known, c))
+        results.append(
+            embed_component(graph, options, known.part(graph, vertices), team=team, start=here, run=place)
+        )
+        place.forget()
+        run.keep("components", lambda: finished_record(results))
+    return results
+
+
+def _in_users_terms(callback: Callback, prepared: PreparedGraph, known: KnownParts, c: int) -> Callback:
+    """The user's callback, given coordinates in the order and unit of the input."""
+    n_parts, vertices, unit = len(prepared.parts), prepared.parts[c], prepared.unit
+    rows = np.full(prepared.graph.n_vertices, -1, dtype=np.int64)
+    rows[vertices] = np.arange(len(vertices))
+    rows = rows[prepared.representative]
+    inside, origin = rows >= 0, 0.0 if known.origin is None else known.origin
+
+    def call(state: IterationState) -> object:
+        coordinates = np.full((len(rows), state.coordinates.shape[1]), np.nan)
+        # Beyond the largest number it is infinite, as the error at the end will say.
+        with np.errstate(over="ignore"):
+            coordinates[inside] = state.coordinates[rows[inside]] * unit + origin
+        stage = state.stage if n_parts == 1 else f"{state.stage} (component {c + 1} of {n_parts})"
+        energy = state.energy * unit * unit * known.weight_unit
+        return callback(replace(state, stage=stage, energy=energy, coordinates=coordinates))
+
+    return call
+
+
+def _in_unit(coordinates: FloatArray, unit: float) -> FloatArray:
+    """Coordinates in the unit of the input, which must be able to hold them."""
+    with np.errstate(over="ignore"):
+        scaled = coordinates * unit
+    if not np.isfinite(scaled).all():
+        raise ValueError(
+            f"The map of these distances (median near {unit:.1g}) extends beyond the largest number, "
+            f"{np.finfo(np.float64).max:.2g}; divide the distances by a power of ten."
+        )
+    return scaled
+
+
+def _assemble(
+    prepared: PreparedGraph,
+    known: KnownParts,
+    options: EmbeddingOptions,
+    results: list[ComponentResult | None],
+) -> Embedding:
+    """Put the components in place, give duplicates their coordinates, restore the unit."""
+    n_components, n_merged, unit = options.n_components, prepared.graph.n_vertices, prepared.unit
+    parts = prepared.parts
+    coordinates = np.full((n_merged, n_components), np.nan)
+    alignments = np.broadcast_to(np.eye(n_components), (n_merged, n_components, n_components)).copy()
+    stretch = np.ones((n_merged, n_components))
+    if options.components == "largest":
+        parts, results = parts[:1], results[:1]
+    placed = [
+        r.iteration.coordinates if r is not None else np.zeros((len(v), n_components))
+        for v, r in zip(parts, results, strict=True)
+    ]
+    offsets = known.offsets(parts, placed)
+    check_finite("layout", "shifts of the components", np.array(offsets))
+    energy = mass = 0.0
+    status = 0
+    history: tuple[StepRecord, ...] = (StepRecord(0, 0.0, 0.0, 0.0),)
+    for c, (vertices, local, offset, result) in enumerate(zip(parts, placed, offsets, results, strict=True)):
+        coordinates[vertices] = _in_unit(local + offset, unit)
+        if result is None:
+            continue
+        alignments[vertices] = result.iteration.alignments
+        stretch[vertices] = result.stretch
+        energy += result.iteration.energy
+        mass += result.mass
+        status = max(status, _STATUSES.index(result.iteration.status))
+        if c == 0:
+            steps = result.iteration.history
+            history = tuple(replace(r, energy=r.energy * unit * unit * known.weight_unit) for r in steps)
+    first, representative = results[0], prepared.representative
+    return Embedding(
+        coordinates=known.finish(coordinates[representative]),
+        graph=prepared.given,
+        alignments=alignments[representative],
+        stretch=stretch[representative],
+        component_labels=prepared.labels[representative],
+        dropped_edges=prepared.dropped,
+        energy=energy * unit * unit * known.weight_unit,
+        # In the unit near the median, where neither over- nor underflows.
+        relative_energy=energy / mass if mass > 0 else 0.0,
+        history=history,
+        status=_STATUSES[status],
+        start="none" if first is None else first.start,
+        solver="none" if first is None else first.solver,
+    )

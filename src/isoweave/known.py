@@ -1,0 +1,414 @@
+"""What the user knows beside the distances: how far to trust them, and where some vertices are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from isoweave._typing import AnyArray, FloatArray
+from isoweave._validation import check_real, check_vertices
+from isoweave.energy import AnchorEnergy
+from isoweave.graph import NeighborGraph, PreparedGraph, edge_keys, pack_components, positions_of
+from isoweave.options import EmbeddingOptions
+
+# Largest weight over the smallest: beyond, the Poisson problems lose the digits of the light edges.
+_LARGEST_RATIO = 1e10
+# Two directions of an edge may differ by rounding.
+_RTOL = 1e-6
+# Positions of one vertex given twice may differ by this part of the typical distance.
+_SAME_PLACE = 1e-9
+# Anchors farther from each other than this many typical distances: squares of squares overflow.
+_FARTHEST = 1e75
+
+
+@dataclass(frozen=True, eq=False)
+class Anchors:
+    """Vertices whose positions are known; the embedding is then in their coordinates.
+
+    N + 1 of them or more, not all in a hyperplane, fix it; fewer leave it free to rotate. Components without
+    anchors are laid beside the others.
+
+    Attributes
+    ----------
+    index : int array of shape (a,) or bool array of shape (n,)
+        The vertices, by number or as a mask.
+    positions : array of shape (a, N)
+        In the order of ``index`` (of the true entries of a mask), in the unit of the distances.
+    weight : float or array of shape (a,), default=None
+        None or infinite: anchors stay exactly where they are. Otherwise they are pulled there with ``weight``
+        times the squared distance; 1 counts as one direction of one edge of weight 1.
+    """
+
+    index: Any
+    positions: Any
+    weight: Any = None
+
+
+class Weights(NamedTuple):
+    """How far to trust the distances, where both edges and vertices have weights.
+
+    Attributes
+    ----------
+    edges : sparse matrix of shape (n, n) or None
+        Positive, with the pattern of the graph, one direction or both. An edge of weight 2 counts as two.
+        Only ratios matter; inverse variances are a good choice.
+    vertices : array of shape (n,) or None
+        How much the neighbourhood of every vertex counts, positive.
+    """
+
+    edges: Any = None
+    vertices: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Checked weights and anchors of one graph, or of one of its components.
+
+    Attributes
+    ----------
+    edge_weights : float64 array of shape (m,) or None
+        Per stored edge of the graph, the same in both directions, near 1.
+    vertex_weights : float64 array of shape (n,) or None
+        Near 1.
+    anchors : AnchorEnergy or None
+    weight_unit : float
+        Power of two that weights, those of the anchors too, were divided by: no digit changes, and none of
+        their products over- or underflows.
+    """
+
+    edge_weights: FloatArray | None = None
+    vertex_weights: FloatArray | None = None
+    anchors: AnchorEnergy | None = None
+    weight_unit: float = 1.0
+
+    def per_edge(self, graph: NeighborGraph) -> FloatArray | None:
+        """Factor of every stored edge in the inner product, or None (eq. 18)."""
+        if self.vertex_weights is None:
+            return self.edge_weights
+        of_source = self.vertex_weights[graph.sources]
+        return of_source if self.edge_weights is None else self.edge_weights * of_source
+
+
+def check_known(
+    graph: NeighborGraph, options: EmbeddingOptions, anchors: Any = None, weights: Any = None
+) -> Known:
+    """Check what is known beside the distances. See :func:`isoweave.embed_graph`."""
+    points = None if anchors is None else _check_anchors(graph.n_vertices, options.n_components, anchors)
+    edges, vertices = _split_weights(graph, weights)
+    if edges is not None and options.inner_product == "paper":
+        raise ValueError(
+            "edge weights need an inner product with one weight per edge, which the paper's has not; use "
+            "inner_product='edge', or weights of the vertices."
+        )
+    if points is not None and options.scale == "geodesics":
+        raise ValueError(
+            "scale='geodesics' would move the map off its anchors, which fix its size; use scale='edges'."
+        )
+    edge_unit, edges = _in_unit("edge weights", edges)
+    vertex_unit, vertices = _in_unit("vertex weights", vertices)
+    unit = edge_unit * vertex_unit
+    if points is not None and unit != 1.0:
+        points = replace(points, weights=points.weights / unit)
+    return Known(edges, vertices, points, unit)
+
+
+def _split_weights(graph: NeighborGraph, weights: Any) -> tuple[FloatArray | None, FloatArray | None]:
+    """Weights of edges and of vertices: a matrix is the former, a vector the latter."""
+    if isinstance(weights, Weights):
+        edges, vertices = weights
+    elif weights is None or (not sp.issparse(weights) and np.ndim(weights) == 1):
+        edges, vertices = None, weights
+    else:
+        edges, vertices = weights, None
+    return (
+        None if edges is None else _edge_weights(graph, edges),
+        None if vertices is None else _vertex_weights(graph.n_vertices, vertices),
+    )
+
+
+def _check_anchors(n: int, n_components: int, anchors: Any) -> AnchorEnergy | None:
+    if not isinstance(anchors, Anchors):
+        raise TypeError(
+            "anchors must be isoweave.Anchors(index, positions), the vertices and where they are, got "
+            f"{type(anchors).__name__}."
+        )
+    vertices = check_vertices("anchors.index", anchors.index, n)
+    places = np.asarray(anchors.positions)
+    if places.dtype.kind not in "fiu":
+        raise TypeError(f"positions of anchors must be a real array, got dtype {places.dtype}.")
+    places = places.astype(np.float64)
+    if places.shape != (len(vertices), n_components):
+        raise ValueError(
+            f"positions of anchors must have shape ({len(vertices)}, {n_components}), one row per "
+            f"anchor and one column per dimension of the map, got {places.shape}."
+        )
+    if not np.isfinite(places).all():
+        row, column = np.argwhere(~np.isfinite(places))[0]
+        raise ValueError(
+            f"positions of anchors must be finite, but row {row} (vertex {vertices[row]}), column {column} "
+            f"is {places[row, column]}. Leave out anchors whose position is not known."
+        )
+    weights = _anchor_weights(anchors.weight, len(vertices))
+    return AnchorEnergy(vertices, places, weights, n) if len(vertices) else None
+
+
+def _anchor_weights(weight: Any, n_anchors: int) -> FloatArray:
+    if weight is None:
+        return np.full(n_anchors, np.inf)
+    if np.ndim(weight) == 0:
+        if isinstance(weight, float | np.floating) and np.isposinf(weight):
+            return np.full(n_anchors, np.inf)
+        number = check_real("weight of anchors", weight, minimum=0.0, include_minimum=False)
+        return np.full(n_anchors, number)
+    array = np.asarray(weight)
+    if array.shape != (n_anchors,) or array.dtype.kind not in "fiu":
+        raise ValueError(
+            f"weight of anchors must be None, a number or a real array of shape ({n_anchors},), one per "
+            f"anchor, got shape {array.shape} and dtype {array.dtype}."
+        )
+    array = array.astype(np.float64)
+    bad = np.flatnonzero(~(array > 0))
+    if len(bad):
+        raise ValueError(
+            f"weight of anchors must be positive (infinite holds the anchor), but entry {bad[0]} is "
+            f"{array[bad[0]]}. Leave out anchors that should not count."
+        )
+    return array
+
+
+def _vertex_weights(n: int, weights: Any) -> FloatArray:
+    array = np.asarray(weights)
+    if array.shape != (n,) or array.dtype.kind not in "fiu":
+        raise ValueError(
+            f"vertex weights must be a real array of shape ({n},), got shape {array.shape} and dtype "
+            f"{array.dtype}."
+        )
+    array = array.astype(np.float64)
+    bad = np.flatnonzero(~((array > 0) & np.isfinite(array)))
+    if len(bad):
+        raise ValueError(
+            f"vertex weights must be positive and finite, but that of vertex {bad[0]} is {array[bad[0]]}."
+        )
+    return array
+
+
+def _edge_weights(graph: NeighborGraph, weights: Any) -> FloatArray:
+    """Weights in the order of the graph's stored edges."""
+    n = graph.n_vertices
+    if isinstance(weights, NeighborGraph):
+        weights = weights.to_matrix()
+    if not sp.issparse(weights) and not isinstance(weights, np.ndarray):
+        raise TypeError(
+            "edge weights must be a sparse matrix with the pattern of the graph, or a dense array, got "
+            f"{type(weights).__name__}."
+        )
+    if weights.shape != (n, n):
+        raise ValueError(f"edge weights must have shape ({n}, {n}) as the graph, got {weights.shape}.")
+    if weights.dtype.kind not in "fiu":
+        raise TypeError(f"edge weights must be real, got dtype {weights.dtype}.")
+    if sp.issparse(weights):
+        forward = _at_edges(graph, weights)
+    else:
+        forward = weights[graph.sources, graph.indices].astype(np.float64)
+    backward = forward[graph.reverse]
+    values = np.where(np.isnan(forward), backward, forward)
+    opposite = np.where(np.isnan(backward), forward, backward)
+    bad = np.flatnonzero(~((values > 0) & np.isfinite(values)))
+    if len(bad):
+        e = bad[0]
+        what = "has none" if np.isnan(values[e]) else f"has {values[e]}"
+        raise ValueError(
+            f"edge weights must give every edge a positive, finite weight, but edge ({graph.sources[e]}, "
+            f"{graph.indices[e]}) {what}. Take edges that should not count out of the graph."
+        )
+    differ = np.flatnonzero(np.abs(values - opposite) > _RTOL * np.maximum(values, opposite))
+    if len(differ):
+        e = differ[0]
+        raise ValueError(
+            f"edge weights must be symmetric, but edge ({graph.sources[e]}, {graph.indices[e]}) has "
+            f"{values[e]} one way and {opposite[e]} the other. Give one direction only, or both the same."
+        )
+    return np.maximum(values, opposite)
+
+
+def _at_edges(graph: NeighborGraph, weights: Any) -> FloatArray:
+    """Stored weights at the graph's edges, NaN where none is stored in that direction."""
+    n = graph.n_vertices
+    entries = sp.coo_array(weights)
+    rows, columns = entries.row, entries.col
+    off = rows != columns
+    keys = rows[off].astype(np.int64) * n + columns[off]
+    values = entries.data[off].astype(np.float64)
+    at = positions_of(edge_keys(graph), keys)
+    if (at < 0).any():
+        wrong = int(np.argmax(at < 0))
+        raise ValueError(
+            f"edge weights has an entry ({keys[wrong] // n}, {keys[wrong] % n}), but the graph has no such "
+            "edge; give it the pattern of the graph."
+        )
+    if len(np.unique(at)) < len(at):
+        raise ValueError("edge weights stores some edges more than once; sum or choose before passing it.")
+    # NaN that the user stored is not a missing entry: it must not be filled from the other direction.
+    if np.isnan(values).any():
+        wrong = int(np.argmax(np.isnan(values)))
+        raise ValueError(f"edge weights is NaN at ({keys[wrong] // n}, {keys[wrong] % n}).")
+    found = np.full(len(graph.indices), np.nan)
+    found[at] = values
+    return found
+
+
+def _in_unit(name: str, weights: FloatArray | None) -> tuple[float, FloatArray | None]:
+    """A power of two near the median, and the weights divided by it."""
+    if weights is None or len(weights) == 0:
+        return 1.0, None
+    low, high = float(weights.min()), float(weights.max())
+    if high / _LARGEST_RATIO > low:
+        raise ValueError(
+            f"{name} span from {low:.3g} to {high:.3g}, a ratio over {_LARGEST_RATIO:g}; take out what "
+            "should not count instead of giving it next to nothing."
+        )
+    middle = float(np.partition(weights, len(weights) // 2)[len(weights) // 2])
+    exponent = int(np.clip(np.frexp(middle)[1] - 1, -500, 500))
+    return float(np.ldexp(1.0, exponent)), np.ldexp(weights, -exponent)
+
+
+class KnownParts:
+    """Weights and anchors after duplicates were merged and vertices renumbered.
+
+    Parameters
+    ----------
+    known : Known
+        Of the given graph.
+    prepared : PreparedGraph
+
+    Attributes
+    ----------
+    origin : float64 array of shape (N,) or None
+        Mean of the anchors' positions, which is the origin while the map is made: positions may be far from
+        zero compared to their differences. None without anchors.
+    weight_unit : float
+    """
+
+    def __init__(self, known: Known, prepared: PreparedGraph) -> None:
+        graph, representative, unit = prepared.given, prepared.representative, prepared.unit
+        self.weight_unit = known.weight_unit
+        self.origin: FloatArray | None = None
+        self._anchors = known.anchors
+        self._representative = representative
+        n_merged = int(representative.max()) + 1
+        self._vertex: FloatArray | None = None
+        if known.vertex_weights is not None:
+            # Of duplicates the most trusted counts, for vertices as for edges.
+            self._vertex = np.zeros(n_merged)
+            np.maximum.at(self._vertex, representative, known.vertex_weights)
+        self._edge: FloatArray | None = None
+        self._n_merged = n_merged
+        if known.edge_weights is not None:
+            ends = representative[graph.sources].astype(np.int64), representative[graph.indices]
+            keys = ends[0] * n_merged + ends[1]
+            self._keys, at = np.unique(keys, return_inverse=True)
+            self._edge = np.zeros(len(self._keys))
+            np.maximum.at(self._edge, at.reshape(-1), known.edge_weights)
+        # Anchor of every merged vertex, -1 without.
+        self._place = np.full(n_merged, -1, dtype=np.int64)
+        if known.anchors is not None:
+            self.origin = known.anchors.positions.mean(axis=0)
+            self._vertices, self._places, self._weights = _merge(
+                known.anchors, representative, self.origin, unit
+            )
+            self._place[self._vertices] = np.arange(len(self._vertices))
+
+    def part(self, part: NeighborGraph, vertices: AnyArray) -> Known:
+        """What is known of the component of these merged vertices."""
+        edge = None
+        if self._edge is not None:
+            keys = vertices[part.sources].astype(np.int64) * self._n_merged + vertices[part.indices]
+            edge = self._edge[positions_of(self._keys, keys)]
+        anchors = None
+        inside = np.flatnonzero(self._place[vertices] >= 0)
+        if len(inside):
+            at = self._place[vertices[inside]]
+            anchors = AnchorEnergy(
+                inside.astype(np.int32), self._places[at], self._weights[at], len(vertices)
+            )
+        return Known(
+            edge, None if self._vertex is None else self._vertex[vertices], anchors, self.weight_unit
+        )
+
+    def has_anchor(self, vertices: AnyArray) -> bool:
+        return bool((self._place[vertices] >= 0).any())
+
+    def offsets(self, parts: list[AnyArray], placed: list[FloatArray]) -> list[FloatArray]:
+        """Shifts of the components: those with anchors are in place, the others are laid beside them."""
+        n_components = placed[0].shape[1]
+        anchored = [self.has_anchor(vertices) for vertices in parts]
+        if not any(anchored):
+            return pack_components(placed) if len(parts) > 1 else [np.zeros(n_components)]
+        shifts = [np.zeros(n_components) for _ in parts]
+        for c, vertices in enumerate(parts):
+            if anchored[c] and len(vertices) == 1:
+                shifts[c] = self._places[self._place[vertices[0]]]
+        inside = np.concatenate([placed[c] + shifts[c] for c in range(len(parts)) if anchored[c]])
+        beside = [c for c in range(len(parts)) if not anchored[c]]
+        if beside:
+            packed = pack_components([inside, *(placed[c] for c in beside)])
+            for c, shift in zip(beside, packed[1:], strict=True):
+                shifts[c] = shift - packed[0]
+        return shifts
+
+    def finish(self, coordinates: FloatArray) -> FloatArray:
+        """Coordinates of the input's vertices with the anchors' origin, hard anchors to the last bit."""
+        if self._anchors is None or self.origin is None:
+            return coordinates
+        moved = coordinates + self.origin
+        hard = np.isinf(self._anchors.weights)
+        # Duplicates of an anchor lie where it lies.
+        pinned = np.full(self._n_merged, -1, dtype=np.int64)
+        pinned[self._representative[self._anchors.vertices[hard]]] = np.flatnonzero(hard)
+        at = pinned[self._representative]
+        moved[at >= 0] = self._anchors.positions[at[at >= 0]]
+        return moved
+
+
+def _merge(
+    anchors: AnchorEnergy, representative: AnyArray, origin: FloatArray, unit: float
+) -> tuple[AnyArray, FloatArray, FloatArray]:
+    """Merged vertices with anchors, their places in the unit of the graph, and weights.
+
+    Of several anchors on one merged vertex, hard ones must agree and win; soft ones add up to one at their
+    mean.
+    """
+    with np.errstate(over="ignore"):
+        places = (anchors.positions - origin) / unit
+    farthest = float(np.abs(places).max())
+    if not farthest <= _FARTHEST:
+        raise ValueError(
+            f"positions of anchors are {farthest:.3g} times the median distance apart, over {_FARTHEST:g}; "
+            "give them in the unit of the distances."
+        )
+    vertices, group = np.unique(representative[anchors.vertices], return_inverse=True)
+    group = group.reshape(-1)
+    if len(vertices) == len(group):
+        order = np.argsort(group)
+        return vertices, places[order], anchors.weights[order]
+    merged = np.zeros((len(vertices), places.shape[1]))
+    weights = np.zeros(len(vertices))
+    for g in range(len(vertices)):
+        inside = np.flatnonzero(group == g)
+        hard = inside[np.isinf(anchors.weights[inside])]
+        if len(hard):
+            apart = np.abs(places[hard] - places[hard[0]]).max(axis=1)
+            if apart.max() > _SAME_PLACE:
+                a, b = anchors.vertices[hard[0]], anchors.vertices[hard[int(np.argmax(apart))]]
+                raise ValueError(
+                    f"Vertices {a} and {b} are duplicates (distance zero), but their positions differ by "
+                    f" {apart.max() * unit:.3g}. Give them one position, or a finite weight."
+                )
+            merged[g], weights[g] = places[hard[0]], np.inf
+        else:
+            weights[g] = anchors.weights[inside].sum()
+            merged[g] = (anchors.weights[inside] / weights[g]) @ places[inside]
+    return vertices, merged, weights

@@ -1,0 +1,366 @@
+"""Every option of a fit, declared once.
+
+The signatures of :func:`isoweave.embed_graph` and :class:`isoweave.IsometricEmbedding`, their documentation,
+the command line, the checks and the fingerprint of a checkpoint all come from the fields below. A new option
+is one field here, one line in docs/choosing.md, and the code that uses it. Nothing heavy is imported before a
+value is checked: the command line reads this module for its help.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable
+from dataclasses import Field, dataclass, field, fields
+from typing import Any
+
+DEFAULT_TOL = 0.03
+PAPER_TOL = 1e-7
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    kind: str = "",
+    choices: tuple[str, ...] = (),
+    command: str = "",
+    flag: str = "",
+    on_command: bool = True,
+    matters: bool = True,
+) -> Any:
+    """A field that is an option.
+
+    Parameters
+    ----------
+    default : object
+    help : str
+        For the documentation; the command line shows the first sentence, or ``command`` if given.
+    kind : str
+        What it may be, for the documentation; by default its choices.
+    choices : tuple of str
+        The words it may be.
+    command, flag : str
+        Help and short flag on the command line.
+    on_command : bool
+        Whether the command line has it.
+    matters : bool
+        Whether results depend on it.
+    """
+    words = textwrap.dedent(help).strip()
+    metadata = {
+        "help": words,
+        "kind": kind or "{" + ", ".join(f'"{choice}"' for choice in choices) + "}",
+        "choices": choices,
+        "command": command or " ".join(words.split(". ")[0].split()).rstrip(".") + ".",
+        "flag": flag,
+        "on_command": on_command,
+        "matters": matters,
+    }
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SearchOptions:
+    """From features to a graph."""
+
+    n_neighbors: int = option(
+        10,
+        "Neighbours of each point, for features and for a dense distance matrix. Clipped to "
+        "``n_samples - 1`` with a warning.",
+        kind="int",
+        flag="k",
+    )
+    metric: Any = option(
+        "euclidean",
+        """Any metric of scikit-learn. "precomputed": X is a sparse graph of distances, used as it is (stored
+        zeros are duplicates), or a dense matrix of all distances, of which ``n_neighbors`` per point are
+        used.""",
+        kind="str or callable",
+        command="Distance between features, as in scikit-learn.",
+    )
+    metric_params: dict[str, Any] | None = option(
+        None, "Keywords of the metric.", kind="dict or None", on_command=False
+    )
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class FitOptions:
+    """From a graph to its embedding."""
+
+    preset: str = option(
+        "default",
+        """"paper" is the method as published: second-order frames, its inner product with hull volumes, start
+        at the identity, alternating recursion, no filter, no calibration.""",
+        choices=("default", "paper"),
+        command="The defaults, or the method as published.",
+    )
+    start: Any = option(
+        "auto",
+        """Where the optimisation begins. "auto" takes the landmark start, in up to three dimensions the
+        synchronised one too if it ends with clearly less energy; large graphs start from the embedding of a
+        sample ("coarse"). An array has shape (n, N).""",
+        kind='{"auto", "landmark", "synchronised", "coarse", "identity"} or array',
+        choices=("auto", "landmark", "synchronised", "coarse", "identity"),
+    )
+    solver: str = option(
+        "auto",
+        'Solver of the Poisson problems; :func:`isoweave.linalg.choose_solver` tells what "auto" takes.',
+        choices=("auto", "direct", "cholmod", "amg", "jacobi", "ic"),
+        command="Solver of the Poisson problems.",
+    )
+    inner_product: str = option(
+        "auto",
+        'How mismatches are weighed: one weight per edge, or the paper\'s. "auto" asks the preset.',
+        choices=("auto", "edge", "paper"),
+    )
+    frame_size: Any = option(
+        "auto",
+        'Vertices per local frame; a float is a multiple of the typical degree, "auto" is 2.5.',
+        kind='"auto", "all", int or float',
+        command="Vertices per local frame: auto, all, their number, or with a point a multiple of the "
+        "neighbours, as 2.5.",
+    )
+    calibrate: Any = option(
+        "auto",
+        "Rescale the frames to the measured lengths.",
+        kind='bool or {"auto", "rows", "vertices", "none"}',
+        choices=("auto", "rows", "vertices", "none"),
+    )
+    scale: str = option(
+        "edges",
+        "Whether the overall size of the embedding follows the edges or the shortest paths.",
+        choices=("edges", "geodesics"),
+    )
+    shortcuts: Any = option(
+        "auto",
+        "Whether to remove edges that short-circuit the data.",
+        kind='bool or {"auto", "drop", "keep"}',
+        choices=("auto", "drop", "keep"),
+    )
+    components: str = option(
+        "separate",
+        """What to do with a disconnected graph: embed every part and lay them side by side, embed the largest
+        (the other rows are NaN), join the parts by their nearest points ("bridge", features only), or
+        refuse.""",
+        choices=("separate", "largest", "bridge", "error"),
+        command="What to do with a disconnected graph (bridge needs features).",
+    )
+    asymmetry: str = option(
+        "error",
+        "What to do where the two directions of a precomputed edge differ by more than rounding.",
+        choices=("error", "max", "min", "mean"),
+        command="Where the two directions of an edge differ (graphs only).",
+    )
+    refine: str = option(
+        "none",
+        """"distances" continues from the finished embedding to the least sum of squares of ``|y_i - y_j| -
+        d_ij`` over the edges: better where the data do lie in N dimensions, above all if distances were
+        measured with errors (sensor networks); worse on closed surfaces in too few dimensions.""",
+        choices=("none", "distances"),
+        command="Finish with the least squares of the distances.",
+    )
+    tol: float | None = option(
+        None,
+        """Iterations end when one more sweep would change the embedding by less than ``tol`` times the misfit
+        that is left; None is 0.03 (1e-7 on the alignments, the paper's rule, with ``preset="paper"``).""",
+        kind="float or None",
+        command="Stop when one more sweep would change less than this part of the misfit.",
+    )
+    max_iter: int | None = option(
+        None,
+        'Most steps of the optimiser; None is 500 (1000 with ``preset="paper"``).',
+        kind="int or None",
+        command="Most steps of the optimiser.",
+    )
+    random_state: Any = option(
+        None,
+        "Seeds approximate neighbour search and the projections of hull volumes. None is a fixed seed.",
+        kind="int, RandomState instance or None",
+        command="Seed of everything random.",
+    )
+    n_jobs: int | None = option(
+        None,
+        "Threads; None and -1 take all cores. Results do not depend on it.",
+        kind="int or None",
+        flag="j",
+        matters=False,
+    )
+    memory_limit: Any = option(
+        None,
+        """Refuse with a MemoryError, before the work begins, a fit whose process would grow beyond this:
+        bytes, or text such as "4GB" or "512MiB". None is 90 % of what the machine or its container allows,
+        "none" no limit.""",
+        kind="float, str or None",
+        command="Refuse a fit that would need more memory: bytes, 4GB, 512MiB, or none.",
+        matters=False,
+    )
+    verbose: int = option(
+        0,
+        """1 prints what was found on the way, 2 also every stage, and about once a second the step, the
+        misfit and the time left. The logger "isoweave" gets all of it.""",
+        kind="int",
+        on_command=False,
+        matters=False,
+    )
+    callback: Any = option(
+        None,
+        """Called with an :class:`isoweave.optimise.IterationState` after every step (``stage``,
+        ``iteration``, ``energy``, ``gradient_norm``, ``coordinates``); returning True ends the fit.""",
+        kind="callable or None",
+        on_command=False,
+        matters=False,
+    )
+    checkpoint: Any = option(
+        None,
+        "Where to keep the state of a long fit, and whether to continue from it.",
+        kind="isoweave.Checkpoint or None",
+        on_command=False,
+        matters=False,
+    )
+    on_interrupt: str = option(
+        "raise",
+        """What Ctrl-C does: raise KeyboardInterrupt (with a checkpoint: after the step, once the state is
+        written), or return the best embedding so far with status "interrupted". A second Ctrl-C raises at
+        once.""",
+        choices=("raise", "return"),
+        on_command=False,
+        matters=False,
+    )
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class EmbeddingOptions(FitOptions):
+    """Checked options: no "auto" is left except where the graph decides (start, solver, frame size)."""
+
+    n_components: int = 2
+    seed: int = 0
+
+    @property
+    def optimizer(self) -> str:
+        return "alternating" if self.preset == "paper" else "lbfgs"
+
+    @property
+    def volumes(self) -> str:
+        return "hull" if self.preset == "paper" else "equal"
+
+    @property
+    def drop_shortcuts(self) -> bool:
+        return self.shortcuts == "drop"
+
+    @property
+    def energy_tol(self) -> float:
+        """Tolerance on the energy; the recursion's own is on alignments."""
+        assert self.tol is not None
+        return self.tol if self.optimizer == "lbfgs" else DEFAULT_TOL
+
+    @property
+    def keeps_lengths(self) -> bool:
+        """Whether the embedding has the size of its edges."""
+        return self.scale == "edges" and self.calibrate == "rows"
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The values that a result depends on, by name."""
+        names = [f.name for f in fields(FitOptions) if f.metadata["matters"] and f.name != "random_state"]
+        return {name: getattr(self, name) for name in ("n_components", "seed", *names)}
+
+
+def resolve_options(n_components: int, *, seed: int | None = None, **given: Any) -> EmbeddingOptions:
+    """Check every option and fill in what the preset says.
+
+    Anything given explicitly wins over the preset; "auto" and None ask the preset.
+    """
+    import numpy as np
+
+    from isoweave._memory import parse_memory_limit
+    from isoweave._validation import check_integer, check_option, check_real
+
+    declared = {f.name: f for f in fields(FitOptions)}
+    unknown = sorted(set(given) - set(declared))
+    if unknown:
+        raise TypeError(f"There is no option {unknown[0]!r}; the options are {', '.join(sorted(declared))}.")
+    values = {name: given.get(name, f.default) for name, f in declared.items()}
+    check_integer("n_components", n_components, minimum=1)
+    for name, words in (("calibrate", ("none", "rows")), ("shortcuts", ("keep", "drop"))):
+        if isinstance(values[name], bool | np.bool_):
+            values[name] = words[int(values[name])]
+    for name, f in declared.items():
+        if f.metadata["choices"] and (name != "start" or isinstance(values[name], str)):
+            check_option(name, values[name], f.metadata["choices"])
+    paper = values["preset"] == "paper"
+    if values["inner_product"] == "auto":
+        values["inner_product"] = "paper" if paper else "edge"
+    paper_product = values["inner_product"] == "paper"
+    if values["calibrate"] == "auto":
+        # The paper's inner product goes with its own inverse frames; rescaled rows would no longer match
+        # them.
+        values["calibrate"] = "none" if paper_product else "rows"
+    if values["shortcuts"] == "auto":
+        values["shortcuts"] = "keep" if paper else "drop"
+    values["frame_size"] = _frame_size(values["frame_size"], paper_product)
+    if not isinstance(values["start"], str):
+        values["start"] = np.asarray(values["start"])
+    elif values["start"] == "auto" and paper:
+        values["start"] = "identity"
+    if values["solver"] == "auto" and paper:
+        values["solver"] = "ic"
+    if values["refine"] == "distances" and paper_product:
+        raise ValueError(
+            "refine='distances' needs one weight per edge, but the inner product is the paper's; "
+            "use inner_product='edge'."
+        )
+    tol = (PAPER_TOL if paper else DEFAULT_TOL) if values["tol"] is None else values["tol"]
+    values["tol"] = check_real("tol", tol, minimum=0.0, include_minimum=False)
+    max_iter = (1000 if paper else 500) if values["max_iter"] is None else values["max_iter"]
+    values["max_iter"] = check_integer("max_iter", max_iter, minimum=1)
+    values["memory_limit"] = parse_memory_limit(values["memory_limit"])
+    callback = values["callback"]
+    if callback is not None and not callable(callback):
+        raise TypeError(
+            f"callback must be callable or None, got {callback!r} of type {type(callback).__name__}."
+        )
+    checkpoint = values["checkpoint"]
+    if checkpoint is not None and not callable(getattr(checkpoint, "open", None)):
+        raise TypeError(
+            f"checkpoint must be an isoweave.Checkpoint or None, got {checkpoint!r}; write "
+            "checkpoint=isoweave.Checkpoint(path)."
+        )
+    if seed is None:
+        state = values["random_state"]
+        seed = 0 if state is None else check_integer("random_state", state, minimum=0)
+    return EmbeddingOptions(n_components=int(n_components), seed=seed, **values)
+
+
+def _frame_size(value: Any, paper_product: bool) -> int | float | str:
+    import numpy as np
+
+    from isoweave._validation import check_integer, check_option, check_real
+
+    if isinstance(value, str):
+        check_option("frame_size", value, ("auto", "all"))
+        return "all" if value == "auto" and paper_product else value
+    if isinstance(value, float | np.floating):
+        return check_real("frame_size", value, minimum=1.0)
+    return check_integer("frame_size", value, minimum=2)
+
+
+def documented(*sources: type) -> Callable[[Any], Any]:
+    """Put the options of these classes where the docstring says ``{options}``, and into the signature."""
+    declared: list[Field[Any]] = [f for source in sources for f in fields(source)]
+
+    def decorate(target: Any) -> Any:
+        lines = []
+        for f in declared:
+            words = textwrap.wrap(" ".join(f.metadata["help"].split()), 100)
+            lines += [f"{f.name} : {f.metadata['kind']}, default={f.default!r}", *(f"    {w}" for w in words)]
+        target.__doc__ = inspect.cleandoc(target.__doc__ or "").replace("{options}", "\n".join(lines))
+        if inspect.isfunction(target):
+            signature = inspect.signature(target)
+            kept = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+            more = [
+                inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default) for f in declared
+            ]
+            target.__signature__ = signature.replace(parameters=[*kept, *more])  # type: ignore[attr-defined]
+        return target
+
+    return decorate
