@@ -183,7 +183,7 @@ def test_distances_whose_squares_vanish_are_coincidences(distance):
 
 def test_a_neighbourhood_collapsed_to_a_point_gives_no_direction():
     points, coordinates = curved(60, 457)
-    placed = finished_map(knn_of(points, 8), 1e-161 * coordinates, team=TEAM)
+    placed = finished_map(knn_of(points, 8), 10**-161.9 * coordinates, team=TEAM)
     assert np.isfinite(place_points(placed, [0, 3], [7, 8, 9], [0.2, 0.3, 0.4]).coordinates).all()
 
 
