@@ -253,7 +253,7 @@ def test_duplicates_that_contradict():
 
 def test_renumbered_graphs(monkeypatch):
     expected = embed_graph(NOISY.graph, anchors=ANCHORS, anchor_positions=AT, tol=1e-5)
-    monkeypatch.setattr("isoweave.graph._order._SMALLEST_REORDERED", 10)
+    monkeypatch.setattr("isoweave.graph._order.SMALLEST_REORDERED", 10)
     found = embed_graph(NOISY.graph, anchors=ANCHORS, anchor_positions=AT, tol=1e-5)
     np.testing.assert_allclose(found.coordinates, expected.coordinates, atol=2e-3 * RADIUS)
     np.testing.assert_array_equal(found.coordinates[ANCHORS], AT)

@@ -157,7 +157,7 @@ def test_renumbered_and_disconnected_graphs_keep_their_weights(monkeypatch):
         parts = embed_graph(two, edge_weights=both)
     assert distance_gap(expected.coordinates, parts.coordinates[:250]) < 1e-9
     assert distance_gap(2.0 * expected.coordinates, parts.coordinates[250:]) < 1e-9
-    monkeypatch.setattr("isoweave.graph._order._SMALLEST_REORDERED", 10)
+    monkeypatch.setattr("isoweave.graph._order.SMALLEST_REORDERED", 10)
     moved = embed_graph(ROLL, edge_weights=weights)
     assert distance_gap(expected.coordinates, moved.coordinates) < 1e-5
 

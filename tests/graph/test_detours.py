@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from isoweave.graph._detours import TRUSTED_MORE
 
 from isoweave.graph import bypass_doubtful
-from isoweave.graph._detours import TRUSTED_MORE
 from reference_graphs import knn_of, random_sparse
 
 

@@ -12,8 +12,7 @@ from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave._validation import check_integer
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames
-from isoweave.graph import NeighborGraph, graph_from_matrix, rows_by_length
-from isoweave.graph._validate import assemble_graph
+from isoweave.graph import NeighborGraph, assemble_graph, graph_from_matrix, rows_by_length
 from isoweave.linalg import lowest_eigenvectors
 from isoweave.optimise import connection_laplacian, sample_vertices
 

@@ -12,6 +12,7 @@ from isoweave.embedding._sizes import FactorSize, FitSizes, PartSizes
 from isoweave.geometry import resolve_frame_size
 from isoweave.geometry._local_mds import ALL_FRAME_LIMIT, HUB_LIMIT
 from isoweave.graph import (
+    SMALLEST_REORDERED,
     NeighborGraph,
     connected_components,
     local_order,
@@ -19,7 +20,6 @@ from isoweave.graph import (
     renumber,
     subgraph,
 )
-from isoweave.graph._order import _SMALLEST_REORDERED
 from isoweave.linalg import MAX_FILL, MAX_FILL_RATIO, Laplacian, analyse, choose_solver
 from isoweave.options import EmbeddingOptions
 
@@ -59,7 +59,7 @@ def survey(graph: NeighborGraph, options: EmbeddingOptions, n_threads: int) -> F
         n=merged.n_vertices,
         m=len(merged.indices),
         from_matrix=False,
-        reordered=merged.n_vertices >= _SMALLEST_REORDERED,
+        reordered=merged.n_vertices >= SMALLEST_REORDERED,
         shortcuts=options.drop_shortcuts,
         parts=tuple(parts),
         n_parts=n_parts,

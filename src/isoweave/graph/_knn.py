@@ -56,8 +56,8 @@ def knn_graph(
         Seed of the approximate search. None is a fixed seed.
     method : {"auto", "exact", "approximate"}
         "auto" is approximate for more than 50,000 points of more than 10 Euclidean (or cosine) features
-        if the extra ``knn`` is installed, and exact otherwise; see :func:`choose_knn_search`. Without
-        the extra large searches take longer, nothing else changes.
+        if the extra ``knn`` is installed, and exact otherwise. Without the extra large searches take
+        longer, nothing else changes.
 
     Returns
     -------
