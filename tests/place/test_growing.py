@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from isoweave._parallel import ThreadTeam
-from isoweave.place import rigid_motion, settle_on, warm_start
+from isoweave.geometry import rigid_motion
+from isoweave.place import settle_on, warm_start
 from reference_graphs import edges_of, graph_of, knn_of, path_graph, random_rotations
 
 TEAM = ThreadTeam(1)

@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from isoweave import IsometricEmbedding
 from isoweave.datasets import s_curve
+from isoweave.geometry import rigid_motion
 from isoweave.graph import knn_graph
 from isoweave.metrics import procrustes_error
-from isoweave.place import rigid_motion
 from reference_graphs import distance_gap
 
 SHEET = s_curve(400, random_state=691)

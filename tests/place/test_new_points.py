@@ -18,8 +18,8 @@ from sklearn.preprocessing import StandardScaler
 
 from isoweave import IsometricEmbedding
 from isoweave.datasets import s_curve, swiss_roll
+from isoweave.geometry import rigid_motion
 from isoweave.metrics import procrustes_error
-from isoweave.place import rigid_motion
 
 SHEET = s_curve(400, random_state=691)
 OLD, NEW = SHEET.data[:320], SHEET.data[320:]
