@@ -8,7 +8,6 @@ takes several times longer than the default, in turn with every setting, and pri
 from __future__ import annotations
 
 import argparse
-import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 from sklearn.datasets import make_swiss_roll
 
 from isoweave import Checkpoint, IsometricEmbedding
-from isoweave.checkpoints._folder import FolderJournal
+from isoweave.persist._checkpoint import FileJournal
 
 
 class Writes:
@@ -25,18 +24,17 @@ class Writes:
 
     def __init__(self):
         self.reset()
-        real = FolderJournal.write
+        real = FileJournal.write
         writes = self
 
         def measured(journal):
             started = time.perf_counter()
             is_written = real(journal)
             writes.seconds.append(time.perf_counter() - started)
-            files = [path for path in journal.path.rglob("*") if path.is_file()]
-            writes.bytes = max(writes.bytes, sum(path.stat().st_size for path in files))
+            writes.bytes = max(writes.bytes, journal.path.stat().st_size)
             return is_written
 
-        FolderJournal.write = measured
+        FileJournal.write = measured
 
     def reset(self):
         self.seconds, self.bytes = [], 0
@@ -86,7 +84,7 @@ def main():
         for _ in range(arguments.rounds):
             for setting in settings:
                 path = Path(folder) / "run"
-                shutil.rmtree(path, ignore_errors=True)
+                path.unlink(missing_ok=True)
                 writes.reset()
                 keep = None
                 if setting != "none":
@@ -101,7 +99,7 @@ def main():
                 told[setting] = (len(writes.seconds), sum(writes.seconds), writes.bytes, model.n_iter_)
     assert len(bits) == 1, "a checkpoint changes the result"
     print(f"{arguments.points:,} points, {told['none'][3]} steps, {arguments.rounds} rounds\n")
-    print("| every | seconds (median) | writes | seconds in writes | folder, MB | share of the fit |")
+    print("| every | seconds (median) | writes | seconds in writes | file, MB | share of the fit |")
     print("|---|---|---|---|---|---|")
     for setting in settings:
         n_writes, seconds, size, _ = told[setting]

@@ -18,7 +18,7 @@ from cases import ROOT
 from isoweave import IsometricEmbedding
 from isoweave._files import atomic_write
 from isoweave.datasets import swiss_roll
-from isoweave.demo._page import _save_small
+from isoweave.experiments import save_png
 from isoweave.plot import plot_edges, plot_embedding, plot_history, plot_neighborhood, plot_shepard
 from isoweave.report import write_report
 
@@ -38,11 +38,11 @@ def main() -> None:
     plot_shepard(model, axes[1, 0])
     plot_history(model, axes[1, 1])
     axes[1, 1].set_title("plot_history(model)")
-    _save_small(figure, FIGURES / "plotting.png")
+    save_png(figure, FIGURES / "plotting.png")
 
     before, _ = plot_neighborhood(model, VERTEX)
     before.figure.set_size_inches(7.5, 3.4)
-    _save_small(before.figure, FIGURES / "neighborhood.png")
+    save_png(before.figure, FIGURES / "neighborhood.png")
 
     from headless import Browser
 

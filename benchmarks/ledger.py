@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from cases import ENGINE, RECORDS, ROOT, hash_folders
-from isoweave.experiments._records import versions
+from isoweave.experiments import versions
 from methods import METHODS
 from process import physical_bytes
 

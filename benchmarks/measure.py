@@ -20,7 +20,7 @@ import numpy as np
 
 from calibrate import calibration_seconds
 from isoweave.datasets import Dataset
-from isoweave.experiments._records import without_nan
+from isoweave.experiments import without_nan
 from isoweave.graph import NeighborGraph
 from isoweave.metrics import (
     geodesic_rows,

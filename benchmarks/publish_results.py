@@ -12,34 +12,26 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import tempfile
 from pathlib import Path
 
-from isoweave.experiments import EXPERIMENTS, FULL, Records, add_csv, compare, summary_markdown, write_tables
+from isoweave.experiments import EXPERIMENTS, FULL, compare, read_runs, summary_markdown, write_tables
 
 
 def publish(source: Path, target: Path) -> None:
     """Tables and figures of every experiment ``source`` has runs of."""
-    target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as scratch:
-        records = Records(Path(scratch) / "records.jsonl")
-        for name in EXPERIMENTS:
-            if (source / f"{name}.csv").exists():
-                add_csv(source / f"{name}.csv", records)
-    for name, experiment in EXPERIMENTS.items():
-        if not records.of(name, FULL.name):
-            continue
-        markdown, _, summary = write_tables(experiment, records, FULL, target)
+    runs = read_runs(path for name in EXPERIMENTS if (path := source / f"{name}.csv").exists())
+    (target / "figures").mkdir(parents=True, exist_ok=True)
+    for name in runs.loc[runs["scale"] == FULL.name, "experiment"].unique():
+        markdown, _, summary = write_tables(EXPERIMENTS[name], runs, FULL, target)
         summary.unlink()
         figures = sorted((source / "figures").glob(f"{name}_*.png"))
-        (target / "figures").mkdir(exist_ok=True)
         for figure in figures:
             if source != target:
                 shutil.copyfile(figure, target / "figures" / figure.name)
         with markdown.open("a", encoding="utf-8") as file:
             for figure in figures:
                 file.write(f"\n![{figure.stem.replace('_', ' ')}](figures/{figure.name})\n")
-    (target / "summary.md").write_text(summary_markdown(compare(records, FULL)), encoding="utf-8")
+    (target / "summary.md").write_text(summary_markdown(compare(runs, FULL)), encoding="utf-8")
 
 
 def main() -> None:

@@ -77,24 +77,24 @@ sphinx_gallery_conf = {
 }
 
 # Behind the command line, or not for users.
-NOT_SHOWN = {"engines", "cli", "demo", "experiments"}
+NOT_SHOWN = {"engines", "cli", "experiments"}
+ALSO_SHOWN = ("isoweave.experiments.baselines",)
 
 
 def api_pages() -> dict[str, str]:
     """One page per public package, so that none can be forgotten; names come from ``__all__``."""
     pages = {"isoweave": top_page()}
-    for found in pkgutil.iter_modules(isoweave.__path__, "isoweave."):
-        name = found.name.rpartition(".")[2]
-        if name.startswith("_") or name in NOT_SHOWN or not found.ispkg:
-            continue
-        names = getattr(importlib.import_module(found.name), "__all__", ())
+    packages = [found.name for found in pkgutil.iter_modules(isoweave.__path__, "isoweave.") if found.ispkg]
+    shown = [name for name in packages if name[9] != "_" and name[9:] not in NOT_SHOWN]
+    for module in (*shown, *ALSO_SHOWN):
+        names = getattr(importlib.import_module(module), "__all__", ())
         if names:
-            text = f".. automodule:: {found.name}\n   :members:\n"
+            text = f".. automodule:: {module}\n   :members:\n"
             elsewhere = sorted(set(names) & set(isoweave.__all__))
             if elsewhere:
                 text += f"   :exclude-members: {', '.join(elsewhere)}\n\nOn the page of ``isoweave`` itself: "
                 text += ", ".join(f":py:obj:`~isoweave.{name}`" for name in elsewhere) + ".\n"
-            pages[found.name] = f"{found.name}\n{'=' * len(found.name)}\n\n{text}"
+            pages[module] = f"{module}\n{'=' * len(module)}\n\n{text}"
     return pages
 
 

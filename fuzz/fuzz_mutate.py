@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from mutate_arrays import LONG_INTEGERS, havoc, npy, npz, text
 from mutate_arrays import elements as changed_elements
+from mutate_arrays import havoc, npy, npz, text
 
 
 def parquet(data: bytes, rng: random.Random) -> bytes:
@@ -53,77 +53,27 @@ def graph(data: bytes, rng: random.Random) -> bytes:
     )
 
 
-def frames(data: bytes, rng: random.Random) -> bytes:
-    """Frames of a worker, dropped, repeated, exchanged or with another array inside."""
-    parts, at = [], 0
-    while at < len(data):
-        size = data[at]
-        name = data[at + 1 : at + 1 + size]
-        length = int.from_bytes(data[at + 1 + size : at + 9 + size], "little")
-        parts.append((name, data[at + 9 + size : at + 9 + size + length]))
-        at += 9 + size + length
-    if not parts or rng.random() < 0.15:
-        return havoc(data, rng)
-    where = rng.randrange(len(parts))
-    choice = rng.randrange(6)
-    if choice == 0:
-        parts.insert(where, rng.choice(parts))
-    elif choice == 1:
-        del parts[where]
-    elif choice == 2:
-        parts[where] = (rng.choice(parts)[0], parts[where][1])
-    else:
-        name, body = parts[where]
-        changed = npy(body, rng) if body.startswith(b"\x93NUMPY") else havoc(body, rng)
-        parts[where] = (name, changed)
-    out = bytearray()
-    for name, body in parts:
-        size = len(body) if rng.random() < 0.97 else rng.choice(LONG_INTEGERS) % (1 << 64)
-        out += bytes([len(name) % 256]) + name + size.to_bytes(8, "little") + body
-    return bytes(out)
-
-
 _JSON_WORDS = """
-null true false NaN Infinity -1 0 1 1e400 18446744073709551616 [] {} "" "../x" "manifest.json" "\\ud800" "<f8"
-"|O" "float64" [1] [1,2] {"a":1} "csr"
+null true false NaN Infinity -1 0 1 1e400 18446744073709551616 [] {} "" "../x" "\\ud800" "F64" "BOOL"
+"1" "estimator" [1] [1,2] {"a":1} "csr_array" "{}" "[]"
 """
 _JSON_TOKENS = [word.encode() for word in _JSON_WORDS.split()] + [b"[" * 3000, b"9" * 5000]
 
 
 def store(data: bytes, rng: random.Random) -> bytes:
-    """Files of a saved model dropped, renamed or changed inside, with or without right checksums.
+    """A saved model with its header or its arrays changed, mostly with the checksum made right again.
 
-    The first byte says whether the checksums are made right again (``tests/persist/fuzz_target.py``).
+    The first byte says how it is used (``tests/persist/attacker.py``).
     """
-    files, at = [], 1
-    while at < len(data):
-        size = data[at]
-        name = data[at + 1 : at + 1 + size]
-        length = int.from_bytes(data[at + 1 + size : at + 5 + size], "little")
-        files.append((name, data[at + 5 + size : at + 5 + size + length]))
-        at += 5 + size + length
-    if not files or rng.random() < 0.05:
+    end = 9 + int.from_bytes(data[1:9], "little")
+    if end > len(data) or rng.random() < 0.05:
         return havoc(data, rng)
-    which = rng.randrange(len(files))
-    name, body = files[which]
-    choice = rng.randrange(10)
-    if choice == 0:
-        del files[which]
-    elif choice == 1:
-        files[which] = (rng.choice(files)[0], body)
-    elif choice == 2:
-        files[which] = (name, rng.choice(files)[1])
-    elif choice < 6 or not body.startswith(b"\x93NUMPY"):
-        which = next((k for k, file in enumerate(files) if file[0] == b"manifest.json"), which)
-        name, body = files[which]
-        files[which] = (name, _json(body, rng))
+    header, body = data[9:end], data[end:]
+    if rng.random() < 0.6:
+        header = _json(header, rng)
     else:
-        files[which] = (name, npy(body, rng))
-    # Mostly with right checksums, and then also memory-mapped.
-    out = bytearray([rng.choice((0, 1, 2, 2, 2, 5, 5))])
-    for name, body in files:
-        out += bytes([len(name) % 256]) + name + len(body).to_bytes(4, "little") + body
-    return bytes(out)
+        body = havoc(body, rng)
+    return bytes([rng.choice((0, 1, 1, 1, 3, 3))]) + len(header).to_bytes(8, "little") + header + body
 
 
 def _json(data: bytes, rng: random.Random) -> bytes:
@@ -147,7 +97,9 @@ MUTATORS: dict[str, Callable[[bytes, random.Random], bytes]] = {
     "parquet": parquet,
     "parquet_worker": parquet,
     "graph": graph,
-    "frames": frames,
+    "map": npz,
+    "columns": text,
+    "anchors": text,
     "store": store,
 }
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import atexit
 import importlib.util
-import io
 import os
 import shutil
 import sys
@@ -26,9 +25,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from isoweave.graph import NeighborGraph, graph_from_matrix
-from isoweave.io import InputFileError, _lines, _parquet, _worker, read_coordinates, read_input, read_labels
-from isoweave.io._h5ad import h5ad_from_frames
-from isoweave.io._isolated import Frames
+from isoweave.io import (
+    InputFileError,
+    _isolated,
+    _text,
+    _worker,
+    read_anchors,
+    read_columns,
+    read_embedding,
+    read_input,
+    read_labels,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = ROOT / "tests" / "fuzz" / "corpus"
@@ -36,7 +43,7 @@ REGRESSIONS = ROOT / "tests" / "fuzz" / "regressions"
 
 # The loader of saved models has its target beside its tests, which use it too.
 sys.path.append(str(ROOT / "tests" / "persist"))
-import fuzz_target as saved_models  # noqa: E402
+import attacker as saved_models  # noqa: E402
 
 TARGETS: dict[str, Callable[[bytes], None]] = {}
 # Share of a run that goes to a target: a process per input is a thousand times slower.
@@ -167,18 +174,34 @@ def _same(a: Any, b: Any) -> bool:
     return all(np.array_equal(getattr(a.graph, key), getattr(b.graph, key)) for key in keys)
 
 
-def _read_all_ways(path: Path, others: bool = True) -> None:
+def _read_all_ways(path: Path) -> None:
     for as_graph in (None, True, False):
         check_loaded(attempt(lambda as_graph=as_graph: read_input(path, as_graph=as_graph)))
-    if others:
-        points = attempt(lambda: read_coordinates(path))
-        if points is not None:
-            _check_points(points.points)
-            _check_names(points.names, len(points.points))
-        labels = attempt(lambda: read_labels(path))
-        if labels is not None:
-            _promise(labels.ndim == 1 and len(labels), f"labels of shape {labels.shape}")
-            [str(label) for label in labels[:100].tolist()]
+    check_map(attempt(lambda: read_embedding(path)))
+    labels = attempt(lambda: read_labels(path))
+    if labels is not None:
+        _promise(labels.ndim == 1 and len(labels), f"labels of shape {labels.shape}")
+        [str(label) for label in labels[:100].tolist()]
+
+
+def check_map(found: Any) -> None:
+    """What :func:`read_embedding` guarantees of its result."""
+    if found is None:
+        return
+    points, n = found.coordinates, len(found.coordinates)
+    _promise(
+        points.ndim == 2 and points.size and points.dtype == np.float64, f"{points.dtype} {points.shape}"
+    )
+    _promise(not np.isinf(points).any(), "infinite coordinates")
+    _check_names(found.names, n)
+    _promise(found.stretch is None or found.stretch.shape == points.shape, "stretch")
+    _promise(found.component_labels is None or found.component_labels.shape == (n,), "component_labels")
+    edges = found.dropped_edges
+    _promise(edges.shape[1:] == (2,) and ((edges >= 0) & (edges < n)).all(), "dropped edges")
+    _promise(type(found.n_iter) is int and type(found.parameters) is dict, "n_iter or parameters")
+    if found.graph is not None:
+        _promise(found.graph.n_vertices == n, "another graph")
+        _check_graph(found.graph)
 
 
 def npy(data: bytes) -> None:
@@ -189,68 +212,80 @@ def npz(data: bytes) -> None:
     _read_all_ways(_written(data, ".npz"))
 
 
+def columns(data: bytes) -> None:
+    for suffix in (".csv", ".tsv"):
+        path = _written(data, suffix)
+        found = attempt(lambda path=path: read_columns(path))
+        if found is not None:
+            values, names = found
+            lengths = {len(column) for column in values.values()}
+            _promise(len(lengths) == 1 and 0 not in lengths, f"columns of lengths {lengths}")
+            _promise({column.dtype.kind for column in values.values()} <= set("fU"), "types of columns")
+            _check_names(names, lengths.pop())
+
+
+def anchors(data: bytes) -> None:
+    names = ("a", "b", "c", "Köln", "1")
+    for suffix in (".csv", ".tsv", ".txt"):
+        path = _written(data, suffix)
+        for known in (None, names):
+            found = attempt(lambda path=path, known=known: read_anchors(path, 5, known))
+            if found is not None:
+                vertices, positions = found
+                _promise(len(vertices) == len(set(vertices.tolist())) == len(positions) > 0, "vertices")
+                _promise(vertices.min() >= 0 and vertices.max() < 5, "a vertex out of range")
+                _check_points(positions)
+
+
+def _library(kind: str, data: bytes, as_graph: bool) -> None:
+    path = _written(data, f".{kind}")
+    check_loaded(attempt(lambda: read_input(path, as_graph=as_graph)))
+
+
 def parquet(data: bytes) -> None:
-    path = _written(data, ".parquet")
-    check_loaded(attempt(lambda: read_input(path, as_graph=bool(len(data) & 1))))
+    _library("parquet", data, bool(len(data) & 1))
 
 
 def h5ad(data: bytes) -> None:
-    path = _written(data, ".h5ad")
-    check_loaded(attempt(lambda: read_input(path, as_graph=bool(len(data) & 1))))
+    _library("h5ad", data, bool(len(data) & 1))
 
 
-def _sent(what: str, path: Path) -> bytes:
-    """What a worker would send, made in this process."""
-    output = io.BytesIO()
+def _in_process(path: Path, kind: str, as_graph: bool, size: int, output: Any) -> None:
+    """The worker's work done here, where a crash is seen and inputs are read a thousand times faster."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        _worker.produce(what, str(path), 1 << 27, output)
-    return output.getvalue()
+        _worker.produce(kind, as_graph, str(path), 1 << 27, output)
+
+
+def _worker_of(kind: str, data: bytes) -> None:
+    usual = _isolated.run_worker
+    _isolated.run_worker = _in_process
+    try:
+        for as_graph in (False, True):
+            _library(kind, data, as_graph)
+    finally:
+        _isolated.run_worker = usual
 
 
 def parquet_worker(data: bytes) -> None:
-    frames(_sent("parquet", _written(data, ".parquet")))
+    _worker_of("parquet", data)
 
 
 def h5ad_worker(data: bytes) -> None:
-    path = _written(data, ".h5ad")
-    for what in ("graph", "features"):
-        frames(_sent(what, path))
-
-
-def frames(data: bytes) -> None:
-    """The stream between the two processes, as a worker that was taken over might write it."""
-    path = Path("frames.h5ad")
-    size = len(data)
-    for as_graph in (False, True):
-        found = attempt(
-            lambda as_graph=as_graph: h5ad_from_frames(Frames(path, io.BytesIO(data), size), as_graph)
-        )
-        if found is not None:
-            _promise(found[0].ndim == 2, f"{found[0].ndim} dimensions")
-            _check_names(found[1], found[0].shape[0])
-    for check in (_parquet._check_feature_columns, _parquet._check_edge_columns):
-        table = attempt(
-            lambda check=check: _parquet.table_from_frames(Frames(path, io.BytesIO(data), size), check)
-        )
-        if table is not None:
-            lengths = {len(column) for column in (*table.numbers.values(), *table.text.values())}
-            _promise(len(lengths) == 1, f"columns of lengths {lengths}")
-            for names in table.text.values():
-                _check_names(names, len(names))
+    _worker_of("h5ad", data)
 
 
 def _in_blocks(path: Path, as_graph: bool | None, n_bytes: int) -> Any:
     """The file read in blocks of a few bytes, which the fast ways through a block then see."""
-    usual = _lines._BLOCK_BYTES
-    _lines._BLOCK_BYTES = n_bytes
+    usual = _text._BLOCK_BYTES
+    _text._BLOCK_BYTES = n_bytes
     try:
         return attempt(lambda: read_input(path, as_graph=as_graph))
     finally:
-        _lines._BLOCK_BYTES = usual
+        _text._BLOCK_BYTES = usual
 
 
-def _text(data: bytes, suffix: str, as_graph: bool | None) -> None:
+def _read_text(data: bytes, suffix: str, as_graph: bool | None) -> None:
     path = _written(data, suffix)
     whole = attempt(lambda: read_input(path, as_graph=as_graph))
     check_loaded(whole)
@@ -259,15 +294,15 @@ def _text(data: bytes, suffix: str, as_graph: bool | None) -> None:
 
 
 def mtx(data: bytes) -> None:
-    _text(data, ".mtx", None)
-    _text(data, ".mtx", False)
+    _read_text(data, ".mtx", None)
+    _read_text(data, ".mtx", False)
 
 
 def text(data: bytes) -> None:
     for suffix in (".csv", ".tsv", ".txt"):
-        _text(data, suffix, False)
-    _text(data, ".csv", True)
-    _text(data, ".edges", None)
+        _read_text(data, suffix, False)
+    _read_text(data, ".csv", True)
+    _read_text(data, ".edges", None)
     labels = attempt(lambda: read_labels(_written(data, ".csv")))
     _promise(labels is None or len(labels), "no labels")
 
@@ -334,7 +369,9 @@ register("npz_sparse", npz)
 register("mtx", mtx, weight=0.5)
 # Every input is read in five ways, each also in blocks of a few bytes.
 register("text", text, weight=0.2)
-register("frames", frames)
+register("map", npz)
+register("columns", columns)
+register("anchors", anchors)
 register("graph", graph)
 register("store", store, weight=0.5)
 if importlib.util.find_spec("pyarrow") is not None:

@@ -22,7 +22,7 @@ CORPUS = Path(__file__).resolve().parent.parent / "tests" / "fuzz" / "corpus"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--h5ad", action="store_true")
-    files = npy_files() | npz_files() | text_files() | parquet_files() | graph_files() | frame_files()
+    files = npy_files() | npz_files() | text_files() | parquet_files() | graph_files()
     if parser.parse_args().h5ad:
         files |= h5ad_files()
     for name, data in files.items():
@@ -82,6 +82,9 @@ def npz_files() -> dict[str, bytes]:
         ),
         "npz_dense/labels.npz": _npz(True, y=np.array(["p", "q", "p"]), Z=example()),
         "npz_dense/square.npz": _npz(A=np.abs(example(5, (4, 4)))),
+        "map/whole.npz": _npz(True, **_map()),
+        "map/stored.npz": _npz(**_map(vertex_names=np.array(list("abcde")))),
+        "map/older.npz": _npz(embedding=example(), energy=np.array(1.5), n_iter=np.array(3)),
         "npz_sparse/bare.npz": _npz(**csr),
         "npz_sparse/int64.npz": _npz(
             True, **csr | {"indptr": graph.indptr.astype(np.int64), "shape": np.array([5, 5])}
@@ -93,6 +96,25 @@ def npz_files() -> dict[str, bytes]:
             sp.save_npz(buffer, graph.asformat(layout), compressed=compressed)
             files[f"npz_sparse/{layout}_{'deflated' if compressed else 'stored'}.npz"] = buffer.getvalue()
     return files
+
+
+def _map(**others: np.ndarray) -> dict[str, np.ndarray]:
+    """Arrays as ``isoweave embed`` writes them."""
+    upper = sp.triu(distances(), k=1, format="coo")
+    return {
+        "embedding": example(),
+        "component_labels": np.zeros(5, np.int32),
+        "energy": np.array(1.5),
+        "relative_energy": np.array(0.25),
+        "status": np.array("converged"),
+        "n_iter": np.array(1),
+        "dropped_edges": np.array([[0, 1]], np.int32),
+        "stretch": np.ones((5, 3)),
+        "edges": np.column_stack((upper.row, upper.col)).astype(np.int32),
+        "edge_lengths": upper.data,
+        "history": np.array([[0, 9.0, 1.0, 1.0], [1, 1.5, 0.1, 1.0]]),
+        "parameters": np.array('{"n_neighbors": 7}'),
+    } | others
 
 
 def _npz(compressed: bool = False, /, **arrays: np.ndarray) -> bytes:
@@ -114,6 +136,12 @@ def text_files() -> dict[str, bytes]:
         "mtx/wide.mtx": banner + "real general\n2 3 2\n1 3 -1\n2 1 4\n",
         "mtx/pattern.mtx": banner + "pattern symmetric\n2 2 1\n2 1\n",
         "mtx/array.mtx": "%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n4\n",
+        "columns/numbers.csv": "age,size\n3,1.5\n,2\n",
+        "columns/names.csv": 'vertex,age,town\na,3,"Ulm, Bonn"\nb,,Köln\n',
+        "columns/tabs.tsv": "id\tx\na\t1\nb\tinf\n",
+        "anchors/numbers.csv": "0,3,4\n2,1,1\n",
+        "anchors/header.csv": "town,x,y\nb,3,4\na,0,0\n",
+        "anchors/spaces.txt": "# known\n1 0.5 -1e3 2\n4 0 0 0\n",
         "text/plain.csv": "1,2\n3,4.5\n-1e-3,.5\n",
         "text/header.csv": "id,a,b\np,1,2\nq,3,4.5\nr,5,6\n",
         "text/pandas.csv": ",0,1\n0,1,2\n1,3,4.5\n",
@@ -181,35 +209,6 @@ def graph_files() -> dict[str, bytes]:
             values = len(matrix.data).to_bytes(2, "little") + matrix.data.tobytes()
             files[f"graph/{layout}{64 if wide else 32}.bin"] = head + body + values
     return files
-
-
-def frame_files() -> dict[str, bytes]:
-    """What the processes that read Parquet and HDF5 send back."""
-
-    def frame(name: str, data: bytes) -> bytes:
-        return bytes([len(name)]) + name.encode() + len(data).to_bytes(8, "little") + data
-
-    def array(name: str, values: np.ndarray) -> bytes:
-        data = _npy(values)
-        parts = frame("part", data[:128]) + frame("part", data[128:])
-        return frame(name, len(data).to_bytes(8, "little")) + parts
-
-    graph = distances()
-    sparse = array("csr", np.array([5, 5]))
-    for key in ("data", "indices", "indptr"):
-        sparse += array(key, getattr(graph, key))
-    names, end = frame("words", b"a\0b\0c\0d\0e\0"), frame("end", b"")
-    codes = array("codes", np.array([0, 4, 2, 0, 1], dtype=np.int32))
-    features = frame("columns", b"tid\0nx\0ny\0nz\0") + array("numbers", example()) + names + codes
-    edges = frame("columns", b"ti\0tj\0nd\0") + array("numbers", np.abs(example()[:, :1]))
-    return {
-        "frames/dense.bin": array("dense", example()) + names + end,
-        "frames/sparse.bin": sparse + names + end,
-        "frames/bare.bin": sparse + end,
-        "frames/error.bin": frame("error", b"not a .h5ad file"),
-        "frames/features.bin": features + end,
-        "frames/edges.bin": edges + (names + codes) * 2 + end,
-    }
 
 
 def h5ad_files() -> dict[str, bytes]:

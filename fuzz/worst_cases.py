@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from isoweave.io import InputFileError, read_coordinates, read_input, read_labels
-from isoweave.io._open import FREE_BYTES
+from isoweave.io import InputFileError, read_embedding, read_input, read_labels
+from isoweave.io._source import FREE_BYTES
 
 VALUES = FREE_BYTES // 8 - 1000
 ENTRIES = VALUES // 3
@@ -54,7 +54,7 @@ def archives() -> dict[str, tuple[dict[str, np.ndarray], Callable[[Path], Any]]]
         ),
         "coordinates with names": (
             {"embedding": np.ones((FREE_BYTES // 64, 1)), "vertex_names": np.zeros(FREE_BYTES // 64, "U1")},
-            read_coordinates,
+            read_embedding,
         ),
         "labels": ({"y": np.zeros(VALUES, "U1")}, read_labels),
     }

@@ -57,7 +57,7 @@ def test_a_fork_waits_for_another_thread():
 
 
 def test_nobody_enters_while_a_fork_waits():
-    """Many threads that come and go cannot hold a fork up for ever."""
+    """Many threads that come and go cannot hold a fork up forever."""
     stop = threading.Event()
 
     def come_and_go():

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from isoweave.checkpoints import Checkpoint, CheckpointError
     from isoweave.diagnostics import Diagnosis, diagnose
     from isoweave.embed import embed_graph
     from isoweave.estimator import IsometricEmbedding
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from isoweave.interop import from_anndata, from_igraph, from_networkx, to_anndata
     from isoweave.known import Anchors, Weights
     from isoweave.optimise import NumericalError, UnsolvedError
-    from isoweave.persist import load, save
+    from isoweave.persist import Checkpoint, CheckpointError, load, save
     from isoweave.result import Embedding, as_embedding
 
 __version__ = "0.1.0"
@@ -48,8 +47,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Checkpoint": "isoweave.checkpoints",
-    "CheckpointError": "isoweave.checkpoints",
+    "Checkpoint": "isoweave.persist",
+    "CheckpointError": "isoweave.persist",
     "Diagnosis": "isoweave.diagnostics",
     "diagnose": "isoweave.diagnostics",
     "embed_graph": "isoweave.embed",

@@ -1,8 +1,7 @@
 """Files that appear under their final name only when they are complete.
 
-Everything the package writes goes through :func:`atomic_write` (whole files) or :func:`append_text` (lines of
-a log); stores of several arrays are made of the same parts (:mod:`isoweave.persist`). All of them use the
-calls of ``os`` directly, so that the tests can make each call fail in turn.
+Everything the package writes goes through :class:`NewFile` (whole files) or :func:`append_text` (lines of a
+log), which call ``os`` directly, so that the tests can make each call fail in turn.
 """
 
 from __future__ import annotations
@@ -10,17 +9,18 @@ from __future__ import annotations
 import errno
 import io
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, TypeAlias
 
-from isoweave._file_parts import RawFile, lock, open_folder, sweep, sync_folder, temporary_name, write_all
+AnyPath: TypeAlias = str | os.PathLike[str]
 
-_BUFFER_BYTES = 1 << 20
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-
+_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+# What file systems answer that have no files without a name.
+_NO_NAMELESS = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
 _DEVICE_REASONS = {
     errno.ENOSPC: "no space is left on the device",
     errno.EDQUOT: "the disk quota is used up",
@@ -28,75 +28,46 @@ _DEVICE_REASONS = {
     errno.EIO: "the device failed (input/output error)",
     errno.EFBIG: "the file would be larger than is allowed",
 }
-_REASONS = _DEVICE_REASONS | {
-    errno.ENAMETOOLONG: "the name is too long",
-    errno.EISDIR: "it is a folder",
-    errno.ELOOP: "too many symbolic links",
-    errno.EMFILE: "too many files are open",
-    errno.ENFILE: "too many files are open",
-    errno.EPIPE: "nobody reads from the pipe any more",
-}
 
 
 class WriteError(OSError):
-    """A file or store could not be written; what was there before still is, unless the message says more.
+    """A file could not be written; what was there before still is, unless the message says otherwise."""
 
-    Attributes
-    ----------
-    errno : int
-    strerror : str
-        The reason, without the file's name.
-    filename : str
-    """
-
-    def __init__(self, code: int, reason: str, path: str | os.PathLike[str]) -> None:
+    def __init__(self, code: int, reason: str, path: AnyPath) -> None:
         super().__init__(code, reason, os.fspath(path))
 
     def __str__(self) -> str:
         return f"cannot write {self.filename}: {self.strerror}."
 
 
-def write_error(error: OSError, path: str | os.PathLike[str]) -> WriteError:
+def write_error(error: OSError, path: AnyPath) -> WriteError:
     """The failure of a system call in words a user can act on."""
     if isinstance(error, WriteError):
         return error
-    folder = Path(path).parent
-    code = error.errno or errno.EIO
-    reason = _REASONS.get(code) or error.strerror or str(error)
-    if code == errno.ENOENT:
-        reason = f"folder {folder} does not exist"
-    elif code == errno.ENOTDIR:
-        reason = f"{folder} is not a folder"
-    elif code in (errno.EACCES, errno.EPERM):
-        reason = f"no permission to write in {folder}"
-    elif code in _DEVICE_REASONS and os.path.exists(path):
+    folder, code = Path(path).parent, error.errno or errno.EIO
+    reasons = {
+        errno.ENOENT: f"folder {folder} does not exist",
+        errno.ENOTDIR: f"{folder} is not a folder",
+        errno.EACCES: f"no permission to write in {folder}",
+        errno.EPERM: f"no permission to write in {folder}",
+        errno.ENAMETOOLONG: "the name is too long",
+        errno.EISDIR: "it is a folder",
+        errno.ELOOP: "too many symbolic links",
+    }
+    reason = (reasons | _DEVICE_REASONS).get(code) or error.strerror or str(error)
+    if code in _DEVICE_REASONS and os.path.exists(path):
         reason += "; what was there before is unchanged"
     return WriteError(code, reason, path)
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def atomic_write(path: AnyPath) -> Iterator[IO[bytes]]:
     """A binary file that takes its name only once it is complete and on disk.
 
-    What is written goes to a hidden file in the same folder, which is flushed, synced and renamed when the
-    block ends. If anything fails, an exception in the block included, the hidden file is removed and a file
-    that had the name before is left as it was. Such a file keeps its permissions when it is replaced, and a
-    symbolic link keeps pointing. Devices, pipes and names like /dev/stdout get everything when the block
-    ends, and nothing if it fails.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Yields
-    ------
-    binary file
-        Can be written and sought. It has no ``fileno``, so that no library writes past it.
-
-    Raises
-    ------
-    WriteError
-        An OSError whose text is one line with the file and the reason.
+    If anything fails, an exception in the block included, a file that had the name before is left as it was.
+    Such a file keeps its permissions when it is replaced, and a symbolic link keeps pointing. Devices, pipes
+    and names like /dev/stdout get everything when the block ends, and nothing if it fails. The file can be
+    written and sought; it has no ``fileno``, so that no library writes past it. Raises WriteError.
 
     Examples
     --------
@@ -110,27 +81,23 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     if _is_stream(path):
         buffer = io.BytesIO()
         yield buffer
-        _write_stream(path, buffer.getbuffer())
+        # /dev/stdout may be a file that others append to: nothing of theirs is overwritten.
+        _write_open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOCTTY", 0), buffer.getbuffer())
         return
+    new = NewFile(path)
     try:
-        output = _Output(path)
-    except OSError as error:
-        raise write_error(error, path) from error
-    try:
-        yield output.file
-    except BaseException as error:
-        output.abandon()
+        yield new.file
+        new.publish()
+    except Exception as error:
         # Libraries wrap a failed write in errors of their own, or replace it while they clean up.
-        if output.raw.failure is not None and isinstance(error, Exception):
-            raise write_error(output.raw.failure, path) from error
+        if new.failure is not None:
+            raise write_error(new.failure, path) from error
         raise
-    try:
-        output.commit()
-    except OSError as error:
-        raise write_error(error, path) from error
+    finally:
+        new.release()
 
 
-def check_writable(path: str | os.PathLike[str]) -> None:
+def check_writable(path: AnyPath) -> None:
     """Raise the WriteError that :func:`atomic_write` would raise for reasons that can be seen beforehand."""
     if _is_stream(path):
         return
@@ -145,112 +112,130 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise write_error(error, path) from error
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
+def write_text(path: AnyPath, text: str) -> None:
     """Write a text file in UTF-8 by :func:`atomic_write`."""
     with atomic_write(path) as file:
         file.write(text.encode("utf-8"))
 
 
-def append_text(path: str | os.PathLike[str], text: str) -> None:
+def append_text(path: AnyPath, text: str) -> None:
     """Add text to the end of a file, on disk when this returns; after an error the file is as it was."""
-    try:
-        fd = os.open(path, (_CREATE & ~os.O_EXCL) | os.O_APPEND, 0o666)
+    _write_open(path, (_CREATE & ~os.O_EXCL) | os.O_APPEND, text.encode("utf-8"), is_file=True)
+
+
+class NewFile(io.RawIOBase):
+    """A file beside its target that gets the target's name when it is complete. Write to ``file``.
+
+    On Linux it has no name until then, so that a writer that is killed leaves nothing; elsewhere it is hidden
+    (``.NAME.xxxxxxxx.isoweave-tmp``). After a failed write, and once released, writes do nothing: a library
+    that tidies up must not hide the first error, nor write to whatever has the descriptor's number by then.
+    """
+
+    def __init__(self, path: AnyPath) -> None:
+        self._path, self._target = path, Path(os.path.realpath(path))
+        self._temporary: Path | None = None
+        self._folder: int | None = None
+        self.fd: int | None = None
+        self.failure: OSError | None = None
         try:
-            size = os.fstat(fd).st_size
+            self._mode = _mode_to_keep(self._target, path)
+            if hasattr(os, "O_DIRECTORY"):
+                with suppress(PermissionError):  # one may be allowed to write in a folder and not to read it
+                    self._folder = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self.fd = self._create()
+        except OSError as error:
+            self.release()
+            raise write_error(error, path) from error
+        self.file = io.BufferedWriter(self, 1 << 20)
+
+    def _create(self) -> int:
+        if self._folder is not None and hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
             try:
-                write_all(fd, text.encode("utf-8"))
-                os.fsync(fd)
-            except BaseException:
-                with suppress(OSError):
-                    os.ftruncate(fd, size)
-                raise
-        finally:
-            with suppress(OSError):  # the text is on disk, or the file is as it was
-                os.close(fd)
-    except OSError as error:
-        raise write_error(error, path) from error
+                return os.open(self._target.parent, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o666)
+            except OSError as error:
+                if error.errno not in _NO_NAMELESS:
+                    raise
+        temporary = self._temporary_name()
+        fd = os.open(temporary, _CREATE, 0o666)
+        self._temporary = temporary
+        return fd
 
+    def _temporary_name(self) -> Path:
+        stem = os.fsencode(self._target.name)[:150].decode("utf-8", "ignore")
+        return self._target.with_name(f".{stem}.{secrets.token_hex(4)}.isoweave-tmp")
 
-class _Output:
-    """A file on its way to its final name."""
+    def writable(self) -> bool:
+        return True
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = path
-        self._target = Path(os.path.realpath(path))
-        self._mode = _mode_to_keep(self._target, path)
-        sweep(self._target)
-        # Opened before anything is written: after the rename nothing but its fsync can fail.
-        self._folder = open_folder(self._target.parent)
-        self._open = [] if self._folder is None else [self._folder]
+    def seekable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        if self.fd is None or self.failure is not None:
+            return memoryview(data).nbytes
         try:
-            self._temporary, self._fd, held = _open_temporary(self._target)
-        except BaseException:
-            self._close_all()
+            return os.write(self.fd, data)
+        except OSError as error:
+            self.failure = error
             raise
-        self._open += [held, self._fd]
-        self.raw = RawFile(self._fd)
-        self.file = io.BufferedWriter(self.raw, _BUFFER_BYTES)
 
-    def commit(self) -> None:
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return 0 if self.fd is None else os.lseek(self.fd, offset, whence)
+
+    def publish(self, *, is_new: bool = False) -> None:
+        """Sync the file and give it its name; ``is_new`` raises FileExistsError if the name is taken."""
+        assert self.fd is not None
         try:
             if not self.file.closed:
                 self.file.flush()
-            if self.raw.failure is not None:
-                raise self.raw.failure
+            if self.failure is not None:
+                raise self.failure
             if self._mode is not None and hasattr(os, "fchmod"):
-                os.fchmod(self._fd, self._mode)
-            os.fsync(self._fd)
-            os.close(self._open.pop())
-            os.replace(self._temporary, self._target)
-        except BaseException:
-            self.abandon()
-            raise
-        self.raw.is_done = True
-        try:
-            sync_folder(self._folder)
+                os.fchmod(self.fd, self._mode)
+            os.fsync(self.fd)
+            self._take_name(is_new)
         except OSError as error:
-            reason = _REASONS.get(error.errno or 0, error.strerror)
-            told = f"the file is complete, but may not survive a power failure: {reason}"
-            raise WriteError(error.errno or errno.EIO, told, self._path) from error
-        finally:
-            self._close_all()
-
-    def abandon(self) -> None:
-        self.raw.is_done = True
-        with suppress(OSError, ValueError):
-            self.file.close()
-        self._close_all()
-        with suppress(OSError):
-            os.unlink(self._temporary)
-
-    def _close_all(self) -> None:
-        while self._open:
-            with suppress(OSError):
-                os.close(self._open.pop())
-
-
-def _open_temporary(target: Path) -> tuple[Path, int, int]:
-    """A new, locked file beside the target: its name, its descriptor, and another that holds the lock."""
-    while True:
-        temporary = temporary_name(target)
-        fd = os.open(temporary, _CREATE, 0o666)
+            if is_new and isinstance(error, FileExistsError):
+                raise
+            raise write_error(error, self._path) from error
         try:
-            # A sweep that came between the two calls has it, or had it and removed it.
-            is_ours = lock(fd) is not False and os.fstat(fd).st_nlink > 0
-            held = os.dup(fd)
-        except BaseException:
+            if self._folder is not None:
+                os.fsync(self._folder)
+        except OSError as error:
+            if error.errno in (errno.EINVAL, errno.ENOTSUP):  # not every file system has that
+                return
+            reason = _DEVICE_REASONS.get(error.errno or 0, error.strerror)
+            said = f"the file is complete, but may not survive a power failure: {reason}"
+            raise WriteError(error.errno or errno.EIO, said, self._path) from error
+
+    def _take_name(self, is_new: bool) -> None:
+        if self._temporary is None:
+            place = self._target if is_new else self._temporary_name()
+            # Given the descriptor of a folder, Python follows the link in /proc to the file itself.
+            os.link(f"/proc/self/fd/{self.fd}", place, src_dir_fd=self._folder)
+            if is_new:
+                return
+            self._temporary = place
+        elif is_new:
+            # Not by a link, which many network folders do not have: an empty file takes the name first.
+            os.close(os.open(self._target, _CREATE, 0o666))
+        os.replace(self._temporary, self._target)
+        self._temporary = None
+
+    def release(self) -> None:
+        """Close everything; unless it was published, nothing is left."""
+        for fd in (self.fd, self._folder):
+            if fd is not None:
+                with suppress(OSError):  # the data are synced, or given up
+                    os.close(fd)
+        self.fd = self._folder = None
+        if self._temporary is not None:
             with suppress(OSError):
-                os.close(fd)
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
-        if is_ours:
-            return temporary, fd, held
-        os.close(held)
-        os.close(fd)
+                os.unlink(self._temporary)
+            self._temporary = None
 
 
-def _mode_to_keep(target: Path, path: str | os.PathLike[str]) -> int | None:
+def _mode_to_keep(target: Path, path: AnyPath) -> int | None:
     """Permissions of the file that will be replaced, None if there is none."""
     try:
         mode = os.stat(target).st_mode
@@ -263,7 +248,7 @@ def _mode_to_keep(target: Path, path: str | os.PathLike[str]) -> int | None:
     return stat.S_IMODE(mode) & 0o777
 
 
-def _is_stream(path: str | os.PathLike[str]) -> bool:
+def _is_stream(path: AnyPath) -> bool:
     """Whether a name stands for a device, a pipe or an open file rather than for a file of its own."""
     folder = os.path.realpath(Path(path).parent)
     if folder == "/dev" or folder.startswith("/proc/"):
@@ -275,13 +260,25 @@ def _is_stream(path: str | os.PathLike[str]) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def _write_stream(path: str | os.PathLike[str], data: memoryview) -> None:
+def _write_open(path: AnyPath, flags: int, data: Any, *, is_file: bool = False) -> None:
+    """Write to what has its name already; a file is synced, and cut back to what it was if that fails."""
     try:
-        # /dev/stdout may be a file that others append to: nothing of theirs is overwritten.
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOCTTY", 0))
+        fd = os.open(path, flags, 0o666)
         try:
-            write_all(fd, data)
+            size = os.fstat(fd).st_size
+            view = memoryview(data)
+            try:
+                while view.nbytes:
+                    view = view[os.write(fd, view[: 1 << 20]) :]
+                if is_file:
+                    os.fsync(fd)
+            except BaseException:
+                if is_file:
+                    with suppress(OSError):
+                        os.ftruncate(fd, size)
+                raise
         finally:
-            os.close(fd)
+            with suppress(OSError):
+                os.close(fd)
     except OSError as error:
         raise write_error(error, path) from error

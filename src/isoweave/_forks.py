@@ -1,7 +1,7 @@
 """Forks of a process in which other threads are at work.
 
 The child of a fork has one thread, the one that forked, and a copy of every lock as it was. A lock that
-another thread held stays locked for ever, and what that thread was changing stays half changed. So a fork
+another thread held stays locked forever, and what that thread was changing stays half changed. So a fork
 waits until no other thread is in such a place, and the child begins with everything unlocked.
 """
 
@@ -58,7 +58,7 @@ def _before_fork() -> None:
     _this_thread.is_forking = True
     while _inside > _this_thread.depth:
         _changed.wait()
-    # A child that needs a kernel would wait for ever for a thread that was compiling one.
+    # A child that needs a kernel would wait forever for a thread that was compiling one.
     numba_locks = sys.modules.get("numba.core.compiler_lock")
     _compiler_lock = getattr(numba_locks, "global_compiler_lock", None)
     if _compiler_lock is not None:

@@ -12,7 +12,7 @@ class computed_once(Generic[T]):
     """Like :class:`functools.cached_property`, without its lock.
 
     In Python 3.11 one lock for all objects of a class is held while the value is computed: fits in several
-    threads wait for each other, and the child of a fork waits for ever if another thread of the parent was
+    threads wait for each other, and the child of a fork waits forever if another thread of the parent was
     computing. Without it two threads may both compute a value; they get the same, and one is kept.
     """
 

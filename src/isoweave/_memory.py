@@ -1,4 +1,4 @@
-"""How much memory there is, and how much of it this process has."""
+"""How much memory the process has, and how much it may have."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ from typing import Any
 
 from isoweave._validation import check_real
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
 # Part of what the machine or its container allows that a fit may fill.
 SHARE = 0.9
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_BINARY_UNITS = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_UNITS |= {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 # cgroup v1 says "no limit" by the largest multiple of a page.
 _UNLIMITED = 2**60
 
@@ -29,18 +34,12 @@ class MemoryLimit:
 
 
 def parse_memory_limit(value: Any) -> float | None:
-    """Bytes from what a user gave: a number, text such as "4GB", "none" or infinity; None stays None.
-
-    Examples
-    --------
-    >>> parse_memory_limit("1.5GB"), parse_memory_limit("2 MiB"), parse_memory_limit("none")
-    (1500000000.0, 2097152.0, inf)
-    """
-    if value is None:
-        return None
+    """Bytes from what a user gave: a number, text such as "1.5GB", "none" or infinity; None stays None."""
+    if value is None or value == math.inf:
+        return value
     wrong = (
         f"memory_limit must be None, a number of bytes, text such as '4GB' or '512MiB', or 'none' for no "
-        f"limit, got {value!r}"
+        f"limit, got {value!r}."
     )
     if isinstance(value, str):
         text = value.strip().lower()
@@ -48,15 +47,12 @@ def parse_memory_limit(value: Any) -> float | None:
             return math.inf
         found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]i?)?b?", text)
         if found is None:
-            raise ValueError(f"{wrong}.")
-        unit = found[2] or ""
-        value = float(found[1]) * (_UNITS | _BINARY_UNITS)[unit]
-    elif isinstance(value, float) and value == math.inf:
-        return math.inf
+            raise ValueError(wrong)
+        value = float(found[1]) * _UNITS[found[2] or ""]
     try:
         return check_real("memory_limit", value, minimum=0, include_minimum=False)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{wrong}.") from None
+        raise type(error)(wrong) from None
 
 
 def resolve_limit(value: float | None) -> MemoryLimit:
@@ -68,36 +64,23 @@ def resolve_limit(value: float | None) -> MemoryLimit:
 
 
 def allowed_memory(root: Path = Path("/")) -> MemoryLimit:
-    """The smallest of physical memory, the limits of the container, and those of the process.
-
-    Parameters
-    ----------
-    root : pathlib.Path
-        Where ``proc`` and ``sys`` are; tests put theirs elsewhere.
-    """
+    """The smallest of physical memory, container and process limits; ``root`` holds ``proc`` and ``sys``."""
+    try:
+        physical = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):  # Windows
+        physical = math.inf
     found = [
-        MemoryLimit(_physical(), "the memory of the machine"),
+        MemoryLimit(physical, "the memory of the machine"),
         MemoryLimit(_cgroup(root), "the memory of the container (cgroup)"),
         *_process_limits(),
     ]
     return min(found, key=lambda limit: limit.bytes)
 
 
-def _physical() -> float:
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):
-        return math.inf
-
-
 def _cgroup(root: Path) -> float:
     """Smallest memory limit of the control groups (v1 and v2) of this process and those above it."""
-    try:
-        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return math.inf
     smallest = math.inf
-    for line in lines:
+    for line in _lines(root / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
         if controllers == "":
             mount, name = root / "sys/fs/cgroup", "memory.max"
@@ -108,27 +91,17 @@ def _cgroup(root: Path) -> float:
         parts = [part for part in path.split("/") if part not in ("", "..")]
         # A container may not see its own group under the path the host has given it: the mount is it then.
         for depth in range(len(parts) + 1):
-            smallest = min(smallest, _read_limit(mount.joinpath(*parts[:depth], name)))
+            for text in _lines(mount.joinpath(*parts[:depth], name)):
+                if text.isdecimal() and int(text) < _UNLIMITED:
+                    smallest = min(smallest, float(text))
     return smallest
-
-
-def _read_limit(path: Path) -> float:
-    try:
-        value = float(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # no such group, or "max"
-        return math.inf
-    return value if value < _UNLIMITED else math.inf
 
 
 def _process_limits() -> list[MemoryLimit]:
     """What ``ulimit`` leaves, as resident memory: the mapped memory that is not resident is no use to us."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return []
     status = process_status()
     limits = []
-    for name, size in (("RLIMIT_AS", "VmSize"), ("RLIMIT_DATA", "VmData")):
+    for name, size in (("RLIMIT_AS", "VmSize"), ("RLIMIT_DATA", "VmData")) if resource else ():
         soft = resource.getrlimit(getattr(resource, name))[0]
         if soft != resource.RLIM_INFINITY and size in status:
             left = max(soft - status[size], 0)
@@ -138,23 +111,15 @@ def _process_limits() -> list[MemoryLimit]:
 
 def process_status() -> dict[str, int]:
     """Sizes of this process in bytes by the kernel's names; empty where there is no ``/proc``."""
-    try:
-        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return {}
-    sizes = (line.split() for line in lines if line.startswith("Vm"))
+    sizes = (line.split() for line in _lines(Path("/proc/self/status")) if line.startswith("Vm"))
     return {words[0].rstrip(":"): int(words[1]) * 1024 for words in sizes}
 
 
 def resident_bytes() -> int:
     """Memory this process has now; the most it ever had where the system tells no more."""
     status = process_status()
-    if "VmRSS" in status:
-        return status["VmRSS"]
-    try:
-        import resource
-    except ImportError:
-        return 0
+    if "VmRSS" in status or resource is None:
+        return status.get("VmRSS", 0)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
 
@@ -167,3 +132,10 @@ def show_bytes(value: float) -> str:
         if abs(value) >= unit:
             return f"{value / unit:.3g} {name}"
     return f"{value:.0f} B"
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []

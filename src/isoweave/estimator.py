@@ -138,8 +138,7 @@ class IsometricEmbedding(  # type: ignore[misc]
         y : ignored
         anchors : isoweave.Anchors, default=None
             Points whose positions are known; with ``n_components="auto"`` they give the dimension.
-        weights : sparse matrix of shape (n_samples, n_samples), array of shape (n_samples,), or
-        isoweave.Weights
+        weights : sparse matrix of shape (n, n), array of shape (n,), or isoweave.Weights, default=None
             How far to trust every distance of a precomputed graph (a matrix with its pattern), how much the
             neighbourhood of every point counts (an array; not scikit-learn's ``sample_weight``: a point of
             weight 2 is not two points), or both.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -195,6 +195,9 @@ def as_embedding(source: Any, graph: Any = None) -> Embedding:
         found = _from_file(Path(source))
     elif isinstance(source, bytes | dict) or source is None:
         raise TypeError(f"Expected {_WANTED}, got {type(source).__name__}.")
+    elif hasattr(source, "coordinates"):
+        names = {part.name for part in fields(Embedding)} & set(dir(source))
+        found = Embedding(**{name: getattr(source, name) for name in names})
     elif hasattr(source, "embedding_"):
         found = _from_estimator(source)
     elif hasattr(source, "get_params"):
@@ -225,7 +228,9 @@ def _from_estimator(estimator: Any) -> Embedding:
     def attribute(name: str) -> Any:
         return getattr(estimator, f"{name}_", None)
 
-    own, dropped = attribute("graph"), attribute("dropped_edges")
+    # Only a graph that comes with its dropped edges is ours: ``graph_`` of other packages may hold weights.
+    dropped = attribute("dropped_edges")
+    own = None if dropped is None else attribute("graph")
     parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
     return Embedding(
         coordinates=_checked_coordinates(estimator.embedding_),

@@ -143,7 +143,7 @@ def test_isomap_scores_as_measured_before(generator, k, n_components, f1, correl
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [
-        ({"n_samples": 0}, ValueError, "at least 1, got 0"),
+        ({"n_samples": 0}, ValueError, ">= 1, got 0"),
         ({"n_samples": 10.0}, TypeError, "must be an integer, got 10.0"),
         ({"noise": -0.1}, ValueError, ">= 0, got -0.1"),
         ({"noise": np.nan}, ValueError, ">= 0, got nan"),

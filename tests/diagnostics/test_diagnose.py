@@ -8,11 +8,13 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.manifold import Isomap
 
 from isoweave import Diagnosis, IsometricEmbedding, diagnose, embed_graph
 from isoweave.datasets import swiss_roll
 from isoweave.diagnostics._local import dimension_facts
 from isoweave.graph import graph_from_matrix, knn_graph, renumber
+from isoweave.io import InputFileError
 from reference_graphs import complete_of
 from reference_shapes import (
     annulus_graph,
@@ -57,6 +59,14 @@ def solved(graph, n_components=2, **options):
         return embed_graph(graph.to_matrix(), n_components, n_jobs=1, **options)
 
 
+def of_graph(graph, **options):
+    return diagnose(graph, n_jobs=1, **options)
+
+
+def of_map(graph, n_components=2, **options):
+    return diagnose(solved(graph, n_components, **options), n_jobs=1)
+
+
 SHAPES = {
     "cylinder": (lambda: strip_graph(700, 10, 82, twisted=False, length=6.0, width=4.0)[1], "closed"),
     "moebius": (lambda: strip_graph(700, 10, 83, twisted=True)[1], "non_orientable"),
@@ -74,9 +84,7 @@ SHAPES = {
 @pytest.mark.parametrize("name", SHAPES)
 def test_known_shapes(name):
     make, wanted = SHAPES[name]
-    graph = make()
-    before = diagnose(graph, n_jobs=1)
-    after = diagnose(solved(graph), n_jobs=1)
+    before, after = of_graph(make()), of_map(make())
     others = {"closed", "non_orientable", "curved"} - {wanted}
     for found in (before, after):
         assert wanted in found.codes, found
@@ -100,8 +108,7 @@ def test_known_shapes(name):
     ids=["roll", "square", "annulus", "interval in N = 2"],
 )
 def test_no_alarm_on_flat_data(make):
-    graph = make()
-    before, after = diagnose(graph, n_jobs=1), diagnose(solved(graph), n_jobs=1)
+    before, after = of_graph(make()), of_map(make())
     assert set(before.codes) | set(after.codes) <= QUIET, f"{before}\n{after}"
     assert "flat" in before.codes
     assert "isometric" in after.codes
@@ -109,36 +116,30 @@ def test_no_alarm_on_flat_data(make):
 
 
 def test_torus_with_room():
-    after = diagnose(solved(flat_torus_graph(700, 10, 93), 4), n_jobs=1)
-    severity = {v.code: v.severity for v in after.verdicts}
+    severity = {v.code: v.severity for v in of_map(flat_torus_graph(700, 10, 93), 4).verdicts}
     assert severity["closed"] == "info"
     assert "isometric" in severity
 
 
-def test_shortcuts_are_told():
+def test_shortcuts_are_reported():
     graph = with_shortcuts(roll_graph(1500), 8, 94)
-    for found in (diagnose(graph, n_jobs=1), diagnose(solved(graph), n_jobs=1)):
+    for found in (of_graph(graph), of_map(graph)):
         verdict = next(v for v in found.verdicts if v.code == "shortcuts_dropped")
-        assert verdict.numbers["dropped"] >= 5
-        assert found.graph.n_dropped == verdict.numbers["dropped"]
-    assert diagnose(graph, shortcuts="keep", n_jobs=1).graph.n_dropped == 0
+        assert found.graph.n_dropped == verdict.numbers["dropped"] >= 5
+    assert of_graph(graph, shortcuts="keep").graph.n_dropped == 0
 
 
-def test_a_poor_minimum_is_told_from_a_poor_shape():
+def test_a_poor_minimum_is_not_taken_for_a_poor_shape():
     graph = roll_graph()
-    stuck = diagnose(solved(graph, start="identity"), n_jobs=1)
+    stuck = of_map(graph, start="identity")
     assert "poor_minimum" in stuck.codes
     assert stuck.map.against_relaxed > 2.0
-    well = solved(graph)
-    blown_up = diagnose(1.5 * well.coordinates, graph=graph, n_jobs=1)
+    blown_up = diagnose(1.5 * solved(graph).coordinates, graph=graph, n_jobs=1)
     assert "poor_minimum" in blown_up.codes
     assert blown_up.map.edge_median == pytest.approx(0.5, abs=0.05)
-
-
-def test_an_early_end_is_told():
-    result = solved(roll_graph(), max_iter=1, start="landmark")
-    assert result.status == "max_iter"
-    assert "not_converged" in diagnose(result, n_jobs=1).codes
+    early = of_map(graph, max_iter=1, start="landmark")
+    assert early.map.status == "max_iter"
+    assert "not_converged" in early.codes
 
 
 def test_edges_and_stretch_equal_plain_loops():
@@ -172,22 +173,17 @@ def test_all_ways_in_agree():
     assert before.to_dict()["shapes"] == of_estimator.to_dict()["shapes"]
 
 
-def assert_same(found, expected, rel=1e-6):
-    """The same verdicts, and numbers that agree."""
-    assert found.codes == expected.codes
-    for a, b in zip(found.verdicts, expected.verdicts, strict=True):
-        assert a.numbers == pytest.approx(b.numbers, rel=rel, abs=1e-9)
-
-
 def test_rigid_motions_change_nothing():
     graph = roll_graph(400)
     points = solved(graph).coordinates
-    turn = np.linalg.qr(np.random.default_rng(96).normal(size=(2, 2)))[0]
+    rotation = np.linalg.qr(np.random.default_rng(96).normal(size=(2, 2)))[0]
     at = diagnose(points, graph=graph, n_jobs=1)
-    moved = diagnose(points @ turn + np.array([30.0, -7.0]), graph=graph, n_jobs=1)
-    assert_same(moved, at)
-    assert np.abs(moved.stretch - at.stretch).max() < 1e-9
-    assert np.abs(moved.edge_distortion - at.edge_distortion).max() < 1e-9
+    moved = diagnose(points @ rotation + np.array([30.0, -7.0]), graph=graph, n_jobs=1)
+    assert moved.codes == at.codes
+    for a, b in zip(moved.verdicts, at.verdicts, strict=True):
+        assert a.numbers == pytest.approx(b.numbers, rel=1e-6, abs=1e-9)
+    for name in ("stretch", "misfit", "edge_distortion"):
+        np.testing.assert_allclose(getattr(moved, name), getattr(at, name), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("factor", [4.0, 1e-3, 1e200])
@@ -283,8 +279,8 @@ def test_dimension_of_the_neighbourhoods():
     ("arguments", "options", "error", "message"),
     [
         ((None,), {}, TypeError, "NoneType"),
-        (("map.npz",), {}, TypeError, "str"),
-        ((np.zeros((5, 2)),), {}, TypeError, "give the distances as graph"),
+        (("map.npz",), {}, InputFileError, "map.npz"),
+        ((np.zeros((5, 2)),), {}, TypeError, "diagnose needs the measured distances"),
         ((np.zeros(5),), {"graph": True}, ValueError, r"shape \(5,\)"),
         ((np.zeros((5, 2)),), {"graph": True}, ValueError, "5 rows, but the graph has 40"),
         ((np.full((40, 2), np.inf),), {"graph": True}, ValueError, r"entry \(0, 0\)"),
@@ -303,24 +299,27 @@ def test_bad_input(arguments, options, error, message):
 
 def test_bad_graphs():
     _, graph = plane_graph(40, 6, 106)
-    with pytest.raises(TypeError, match="two graphs"):
-        diagnose(graph, graph=graph)
-    with pytest.raises(ValueError, match="n_components"):
-        diagnose(graph, n_components=0)
-    with pytest.raises(ValueError, match="39 dimensions"):
-        diagnose(graph, n_components=40)
     matrix = graph.to_matrix().copy()
     matrix.data[0] = -1.0
-    with pytest.raises(ValueError, match="negative"):
-        diagnose(matrix)
+    for source, options, error, message in (
+        (graph, {"graph": graph}, TypeError, "two graphs"),
+        (graph, {"n_components": 0}, ValueError, "n_components"),
+        (graph, {"n_components": 40}, ValueError, "39 dimensions"),
+        (matrix, {}, ValueError, "negative"),
+    ):
+        with pytest.raises(error, match=message):
+            diagnose(source, **options)
 
 
-def test_other_estimators_are_refused():
-    from sklearn.manifold import Isomap
-
-    points = np.random.default_rng(107).normal(size=(30, 3))
-    with pytest.raises(TypeError, match="got Isomap"):
-        diagnose(Isomap().fit(points))
+def test_other_estimators_need_a_graph():
+    """Also those with a ``graph_``: UMAP's holds weights."""
+    estimator = Isomap().fit(np.random.default_rng(107).normal(size=(60, 3)))
+    graph = knn_graph(np.random.default_rng(107).normal(size=(60, 3)), 8)
+    estimator.graph_ = graph.to_matrix()
+    with pytest.raises(TypeError, match="diagnose needs the measured distances"):
+        diagnose(estimator)
+    of_points = diagnose(estimator.embedding_, graph=graph, n_jobs=1)
+    assert diagnose(estimator, graph=graph, n_jobs=1).to_dict() == of_points.to_dict()
 
 
 @pytest.mark.slow

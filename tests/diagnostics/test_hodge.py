@@ -1,77 +1,127 @@
-"""The split of the energy."""
+"""Cells of a graph, and the split of the energy over them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from isoweave._parallel import ThreadTeam
-from isoweave.diagnostics._cells import build_cells
+from isoweave._parallel import ThreadTeam, thread_team
+from isoweave.diagnostics._cells import build_cells, count_triangles, list_triangles
 from isoweave.diagnostics._hodge import measure_misfit, split_misfit, without_curl
-from isoweave.energy import edge_inner_product
+from isoweave.energy import edge_energy
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.optimise import build_problem
-from reference_cells import incidence, split_dense
-from reference_graphs import complete_of
+from reference_cells import incidence, split_dense, triangles_loop
+from reference_graphs import complete_of, random_rotations
 from reference_operators import energy_loop
-from reference_shapes import plane_graph, strip_graph
+from reference_shapes import annulus_graph, flat_torus_graph, plane_graph, strip_graph, tree_graph
 
 TEAM = ThreadTeam(1)
 
 
-def problem_of(graph, n_components=2):
-    frames = calibrate_frames(graph, local_frames(graph, n_components, team=TEAM), "rows")
-    return build_problem(graph, frames, edge_inner_product(graph, frames), team=TEAM)
+@pytest.mark.parametrize("seed", [31, 32])
+def test_triangles_equal_the_loop(seed):
+    _, graph = plane_graph(80, 7, seed)
+    # Stored edges (i, j), (j, k), (i, k) of i < j < k.
+    first, second, third = list_triangles(graph, team=TEAM).T
+    assert np.array_equal(graph.indices[first], graph.sources[second])
+    assert np.array_equal(graph.sources[first], graph.sources[third])
+    assert np.array_equal(graph.indices[second], graph.indices[third])
+    found = sorted(zip(graph.sources[first], graph.indices[first], graph.indices[second], strict=True))
+    assert found == triangles_loop(graph)
+    assert count_triangles(graph, team=TEAM).sum() == len(found) > 100
 
 
-def random_turns(n, seed):
-    return np.linalg.qr(np.random.default_rng(seed).normal(size=(n, 2, 2)))[0]
+def test_curl_of_a_gradient_is_zero():
+    _, graph = plane_graph(150, 5, 33)
+    cells = build_cells(graph, team=TEAM)
+    assert cells.boundary.shape[0] > len(cells.triangles), "triangles only: no loop was tested"
+    f = np.random.default_rng(34).normal(size=(graph.n_vertices, 3))
+    differences = f[graph.indices[cells.edges]] - f[graph.sources[cells.edges]]
+    assert np.abs(cells.boundary @ differences).max() < 1e-12
+    assert np.abs(cells.boundary @ np.ones(len(cells.edges))).max() > 0.5
+
+
+@pytest.mark.parametrize("seed", [41, 43])
+@pytest.mark.parametrize(
+    ("make", "ball", "expected"),
+    [
+        (lambda seed: plane_graph(200, 8, seed)[1], 200, 0),
+        (lambda seed: annulus_graph(200, 7, seed), 60, 1),
+        (lambda seed: flat_torus_graph(250, 12, seed), 60, 2),
+    ],
+    ids=["square", "annulus", "torus"],
+)
+def test_cells_fill_all_loops_but_those_of_the_shape(make, ball, expected, seed):
+    """The first Betti number: independent loops that no sum of cells within a ball fills."""
+    graph = make(seed)
+    cells = build_cells(graph, team=TEAM, ball=ball)
+    rank = np.linalg.matrix_rank((cells.boundary.T @ cells.boundary).toarray(), tol=1e-8)
+    cycles = len(cells.edges) - np.linalg.matrix_rank(incidence(graph, cells.edges))
+    assert cycles - rank == expected
+
+
+def test_a_tree_has_no_cells():
+    assert build_cells(tree_graph(60, 35), team=TEAM).boundary.shape == (0, 59)
+
+
+def test_cells_do_not_depend_on_threads():
+    _, graph = plane_graph(900, 6, 36)
+    alone = build_cells(graph, team=TEAM)
+    with thread_team(3) as team:
+        shared = build_cells(graph, team=team)
+    assert np.array_equal(alone.triangles, shared.triangles)
+    assert np.array_equal(alone.boundary.indices, shared.boundary.indices)
+    assert np.array_equal(alone.boundary.data, shared.boundary.data)
+
+
+def problem_of(graph):
+    frames = calibrate_frames(graph, local_frames(graph, 2, team=TEAM), "rows")
+    return build_problem(edge_energy(graph, frames, team=TEAM))
 
 
 @pytest.fixture(scope="module")
 def case():
-    """A problem, turns and coordinates that fit nothing in particular."""
+    """A problem, rotations and coordinates that fit nothing in particular, and the cells."""
+    rng = np.random.default_rng(53)
     _, graph = plane_graph(120, 6, 51)
-    return problem_of(graph), random_turns(120, 52), np.random.default_rng(53).normal(size=(120, 2))
+    return (
+        problem_of(graph),
+        random_rotations(120, 2, rng),
+        rng.normal(size=(120, 2)),
+        build_cells(graph, team=TEAM),
+    )
 
 
 def test_parts_are_those_of_dense_least_squares(case):
-    problem, turns, coordinates = case
-    graph = problem.graph
-    cells = build_cells(graph, team=TEAM)
-    misfit = measure_misfit(problem, turns, coordinates)
+    problem, rotations, coordinates, cells = case
+    misfit = measure_misfit(problem, rotations, coordinates)
     split = split_misfit(misfit, cells)
-    weights = problem.inner.weights
-    energy = energy_loop(graph, problem.frames, problem.inner, coordinates, turns)[0].sum()
-    dense = split_dense(graph, problem.frames, weights, turns, coordinates, cells.boundary)
+    graph, frames, weights = problem.graph, problem.frames.frames, problem.frames.weights
+    energy = energy_loop(graph, frames, problem.frames, coordinates, rotations)[0].sum()
+    dense = split_dense(graph, frames, weights, rotations, coordinates, cells.boundary)
     assert misfit.total == pytest.approx(energy, rel=1e-10)
     assert split.removable * misfit.mass == pytest.approx(dense[0], rel=1e-8)
     assert split.disagreement * misfit.mass == pytest.approx(dense[1], rel=1e-8)
     # The projection on curls is regularised.
     assert split.curl * misfit.mass == pytest.approx(dense[2], rel=1e-4)
     assert split.loops * misfit.mass == pytest.approx(dense[3], rel=1e-3, abs=1e-6 * energy)
-
-
-def test_parts_sum_up(case):
-    split = split_misfit(measure_misfit(*case), build_cells(case[0].graph, team=TEAM))
     assert split.total == pytest.approx(split.removable + split.disagreement + split.irremovable, rel=1e-12)
     assert split.irremovable == pytest.approx(split.curl + split.loops, rel=1e-12)
     assert min(split.removable, split.disagreement, split.curl) > 1e-3, "a part is missing: nothing tested"
 
 
 def test_parts_are_orthogonal(case):
-    problem, turns, coordinates = case
-    cells = build_cells(problem.graph, team=TEAM)
-    misfit = measure_misfit(problem, turns, coordinates)
+    problem, rotations, coordinates, cells = case
+    misfit = measure_misfit(problem, rotations, coordinates)
     root = np.sqrt(misfit.weights)[:, None]
     gradient = root * incidence(problem.graph, cells.edges)
     scale = np.abs(misfit.form).max()
     # Nothing exact is left in the irremovable part, nor any curl in its harmonic part.
     assert np.abs(gradient.T @ misfit.form).max() < 1e-8 * scale
     harmonic = without_curl(misfit.form, cells.boundary, misfit.weights)
-    curl = misfit.form - harmonic
     assert np.abs(cells.boundary @ (harmonic / root)).max() < 1e-5 * scale
-    assert abs(np.sum(curl * harmonic)) < 1e-5 * np.sum(misfit.form**2)
+    assert abs(np.sum((misfit.form - harmonic) * harmonic)) < 1e-5 * np.sum(misfit.form**2)
 
 
 def test_energy_is_that_of_the_optimiser():
@@ -83,43 +133,35 @@ def test_energy_is_that_of_the_optimiser():
     assert misfit.mass == pytest.approx(problem.mass, rel=1e-10)
 
 
-def test_an_exact_map_has_nothing_left():
+def test_an_exact_map_and_its_double():
+    """Nothing is left of the first; stretching changes no rotation, so all of the second is exact."""
     points = np.random.default_rng(55).normal(size=(25, 2))
     graph = complete_of(points)
     problem = problem_of(graph)
-    split = split_misfit(
-        measure_misfit(problem, problem.evaluate(points).alignments, points), build_cells(graph, team=TEAM)
-    )
+    rotations = problem.evaluate(points).alignments
+    split = split_misfit(measure_misfit(problem, rotations, points), build_cells(graph, team=TEAM))
     assert split.total < 1e-12
     assert split.irremovable < 1e-12
-
-
-def test_a_doubled_map_is_removable():
-    """Stretching a map changes no frame and no turn: all of the new energy is exact."""
-    points = np.random.default_rng(56).normal(size=(25, 2))
-    problem = problem_of(complete_of(points))
-    turns = problem.evaluate(points).alignments
-    split = split_misfit(measure_misfit(problem, turns, 2.0 * points), None)
-    assert split.removable == pytest.approx(split.total, rel=1e-9)
-    assert split.total == pytest.approx(1.0, rel=1e-9)
-    assert split.curl is None
+    doubled = split_misfit(measure_misfit(problem, rotations, 2.0 * points), None)
+    assert doubled.removable == pytest.approx(doubled.total, rel=1e-9)
+    assert doubled.total == pytest.approx(1.0, rel=1e-9)
+    assert doubled.curl is None
 
 
 def test_what_a_cylinder_leaves_is_harmonic():
-    """Turns that agree everywhere on a cylinder leave a form whose small loops all close."""
+    """Rotations that agree everywhere on a cylinder leave a form whose small loops all close."""
     places, graph = strip_graph(400, 12, 57, twisted=False)
     problem = problem_of(graph)
-    # The true differences, going the short way round, as frames see them.
+    # The true differences, by the shorter of the two directions, as frames see them.
     step = places[graph.indices] - places[graph.sources]
     step[:, 0] -= 12.0 * np.round(step[:, 0] / 12.0)
-    turns = np.empty((400, 2, 2))
+    rotations = np.empty((400, 2, 2))
     for i in range(400):
         row = slice(graph.indptr[i], graph.indptr[i + 1])
-        u, _, vt = np.linalg.svd(problem.frames.rows[row].T @ step[row])
-        turns[i] = u @ vt
-    split = split_misfit(
-        measure_misfit(problem, turns, problem.integrate(turns)), build_cells(graph, team=TEAM)
-    )
+        u, _, vt = np.linalg.svd(problem.frames.frames.rows[row].T @ step[row])
+        rotations[i] = u @ vt
+    misfit = measure_misfit(problem, rotations, problem.integrate(rotations))
+    split = split_misfit(misfit, build_cells(graph, team=TEAM))
     assert split.loops > 0.3
     assert split.curl < 0.02
     assert split.removable < 1e-9

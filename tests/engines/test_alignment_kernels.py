@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isoweave.energy import EdgeInnerProduct, RankInnerProduct
+from isoweave._parallel import ONE_THREAD
+from isoweave.energy import EdgeEnergy, PaperEnergy
 from isoweave.engines.alignment import align_edges, align_rank, divergence
 from isoweave.engines.polar import newton_polar, polar
 from isoweave.geometry import LocalFrames
@@ -118,11 +119,11 @@ def test_kernels_agree_with_loops(kind, n_components):
     rows = np.where(included[:, None], rng.normal(size=(m, n_components)), 0.0)
     frames = LocalFrames(rows, included, np.zeros((n, n_components)), np.ones(n))
     if kind == "edge":
-        inner = EdgeInnerProduct(np.where(included, rng.uniform(0.5, 2.0, size=m), 0.0))
-        kernel, metric = align_edges, inner.weights
+        kernel, metric = align_edges, np.where(included, rng.uniform(0.5, 2.0, size=m), 0.0)
+        energy = EdgeEnergy(graph, frames, metric, ONE_THREAD)
     else:
-        inner = RankInnerProduct(rng.normal(size=(m, n_components)))
-        kernel, metric = align_rank, inner.inverse
+        kernel, metric = align_rank, rng.normal(size=(m, n_components))
+        energy = PaperEnergy(graph, frames, metric, ONE_THREAD)
     coordinates = rng.normal(size=(n, n_components))
     found = (np.full((n, n_components, n_components), np.nan), np.full(n, np.nan))
     flux, out = np.full((m, n_components), np.nan), np.full((n, n_components), np.nan)
@@ -130,7 +131,7 @@ def test_kernels_agree_with_loops(kind, n_components):
     for lo, hi in ((0, 11), (11, n)):
         kernel(lo, hi, graph.indptr, graph.indices, metric, rows, coordinates, *found, flux)
     divergence(0, n, graph.indptr, graph.reverse, flux, out)
-    energies, rotations, half_gradient = energy_loop(graph, frames, inner, coordinates)
+    energies, rotations, half_gradient = energy_loop(graph, frames, energy, coordinates)
     np.testing.assert_allclose(found[0], rotations, atol=1e-9)
     np.testing.assert_allclose(found[1], energies, rtol=1e-11)
     np.testing.assert_allclose(out, half_gradient, atol=1e-10)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from isoweave.baselines import run_baseline
 from isoweave.datasets import DATA_VARIABLE, swiss_roll
 from isoweave.experiments import (
     EXPERIMENTS,
@@ -22,10 +21,10 @@ from isoweave.experiments import (
     plan_tasks,
     run_experiments,
 )
-from isoweave.experiments import _group as group_module
 from isoweave.experiments import _methods as methods_module
 from isoweave.experiments import _records as records_module
-from isoweave.experiments import _tasks as run_tasks
+from isoweave.experiments import _run as run_module
+from isoweave.experiments.baselines import run_baseline
 from isoweave.graph import connected_components
 from isoweave.metrics import evaluate, neighborhood_scores, pearson
 
@@ -39,6 +38,12 @@ def run(names, tmp_path, scale, methods=QUICK_METHODS, data_folder=None, **optio
     return records, skipped
 
 
+def found(records, **places):
+    """The one record whose fields are these."""
+    (record,) = (r for r in records if places.items() <= r.items())
+    return record
+
+
 @pytest.mark.parametrize("name", list(EXPERIMENTS))
 def test_tiny_version(name, tmp_path, tiny, data_folder):
     if name == "rnaseq":  # whose rows are of different files
@@ -49,7 +54,7 @@ def test_tiny_version(name, tmp_path, tiny, data_folder):
     assert skipped == []
     assert len(records) == 2 * len(rows)
     for row in rows:
-        ours, isomap = (records.of(name, "tiny", row.name, method)[0] for method in QUICK_METHODS)
+        ours, isomap = (found(records, row=row.name, method=method) for method in QUICK_METHODS)
         assert ours["error"] is None
         assert isomap["error"] is None
         shown = {m for m in experiment.metrics if m in ours["scores"]}
@@ -77,10 +82,10 @@ def test_every_method_on_a_tiny_problem(tmp_path):
     records, _ = run(["klein"], tmp_path, scale, names)
     assert {record["method"] for record in records} == set(names)
     assert [record["error"] for record in records] == [None] * len(names)
-    paper = records.of("klein", "tiny", method="paper")[0]
+    paper = found(records, method="paper")
     assert (paper["steps"], paper["status"]) == (3, "max_iter")
     # Against Isomap's own map, as in the paper.
-    assert records.of("klein", "tiny", method="isomap")[0]["scores"]["parameter_error"] < 1e-12
+    assert found(records, method="isomap")["scores"]["parameter_error"] < 1e-12
 
 
 def test_scores_are_against_the_clean_graph_and_the_truth():
@@ -89,22 +94,22 @@ def test_scores_are_against_the_clean_graph_and_the_truth():
     roll = swiss_roll(300, random_state=501)
     assert problem.graph.n_edges == problem.clean_graph.n_edges + 2
     y = run_baseline("isomap", problem.graph, 2)
-    found = group_module.score(problem, y, group_module.reference_distances(problem))
-    assert found["f1"] == neighborhood_scores(problem.clean_graph, y, n_neighbors=10).f1
+    scores = run_module.score(problem, y, run_module.reference_distances(problem))
+    assert scores["f1"] == neighborhood_scores(problem.clean_graph, y, n_neighbors=10).f1
     noisy = next(row for row in EXPERIMENTS["robustness"].rows if row.name == "noise0.4")
     problem = noisy.load(Request(501, 300))
-    found = group_module.score(problem, y, group_module.reference_distances(problem))
-    assert found["pearson"] == pytest.approx(pearson(cdist(roll.truth, roll.truth), y), rel=1e-12)
-    assert found["procrustes_error"] == evaluate(problem.graph, y, truth=roll.truth)["procrustes_error"]
+    scores = run_module.score(problem, y, run_module.reference_distances(problem))
+    assert scores["pearson"] == pytest.approx(pearson(cdist(roll.truth, roll.truth), y), rel=1e-12)
+    assert scores["procrustes_error"] == evaluate(problem.graph, y, truth=roll.truth)["procrustes_error"]
 
 
 def test_scores_are_those_of_evaluate(data_folder):
     problem = EXPERIMENTS["mnist"].rows[0].load(Request(0, 90, data_folder))
     y = run_baseline("isomap", problem.graph, 13)
-    found = group_module.score(problem, y, group_module.reference_distances(problem))
+    scores = run_module.score(problem, y, run_module.reference_distances(problem))
     expected = evaluate(problem.graph, y, n_neighbors=13, labels=problem.labels)
     left_out = {"n_neighbors", "n_rows", "trustworthiness", "continuity", "spearman"}
-    assert found == {name: value for name, value in expected.items() if name not in left_out}
+    assert scores == {name: value for name, value in expected.items() if name not in left_out}
 
 
 def test_image_groups_are_disjoint(data_folder):
@@ -123,14 +128,14 @@ def test_a_rerun_skips_what_is_done(tmp_path, tiny, monkeypatch):
         raise AssertionError("ran again")
 
     with monkeypatch.context() as patch:
-        patch.setattr(group_module, "run_method", refuse)
+        patch.setattr(run_module, "run_method", refuse)
         records, _ = run(["torus"], tmp_path, tiny, ["isomap"])
     assert (tmp_path / "records.jsonl").read_text() == before
     assert len(records) == 1
     # Another scale is another run, and so is changed code.
     run(["torus"], tmp_path, Scale("smaller", 60, 1), ["isomap"])
     assert len((tmp_path / "records.jsonl").read_text().splitlines()) == 2
-    monkeypatch.setattr(records_module, "_hash_folders", lambda folders: "changed")
+    monkeypatch.setattr(records_module, "_hash_code", lambda is_baseline: "changed")
     assert len(Records(tmp_path / "records.jsonl")) == 0
 
 
@@ -187,7 +192,7 @@ def test_progress_counts_up_and_time_left_ends_at_zero(tmp_path, tiny):
 
 def test_full_plan_is_the_papers():
     tasks, _ = plan_tasks(["all"], ["default"], FULL)
-    count = {name: sum(t.experiment.name == name for t in tasks) for name in EXPERIMENTS}
+    count = {name: sum(t.experiment == name for t in tasks) for name in EXPERIMENTS}
     assert count["swiss"] == 6 * 15
     assert count["difficult"] == count["klein"] == count["torus"] == 15
     assert count["mnist"] == count["fmnist"] == 10
@@ -214,7 +219,7 @@ def test_several_processes_give_the_same_records(tmp_path, tiny, data_folder):
     two = replace(tiny, n_seeds=2)
     names = ["torus", "klein", "mnist"]
     methods = ["default", "laplacian"]
-    found = {
+    by_jobs = {
         n_jobs: run(
             names,
             tmp_path / str(n_jobs),
@@ -226,7 +231,7 @@ def test_several_processes_give_the_same_records(tmp_path, tiny, data_folder):
         )[0]
         for n_jobs in (1, 2)
     }
-    records, others = found[1], found[2]
+    records, others = by_jobs[1], by_jobs[2]
     # The little data folder has images for one group only.
     assert len(records) == 10
     key = records_module.key_of
@@ -245,15 +250,8 @@ def test_missing_data_are_said_once_by_several_processes(tmp_path, tiny, monkeyp
     assert seen[-1].done == seen[-1].total == 3
 
 
-def test_other_experiments_need_one_process(tmp_path, tiny):
-    own = replace(EXPERIMENTS["torus"], title="another")
-    tasks = [run_tasks.Task(own, own.rows[0], seed, "isomap", tiny) for seed in (1, 2)]
-    with pytest.raises(ValueError, match="not in the catalogue"):
-        run_experiments(tasks, Records(tmp_path / "records.jsonl"), n_jobs=2)
-
-
 def test_a_slow_method_has_fewer_seeds(monkeypatch):
-    monkeypatch.setattr(run_tasks, "choose_methods", lambda asked, usual: (list(usual), {}))
+    monkeypatch.setattr(run_module, "choose_methods", lambda asked, usual: (list(usual), {}))
     tasks, _ = plan_tasks(["klein"])
     count = {name: sum(task.method == name for task in tasks) for name in ("default", "mde")}
     assert count == {"default": 15, "mde": 3}

@@ -1,27 +1,32 @@
-"""Ways to run the readers that have a process of their own."""
+"""Files of one test, and a quick way to run the readers that have a process of their own."""
 
 from __future__ import annotations
 
-import io
-from contextlib import contextmanager
-
 import pytest
 
-from isoweave.io import _h5ad, _isolated, _open, _parquet, _worker
+from isoweave.io import _isolated, _source, _worker
+
+
+@pytest.fixture
+def put(tmp_path):
+    """Writes a file: from bytes, from text, or with a function that takes the path."""
+
+    def write(name, content):
+        path = tmp_path / name
+        if callable(content):
+            content(path)
+        else:
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
 
 
 @pytest.fixture
 def in_process(monkeypatch):
     """The worker's work done in this process: quick, for files that cannot crash it."""
 
-    @contextmanager
-    def frames_of(path, what):
-        with _open.open_input(path) as (_, size):
-            output = io.BytesIO()
-            max_bytes = max(_isolated.FREE_BYTES, _isolated.MAX_EXPANSION * size)
-            _worker.produce(what, str(path), max_bytes, output)
-            output.seek(0)
-            yield _isolated.Frames(path, output, size)
+    def run_worker(path, kind, as_graph, size, output):
+        _worker.produce(kind, as_graph, str(path), _source.memory_limit(size), output)
 
-    for module in (_parquet, _h5ad):
-        monkeypatch.setattr(module, "frames_of", frames_of)
+    monkeypatch.setattr(_isolated, "run_worker", run_worker)

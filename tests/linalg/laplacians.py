@@ -8,15 +8,15 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ONE_THREAD
 from isoweave.linalg import factor
 
-TEAM = ThreadTeam(1)
+TEAM = ONE_THREAD
 
 
 def factored(lap, solver="auto", *, tol=1e-10):
     """The state of a solver for three columns, in one thread."""
-    return factor(lap, solver=solver, n_components=3, team=TEAM, tol=tol)
+    return factor(lap, solver=solver, n_components=3, tol=tol)
 
 
 def random_block(n, width, seed):

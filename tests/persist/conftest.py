@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import numpy as np
 import pytest
@@ -9,9 +10,17 @@ from isoweave import IsometricEmbedding, embed_graph
 
 
 @pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch):
-    """Thousands of writes: whether they survive a power failure is not what is tested."""
+def no_syncs(monkeypatch):
+    """Nobody pulls the plug here, and a sync takes longer than all the rest."""
     monkeypatch.setattr(os, "fsync", lambda fd: None)
+
+
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Ctrl-C as in a terminal: a shell starts jobs in the background with it ignored, and so is ours then."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
 
 
 @pytest.fixture(scope="session")

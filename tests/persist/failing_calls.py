@@ -7,23 +7,16 @@ import signal
 import threading
 from contextlib import contextmanager
 
-KINDS = ("open", "write", "fsync", "close", "rename", "replace", "mkdir")
+KINDS = ("open", "write", "fsync", "close", "link", "replace")
 # What a full disk refuses; it still renames and closes.
-SPACE_KINDS = ("open", "write", "fsync", "mkdir")
+SPACE_KINDS = ("open", "write", "fsync")
+CREATES = os.O_CREAT | getattr(os, "O_TMPFILE", 0) & ~getattr(os, "O_DIRECTORY", 0)
 
 
 class Calls:
-    """Counts the calls of this thread and acts at the one with the given number.
+    """Counts the calls of this thread and does ``act(kind, real, arguments, named)`` in place of one of them.
 
-    Parameters
-    ----------
-    number : int
-        1 is the first call.
-    act : callable of (kind, real function, arguments)
-        Does what happens at that call in place of the function.
-    kinds : tuple of str
-    is_lasting : bool
-        Whether all later calls of these kinds meet the same fate.
+    ``number`` 1 is the first call; with ``is_lasting`` all later calls of these kinds meet the same fate.
     """
 
     def __init__(self, number, act, kinds=KINDS, is_lasting=False):
@@ -45,7 +38,7 @@ class Calls:
         def stand_in(kind):
             def call(*arguments, **named):
                 # The flags of an open for reading alone are 0; a full disk does not mind those.
-                creates = kind != "open" or arguments[1] & os.O_CREAT
+                creates = kind != "open" or arguments[1] & CREATES
                 if threading.get_ident() != thread or (self.is_lasting and not creates):
                     return real[kind](*arguments, **named)
                 self.seen.append(kind)

@@ -7,6 +7,7 @@ import gc
 import io
 import os
 import pickle
+import re
 import stat
 import subprocess
 import sys
@@ -16,8 +17,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from isoweave._file_parts import RawFile
-from isoweave._files import WriteError, append_text, atomic_write, check_writable, write_text
+from isoweave._files import NewFile, WriteError, append_text, atomic_write, check_writable, write_text
 
 posix = pytest.mark.skipif(os.name != "posix", reason="pipes and devices")
 
@@ -27,7 +27,6 @@ def test_name_appears_only_when_complete(tmp_path):
     with atomic_write(path) as file:
         file.write(b"all")
         assert not path.exists()
-        assert len(list(tmp_path.iterdir())) == 1
     assert path.read_bytes() == b"all"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -104,11 +103,29 @@ def test_a_forgotten_file_object_writes_nowhere(tmp_path):
     assert (tmp_path / "y.txt").read_bytes() == b""
 
 
-def test_raw_files_say_what_they_can(tmp_path):
-    raw = RawFile(0)
-    assert raw.writable()
-    assert raw.seekable()
-    assert not raw.readable()
+@pytest.mark.parametrize("is_nameless", [True, False])
+def test_without_files_that_have_no_name(tmp_path, monkeypatch, is_nameless):
+    """Elsewhere than on Linux, and on network folders, the new file is hidden until it is complete."""
+    if not is_nameless:
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    path = tmp_path / "y.txt"
+    for text in (b"first", b"second"):
+        with atomic_write(path) as file:
+            file.write(text)
+            hidden = [entry.name for entry in tmp_path.iterdir() if entry != path]
+            assert is_nameless or re.fullmatch(r"\.y\.txt\.[0-9a-f]{8}\.isoweave-tmp", *hidden)
+        assert (path.read_bytes(), len(list(tmp_path.iterdir()))) == (text, 1)
+    for name, is_taken in ((path, True), (tmp_path / "new", False)):
+        new = NewFile(name)
+        new.file.write(b"third")
+        if is_taken:
+            with pytest.raises(FileExistsError):
+                new.publish(is_new=True)
+        else:
+            new.publish(is_new=True)
+        new.release()
+    assert (path.read_bytes(), (tmp_path / "new").read_bytes()) == (b"second", b"third")
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_no_descriptors_are_left_open(tmp_path):

@@ -62,7 +62,7 @@ def test_same_bits_as_in_turn(n_jobs, settings):
 
 
 def test_every_thread_can_limit_blas():
-    """Also after a thread that is still alive did; threadpoolctl 3.8 heeds only the first by itself."""
+    """Also after another thread, still alive, did; threadpoolctl 3.8 alone heeds only the first."""
     matrix = roll(300, 89)
     before = blas_threads()
     seen = []
@@ -70,7 +70,7 @@ def test_every_thread_can_limit_blas():
     def fit():
         return embed_graph(matrix, 2, n_jobs=1, callback=lambda state: seen.append(blas_threads()))
 
-    # Libraries that are loaded on first use are not limited before they are there.
+    # Libraries that load on first use cannot be limited before.
     fit()
     seen.clear()
     fit()

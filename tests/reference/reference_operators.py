@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from isoweave.energy import EdgeInnerProduct
 from reference_graphs import row_of
 
 
 def inner_matrix(graph, inner, i):
-    """W_i as a dense matrix over the neighbours of i."""
+    """W_i as a dense matrix over the neighbours of i; ``inner`` is an EdgeEnergy or a PaperEnergy."""
     lo, hi = graph.indptr[i], graph.indptr[i + 1]
-    if isinstance(inner, EdgeInnerProduct):
+    if hasattr(inner, "weights"):
         return np.diag(inner.weights[lo:hi])
     return inner.inverse[lo:hi] @ inner.inverse[lo:hi].T
 

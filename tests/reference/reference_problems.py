@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from isoweave._parallel import ThreadTeam
-from isoweave.energy import edge_inner_product, rank_inner_product
+from isoweave.energy import edge_energy, paper_energy
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, neighborhood_volumes
 from isoweave.optimise import build_problem
 from reference_graphs import knn_of, random_rotations, with_hubs
@@ -23,11 +23,11 @@ def make_problem(kind, n_components, n=50, seed=401, solver="direct"):
         graph = with_hubs(points, n_components + 5, [9], rng)
     if kind == "paper":
         frames = local_frames(graph, n_components, team=TEAM, frame_size="all", with_inverse=True)
-        inner = rank_inner_product(frames, neighborhood_volumes(graph, frames, "hull"), graph)
+        energy = paper_energy(graph, frames, neighborhood_volumes(graph, frames, "hull"))
     else:
         frames = calibrate_frames(graph, local_frames(graph, n_components, team=TEAM, frame_size=6), "rows")
-        inner = edge_inner_product(graph, frames, "inverse")
-    return build_problem(graph, frames, inner, team=TEAM, solver=solver), rng
+        energy = edge_energy(graph, frames, "inverse")
+    return build_problem(energy, solver=solver), rng
 
 
 def exact_frames(graph, points, rng, with_inverse=False):

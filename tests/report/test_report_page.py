@@ -16,9 +16,12 @@ import pytest
 import scipy.sparse as sp
 
 from isoweave import embed_graph
+from isoweave.diagnostics import diagnose, local_fit
 from isoweave.graph import knn_graph
+from isoweave.plot import shepard_pairs
 from isoweave.report import write_report
-from isoweave.report._encode import embed_json, encode, encode_numbers
+from isoweave.report._payload import encode, encode_numbers
+from isoweave.result import as_embedding
 
 pytest.importorskip("plotly")
 
@@ -71,17 +74,14 @@ def test_everything_is_in_the_page(tmp_path, result):
 
 
 def test_shepard_counts_are_those_of_numpy(tmp_path, result):
-    from isoweave.plot._shepard import shepard_pairs
-    from isoweave.plot._source import read_map
-
     path = write_report(result, tmp_path / "r.html", diagnosis=False)
     shepard = payload_of(path)["shepard"]
     counts = decode(shepard["counts"]).reshape(shepard["bins"], shepard["bins"])
     assert counts.sum() == shepard["n_pairs"] == 150 * 149 // 2
-    pairs = shepard_pairs(read_map(result))
+    _, reached = shepard_pairs(result)
     # Rows run along the distance in the map.
     step = shepard["ends"][1] / shepard["bins"]
-    assert counts[0].sum() == np.sum(pairs.map < step)
+    assert counts[0].sum() == np.sum(reached < step)
 
 
 def test_the_policy_allows_these_scripts_only(tmp_path, result):
@@ -136,8 +136,7 @@ def test_verdicts_are_shown(tmp_path, result):
 
 
 def test_the_diagnosis_is_run(tmp_path, result):
-    diagnostics = pytest.importorskip("isoweave.diagnostics")
-    expected = diagnostics.diagnose(result)
+    expected = diagnose(result)
     assert expected.verdicts
     text = write_report(result, tmp_path / "r.html").read_text(encoding="utf-8")
     # Coordinates with their graph, as they come from a file, are judged alike.
@@ -145,36 +144,33 @@ def test_the_diagnosis_is_run(tmp_path, result):
     for page in (text, other.read_text(encoding="utf-8")):
         for verdict in expected.verdicts:
             assert f"<b>{verdict.code.replace('_', ' ')}</b>" in page
-    assert html.escape(expected.verdicts[0].text) in text
+    assert expected.verdicts[0].text in html.unescape(text)
+    misfit = next(c for c in payload_of(other)["columns"] if c["name"] == "misfit")
+    np.testing.assert_allclose(decode(misfit["numbers"]), local_fit(result)[0], rtol=1e-4, atol=1e-7)
 
 
 def test_misfit_is_the_energy_by_vertices(result):
-    from isoweave.plot._source import read_map
-    from isoweave.report._local_fit import fit_frames
-
-    fit = fit_frames(read_map(result))
-    np.testing.assert_allclose(fit.stretch, result.stretch, rtol=1e-8)
+    misfit, stretch = local_fit(result)
+    np.testing.assert_allclose(stretch, result.stretch, rtol=1e-8)
     # Frames of edges of one length weigh the same; here their squared lengths are the weights of the mean.
     graph = result.graph
     mass = np.add.reduceat(graph.lengths**2, graph.indptr[:-1])
-    assert np.sum(mass * fit.misfit**2) / np.sum(mass) == pytest.approx(result.relative_energy, rel=1e-8)
+    assert np.sum(mass * misfit**2) / np.sum(mass) == pytest.approx(result.relative_energy, rel=1e-8)
+    np.testing.assert_allclose(diagnose(result).misfit, misfit, rtol=1e-8)
 
 
 def test_an_exact_map_has_no_misfit():
-    from isoweave.plot._source import read_map
-    from isoweave.report._local_fit import fit_frames
-
     points = np.random.default_rng(83).normal(size=(12, 2))
     points[5] = points[4]
     distances = np.linalg.norm(points[:, None] - points[None], axis=2)
     rows, cols = np.nonzero(~np.eye(12, dtype=bool))
     graph = sp.coo_array((distances[rows, cols], (rows, cols)), shape=(13, 13))
     there = np.vstack([points, [[0.0, 0.0]]])
-    fit = fit_frames(read_map(3e-200 * there, graph * 3e-200))
-    np.testing.assert_allclose(fit.misfit[:12], 0.0, atol=1e-7)
-    np.testing.assert_allclose(fit.stretch[:12], 1.0)
-    assert np.isnan(fit.misfit[12])
-    assert fit_frames(read_map(there, graph * 0.0)) is None
+    misfit, stretch = local_fit(as_embedding(3e-200 * there, graph * 3e-200))
+    np.testing.assert_allclose(misfit[:12], 0.0, atol=1e-7)
+    np.testing.assert_allclose(stretch[:12], 1.0)
+    assert np.isnan(misfit[12])
+    assert local_fit(as_embedding(there, graph * 0.0)) is None
 
 
 def test_coordinates_alone(tmp_path):
@@ -296,9 +292,3 @@ def test_numbers_are_short_where_that_is_fine():
     assert encode_numbers(np.full(4, np.nan))["type"] == "f4"
     swapped = np.arange(5, dtype=">i4")
     np.testing.assert_array_equal(decode(encode(swapped)), np.arange(5))
-
-
-def test_json_holds_no_markup():
-    text = embed_json({"a": "<!--</script>&\u2028"})
-    assert not set("<>&\u2028") & set(text)
-    assert json.loads(text) == {"a": "<!--</script>&\u2028"}

@@ -37,7 +37,7 @@ save(embed_graph(model.graph_), "map")
 load("map")
 """,
     "readers": """
-from isoweave.io import InputFileError, read_coordinates, read_input, read_labels
+from isoweave.io import InputFileError, read_embedding, read_input, read_labels
 np.save("x.npy", X)
 np.savetxt("x.csv", X, delimiter=",")
 Path("labels.csv").write_text("a\\nb\\n")
@@ -46,7 +46,7 @@ Path("x.mtx").write_text("%%MatrixMarket matrix coordinate real symmetric\\n3 3 
 sp.save_npz("x.npz", sp.csr_array(np.ones((4, 4)) - np.eye(4)))
 for name in ("x.npy", "x.csv", "x.edges", "x.mtx", "x.npz"):
     read_input(name)
-read_coordinates("x.npy")
+read_embedding("x.npy")
 read_labels("labels.csv")
 # Names that look like addresses are names of files.
 for name in ("http://localhost/x.csv", "s3://bucket/x.npz", "file:///x.npy", "//host/share/x.csv"):
@@ -84,14 +84,14 @@ WORKERS = {
 import io, pyarrow, pyarrow.parquet
 from isoweave.io import _worker
 pyarrow.parquet.write_table(pyarrow.table({"a": X[:, 0], "b": X[:, 1]}), "x.parquet")
-_worker.produce("parquet", "x.parquet", 1 << 27, io.BytesIO())
+_worker.produce("parquet", False, "x.parquet", 1 << 27, io.BytesIO())
 """,
     "h5py": """
 import io, h5py
 from isoweave.io import _worker
 with h5py.File("x.h5ad", "w") as file:
     file["X"] = X
-_worker.produce("features", "x.h5ad", 1 << 27, io.BytesIO())
+_worker.produce("h5ad", False, "x.h5ad", 1 << 27, io.BytesIO())
 """,
 }
 

@@ -78,7 +78,7 @@ def embed(
     n_jobs: args.NJobs = None,
     memory_limit: args.MemoryLimit = None,
     seed: args.Seed = None,
-    checkpoint: args.CheckpointFolder = None,
+    checkpoint: args.CheckpointFile = None,
     every: args.Every = None,
     resume: args.Resume = False,
     report: Annotated[

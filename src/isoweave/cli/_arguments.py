@@ -63,10 +63,10 @@ Components = Annotated[
     str | None,
     typer.Option(help="Parts of a disconnected graph: separate, largest, bridge (features) or error."),
 ]
-CheckpointFolder = Annotated[
+CheckpointFile = Annotated[
     Path | None,
     typer.Option(
-        "--checkpoint", metavar="DIR", help="Keep the state of the run in this folder.", show_default=False
+        "--checkpoint", metavar="FILE", help="Keep the state of the run in this file.", show_default=False
     ),
 ]
 Every = Annotated[

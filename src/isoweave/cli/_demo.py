@@ -9,16 +9,15 @@ from rich.console import Console
 from rich.table import Table
 
 from isoweave.cli._errors import printed_warnings
-from isoweave.demo import (
-    COLUMNS,
+from isoweave.experiments.demo import (
     DemoCase,
     DemoResult,
     compile_kernels,
     demo_cases,
+    demo_table,
     draw_case,
     run_case,
-    table_rows,
-    write_page,
+    write_demo_page,
 )
 
 
@@ -37,13 +36,17 @@ def run_demo_command(folder: Path) -> None:
             results += [(case, result) for result in case_results]
             if can_draw:
                 figures[case.title] = draw_case(case, case_results, folder)
-    page = write_page(results, figures, folder)
-
-    table = Table(*COLUMNS)
-    for row in table_rows(results):
+    found = demo_table(results)
+    table = Table(*found.head)
+    for row in found.lines:
         table.add_row(*row)
     console.print(table)
     if not can_draw:
         console.print("no figures: they need matplotlib, pip install 'isoweave\\[plot]'")
-    for path in (*figures.values(), page):
+    written = list(figures.values())
+    if find_spec("jinja2") is not None:
+        written.append(write_demo_page(results, figures, folder))
+    else:
+        console.print("no page: it needs jinja2, pip install 'isoweave\\[report]'")
+    for path in written:
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)

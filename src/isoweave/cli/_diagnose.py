@@ -19,7 +19,7 @@ from isoweave.graph import (
     intrinsic_dimension_graph,
     knn_graph,
 )
-from isoweave.io import LoadedInput, match_names, read_coordinates, read_input
+from isoweave.io import LoadedInput, match_names, read_embedding, read_input
 
 
 def run_diagnose(
@@ -82,9 +82,9 @@ def _diagnosis(
     shortcuts = options.get("shortcuts", "auto")
     graph = _graph_of(loaded, options)
     if embedding_file is not None:
-        read = read_coordinates(embedding_file)
+        read = read_embedding(embedding_file)
         order = match_names(embedding_file, read.names, loaded.names)
-        points = read.points if order is None else read.points[order]
+        points = read.coordinates if order is None else read.coordinates[order]
         progress.describe("diagnosis")
         return diagnose(points, graph=graph, shortcuts=shortcuts, n_jobs=n_jobs)
     n_components = options.get("n_components", 2)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from rich.console import Console
 from rich.table import Table
 
@@ -72,20 +71,7 @@ def run_embed(
         estimator = _fit(loaded, options, known)
         seconds = time.perf_counter() - started
 
-    write_embedding(
-        output,
-        estimator.embedding_,
-        names=loaded.names,
-        parameters=_parameters(estimator),
-        component_labels=estimator.component_labels_,
-        energy=estimator.energy_,
-        status=estimator.status_,
-        n_iter=estimator.n_iter_,
-        dropped_edges=estimator.dropped_edges_,
-        stretch=estimator.stretch_,
-        relative_energy=estimator.relative_energy_,
-        **_graph_and_history(estimator),
-    )
+    write_embedding(output, estimator, names=loaded.names)
     if report is not None:
         with printed_warnings(quiet), ProgressLine(Console(stderr=True), enabled=not quiet) as progress:
             progress.describe("writing the report")
@@ -106,16 +92,16 @@ def parse_value(value: Any) -> Any:
     return value
 
 
-def checkpoint_options(folder: Path | None, every: float | None, resume: bool) -> dict[str, Any]:
+def checkpoint_options(file: Path | None, every: float | None, resume: bool) -> dict[str, Any]:
     """The estimator's ``checkpoint`` from the options of the command."""
-    if folder is None:
+    if file is None:
         for name, is_given in (("--every", every is not None), ("--resume", resume)):
             if is_given:
-                raise ValueError(f"{name} needs --checkpoint DIR.")
+                raise ValueError(f"{name} needs --checkpoint FILE.")
         return {}
     from isoweave import Checkpoint
 
-    return {"checkpoint": Checkpoint(folder, every=every, resume=resume)}
+    return {"checkpoint": Checkpoint(file, every=every, resume=resume)}
 
 
 def _known(loaded: LoadedInput, anchors: Path | None, anchor_weight: float | None) -> dict[str, Any]:
@@ -134,25 +120,6 @@ def _fit(loaded: LoadedInput, options: dict[str, Any], known: dict[str, Any]) ->
 
     source = loaded.features if loaded.kind == "features" else loaded.graph
     return IsometricEmbedding(**options).fit(source, **known)
-
-
-def _graph_and_history(estimator: Any) -> dict[str, Any]:
-    """The graph, each edge once, and the steps of the optimiser: what a report needs beside the map."""
-    upper = sp.triu(estimator.graph_, k=1, format="coo")
-    steps = [(r.iteration, r.energy, r.gradient_norm, r.step) for r in estimator.history_]
-    return {
-        "edges": np.column_stack((upper.row, upper.col)).astype(np.int32),
-        "edge_lengths": np.asarray(upper.data, dtype=np.float64),
-        "history": np.array(steps, dtype=np.float64).reshape(-1, 4),
-    }
-
-
-def _parameters(estimator: Any) -> dict[str, Any]:
-    parameters: dict[str, Any] = estimator.get_params(deep=False)
-    # How a fit was watched and kept is no part of its result.
-    for name in ("callback", "checkpoint", "on_interrupt"):
-        del parameters[name]
-    return parameters
 
 
 def _summary(estimator: Any, seconds: float, output: Path) -> Table:

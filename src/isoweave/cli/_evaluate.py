@@ -12,7 +12,7 @@ from rich.table import Table
 from isoweave.cli._errors import printed_warnings
 from isoweave.cli._progress import ProgressLine
 from isoweave.graph import graph_from_matrix
-from isoweave.io import InputFileError, match_names, read_coordinates, read_input, read_labels
+from isoweave.io import InputFileError, match_names, read_embedding, read_input, read_labels
 from isoweave.metrics import METRIC_MEANINGS, evaluate
 
 
@@ -31,7 +31,7 @@ def run_evaluate(
     Parameters
     ----------
     graph_file, embedding_file : pathlib.Path
-        See :func:`isoweave.io.read_input` and :func:`isoweave.io.read_coordinates`. Where both name their
+        See :func:`isoweave.io.read_input` and :func:`isoweave.io.read_embedding`. Where both name their
         rows, the embedding's are put in the graph's order.
     n_neighbors : int or None
     labels_file, truth_file : pathlib.Path or None
@@ -44,16 +44,16 @@ def run_evaluate(
         loaded = read_input(graph_file, as_graph=True)
         graph = graph_from_matrix(loaded.graph, asymmetry=asymmetry or "error")
         n = graph.n_vertices
-        found = read_coordinates(embedding_file)
-        _check_rows(embedding_file, len(found.points), n)
+        found = read_embedding(embedding_file)
+        _check_rows(embedding_file, len(found.coordinates), n)
         order = match_names(embedding_file, found.names, loaded.names)
-        points = found.points if order is None else found.points[order]
+        points = found.coordinates if order is None else found.coordinates[order]
         truth = None
         if truth_file is not None:
-            given = read_coordinates(truth_file)
-            _check_rows(truth_file, len(given.points), n)
+            given = read_embedding(truth_file)
+            _check_rows(truth_file, len(given.coordinates), n)
             order = match_names(truth_file, given.names, loaded.names)
-            truth = given.points if order is None else given.points[order]
+            truth = given.coordinates if order is None else given.coordinates[order]
         labels = None if labels_file is None else read_labels(labels_file)
         if labels_file is not None and labels is not None:
             _check_rows(labels_file, len(labels), n)

@@ -8,7 +8,6 @@ from typing import Any
 
 from rich.console import Console
 
-from isoweave._files import check_writable
 from isoweave._typing import AnyArray
 from isoweave.cli._errors import printed_warnings
 from isoweave.cli._progress import ProgressLine
@@ -72,12 +71,9 @@ def write_page(
 
 def check_report_path(path: Path) -> None:
     """Refuse a page that could not be written, before anything is computed."""
-    from isoweave.report._html import import_plotlyjs
+    from isoweave.report import check_report
 
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"cannot write {path}: a report is a page, and its name must end in .html.")
-    check_writable(path)
-    import_plotlyjs()
+    check_report(path)
 
 
 def read_page_columns(
@@ -90,15 +86,15 @@ def read_page_columns(
         _check_rows(labels_file, len(labels), n)
         columns["label"] = labels
     if columns_file is not None:
-        found = read_columns(columns_file)
-        rows = len(next(iter(found.values.values())))
-        order = match_names(columns_file, found.names, names)
+        values, row_names = read_columns(columns_file)
+        rows = len(next(iter(values.values())))
+        order = match_names(columns_file, row_names, names)
         if order is None:
             _check_rows(columns_file, rows, n)
-        for name, values in found.values.items():
+        for name, column in values.items():
             if name in columns:
                 raise InputFileError(columns_file, f"column {name!r} is also given by --labels")
-            columns[name] = values if order is None else values[order]
+            columns[name] = column if order is None else column[order]
     return columns
 
 

@@ -17,8 +17,8 @@ from isoweave.experiments import (
     EXPERIMENTS,
     FULL,
     QUICK,
-    Progress,
     Records,
+    RunProgress,
     compare,
     count_wins,
     draw_experiment,
@@ -73,7 +73,7 @@ def run_reproduce(
     with _bar(console) as bar:
         number = bar.add_task("planning", total=len(tasks), left="")
 
-        def show(progress: Progress) -> None:
+        def show(progress: RunProgress) -> None:
             left = "" if progress.seconds_left is None else f"{_duration(progress.seconds_left)} left"
             bar.update(number, completed=progress.done, description=progress.label or "done", left=left)
 
@@ -95,19 +95,21 @@ def run_reproduce(
     figures: dict[str, dict[str, Path]] = {}
     # A reason begins with the name of its experiment.
     reasons = {name: [r for r in skipped if r.split(",")[0] == name] for name in EXPERIMENTS}
+    runs = records.frame()
+    present = set(runs.loc[runs["scale"] == scale.name, "experiment"])
     for experiment in EXPERIMENTS.values():
-        if records.of(experiment.name, scale.name):
-            write_tables(experiment, records, scale, out, reasons[experiment.name])
+        if experiment.name in present:
+            write_tables(experiment, runs, scale, out, reasons[experiment.name])
             if can_draw:
                 figures[experiment.name] = draw_experiment(
-                    experiment, records, scale, out / "figures", out / "maps"
+                    experiment, runs, scale, out / "figures", out / "maps"
                 )
             console.print(f"wrote {out / experiment.name}.md .csv .json", highlight=False, soft_wrap=True)
-    comparisons = compare(records, scale)
+    comparisons = compare(runs, scale)
     if comparisons:
         write_text(out / "summary.md", summary_markdown(comparisons))
         console.print(count_wins(comparisons), highlight=False)
-    page = write_page(records, scale, figures, out / "index.html", reasons)
+    page = write_page(runs, scale, figures, out / "index.html", reasons)
     failed = sum(record["error"] is not None for record in records)
     if failed:
         console.print(f"{failed} runs failed; their tables say why", highlight=False)

@@ -12,11 +12,11 @@ from isoweave._typing import AnyArray
 from isoweave.graph import NeighborGraph
 from isoweave.optimise import sample_vertices
 
-# Loops among the nearest so many vertices of some vertex are local, or among this part of all vertices if
-# that is less; longer ones belong to the shape.
+# Loops among this many nearest vertices of some vertex are local, or among this part of all vertices if that
+# is less; longer ones belong to the shape.
 _BALL = 150
 _BALL_PART = 10
-# One vertex in so many is the centre of a ball: balls overlap widely.
+# One vertex in three is the centre of a ball: balls overlap widely.
 _CENTRE_PART = 3
 _LOOPS_PER_BALL = 24
 _LONGEST_LOOP = 24
@@ -28,30 +28,22 @@ _NONE = np.empty((0, 3), dtype=np.int32)
 
 @dataclass(frozen=True, eq=False)
 class CellComplex:
-    """Oriented cells as loops of undirected edges.
+    """Oriented cells as loops of undirected edges."""
 
-    Attributes
-    ----------
-    edges : int array of shape (E,)
-        Positions of the stored edges (i, j) with i < j; their order numbers the undirected edges.
-    boundary : csr_array of shape (cells, E)
-        +1 where the loop of a cell runs along an edge from i to j, -1 where against it. Applied to a 1-form
-        on the edges it is the curl; the curl of differences is zero.
-    triangles : int array of shape (n_triangles, 3)
-        Stored edges (i, j), (j, k), (i, k) of the triangles i < j < k, which are the first cells.
-    """
-
+    # Positions of the stored edges (i, j) with i < j; their order numbers the E undirected edges.
     edges: AnyArray
+    # +1 where the loop of a cell runs along an edge from i to j, -1 where against it, shape (cells, E).
+    # Applied to a 1-form on the edges it is the curl; the curl of differences is zero.
     boundary: sp.csr_array
+    # Stored edges (i, j), (j, k), (i, k) of the triangles i < j < k, which are the first cells.
     triangles: AnyArray
 
 
 def build_cells(graph: NeighborGraph, *, team: ThreadTeam, ball: int | None = None) -> CellComplex:
     """Triangles of a graph, and loops that fill the small holes between them.
 
-    Every loop among the ``ball`` nearest vertices of a centre is a sum of triangles and of the loops listed
-    (see :func:`isoweave.engines.cells.hole_loops`); by default the 150 nearest, or a tenth of the
-    vertices, with every third vertex as a centre. Cost is linear in the vertices for bounded degrees.
+    Every loop among the ``ball`` nearest vertices of a centre (by default 150 or a tenth of all, around every
+    third vertex) is a sum of triangles and of the loops listed. Cost is linear for bounded degrees.
     """
     from isoweave.engines import cells as kernels
 
@@ -84,23 +76,21 @@ def build_cells(graph: NeighborGraph, *, team: ThreadTeam, ball: int | None = No
     return CellComplex(edges, sp.csr_array((signs, (rows, columns)), shape=shape), triangles)
 
 
-def list_triangles(graph: NeighborGraph, *, team: ThreadTeam) -> AnyArray:
-    """Stored edges (i, j), (j, k), (i, k) of all triangles i < j < k, shape (n_triangles, 3)."""
-    from isoweave.engines import cells as kernels
-
-    n = graph.n_vertices
-    counts = np.empty(n, dtype=np.int64)
-    team.run(kernels.list_triangles, n, graph.indptr, graph.indices, counts, _NONE)
-    ends = np.cumsum(counts)
-    triangles = np.empty((int(ends[-1]) if n else 0, 3), dtype=np.int32)
-    team.run(kernels.list_triangles, n, graph.indptr, graph.indices, ends - counts, triangles)
-    return triangles
-
-
-def count_triangles(graph: NeighborGraph, *, team: ThreadTeam) -> int:
-    """Number of triangles of a graph."""
+def count_triangles(graph: NeighborGraph, *, team: ThreadTeam) -> AnyArray:
+    """Triangles of which every vertex is the first, shape (n,)."""
     from isoweave.engines import cells as kernels
 
     counts = np.zeros(graph.n_vertices, dtype=np.int64)
     team.run(kernels.list_triangles, graph.n_vertices, graph.indptr, graph.indices, counts, _NONE)
-    return int(counts.sum())
+    return counts
+
+
+def list_triangles(graph: NeighborGraph, *, team: ThreadTeam) -> AnyArray:
+    """Stored edges (i, j), (j, k), (i, k) of all triangles i < j < k, shape (n_triangles, 3)."""
+    from isoweave.engines import cells as kernels
+
+    counts = count_triangles(graph, team=team)
+    triangles = np.empty((int(counts.sum()), 3), dtype=np.int32)
+    starts = np.cumsum(counts) - counts
+    team.run(kernels.list_triangles, graph.n_vertices, graph.indptr, graph.indices, starts, triangles)
+    return triangles

@@ -6,18 +6,21 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from isoweave._parallel import ThreadTeam, thread_team
-from isoweave._typing import BoolArray, FloatArray, IntArray
+from isoweave._typing import AnyArray, BoolArray, FloatArray
+from isoweave._validation import check_integer
 from isoweave.diagnostics._local import dimension_facts, frames_of, graph_facts, is_too_sparse
 from isoweave.diagnostics._map import PartMisfit, examine_part, map_facts
-from isoweave.diagnostics._prepare import Prepared, prepare
-from isoweave.diagnostics._result import Diagnosis, DimensionFacts, MapFacts, ShapeFacts
+from isoweave.diagnostics._measure import edge_table
+from isoweave.diagnostics._result import Diagnosis, MapFacts
 from isoweave.diagnostics._shape import FEWEST_VERTICES, Shape, find_shape
-from isoweave.diagnostics._source import Source, read_source
 from isoweave.diagnostics._verdicts import judge
 from isoweave.geometry import LocalFrames
-from isoweave.graph import NeighborGraph, edge_distortion, is_edge
+from isoweave.graph import NeighborGraph, PreparedGraph, graph_from_matrix, is_edge, prepare_graph
+from isoweave.options import resolve_options
+from isoweave.result import Embedding, as_embedding
 
 # Components whose shape is looked at, the largest first.
 _MOST_SHAPES = 5
@@ -36,8 +39,8 @@ def diagnose(
 
     Parameters
     ----------
-    result : Embedding, fitted IsometricEmbedding, array of shape (n, N), or distance graph
-        A map after solving (bare coordinates, by any tool, need ``graph``), or a graph alone
+    result : Embedding, fitted estimator, file of one, array of shape (n, N), or distance graph
+        A map after solving (maps by other tools need ``graph``), or a graph alone
         (:class:`~isoweave.graph.NeighborGraph` or sparse matrix of shape (n, n)) before solving.
     graph : NeighborGraph or sparse matrix of shape (n, n), optional
         Distances to measure a map against instead of those it was made from.
@@ -59,7 +62,7 @@ def diagnose(
     -----
     Frames are those of the default options (``frame_size`` and ``calibrate`` of an estimator are taken over);
     energies are measured with the edge inner product. The shape of components of more than 2,000 vertices is
-    found on a sample, of which the cost hardly depends on n; docs/diagnose.md has costs and error rates.
+    found on a sample, at a cost that hardly depends on n; docs/diagnose.md has costs and error rates.
 
     Examples
     --------
@@ -72,107 +75,122 @@ def diagnose(
     >>> diagnose(embed_graph(sheet.to_matrix(), n_components=2)).codes
     ('isometric',)
     """
-    source = read_source(result, graph, n_components, shortcuts, asymmetry)
+    dropped: bool | AnyArray = resolve_options(2, shortcuts=shortcuts).drop_shortcuts
+    if n_components is not None:
+        n_components = check_integer("n_components", n_components, minimum=1)
+    given = None if graph is None else _checked_graph(graph, asymmetry)
+    if isinstance(result, NeighborGraph) or sp.issparse(result):
+        if given is not None:
+            raise TypeError("diagnose got two graphs and no map: give the map first, then graph=...")
+        given, embedding = _checked_graph(result, asymmetry), None
+    else:
+        embedding = as_embedding(result, given)
+        if given is None:
+            given, dropped = embedding.measured_graph("diagnose"), embedding.dropped_edges
+        if n_components not in (None, embedding.n_components):
+            raise ValueError(
+                f"n_components={n_components}, but the map has {embedding.n_components} columns; omit it."
+            )
+        n_components = embedding.n_components
     with thread_team(n_jobs) as team:
-        return _examine(source, team)
+        return _examine(prepare_graph(given, dropped, team=team), embedding, n_components or 2, team)
 
 
-def _examine(source: Source, team: ThreadTeam) -> Diagnosis:
+def _checked_graph(graph: Any, asymmetry: str) -> NeighborGraph:
+    return graph if isinstance(graph, NeighborGraph) else graph_from_matrix(graph, asymmetry=asymmetry)
+
+
+def _examine(
+    prepared: PreparedGraph, embedding: Embedding | None, n_components: int, team: ThreadTeam
+) -> Diagnosis:
     """Facts about every component, then about the map, then findings."""
-    graph, n_components = source.graph, source.n_components
-    prepared = prepare(graph, source.dropped, team=team)
-    largest = len(prepared.parts[0].vertices)
+    graph, largest = prepared.given, len(prepared.parts[0])
     if 1 < largest <= n_components:
         raise ValueError(
             f"n_components={n_components} is more than the data support: the largest component has {largest} "
             f"distinct points, which span at most {largest - 1} dimensions. Lower n_components."
         )
-    frames: list[LocalFrames | None] = []
-    spectra: list[FloatArray] = []
-    for part in prepared.embedded:
-        made, spectrum = frames_of(
-            part,
-            n_components,
-            source.frame_size,
-            source.calibrate,
-            with_frames=source.coordinates is not None,
-            team=team,
-        )
-        frames.append(made)
-        spectra.append(spectrum)
+    parts = [prepared.part(c) for c, vertices in enumerate(prepared.parts) if len(vertices) > 1]
+    options = _frame_options(embedding)
+    found = [
+        frames_of(part, n_components, **options, with_frames=embedding is not None, team=team)
+        for part in parts
+    ]
+    spectra = [spectrum for _, spectrum in found]
     dimension = dimension_facts(prepared.graph, spectra, n_components)
     facts = graph_facts(prepared, spectra, min(dimension.local, n_components), team=team)
     shapes: list[Shape] = []
     curvature = np.full(prepared.graph.n_vertices, np.nan)
     # Frames that lack directions, or have more than N, cannot be carried around.
     if dimension.local <= n_components and not is_too_sparse(facts, n_components):
-        for c, part in enumerate(prepared.embedded[:_MOST_SHAPES]):
-            if len(part.vertices) >= FEWEST_VERTICES:
-                shape = find_shape(part.graph, dimension.local, c, team=team)
-                shapes.append(shape)
+        for c, part in enumerate(parts[:_MOST_SHAPES]):
+            if part.n_vertices >= FEWEST_VERTICES:
+                shape = find_shape(part, dimension.local, c, team=team)
                 with np.errstate(over="ignore", under="ignore"):
-                    curvature[part.vertices] = shape.curvature / prepared.unit / prepared.unit
-    edges, lengths = _undirected(graph)
-    found, distortion, stretch = None, None, None
-    if source.coordinates is not None:
-        distortion = edge_distortion(edges, lengths, source.coordinates)
-        counts = lengths > 0.0
-        if source.dropped is not None and len(source.dropped):
-            counts &= ~is_edge(graph, source.dropped)[graph.sources < graph.indices]
-        found, stretch = _examine_map(source, prepared, frames, shapes, distortion[counts], dimension, team)
-    shape_facts = tuple(_in_users_unit(s.facts, prepared.unit) for s in shapes)
+                    curvature[prepared.parts[c]] = shape.curvature / prepared.unit / prepared.unit
+                if shape.facts.curvature is not None:
+                    bend = shape.facts.curvature / prepared.unit / prepared.unit
+                    shape = replace(shape, facts=replace(shape.facts, curvature=bend))
+                shapes.append(shape)
+    nowhere = np.full((graph.n_vertices, n_components), np.nan)
+    edges, lengths, distortion = edge_table(graph, nowhere if embedding is None else embedding.coordinates)
+    map_found = misfit = stretch = None
+    if embedding is not None:
+        frames = [made for made, _ in found if made is not None]
+        counts = (lengths > 0.0) & ~is_edge(graph, embedding.dropped_edges)[graph.sources < graph.indices]
+        map_found, misfit, stretch = _examine_map(
+            prepared, parts, embedding, frames, shapes, distortion[counts], dimension.local, team
+        )
+    shape_facts = tuple(shape.facts for shape in shapes)
     return Diagnosis(
         n_vertices=graph.n_vertices,
         n_edges=graph.n_edges,
         n_components=n_components,
-        verdicts=judge(n_components, graph.n_edges, facts, dimension, shape_facts, found),
+        verdicts=judge(n_components, graph.n_edges, facts, dimension, shape_facts, map_found),
         graph=facts,
         dimension=dimension,
         shapes=shape_facts,
-        map=found,
+        map=map_found,
         curvature=curvature[prepared.representative],
         edges=edges,
-        edge_distortion=distortion,
+        edge_distortion=None if embedding is None else distortion,
+        misfit=misfit,
         stretch=stretch,
     )
 
 
+def _frame_options(embedding: Embedding | None) -> dict[str, Any]:
+    """Frames to measure with: an estimator's own, where its energy is the one measured here."""
+    given = {} if embedding is None else embedding.parameters
+    names = ("preset", "inner_product", "frame_size", "calibrate")
+    options = resolve_options(2, **{name: given[name] for name in names if name in given})
+    if options.inner_product != "edge":
+        options = resolve_options(2)
+    return {"frame_size": options.frame_size, "calibrate": options.calibrate}
+
+
 def _examine_map(
-    source: Source,
-    prepared: Prepared,
-    frames: list[LocalFrames | None],
+    prepared: PreparedGraph,
+    parts: list[NeighborGraph],
+    embedding: Embedding,
+    frames: list[LocalFrames],
     shapes: list[Shape],
     distortion: FloatArray,
-    dimension: DimensionFacts,
+    local: int,
     team: ThreadTeam,
-) -> tuple[MapFacts, FloatArray]:
-    """Energy of the map component by component, and the stretch of every vertex of the input."""
-    assert source.coordinates is not None
-    points = source.coordinates[prepared.firsts] / prepared.unit
+) -> tuple[MapFacts, FloatArray, FloatArray]:
+    """The map component by component; misfit and stretch of every vertex of the input."""
+    points = embedding.coordinates[prepared.firsts] / prepared.unit
     found: list[PartMisfit] = []
-    stretch = np.ones((len(points), source.n_components))
-    embedded: BoolArray = np.asarray(np.isfinite(points).all(axis=1))
-    for c, part in enumerate(prepared.embedded):
-        if not embedded[part.vertices].all():
-            continue
-        shape = next((s for s in shapes if s.facts.component == c), None)
-        made = frames[c]
-        assert made is not None
-        examined = examine_part(part, made, points[part.vertices], shape, team=team)
-        found.append(examined)
-        stretch[part.vertices] = examined.stretch
-    stretch = stretch[prepared.representative] if source.stretch is None else source.stretch
-    here = embedded[prepared.representative]
-    return map_facts(found, distortion, stretch[here], dimension.local, source.status), stretch
-
-
-def _undirected(graph: NeighborGraph) -> tuple[IntArray, FloatArray]:
-    """Ends i < j of every edge in the order of the rows, shape (E, 2), and their lengths."""
-    once = graph.sources < graph.indices
-    return np.column_stack((graph.sources[once], graph.indices[once])), graph.lengths[once]
-
-
-def _in_users_unit(facts: ShapeFacts, unit: float) -> ShapeFacts:
-    if facts.curvature is None:
-        return facts
-    return replace(facts, curvature=facts.curvature / unit / unit)
+    misfit, stretch = np.full(len(points), np.nan), np.ones(points.shape)
+    placed: BoolArray = np.asarray(np.isfinite(points).all(axis=1))
+    for c, (part, made) in enumerate(zip(parts, frames, strict=True)):
+        vertices = prepared.parts[c]
+        if placed[vertices].all():
+            shape = next((s for s in shapes if s.facts.component == c), None)
+            found.append(examine_part(part, made, points[vertices], shape, team=team))
+            misfit[vertices], stretch[vertices] = found[-1].vertex_misfit, found[-1].stretch
+    back = prepared.representative
+    of_rows = stretch[back] if embedding.stretch is None else embedding.stretch
+    facts = map_facts(found, distortion, of_rows[placed[back]], local, embedding.status)
+    return facts, misfit[back], of_rows

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from isoweave._typing import BoolArray, FloatArray
 from isoweave.diagnostics._cells import CellComplex
-from isoweave.diagnostics._result import EnergySplit
+from isoweave.diagnostics._result import NO_ENERGY, EnergySplit
 from isoweave.energy import EdgeEnergy
 from isoweave.linalg import symmetric_solver
 from isoweave.optimise import Problem
@@ -24,16 +24,8 @@ _CONCENTRATED = 0.01
 class Misfit:
     """Energy J(coordinates, alignments) before its irremovable part is split further.
 
-    Attributes
-    ----------
-    mass, total, disagreement, irremovable : float
-        Energies: of the collapsed map, and of the parts of :class:`EnergySplit`, not yet divided by the
-        first. expected : float
-        What ``irremovable`` would be from noise alone.
-    form : float64 array of shape (E, N)
-        The irremovable part on the undirected edges, times the roots of the weights; no exact part is left.
-    weights : float64 array of shape (E,)
-        Of the undirected edges, both directions together.
+    ``total``, ``disagreement``, ``irremovable`` and ``expected`` are those of :class:`EnergySplit`, not yet
+    divided by ``mass``, the energy of the collapsed map.
     """
 
     mass: float
@@ -41,7 +33,9 @@ class Misfit:
     disagreement: float
     irremovable: float
     expected: float
+    # The irremovable part on the undirected edges, times the roots of the weights; no exact part is left.
     form: FloatArray
+    # Of the undirected edges, both directions together.
     weights: FloatArray
 
     @property
@@ -50,25 +44,17 @@ class Misfit:
 
 
 def measure_misfit(problem: Problem, alignments: FloatArray, coordinates: FloatArray) -> Misfit:
-    """Take out of J what one Poisson solve would remove, and what the ends of the edges disagree about.
-
-    Parameters
-    ----------
-    problem : Problem
-        With the edge inner product.
-    alignments : float64 array of shape (n, N, N)
-    coordinates : float64 array of shape (n, N)
-    """
-    graph, inner = problem.graph, problem.frames
-    if not isinstance(inner, EdgeEnergy):
+    """Take out of J what one Poisson solve would remove, and what the ends of the edges disagree about."""
+    graph, energy = problem.graph, problem.frames
+    if not isinstance(energy, EdgeEnergy):
         raise TypeError("The split of the energy is defined for the edge inner product only.")
     up = np.flatnonzero(graph.sources < graph.indices)
     down = graph.reverse[up]
     ends = graph.sources[up], graph.indices[up]
-    w_up, w_down = inner.weights[up], inner.weights[down]
+    w_up, w_down = energy.weights[up], energy.weights[down]
     weights = w_up + w_down
     safe = np.where(weights > 0.0, weights, 1.0)
-    form = np.einsum("er,erc->ec", problem.frames.frames.rows, alignments[graph.sources])
+    form = np.einsum("er,erc->ec", energy.frames.rows, alignments[graph.sources])
     both = (w_up * w_down / safe)[:, None] * (form[up] + form[down]) ** 2
     one_form = (w_up[:, None] * form[up] - w_down[:, None] * form[down]) / safe[:, None]
     best = problem.integrate(alignments)
@@ -82,7 +68,7 @@ def measure_misfit(problem: Problem, alignments: FloatArray, coordinates: FloatA
     paired = max(int(np.count_nonzero((w_up > 0.0) & (w_down > 0.0))), 1)
     free = max(int(np.count_nonzero(weights)) - (graph.n_vertices - 1), 0)
     return Misfit(
-        mass=float(np.sum(inner.weights[:, None] * form * form)),
+        mass=float(np.sum(energy.weights[:, None] * form * form)),
         total=disagreement + float(np.sum(misfit**2)),
         disagreement=disagreement,
         irremovable=float(np.sum(closed**2)),
@@ -93,17 +79,10 @@ def measure_misfit(problem: Problem, alignments: FloatArray, coordinates: FloatA
 
 
 def split_misfit(misfit: Misfit, cells: CellComplex | None) -> EnergySplit:
-    """Relative energies; without cells the irremovable part is left in one piece.
-
-    Parameters
-    ----------
-    misfit : Misfit
-    cells : CellComplex or None
-        Of the same graph.
-    """
+    """Relative energies; without cells the irremovable part is left in one piece."""
     mass = misfit.mass
     if mass <= 0.0:
-        return EnergySplit(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        return NO_ENERGY
     curl = loops = concentration = None
     if cells is not None:
         harmonic = np.sum(without_curl(misfit.form, cells.boundary, misfit.weights) ** 2, axis=1)

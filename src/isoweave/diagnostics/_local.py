@@ -10,19 +10,18 @@ from scipy.sparse.csgraph import breadth_first_order
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.diagnostics._cells import count_triangles
-from isoweave.diagnostics._prepare import Part, Prepared
 from isoweave.diagnostics._result import DimensionFacts, GraphFacts
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, resolve_frame_size
-from isoweave.graph import NeighborGraph, intrinsic_dimension_graph, subgraph
+from isoweave.graph import NeighborGraph, PreparedGraph, intrinsic_dimension_graph, subgraph
 from isoweave.optimise import sample_vertices
 
 # Directions beyond N that are looked at. Each more costs as much as all before it: they are noise, which
-# eigenvalue iterations tell apart slowly.
+# eigenvalue iterations separate slowly.
 _MORE = 1
 # A direction of less than this part of those before it is negligible: shortest paths that zig-zag make one of
 # 0.05 to 0.06 on flat data of any dimension.
 NEGLIGIBLE = 0.1
-# Up to so many vertices all spectra are looked at, beyond those of some balls.
+# Up to this many vertices all spectra are looked at, beyond it those of some balls.
 _ALL_SPECTRA = 5000
 _BALLS = 12
 _BALL = 360
@@ -33,7 +32,7 @@ MANY_DEFICIENT = 0.05
 
 
 def frames_of(
-    part: Part,
+    graph: NeighborGraph,
     n_components: int,
     frame_size: int | float | str,
     calibrate: str,
@@ -41,11 +40,8 @@ def frames_of(
     with_frames: bool,
     team: ThreadTeam,
 ) -> tuple[LocalFrames | None, FloatArray]:
-    """Calibrated frames of N directions if asked for, and spectra of N + 1, shape (vertices, N + 1).
-
-    Spectra are those of all vertices, or in large graphs of a sample.
-    """
-    graph, wide = part.graph, n_components + _MORE
+    """Calibrated frames of N directions if asked for, and spectra of N + 1 of all or sampled vertices."""
+    wide = n_components + _MORE
     if graph.n_vertices > _ALL_SPECTRA:
         region, inner = _regions(graph, team=team)
         size = resolve_frame_size(graph, frame_size, wide) or "all"
@@ -91,30 +87,27 @@ def dimension_facts(graph: NeighborGraph, spectra: list[FloatArray], n_component
 
 
 def graph_facts(
-    prepared: Prepared, spectra: list[FloatArray], n_directions: int, *, team: ThreadTeam
+    prepared: PreparedGraph, spectra: list[FloatArray], n_directions: int, *, team: ThreadTeam
 ) -> GraphFacts:
     """Sizes, degrees and rank of the neighbourhoods, which should have ``n_directions``."""
     graph = prepared.graph
     spectrum = np.concatenate(spectra) if spectra else np.empty((0, n_directions))
     flat = spectrum[:, n_directions - 1] <= _RANK * spectrum[:, 0]
-    sizes = [len(part.vertices) for part in prepared.parts]
+    sizes = [len(vertices) for vertices in prepared.parts]
     return GraphFacts(
         n_distinct=graph.n_vertices,
         part_sizes=tuple(sizes[:_LISTED_PARTS]),
         n_parts=len(sizes),
-        n_dropped=prepared.n_dropped,
+        n_dropped=len(prepared.dropped),
         low_degree=float(np.percentile(graph.degrees, 25)),
         median_degree=float(np.median(graph.degrees)),
         deficient=float(np.mean(flat)) if len(flat) else 0.0,
-        triangles_per_edge=count_triangles(graph, team=team) / max(graph.n_edges, 1),
+        triangles_per_edge=int(count_triangles(graph, team=team).sum()) / max(graph.n_edges, 1),
     )
 
 
 def needed_degree(n_components: int) -> int:
-    """Neighbours that leave a frame of N directions undetermined.
-
-    Up to three dimensions a grid's 2 N (1 on a line); beyond, fewer than N neighbours.
-    """
+    """Neighbours that leave a frame undetermined: a grid's 2 N up to N = 3 (1 on a line), beyond N - 1."""
     if n_components == 1:
         return 1
     return 2 * n_components if n_components <= 3 else n_components - 1

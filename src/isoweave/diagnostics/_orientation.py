@@ -13,8 +13,8 @@ from isoweave.graph import NeighborGraph
 from isoweave.linalg import lowest_eigenvectors
 from isoweave.optimise import sample_vertices
 
-# Vertices per patch, and ways to cut the graph into patches: their median counts, because one of them may be
-# led astray by a place where frames are doubtful.
+# Vertices per patch, and divisions of the graph into patches, whose median counts: one of them may be misled
+# where frames are doubtful.
 _PATCH = 6
 _LAYOUTS = 5
 _VOTES = 6
@@ -33,28 +33,10 @@ def orientation(
 ) -> tuple[float, float]:
     """Coherence of the frames, and the share of joins between patches that reflect (eq. D9).
 
-    Parameters
-    ----------
-    graph : NeighborGraph
-        Connected.
-    triangles : int array of shape (t, 3)
-        See :class:`isoweave.diagnostics._cells.CellComplex`.
-    transitions, weights
-        See :func:`isoweave.diagnostics._transport.frame_transitions`.
-    team : ThreadTeam
-
-    Returns
-    -------
-    coherence : float
-        Share of the triangles around which frames come back unreflected.
-    reflected : float
-        0 where one orientation fits all patches.
-
-    Notes
-    -----
-    A single vertex with a frame of nearly one direction (at a border, in a gap of the sampling) may look
-    reflected from one side only. Patches of a few vertices, each given one orientation of its own, outvote
-    such vertices; what is left between patches is the orientation of the shape.
+    Coherence is the share of the triangles around which frames come back unreflected; the other share is 0
+    where one orientation fits all patches. A single vertex with a frame of nearly one direction (at a border,
+    in a gap of the sampling) may look reflected from one side only. Patches of a few vertices, each given one
+    orientation of its own, outvote such vertices; what is left between patches belongs to the shape.
     """
     sign = np.sign(np.linalg.det(transitions))
     known = (weights >= WEAKEST)[triangles].all(axis=1)
@@ -131,8 +113,8 @@ def _broken_share(joins: sp.csr_array) -> float:
     whole = float(np.abs(ends.data).sum())
     if whole == 0.0:
         return 0.0
-    # Sides handed on along the strongest joins, and sides that agree best in the mean: one wrong join leads
-    # the first astray, a long thin shape the second.
+    # Sides passed along the strongest joins, and sides that agree best in the mean: one wrong join misleads
+    # the first, a long thin shape the second.
     weakness = sp.csr_array((1.0 / np.abs(ends.data), (ends.row, ends.col)), shape=joins.shape)
     tree = sp.csr_array(minimum_spanning_tree(weakness))
     signed = sp.csr_array(sp.diags_array(np.abs(joins).sum(axis=1)) - joins)

@@ -1,257 +1,158 @@
-"""What a diagnosis consists of."""
+"""What a diagnosis consists of, and the page it prints."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any
 
 from isoweave._typing import FloatArray, IntArray
 
 SEVERITIES = ("info", "warn", "problem")
+_MARKS = {"info": "  ok ", "warn": " note", "problem": "  !! "}
+_KINDS = {"non_orientable": "one-sided", "uncertain": "of uncertain shape"}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One finding.
+    """One finding."""
 
-    Attributes
-    ----------
-    code : str
-        Stable name, listed in docs/diagnose.md.
-    severity : {"info", "warn", "problem"}
-    text : str
-        What was found.
-    advice : str
-        What to do about it.
-    numbers : dict of str to float
-        What the finding rests on.
-    """
-
-    code: str
-    severity: str
-    text: str
-    advice: str
-    numbers: dict[str, float] = field(default_factory=dict)
+    code: str  #: stable name, listed in docs/diagnose.md
+    severity: str  #: "info", "warn" or "problem"
+    text: str  #: what was found
+    advice: str  #: what to do about it
+    numbers: dict[str, float] = field(default_factory=dict)  #: what the finding rests on
 
 
 @dataclass(frozen=True)
 class EnergySplit:
     """Parts of an energy, each over the energy of the collapsed map (docs/diagnose.md).
 
-    ``total = removable + disagreement + irremovable`` and ``irremovable = curl + loops``.
-
-    Attributes
-    ----------
-    total : float
-        The relative energy of the map at the given turns.
-    removable : float
-        Exact part: one more Poisson solve with the same turns would remove it.
-    disagreement : float
-        The two ends of an edge disagree about it: noise of the frames, and tears of the map.
-    irremovable : float
-        No map can remove it while the frames are turned as they are.
-    expected : float
-        What ``irremovable`` would be if the frames had independent errors of the size that ``disagreement``
-        shows, and nothing else were wrong.
-    curl, loops : float or None
-        Co-exact part: frames do not fit around triangles and other small loops. Harmonic part: small loops
-        are in order, but long ones do not close. None where the two were not told apart.
-    concentration : float or None
-        Share of ``loops`` on one edge in a hundred.
+    ``total = removable + disagreement + irremovable`` and ``irremovable = curl + loops``; the last two and
+    ``concentration`` are None where curl and loops were not separated.
     """
 
-    total: float
-    removable: float
-    disagreement: float
-    irremovable: float
+    total: float  #: relative energy of the map at the given rotations
+    removable: float  #: exact part: one more Poisson solve with the same rotations would remove it
+    disagreement: float  #: the two ends of an edge disagree: noise of the frames, and tears of the map
+    irremovable: float  #: no map can remove it while the frames are rotated as they are
+    #: What ``irremovable`` would be if frames had independent errors of the size that ``disagreement`` shows.
     expected: float
-    curl: float | None
-    loops: float | None
-    concentration: float | None
+    curl: float | None  #: co-exact part: frames do not fit around triangles and other small loops
+    loops: float | None  #: harmonic part: small loops are in order, but long ones do not close
+    concentration: float | None  #: share of ``loops`` on one edge in a hundred
+
+    def __str__(self) -> str:
+        parts = f"irremovable {self.irremovable:.2%}"
+        if self.curl is not None and self.loops is not None:
+            parts = f"small loops {self.curl:.2%}, long loops {self.loops:.2%}"
+        return (
+            f"{self.total:.2%} of a collapsed map; frames disagree {self.disagreement:.2%}, {parts}, "
+            f"removable {self.removable:.2%}"
+        )
+
+
+NO_ENERGY = EnergySplit(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class GraphFacts:
-    """The graph that is embedded, duplicates merged and shortcuts taken out.
+    """The graph that is embedded, duplicates merged and shortcuts removed."""
 
-    Attributes
-    ----------
-    n_distinct : int
-        Vertices without duplicates.
-    part_sizes : tuple of int
-        Distinct vertices of the connected components, largest first; at most 10 are listed.
-    n_parts : int
-    n_dropped : int
-        Edges the shortcut filter took out.
-    low_degree, median_degree : float
-        Quartile and median of the degrees.
-    deficient : float
-        Share of the vertices whose neighbourhood has fewer directions than most have, or than N.
-    triangles_per_edge : float
-    """
-
-    n_distinct: int
-    part_sizes: tuple[int, ...]
-    n_parts: int
-    n_dropped: int
-    low_degree: float
+    n_distinct: int  #: vertices without duplicates
+    part_sizes: tuple[int, ...]  #: distinct vertices of the components, largest first, at most 10 of them
+    n_parts: int  #: connected components
+    n_dropped: int  #: edges that the shortcut filter removed
+    low_degree: float  #: quartile of the degrees
     median_degree: float
-    deficient: float
+    deficient: float  #: share of the vertices whose neighbourhood has fewer directions than most, or than N
     triangles_per_edge: float
 
 
 @dataclass(frozen=True)
 class DimensionFacts:
-    """Directions of the neighbourhoods.
+    """Directions of the neighbourhoods."""
 
-    Attributes
-    ----------
-    estimate : float or None
-        Intrinsic dimension by the ratio of the two nearest distances; None where it cannot be had.
-    beyond : tuple of float
-        Size (eigenvalue) of direction d + 1 over that of the first d together, median over the vertices, for
-        d = 1 to N.
-    local : int
-        The smallest d whose next direction is negligible; N + 1 if none is.
-    """
-
-    estimate: float | None
+    estimate: float | None  #: intrinsic dimension by the ratio of the two nearest distances, if there is one
+    #: Eigenvalue of direction d + 1 over the sum of the first d, median over the vertices, for d = 1 to N.
     beyond: tuple[float, ...]
-    local: int
+    local: int  #: the smallest d whose next direction is negligible; N + 1 if none is
 
 
 @dataclass(frozen=True)
 class ShapeFacts:
-    """What carrying frames around the loops of one connected component shows; nothing here needs a map.
-
-    Attributes
-    ----------
-    component : int
-    n_vertices, n_used : int
-        Vertices of the component, and those of the sample that was looked at.
-    kind : {"flat", "curved", "closed", "non_orientable", "uncertain"}
-    dimension : int
-        Of the frames that were carried: the data's own, at most N.
-    coherence : float
-        Share of the triangles around which frames come back unreflected. Where it is low, nothing can be
-        carried around longer loops, and the kind is uncertain.
-    reflected : float
-        Share of the joins between patches that turn a frame over whatever the orientation (eq. D9).
-    synchronised : EnergySplit or None
-        Energy where all turns agree with their neighbours as well as they can.
-    relaxed : EnergySplit or None
-        Energy after the map has been fitted from there.
-    excess : float or None
-        Irremovable over expected energy after fitting: about 0.6 where the data are flat.
-    tearing : float or None
-        How many times the disagreement grew by fitting: 1 where the data are flat.
-    torn : float or None
-        Share of the edges that the fitted map makes longer or shorter by half or more.
-    curvature : float or None
-        Median of the curvature, in the input's unit to the power -2, where the kind is curved.
-    """
+    """What carrying frames around the loops of one component shows; nothing here needs a map."""
 
     component: int
     n_vertices: int
-    n_used: int
-    kind: str
-    dimension: int
+    n_used: int  #: vertices of the sample that was looked at
+    kind: str  #: "flat", "curved", "closed", "non_orientable" or "uncertain"
+    dimension: int  #: of the frames that were carried: the data's own, at most N
+    #: Share of the triangles around which frames come back unreflected. Where it is low, nothing can be
+    #: carried around longer loops, and the kind is uncertain.
     coherence: float
-    reflected: float
-    synchronised: EnergySplit | None
-    relaxed: EnergySplit | None
-    excess: float | None
-    tearing: float | None
-    torn: float | None
-    curvature: float | None
+    reflected: float  #: share of the joins between patches that reflect, whatever the orientation (eq. D9)
+    synchronised: EnergySplit | None = None  #: where all rotations agree with their neighbours at best
+    relaxed: EnergySplit | None = None  #: after the map has been fitted from there
+    excess: float | None = None  #: irremovable over expected energy after fitting: about 0.6 on flat data
+    tearing: float | None = None  #: how many times the disagreement grew by fitting: 1 on flat data
+    torn: float | None = None  #: share of the edges that the fitted map changes by half or more
+    curvature: float | None = None  #: median, in the input's unit to the power -2, where the kind is curved
 
 
 @dataclass(frozen=True)
 class MapFacts:
-    """How well a map keeps what it was made from.
+    """How well a map keeps what it was made from."""
 
-    Attributes
-    ----------
-    status : str or None
-        Of the optimiser; None for coordinates of other origin.
-    energy : EnergySplit
-    n_used : int
-        Vertices of the sample on which ``curl`` and ``loops`` were told apart; 0 where they were not.
-    edge_error : float
-        Mean of ``|distortion|``.
-    edge_median, edge_low, edge_high : float
-        Median, 5 and 95 % of the distortion.
-    edge_within : float
-        Share of the edges within 10 % of their length.
-    torn : float
-        Share of the edges off by a factor of 1.5 or more.
-    stretch_median, stretch_low, stretch_high : float
-        Of the singular values of the local differential, in the directions the data have.
-    stretch_within : float
-        Share of the vertices with all of these within 10 % of 1.
-    against_relaxed : float or None
-        Energy over that of the map fitted from synchronised turns, both measured on the same frames.
-    """
-
-    status: str | None
+    status: str | None  #: of the optimiser; None for coordinates of other origin
     energy: EnergySplit
-    n_used: int
-    edge_error: float
-    edge_median: float
-    edge_low: float
-    edge_high: float
-    edge_within: float
-    torn: float
-    stretch_median: float
+    n_used: int  #: vertices of the sample on which ``curl`` and ``loops`` were separated; 0 if they were not
+    edge_error: float  #: mean of ``|distortion|``
+    edge_median: float  #: of the distortion
+    edge_low: float  #: its 5th percentile
+    edge_high: float  #: its 95th
+    edge_within: float  #: share of the edges within 10 % of their length
+    torn: float  #: share of the edges off by a factor of 1.5 or more
+    stretch_median: float  #: singular values of the local differential, in the directions the data have
     stretch_low: float
     stretch_high: float
-    stretch_within: float
+    stretch_within: float  #: share of the vertices with all of these within 10 % of 1
+    #: Energy over that of the map fitted from synchronised rotations, both measured on the same frames.
     against_relaxed: float | None
 
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What a graph allows, what a map of it keeps, and what to do.
-
-    Attributes
-    ----------
-    n_vertices, n_edges, n_components : int
-    verdicts : tuple of Verdict
-        Most severe first.
-    graph : GraphFacts
-    dimension : DimensionFacts
-    shapes : tuple of ShapeFacts
-        One per connected component that is large enough to tell, largest first.
-    map : MapFacts or None
-        None before solving.
-    curvature : float64 array of shape (n,)
-        Mean sectional curvature around every vertex, roughly; NaN outside of components that are curved.
-    edges : int32 array of shape (E, 2)
-        Edges i < j of the input graph, dropped ones included, in the order of its rows.
-    edge_distortion : float64 array of shape (E,) or None
-        Length in the map over given length, minus 1; NaN for edges of vertices that were not embedded.
-    stretch : float64 array of shape (n, N) or None
-    """
+    """What a graph allows, what a map of it keeps, and what to do."""
 
     n_vertices: int
     n_edges: int
     n_components: int
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[Verdict, ...]  #: most severe first
     graph: GraphFacts
     dimension: DimensionFacts
-    shapes: tuple[ShapeFacts, ...]
-    map: MapFacts | None
+    shapes: tuple[ShapeFacts, ...]  #: one per component that is large enough, largest first
+    map: MapFacts | None  #: None before solving, and so are the arrays below that need a map
+    #: Mean sectional curvature around every vertex, roughly, shape (n,); NaN outside of curved components.
     curvature: FloatArray
-    edges: IntArray
-    edge_distortion: FloatArray | None
-    stretch: FloatArray | None
+    edges: (
+        IntArray  #: edges i < j of the input, dropped ones included, in the order of its rows, shape (E, 2)
+    )
+    edge_distortion: FloatArray | None  #: length in the map over given length, minus 1; NaN if not embedded
+    misfit: FloatArray | None  #: root of every vertex's energy over that of the collapsed map, shape (n,)
+    stretch: FloatArray | None  #: singular values of the local differential, largest first, shape (n, N)
 
     @property
     def summary(self) -> str:
         """One line: how well edges are kept, the kind of shape, and the findings that ask for action."""
-        from isoweave.diagnostics._text import summary_line
-
-        return summary_line(self)
+        parts = []
+        if self.map is not None:
+            parts.append(f"edges {self.map.edge_error:.1%} off, {self.map.edge_within:.0%} within 10 %")
+        if self.shapes:
+            parts.append(f"data {_KINDS.get(self.shapes[0].kind, self.shapes[0].kind)}")
+        urgent = [v.code for v in self.verdicts if v.severity != "info"] or list(self.codes[:1])
+        if urgent:
+            parts.append(", ".join(urgent).replace("_", " "))
+        return "; ".join(parts)
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -260,25 +161,43 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the arrays, in types that JSON has; undefined numbers are None."""
-        return {
-            "n_vertices": self.n_vertices,
-            "n_edges": self.n_edges,
-            "n_components": self.n_components,
-            "verdicts": [_plain(asdict(v)) for v in self.verdicts],
-            "graph": _plain(asdict(self.graph)),
-            "dimension": _plain(asdict(self.dimension)),
-            "shapes": [_plain(asdict(s)) for s in self.shapes],
-            "map": None if self.map is None else _plain(asdict(self.map)),
-        }
+        arrays = ("curvature", "edges", "edge_distortion", "misfit", "stretch")
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name not in arrays}
 
     def __str__(self) -> str:
-        from isoweave.diagnostics._text import page
-
-        return page(self)
+        what = "map" if self.map is not None else "graph"
+        lines = [
+            f"{what} of {self.n_vertices:,} vertices and {self.n_edges:,} edges in "
+            f"{self.n_components} dimensions"
+        ]
+        for v in self.verdicts:
+            lines += [f"{_MARKS[v.severity]} {v.code}: {v.text}", f"      -> {v.advice}"]
+        estimate = "unknown" if self.dimension.estimate is None else f"{self.dimension.estimate:.2f}"
+        lines.append("numbers")
+        lines.append(
+            f"      dimension of the data: {estimate} by distances, {self.dimension.local} by directions"
+        )
+        for s in self.shapes:
+            where = f"component {s.component} " if len(self.shapes) > 1 else ""
+            sampled = f" (sample of {s.n_used:,})" if s.n_used < s.n_vertices else ""
+            bend = f", curvature {s.curvature:.2g}" if s.kind == "curved" and s.curvature is not None else ""
+            kind = _KINDS.get(s.kind, s.kind)
+            lines.append(f"      shape: {where}{kind} in {s.dimension} dimensions{sampled}{bend}")
+        if (m := self.map) is not None:
+            lines += [
+                f"      edges: {m.edge_error:.1%} off in the mean, 5 to 95 % from {m.edge_low:+.1%} to "
+                f"{m.edge_high:+.1%}, {m.edge_within:.0%} within 10 %, {m.torn:.1%} torn",
+                f"      stretch: median {m.stretch_median:.2f}, 5 to 95 % from {m.stretch_low:.2f} to "
+                f"{m.stretch_high:.2f}, {m.stretch_within:.0%} of the vertices within 10 %",
+                f"      energy: {m.energy}",
+            ]
+        return "\n".join(lines)
 
 
 def _plain(value: Any) -> Any:
     """Nested lists and dicts of Python numbers; NaN and infinities become None."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):

@@ -10,6 +10,7 @@ from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.diagnostics._cells import build_cells, list_triangles
 from isoweave.diagnostics._hodge import Misfit, measure_misfit, split_misfit
+from isoweave.diagnostics._measure import edge_table
 from isoweave.diagnostics._orientation import orientation
 from isoweave.diagnostics._result import EnergySplit, ShapeFacts
 from isoweave.diagnostics._transport import (
@@ -26,7 +27,7 @@ from isoweave.optimise import LBFGS, Problem, build_problem, coarsen, minimise
 
 # Smaller components have no shape worth the name.
 FEWEST_VERTICES = 50
-# Larger ones are looked at through a sample, joined by geodesics.
+# Larger ones are seen through a sample, joined by geodesics.
 MOST_VERTICES = 2000
 _THINNING = 8
 # Neighbours in the graph that frames are carried over, and members of its frames per neighbour.
@@ -53,66 +54,21 @@ TORN = 1.5
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
-    """The vertices of a component that are looked at.
-
-    Attributes
-    ----------
-    vertices : int array of shape (s,)
-        Their numbers in the component.
-    graph : NeighborGraph
-        Of these vertices, connected.
-    nearest : int array of shape (n,)
-        For every vertex of the component, one of these near to it.
-    """
-
-    vertices: AnyArray
-    graph: NeighborGraph
-    nearest: AnyArray
-
-
-@dataclass(frozen=True, eq=False)
 class Shape:
-    """Facts about a component, with what the examination of a map goes on from.
-
-    Attributes
-    ----------
-    facts : ShapeFacts
-    level : Level
-    companion : NeighborGraph
-        The graph that frames were carried over.
-    curvature : float64 array of shape (n,)
-        Of every vertex of the component.
-    problem : Problem or None
-        Of the companion; None where frames are incoherent.
-    relaxed : float
-        Its energy at the map fitted from synchronised turns.
-    """
+    """Facts about a component, and where the examination of its map continues."""
 
     facts: ShapeFacts
-    level: Level
-    companion: NeighborGraph
-    curvature: FloatArray
-    problem: Problem | None
-    relaxed: float
+    vertices: AnyArray  # those of the component that were looked at
+    companion: NeighborGraph  # of these, which frames were carried over
+    curvature: FloatArray  # of every vertex of the component
+    problem: Problem | None  # of the companion; None where frames are incoherent
+    relaxed: float  # its energy at the map fitted from synchronised rotations
 
 
 def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: ThreadTeam) -> Shape:
-    """Carry frames around the loops of a connected graph and judge what it is.
-
-    Parameters
-    ----------
-    graph : NeighborGraph
-        Connected, positive lengths.
-    dimension : int
-        Of the frames.
-    component : int
-        Number to report.
-    team : ThreadTeam
-    """
-    level = take_level(graph, team=team)
-    n_used = len(level.vertices)
-    companion = nearest_along(level.graph, max(WIDTH, 2 * dimension), team=team)
+    """Carry frames of some dimension around the loops of a connected graph, and judge what shape it has."""
+    vertices, sampled, nearest = _sample(graph, team=team)
+    companion = nearest_along(sampled, max(WIDTH, 2 * dimension), team=team)
     raw = local_frames(companion, dimension, team=team, frame_size=_FRAME)
     frames = calibrate_frames(companion, raw, "rows")
     transitions, weights = frame_transitions(companion, frames, team)
@@ -121,33 +77,29 @@ def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: Th
     facts = ShapeFacts(
         component=component,
         n_vertices=graph.n_vertices,
-        n_used=n_used,
+        n_used=len(vertices),
         kind="uncertain",
         dimension=dimension,
         coherence=coherence,
         reflected=reflected,
-        synchronised=None,
-        relaxed=None,
-        excess=None,
-        tearing=None,
-        torn=None,
-        curvature=None,
     )
-    unknown = np.full(graph.n_vertices, np.nan)
+    # On flat shapes it would be noise.
+    bend = np.full(len(vertices), np.nan)
     if coherence < COHERENT or len(triangles) == 0:
-        return Shape(facts, level, companion, unknown, None, np.inf)
+        return Shape(facts, vertices, companion, bend[nearest], None, np.inf)
 
     problem = build_problem(edge_energy(companion, frames, team=team))
-    turns = synchronise(companion, frames, team)
-    start = problem.integrate(turns)
-    before = measure_misfit(problem, turns, start)
+    rotations = synchronise(companion, frames, team)
+    start = problem.integrate(rotations)
+    before = measure_misfit(problem, rotations, start)
     result = minimise(LBFGS(_RELAX_TOL, _RELAX_STEPS), problem, start)
     after = measure_misfit(problem, result.alignments, result.coordinates)
-    torn = _torn(companion, result.coordinates)
+    _, _, distortion = edge_table(companion, result.coordinates)
+    torn = torn_share(1.0 + distortion)
     # One orientation may fail to fit because of few doubtful frames; then the map is whole all the same.
     reflects = reflected >= REFLECTED and torn >= max(TORN_AT_LEAST, TORN_PER_INCOHERENCE * (1.0 - coherence))
     obstructed = _is_obstructed(before, after)
-    # Loops around holes take a while to find: only where there is something to tell apart.
+    # Loops around holes take a while to find: only where they decide something.
     cells = build_cells(companion, team=team) if reflects or obstructed else None
     synchronised = split_misfit(before, cells)
     kind = "flat"
@@ -157,8 +109,6 @@ def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: Th
         is_closed = _has_loops(synchronised, LOOPS, LOOPS_SHARE)
         # A line has no curvature.
         kind = "closed" if is_closed else "curved" if dimension > 1 else "flat"
-    # On flat shapes it would be noise.
-    bend = np.full(n_used, np.nan)
     if kind == "curved":
         bend = ball_curvature(companion, frames, transitions, weights >= WEAKEST, team)
     facts = replace(
@@ -171,11 +121,11 @@ def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: Th
         torn=torn,
         curvature=float(np.nanmedian(bend)) if np.isfinite(bend).any() else None,
     )
-    return Shape(facts, level, companion, bend[level.nearest], problem, after.total)
+    return Shape(facts, vertices, companion, bend[nearest], problem, after.total)
 
 
-def take_level(graph: NeighborGraph, *, team: ThreadTeam) -> Level:
-    """All vertices of a connected graph, or a sample of them joined by their geodesics."""
+def _sample(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[AnyArray, NeighborGraph, AnyArray]:
+    """Vertices to look at (all or some), their graph, and for every vertex one of them near to it."""
     n = graph.n_vertices
     vertices = np.arange(n)
     nearest = np.arange(n)
@@ -191,7 +141,7 @@ def take_level(graph: NeighborGraph, *, team: ThreadTeam) -> Level:
         nearest = place[anchor[nearest]]
         vertices = vertices[coarse.sample[kept]]
         graph = coarse.graph if n_parts == 1 else subgraph(coarse.graph, kept)
-    return Level(vertices, graph, nearest)
+    return vertices, graph, nearest
 
 
 def _tearing(before: Misfit, after: Misfit) -> float:
@@ -199,10 +149,10 @@ def _tearing(before: Misfit, after: Misfit) -> float:
 
 
 def _is_obstructed(before: Misfit, after: Misfit) -> bool:
-    """Whether frames do not fit together by more than their noise, however they are turned.
+    """Whether frames do not fit together by more than their noise, however they are rotated.
 
     Three signs: the fitted map leaves more that is irremovable than noise explains; it tore on the way,
-    that is, the ends of edges came to disagree; and the synchronised turns were far from fitting.
+    that is, the ends of edges came to disagree; and the synchronised rotations were far from fitting.
     """
     # Ratios of energies that hardly exist say nothing: distances may be exact.
     rounding = NEGLIGIBLE_ENERGY * before.mass
@@ -218,9 +168,6 @@ def _has_loops(split: EnergySplit, least: float, share: float) -> bool:
     return split.loops is not None and split.loops >= max(least, share * split.irremovable)
 
 
-def _torn(graph: NeighborGraph, coordinates: FloatArray) -> float:
-    """Share of the edges that a map makes longer or shorter by half or more."""
-    once = graph.sources < graph.indices
-    steps = coordinates[graph.indices[once]] - coordinates[graph.sources[once]]
-    ratio = np.maximum(np.linalg.norm(steps, axis=1) / graph.lengths[once], 1e-12)
-    return float(np.mean(np.abs(np.log(ratio)) >= np.log(TORN)))
+def torn_share(ratios: FloatArray) -> float:
+    """Share of the edges whose length in a map, over the measured one, is off by half or more."""
+    return float(np.mean(np.abs(np.log(np.maximum(ratios, 1e-12))) >= np.log(TORN)))

@@ -181,9 +181,9 @@ def ball_curvature(
 
     Frames and places are carried from the centre along the tree of shortest paths. With parallel transport
     along every edge (a, b) of the ball, seen in the frame of the centre, as an angle (bivector) theta_ab,
-    curvature K turns it by K times the area A_ab that the edge sweeps seen from the centre, up to the choice
-    of frames, which adds differences. So K is fitted against a flow without sources, which no choice of
-    frames changes: A damped to nothing at the rim, less its gradient part.
+    curvature K rotates it by K times the area A_ab that the edge sweeps seen from the centre, up to the
+    choice of frames, which adds differences. So K is fitted against a flow without sources, which no choice
+    of frames changes: A damped to nothing at the rim, less its gradient part.
     """
     n = len(indptr) - 1
     dim = rows.shape[1]

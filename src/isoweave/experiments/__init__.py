@@ -1,17 +1,13 @@
 """The paper's experiments: a spec, its runs, records as JSON lines, tables, figures and a page."""
 
 from isoweave.experiments._catalog import EXPERIMENTS
-from isoweave.experiments._clock import Progress
-from isoweave.experiments._csv import add_csv
-from isoweave.experiments._figures import draw_experiment
+from isoweave.experiments._figures import draw_experiment, save_png
 from isoweave.experiments._methods import METHODS, Method, choose_methods
 from isoweave.experiments._page import write_page
-from isoweave.experiments._records import Records
-from isoweave.experiments._run import run_experiments
-from isoweave.experiments._spec import FULL, QUICK, Experiment, Problem, Request, Row, Scale
-from isoweave.experiments._summary import Comparison, compare, count_wins, summary_markdown
-from isoweave.experiments._tables import write_tables
-from isoweave.experiments._tasks import plan_tasks
+from isoweave.experiments._records import Records, read_runs, runs_frame, versions, without_nan
+from isoweave.experiments._run import RunProgress, Task, plan_tasks, run_experiments
+from isoweave.experiments._spec import FULL, QUICK, Experiment, Problem, Request, Scale, Setting
+from isoweave.experiments._tables import Comparison, compare, count_wins, summary_markdown, write_tables
 
 __all__ = [
     "EXPERIMENTS",
@@ -22,19 +18,24 @@ __all__ = [
     "Experiment",
     "Method",
     "Problem",
-    "Progress",
     "Records",
     "Request",
-    "Row",
+    "RunProgress",
     "Scale",
-    "add_csv",
+    "Setting",
+    "Task",
     "choose_methods",
     "compare",
     "count_wins",
     "draw_experiment",
     "plan_tasks",
+    "read_runs",
     "run_experiments",
+    "runs_frame",
+    "save_png",
     "summary_markdown",
+    "versions",
+    "without_nan",
     "write_page",
     "write_tables",
 ]

@@ -12,8 +12,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from isoweave._typing import FloatArray
-from isoweave.baselines import BASELINES, available_baselines, run_baseline
 from isoweave.embed import embed_graph
+from isoweave.experiments.baselines import BASELINES, available_baselines, run_baseline
 from isoweave.graph import NeighborGraph, knn_graph
 
 
@@ -27,7 +27,7 @@ class Method:
     options : dict
         Of :func:`isoweave.embed_graph`, for our own variants.
     baseline : str or None
-        Name in :mod:`isoweave.baselines`, for the others.
+        Name in :mod:`isoweave.experiments.baselines`, for the others.
     n_seeds : int or None
         Most seeds of a row, for a method that takes longer than all the others together.
     """
@@ -57,27 +57,8 @@ METHODS: dict[str, Method] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class MethodRun:
-    """An embedding and what it took."""
-
-    embedding: FloatArray
-    seconds: float
-    cpu_seconds: float
-    status: str
-    steps: int | None = None
-    dropped_edges: int | None = None
-
-
 def choose_methods(asked: Sequence[str] | None, usual: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Methods that can run here, and why others cannot, by name.
-
-    Parameters
-    ----------
-    asked : sequence of str or None
-        Names the user gave; None takes the usual ones.
-    usual : sequence of str
-    """
+    """Of the methods asked for (None: the usual ones) those that can run here, and why others cannot."""
     unknown = [name for name in asked or () if name not in METHODS]
     if unknown:
         raise ValueError(f"unknown method {unknown[0]!r}; there are {', '.join(METHODS)}.")
@@ -100,32 +81,27 @@ def run_method(
     *,
     n_neighbors: int,
     seed: int,
-    n_jobs: int = 1,
     paper_steps: int | None = None,
-) -> MethodRun:
-    """Embed a graph and measure the time, the making of the graph not counted."""
+) -> tuple[FloatArray, dict[str, Any]]:
+    """Embed a graph on one thread: the embedding, and what it took, the making of the graph not counted."""
     method = METHODS[name]
     options = dict(method.options)
-    if options.get("preset") == "paper" and paper_steps is not None:
+    if name == "paper" and paper_steps is not None:
         options["max_iter"] = paper_steps
+    told: dict[str, Any] = {"status": "done", "steps": None, "dropped_edges": None}
     wall, cpu = time.perf_counter(), time.process_time()
     if method.baseline is not None:
         embedding = run_baseline(
-            method.baseline, graph, n_components, n_neighbors=n_neighbors, random_state=seed, n_jobs=n_jobs
+            method.baseline, graph, n_components, n_neighbors=n_neighbors, random_state=seed, n_jobs=1
         )
-        return MethodRun(embedding, time.perf_counter() - wall, time.process_time() - cpu, "done")
-    with warnings.catch_warnings(), threadpool_limits(n_jobs):
-        # The paper's recursion may well run to its limit; the record says so.
-        warnings.simplefilter("ignore")
-        result = embed_graph(graph.to_matrix(), n_components, n_jobs=n_jobs, random_state=seed, **options)
-    return MethodRun(
-        result.coordinates,
-        time.perf_counter() - wall,
-        time.process_time() - cpu,
-        str(result.status),
-        result.n_iter,
-        len(result.dropped_edges),
-    )
+    else:
+        with warnings.catch_warnings(), threadpool_limits(1):
+            # The paper's recursion may well run to its limit; the record says so.
+            warnings.simplefilter("ignore")
+            result = embed_graph(graph.to_matrix(), n_components, n_jobs=1, random_state=seed, **options)
+        embedding = result.coordinates
+        told |= {"status": result.status, "steps": result.n_iter, "dropped_edges": len(result.dropped_edges)}
+    return embedding, told | {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
 
 
 def warm_up(name: str, n_components: int) -> None:

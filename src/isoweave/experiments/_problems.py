@@ -10,13 +10,14 @@ from scipy.spatial.distance import cdist
 
 from isoweave import datasets
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.baselines import run_baseline
 from isoweave.datasets import Dataset, GraphDataset
 from isoweave.experiments._spec import Problem, Request
+from isoweave.experiments.baselines import run_baseline
 from isoweave.graph import (
     NeighborGraph,
     bridge_components,
     connected_components,
+    geodesics,
     graph_from_matrix,
     intrinsic_dimension,
     knn_from_distances,
@@ -182,10 +183,8 @@ def mesh(name: str) -> Callable[[Request], Problem]:
         assert data.truth is not None
         color: FloatArray = data.truth[:, 1]
         if request.size(graph.n_vertices) < graph.n_vertices:
-            from scipy.sparse.csgraph import dijkstra
-
-            away = dijkstra(graph.to_matrix(), indices=0)
-            members = np.sort(np.argsort(away, kind="stable")[: request.size(graph.n_vertices)])
+            nearest = np.argsort(geodesics(graph, 0), kind="stable")
+            members = np.sort(nearest[: request.size(graph.n_vertices)])
             graph, color = subgraph(graph, members), color[members]
         return Problem(graph, 6, 2, color=color, note=f"{graph.n_vertices:,} vertices")
 

@@ -1,4 +1,4 @@
-"""Finished runs in a file of JSON lines, so that a rerun skips what is done."""
+"""Finished runs: JSON lines, so that a rerun skips what is done, and the frame that tables are made of."""
 
 from __future__ import annotations
 
@@ -7,26 +7,48 @@ import hashlib
 import json
 import math
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import isoweave
 from isoweave._files import append_text
-from isoweave.experiments._spec import Record
+from isoweave.experiments._methods import METHODS
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+RunRecord: TypeAlias = dict[str, Any]
+# Experiment, row, seed, method and scale: what makes a run.
 Key: TypeAlias = tuple[str, str, int, str, str]
 
+_KEYS = ("experiment", "row", "seed", "method", "scale")
+# Columns of every frame and CSV file; metrics follow.
+COLUMNS = (
+    *(*_KEYS, "n_vertices", "n_edges", "n_neighbors", "n_components"),
+    *("status", "steps", "dropped_edges", "seconds", "cpu_seconds", "note", "error"),
+)
+_TEXTS = ("experiment", "row", "method", "scale", "status", "note", "error")
+_WHOLE = ("seed", "n_vertices", "n_edges", "n_neighbors", "n_components", "steps", "dropped_edges")
+
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "umap-learn", "pymde")
-_ALWAYS = ("metrics", "datasets", "graph")
-_ENGINE = ("embedding", "energy", "engines", "geometry", "linalg", "optimise")
-
-
-def key_of(record: Record) -> Key:
-    """Experiment, row, seed, method and scale: what makes a run."""
-    return record["experiment"], record["row"], record["seed"], record["method"], record["scale"]
+# What records of baselines depend on, and parts of the package that no record depends on.
+_BASELINES = ("metrics", "datasets", "graph", "engines")
+_METHOD_FILES = ("_problems.py", "_spectral.py", "_stochastic.py", "baselines.py")
+_OUTER = {
+    "checkpoints",
+    "cli",
+    "diagnostics",
+    "experiments",
+    "interop",
+    "io",
+    "persist",
+    "place",
+    "plot",
+    "report",
+}
 
 
 class Records:
@@ -42,8 +64,9 @@ class Records:
     """
 
     def __init__(self, path: Path) -> None:
+        _import_pandas()  # now, not after hours of work
         self._path = path
-        self._records: dict[Key, Record] = {}
+        self._records: dict[Key, RunRecord] = {}
         self._ends_in_newline = True
         if path.exists():
             text = path.read_text(encoding="utf-8")
@@ -60,14 +83,14 @@ class Records:
     def __len__(self) -> int:
         return len(self._records)
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[RunRecord]:
         return iter(self._records.values())
 
     def is_done(self, key: Key) -> bool:
         """Whether a run was made, with today's code, and did not fail."""
         return key in self._records and self._records[key]["error"] is None
 
-    def add(self, record: Record) -> None:
+    def add(self, record: RunRecord) -> None:
         """Keep a record, in memory and on disk."""
         line = json.dumps(without_nan(record), allow_nan=False)
         self._records[key_of(record)] = json.loads(line)
@@ -75,19 +98,53 @@ class Records:
         append_text(self._path, line + "\n" if self._ends_in_newline else "\n" + line + "\n")
         self._ends_in_newline = True
 
-    def of(
-        self, experiment: str, scale: str, row: str | None = None, method: str | None = None
-    ) -> list[Record]:
-        """Records of an experiment, in order of rows as they were run and seeds."""
-        found = [
-            record
-            for record in self._records.values()
-            if record["experiment"] == experiment
-            and record["scale"] == scale
-            and row in (None, record["row"])
-            and method in (None, record["method"])
-        ]
-        return sorted(found, key=lambda record: int(record["seed"]))
+    def frame(self) -> pd.DataFrame:
+        """All runs, see :func:`runs_frame`."""
+        return runs_frame(self)
+
+
+def key_of(record: RunRecord) -> Key:
+    experiment, row, seed, method, scale = (record[name] for name in _KEYS)
+    return experiment, row, seed, method, scale
+
+
+def runs_frame(records: Iterable[RunRecord]) -> pd.DataFrame:
+    """A line per run, in order of seeds: fixed columns, then every metric that any run has."""
+    lines = [{name: record.get(name) for name in COLUMNS} | record["scores"] for record in records]
+    return _typed(_import_pandas().DataFrame(lines, columns=None if lines else COLUMNS))
+
+
+def read_runs(paths: Iterable[Path]) -> pd.DataFrame:
+    """The runs of CSV files written by :func:`write_tables`, whose tables can be made again from them."""
+    pd = _import_pandas()
+    # As text: pandas before 3 reads numbers that may differ in the last bit from those written.
+    return _typed(pd.concat([pd.read_csv(path, dtype=str) for path in paths], ignore_index=True))
+
+
+def _typed(frame: pd.DataFrame) -> pd.DataFrame:
+    numbers = [name for name in frame if name not in _TEXTS]
+    frame = frame.astype(dict.fromkeys(numbers, float)).astype(dict.fromkeys(_WHOLE, "Int64"))
+    return frame.fillna({"note": ""}).sort_values("seed", kind="stable", ignore_index=True)
+
+
+def select(
+    runs: pd.DataFrame, experiment: str, scale: str, row: str | None = None, *, good: bool = False
+) -> pd.DataFrame:
+    """Runs of an experiment and row; ``good`` leaves out those that failed."""
+    keep = (runs["experiment"] == experiment) & (runs["scale"] == scale)
+    if row is not None:
+        keep &= runs["row"] == row
+    if good:
+        keep &= runs["error"].isna()
+    return runs[keep]
+
+
+def _import_pandas() -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("The experiments need pandas: pip install 'isoweave[experiments]'.") from error
+    return pandas
 
 
 def without_nan(value: Any) -> Any:
@@ -116,18 +173,23 @@ def fingerprint(method: str) -> str:
 
     Comments and docstrings do not count.
     """
-    from isoweave.experiments._methods import METHODS
-
-    is_baseline = method in METHODS and METHODS[method].baseline is not None
-    return _hash_folders((*_ALWAYS, *(("baselines",) if is_baseline else _ENGINE)))
+    return _hash_code(method in METHODS and METHODS[method].baseline is not None)
 
 
 @cache
-def _hash_folders(folders: tuple[str, ...]) -> str:
+def _hash_code(is_baseline: bool) -> str:
     package = Path(isoweave.__file__).parent
+    paths = []
+    for path in sorted(package.rglob("*.py")):
+        part, *rest = path.relative_to(package).parts
+        if (
+            part in _BASELINES
+            or (rest and rest[0] in _METHOD_FILES)
+            or (part not in _OUTER and not is_baseline)
+        ):
+            paths.append(path)
     digest = hashlib.sha256()
-    paths = sorted(path for folder in folders for path in (package / folder).glob("*.py"))
-    for path in (*paths, package / "experiments" / "_problems.py"):
+    for path in paths:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             body = getattr(node, "body", None)

@@ -1,18 +1,16 @@
-"""What an experiment is: rows of problems, the methods that solve them, the numbers that are shown."""
+"""What an experiment is: settings of problems, the methods that solve them, the numbers that are shown."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.graph import NeighborGraph
 
 DataHome: TypeAlias = str | os.PathLike[str] | None
-
-Record: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -23,15 +21,12 @@ class Scale:
     ----------
     name : str
         Kept in every record, so that quick results are never taken for full ones.
-    n_samples : int or None
-        Most points of a problem; None takes what the experiment says.
-    n_seeds : int or None
-        Most seeds of a row.
+    n_samples, n_seeds : int or None
+        Most points of a problem and most seeds of a row; None takes what the experiment says.
     all_rows : bool
         False leaves out rows marked as not needed for a first look.
     paper_steps : int or None
-        Most steps of the paper's recursion, which takes longer than everything else together; None leaves
-        it the limit it has.
+        Most steps of the paper's recursion, which takes longer than everything else together.
     """
 
     name: str
@@ -39,6 +34,17 @@ class Scale:
     n_seeds: int | None = None
     all_rows: bool = True
     paper_steps: int | None = None
+
+    @property
+    def note(self) -> str:
+        """What a reader must know about a run that is not the full one; empty for that."""
+        if self.name == "full":
+            return ""
+        steps = f", the paper's recursion cut at {self.paper_steps} steps" if self.paper_steps else ""
+        return (
+            f"{self.name.capitalize()} run: seeds per row at most {self.n_seeds}, points at most "
+            f"{self.n_samples}, not all rows{steps}. A first look, not the paper's setting; do not quote."
+        )
 
 
 FULL = Scale("full")
@@ -49,18 +55,7 @@ QUICK = Scale("quick", n_samples=600, n_seeds=2, all_rows=False, paper_steps=100
 
 @dataclass(frozen=True)
 class Request:
-    """What a row's loader is asked for.
-
-    Attributes
-    ----------
-    seed : int
-    n_samples : int or None
-        Most points.
-    data_home : path or None
-        The data folder; the environment variable ``ISOWEAVE_DATA`` by default.
-    fetch : bool
-        Fetch images that are not there from OpenML.
-    """
+    """What a row's loader is asked for: a seed, the most points, the data folder, leave to fetch images."""
 
     seed: int
     n_samples: int | None = None
@@ -109,8 +104,8 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Row:
-    """Problems that are averaged: one setting, several seeds.
+class Setting:
+    """A row of the tables: problems that are averaged, of several seeds.
 
     Attributes
     ----------
@@ -119,9 +114,7 @@ class Row:
         Problem of a :class:`Request`; raises DatasetMissingError where its file is not there.
     seeds : tuple of int
     curve : str or None
-        Name of the curve the row is a point of.
-    value : float
-        Its abscissa there.
+        Name of the curve the row is a point of, at ``value``.
     needed : bool
         Part of a quick run.
     methods : tuple of str or None
@@ -140,10 +133,6 @@ class Row:
     methods: tuple[str, ...] | None = None
     fewer_seeds: Mapping[str, int] = field(default_factory=dict)
 
-    def takes(self, method: str, number: int) -> bool:
-        """Whether a method is run on the seed of this number."""
-        return number < self.fewer_seeds.get(method, len(self.seeds))
-
 
 @dataclass(frozen=True)
 class Experiment:
@@ -153,15 +142,11 @@ class Experiment:
     ----------
     name, title, about : str
         ``about`` is a paragraph for the page.
-    rows : tuple of Row
+    rows : tuple of Setting
     methods : tuple of str
         Those run by default.
     metrics : tuple of str
         Columns of the tables and panels of the box plots.
-    axis : str or None
-        Label of the rows' ``value``, for curves.
-    log_metrics : tuple of str
-        Drawn on a logarithmic axis.
     draw_maps : bool
         Keep the maps of each row's first seed and draw them.
     reference : str or None
@@ -171,16 +156,11 @@ class Experiment:
     name: str
     title: str
     about: str
-    rows: tuple[Row, ...]
+    rows: tuple[Setting, ...]
     methods: tuple[str, ...]
     metrics: tuple[str, ...]
-    axis: str | None = None
-    log_metrics: tuple[str, ...] = ("procrustes_error", "parameter_error")
     draw_maps: bool = False
     reference: str | None = None
 
-    def rows_for(self, scale: Scale) -> tuple[Row, ...]:
+    def rows_for(self, scale: Scale) -> tuple[Setting, ...]:
         return tuple(row for row in self.rows if row.needed or scale.all_rows)
-
-    def seeds_for(self, row: Row, scale: Scale) -> tuple[int, ...]:
-        return row.seeds[: scale.n_seeds]

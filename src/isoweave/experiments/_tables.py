@@ -1,34 +1,32 @@
-"""Tables of an experiment: Markdown to read, CSV of all runs, JSON of means."""
+"""Tables of an experiment: Markdown to read, CSV of all runs, JSON of means; and who wins where."""
 
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from isoweave._files import write_text
-from isoweave.experiments._csv import to_csv
+from isoweave.experiments._catalog import EXPERIMENTS, PRINTED
 from isoweave.experiments._methods import METHODS
-from isoweave.experiments._paper import PRINTED
-from isoweave.experiments._records import Records, without_nan
-from isoweave.experiments._spec import Experiment, Record, Row, Scale
+from isoweave.experiments._records import COLUMNS, select
+from isoweave.experiments._spec import Experiment, Scale, Setting
+from isoweave.metrics import METRIC_MEANINGS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TITLES = {
     "f1": "F1",
     "local_distance": "edge error",
     "local_angle": "angle error (°)",
     "local_metric": "Gram error",
-    "precision": "precision",
-    "recall": "recall",
-    "trustworthiness": "trustworthiness",
-    "continuity": "continuity",
     "global_stress": "stress",
     "pearson": "Pearson",
-    "spearman": "Spearman",
     "kendall": "Kendall",
     "parameter_error": "parameter error",
     "procrustes_error": "procrustes",
@@ -38,26 +36,33 @@ TITLES = {
     # Of one thread: the time on the wall depends on what else the machine does.
     "cpu_seconds": "CPU seconds",
 }
-SMALLER_IS_BETTER = frozenset(
-    ("local_distance", "local_angle", "local_metric", "global_stress", "parameter_error", "procrustes_error")
+LEVEL = (
+    "Level: the paired difference is within two standard errors (with fewer than three seeds: within one "
+    "hundredth)."
 )
+OURS = "default"
+# Runs below which no spread is known; then differences under a hundredth count as none.
+_FEWEST_RUNS = 3
+_SAME = 0.01
 
 
 @dataclass(frozen=True)
-class Table:
-    """Cells of one row's table as text; a cell in ``best`` (line, column) is the best of its column."""
+class ResultTable:
+    """Cells as text; one in ``best`` (line, column) is the best of its column; ``kinds`` of the lines."""
 
     title: str
     notes: tuple[str, ...]
     head: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
-    best: frozenset[tuple[int, int]]
+    best: frozenset[tuple[int, int]] = frozenset()
+    kinds: tuple[str, ...] = ()
 
-
-def values_of(records: Sequence[Record], metric: str) -> list[float]:
-    """Values of a metric (or ``cpu_seconds``) over the runs that have it."""
-    found = (r.get(metric) if metric == "cpu_seconds" else r["scores"].get(metric) for r in records)
-    return [float(value) for value in found if value is not None]
+    def markdown(self) -> list[str]:
+        lines = ["| " + " | ".join(self.head) + " |", "|" + "---|" * len(self.head)]
+        for number, cells in enumerate(self.lines):
+            shown = [f"**{c}**" if (number, at) in self.best else c for at, c in enumerate(cells)]
+            lines.append("| " + " | ".join(shown) + " |")
+        return lines
 
 
 def show(value: float, metric: str) -> str:
@@ -69,137 +74,139 @@ def show(value: float, metric: str) -> str:
     return f"{value:.3f}" if abs(value) < 100 else f"{value:.3g}"
 
 
+def _statistics(good: pd.DataFrame, columns: Sequence[str]) -> dict[tuple[str, str], dict[str, float]]:
+    """Mean, standard deviation, extremes and number of values, by method and column."""
+    values = good.melt("method", columns).groupby(["method", "variable"])["value"]
+    found: dict[tuple[str, str], dict[str, float]]
+    found = values.agg(["mean", "std", "min", "max", "count"]).to_dict("index")
+    return found
+
+
+def _cell(found: dict[str, float] | None, metric: str) -> str:
+    if not found or found["count"] == 0:
+        return ""
+    if found["count"] == 1 or metric == "cpu_seconds":
+        return show(found["mean"], metric)
+    if metric == "procrustes_error":
+        return f"{show(found['mean'], metric)} (worst {show(found['max'], metric)})"
+    return f"{show(found['mean'], metric)} ± {show(found['std'], metric)}"
+
+
 def make_table(
-    experiment: Experiment, row: Row, records: Records, scale: Scale, *, with_printed: bool
-) -> Table | None:
+    experiment: Experiment, row: Setting, runs: pd.DataFrame, scale: Scale, *, with_printed: bool
+) -> ResultTable | None:
     """Means (and standard deviations over seeds) of every method; None where nothing was run."""
-    runs = {name: records.of(experiment.name, scale.name, row.name, name) for name in METHODS}
-    runs = {name: found for name, found in runs.items() if found}
-    if not runs:
+    runs = select(runs, experiment.name, scale.name, row.name)
+    if not len(runs):
         return None
-    columns = [m for m in (*experiment.metrics, "cpu_seconds") if any(values_of(r, m) for r in runs.values())]
+    good = runs[runs["error"].isna()]
+    columns = [m for m in (*experiment.metrics, "cpu_seconds") if m in good and good[m].notna().any()]
+    counts, statistics = runs["method"].value_counts(), _statistics(good, columns)
+    n_good = good["method"].value_counts()
     printed = PRINTED.get(experiment.name, {}) if with_printed else {}
     lines: list[tuple[str, ...]] = []
-    means: dict[tuple[int, int], float] = {}
+    kinds: list[str] = []
+    means: dict[str, dict[int, float]] = {metric: {} for metric in columns}
     for name in METHODS:
-        if name in runs:
-            good = [record for record in runs[name] if record["error"] is None]
+        if name in counts:
             cells = []
-            for column, metric in enumerate(columns):
-                values = values_of(good, metric)
+            for metric in columns:
                 is_reference = metric == "parameter_error" and name == experiment.reference
-                if values and not is_reference:
-                    means[len(lines), column] = float(np.mean(values))
-                cells.append("reference" if is_reference else _cell(values, metric))
-            failed = len(runs[name]) - len(good)
-            count = f"{len(good)}" + (f" ({failed} failed)" if failed else "")
+                found = statistics.get((name, metric))
+                if found and found["count"] and not is_reference:
+                    means[metric][len(lines)] = found["mean"]
+                cells.append("reference" if is_reference else _cell(found, metric))
+            failed = counts[name] - n_good.get(name, 0)
+            count = f"{n_good.get(name, 0)}" + (f" ({failed} failed)" if failed else "")
             lines.append((METHODS[name].title, *cells, count))
+            kinds.append("")
         if name in printed:
             title = "proposed" if name == "paper" else METHODS[name].title
             cells = [f"{printed[name][m]:g}" if m in printed[name] else "" for m in columns]
             lines.append((f"{title}, printed in the paper", *cells, ""))
-    best = {(line, column + 1) for line, column in _best(means, columns)}
+            kinds.append("printed")
     head = ("method", *(TITLES[m] for m in columns), "runs")
-    return Table(row.title, tuple(_notes(runs)), head, tuple(lines), frozenset(best))
+    best = frozenset((line, columns.index(m) + 1) for m in columns for line in _best(means[m], m))
+    return ResultTable(row.title, tuple(_notes(runs)), head, tuple(lines), best, tuple(kinds))
 
 
-def _cell(values: list[float], metric: str) -> str:
-    if not values:
-        return ""
-    if len(values) == 1 or metric == "cpu_seconds":
-        return show(float(np.mean(values)), metric)
-    if metric == "procrustes_error":
-        return f"{show(float(np.mean(values)), metric)} (worst {show(max(values), metric)})"
-    return f"{show(float(np.mean(values)), metric)} ± {show(float(np.std(values, ddof=1)), metric)}"
+def _sign(metric: str) -> int:
+    """1 where more is better, -1 where less is."""
+    return METRIC_MEANINGS[metric][1]
 
 
-def _best(means: dict[tuple[int, int], float], columns: Sequence[str]) -> Iterator[tuple[int, int]]:
-    for column, metric in enumerate(columns):
-        found = {line: value for (line, c), value in means.items() if c == column}
-        if metric != "cpu_seconds" and len(found) > 1:
-            limit = min(found.values()) if metric in SMALLER_IS_BETTER else max(found.values())
-            yield from ((line, column) for line, value in found.items() if value == limit)
+def _best(means: dict[int, float], metric: str) -> list[int]:
+    if metric == "cpu_seconds" or len(means) < 2:
+        return []
+    limit = max(_sign(metric) * value for value in means.values())
+    return [line for line, value in means.items() if _sign(metric) * value == limit]
 
 
-def _notes(runs: dict[str, list[Record]]) -> Iterator[str]:
-    first = next(iter(runs.values()))[0]
-    sizes = sorted({int(r["n_vertices"]) for found in runs.values() for r in found})
+def _notes(runs: pd.DataFrame) -> Iterator[str]:
+    sizes = sorted(runs["n_vertices"].unique())
     size = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
+    by_method = {name: runs[runs["method"] == name] for name in METHODS if (runs["method"] == name).any()}
+    first = next(iter(by_method.values())).iloc[0]
     yield f"n = {size}, k = {first['n_neighbors']}, N = {first['n_components']}."
-    noted = dict.fromkeys(r["note"] for found in runs.values() for r in found if r["note"])
+    noted = dict.fromkeys(note for found in by_method.values() for note in found["note"] if note)
     yield from (f"{note}." for note in list(noted)[:3])
-    dropped = [int(r["dropped_edges"]) for r in runs.get("default", []) if r.get("dropped_edges")]
-    if dropped:
-        yield f"Edges dropped by isoweave's shortcut filter: up to {max(dropped)} per graph."
-    for name, found in runs.items():
-        limited = sum(r.get("status") == "max_iter" for r in found)
+    if OURS in by_method and by_method[OURS]["dropped_edges"].max() > 0:
+        most = by_method[OURS]["dropped_edges"].max()
+        yield f"Edges dropped by isoweave's shortcut filter: up to {most} per graph."
+    for name, found in by_method.items():
+        limited = (found["status"] == "max_iter").sum()
         if limited:
             yield f"{METHODS[name].title}: {limited} of {len(found)} runs ended at the limit of steps."
-        errors = dict.fromkeys(r["error"] for r in found if r["error"] is not None)
-        yield from (f"{METHODS[name].title} failed: {error}" for error in list(errors)[:2])
+        errors = list(found["error"].dropna().unique())
+        yield from (f"{METHODS[name].title} failed: {error}" for error in errors[:2])
 
 
-def make_tables(experiment: Experiment, records: Records, scale: Scale) -> list[Table]:
+def make_tables(experiment: Experiment, runs: pd.DataFrame, scale: Scale) -> list[ResultTable]:
     """A table for every row that has runs; the paper's numbers stand in the first."""
-    tables: list[Table] = []
+    tables: list[ResultTable] = []
     for row in experiment.rows_for(scale):
-        table = make_table(experiment, row, records, scale, with_printed=not tables)
+        table = make_table(experiment, row, runs, scale, with_printed=not tables)
         if table is not None:
             tables.append(table)
     return tables
 
 
-def scale_note(scale: Scale) -> str:
-    """What a reader must know about a run that is not the full one; empty for that."""
-    if scale.name == "full":
-        return ""
-    steps = f", the paper's recursion cut at {scale.paper_steps} steps" if scale.paper_steps else ""
-    return (
-        f"{scale.name.capitalize()} run: seeds per row at most {scale.n_seeds}, points at most "
-        f"{scale.n_samples}, not all rows{steps}. A first look, not the paper's setting; do not quote."
-    )
-
-
 def write_tables(
-    experiment: Experiment, records: Records, scale: Scale, folder: Path, skipped: Sequence[str] = ()
+    experiment: Experiment, runs: pd.DataFrame, scale: Scale, folder: Path, skipped: Sequence[str] = ()
 ) -> list[Path]:
     """Write ``NAME.md``, ``NAME.csv`` and ``NAME.json`` and return their paths.
 
     Parameters
     ----------
     experiment : Experiment
-    records : Records
+    runs : pandas.DataFrame
+        From :meth:`Records.frame` or :func:`read_runs`.
     scale : Scale
     folder : pathlib.Path
     skipped : sequence of str
         What could not be run; said in the Markdown and the JSON.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    own = select(runs, experiment.name, scale.name)
+    metrics = [name for name in METRIC_MEANINGS if name in own and own[name].notna().any()]
     contents = {
-        "md": markdown(experiment, records, scale, skipped),
-        "csv": to_csv(records.of(experiment.name, scale.name)),
-        "json": json.dumps(_summary(experiment, records, scale, skipped), indent=1, allow_nan=False) + "\n",
+        "md": _markdown(experiment, runs, scale, skipped),
+        "csv": own[[*COLUMNS, *metrics]].to_csv(index=False, lineterminator="\n"),
+        "json": json.dumps(_summary(experiment, own, scale, skipped), indent=1, allow_nan=False) + "\n",
     }
-    paths = []
-    for suffix, text in contents.items():
-        path = folder / f"{experiment.name}.{suffix}"
+    paths = [folder / f"{experiment.name}.{suffix}" for suffix in contents]
+    for path, text in zip(paths, contents.values(), strict=True):
         write_text(path, text)
-        paths.append(path)
     return paths
 
 
-def markdown(experiment: Experiment, records: Records, scale: Scale, skipped: Sequence[str]) -> str:
-    """The whole page of an experiment."""
+def _markdown(experiment: Experiment, runs: pd.DataFrame, scale: Scale, skipped: Sequence[str]) -> str:
     lines = [f"# {experiment.title}", "", experiment.about, ""]
-    if scale_note(scale):
-        lines += [f"**{scale_note(scale)}**", ""]
+    if scale.note:
+        lines += [f"**{scale.note}**", ""]
     lines += [f"- Skipped: {reason}" for reason in skipped]
-    for table in make_tables(experiment, records, scale):
-        lines += ["", f"## {table.title}", "", *table.notes, ""]
-        lines += ["| " + " | ".join(table.head) + " |", "|" + "---|" * len(table.head)]
-        for number, cells in enumerate(table.lines):
-            shown = [f"**{c}**" if (number, at) in table.best else c for at, c in enumerate(cells)]
-            lines.append("| " + " | ".join(shown) + " |")
+    for table in make_tables(experiment, runs, scale):
+        lines += ["", f"## {table.title}", "", *table.notes, "", *table.markdown()]
     lines += [
         "",
         "Means ± standard deviations over the seeds; the best of a column in bold. Spectral methods, t-SNE "
@@ -209,34 +216,132 @@ def markdown(experiment: Experiment, records: Records, scale: Scale, skipped: Se
 
 
 def _summary(
-    experiment: Experiment, records: Records, scale: Scale, skipped: Sequence[str]
+    experiment: Experiment, runs: pd.DataFrame, scale: Scale, skipped: Sequence[str]
 ) -> dict[str, Any]:
+    metrics = [*(name for name in METRIC_MEANINGS if name in runs), "cpu_seconds"]
     rows: dict[str, Any] = {}
     for row in experiment.rows_for(scale):
-        for method in METHODS:
-            found = records.of(experiment.name, scale.name, row.name, method)
-            good = [record for record in found if record["error"] is None]
-            if not found:
-                continue
-            metrics = dict.fromkeys(name for record in good for name in record["scores"])
-            numbers = {name: _statistics(values_of(good, name)) for name in (*metrics, "cpu_seconds")}
-            entry = {"runs": len(good), "failed": len(found) - len(good), "metrics": numbers}
+        own = runs[runs["row"] == row.name]
+        good = own[own["error"].isna()]
+        found = _statistics(good, metrics)
+        for method in (name for name in METHODS if (own["method"] == name).any()):
+            numbers = {name: _numbers(found[method, name]) for name in metrics if (method, name) in found}
+            failed = int(own.loc[own["method"] == method, "error"].notna().sum())
+            entry = {"runs": int((good["method"] == method).sum()), "failed": failed, "metrics": numbers}
             rows.setdefault(row.name, {"title": row.title, "methods": {}})["methods"][method] = entry
-    summary = {
+    summary: dict[str, Any] = {
         "experiment": experiment.name,
         "title": experiment.title,
         "scale": scale.name,
-        "note": scale_note(scale),
+        "note": scale.note,
         "skipped": list(skipped),
         "rows": rows,
         "printed_in_the_paper": PRINTED.get(experiment.name, {}),
     }
-    cleaned: dict[str, Any] = without_nan(summary)
-    return cleaned
+    return summary
 
 
-def _statistics(values: list[float]) -> dict[str, float] | None:
-    if not values:
+def _numbers(found: dict[str, float]) -> dict[str, float] | None:
+    """None where there is no value; a single one has no spread."""
+    if found.pop("count") == 0:
         return None
-    spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-    return {"mean": float(np.mean(values)), "std": spread, "min": min(values), "max": max(values)}
+    return found | {"std": 0.0 if math.isnan(found["std"]) else found["std"]}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One measure of one row.
+
+    Attributes
+    ----------
+    experiment, row, metric : str
+        Titles of the first two.
+    ours, best_other : float
+        Means over the seeds both have.
+    other : str
+        The method, apart from ours, with the best mean.
+    winner : str or None
+        Method; None where the paired difference is within two standard errors.
+    """
+
+    experiment: str
+    row: str
+    metric: str
+    ours: float
+    best_other: float
+    other: str
+    winner: str | None
+
+
+def compare(runs: pd.DataFrame, scale: Scale) -> list[Comparison]:
+    """Compare ours with the best of the others wherever both have run."""
+    found = []
+    for experiment in EXPERIMENTS.values():
+        for row in experiment.rows_for(scale):
+            good = select(runs, experiment.name, scale.name, row.name, good=True)
+            for metric in (name for name in experiment.metrics if name in good):
+                values = good.pivot(index="seed", columns="method", values=metric)
+                if metric == "parameter_error" and experiment.reference in values:
+                    values = values.drop(columns=experiment.reference)
+                comparison = _compare(experiment.title, row.title, metric, values)
+                if comparison is not None:
+                    found.append(comparison)
+    return found
+
+
+def _compare(experiment: str, row: str, metric: str, values: pd.DataFrame) -> Comparison | None:
+    """``values`` has a line per seed and a column per method."""
+    if OURS not in values:
+        return None
+    values = values[values[OURS].notna()].dropna(axis="columns", how="all")
+    others = [name for name in METHODS if name in values and name != OURS]
+    if not others:
+        return None
+    other = str((_sign(metric) * values[others].mean()).idxmax())
+    both = values[[OURS, other]].dropna()
+    ours, theirs = both.mean()
+    gain = _sign(metric) * (both[OURS] - both[other])
+    if len(gain) >= _FEWEST_RUNS:
+        is_tie = abs(gain.mean()) <= 2.0 * gain.sem()
+    else:
+        is_tie = abs(gain.mean()) <= _SAME * max(abs(ours), abs(theirs))
+    winner = None if is_tie else OURS if gain.mean() > 0 else other
+    return Comparison(experiment, row, metric, ours, theirs, other, winner)
+
+
+def count_wins(comparisons: Sequence[Comparison]) -> str:
+    """One sentence: how often each method is best."""
+    counts = Counter(c.winner for c in comparisons)
+    ties = counts.pop(None, 0)
+    ours = counts.pop(OURS, 0)
+    others = ", ".join(f"{METHODS[str(name)].title} in {count}" for name, count in counts.most_common())
+    text = f"Of {len(comparisons)} measures isoweave is best in {ours} and level with the best in {ties}"
+    return text + (f"; others are better: {others}." if others else ".")
+
+
+def summary_table(comparisons: Sequence[Comparison]) -> ResultTable:
+    """A line per comparison."""
+    head = ("experiment", "row", "measure", "isoweave", "best of the others", "better")
+    lines: list[tuple[str, ...]] = []
+    for c in comparisons:
+        winner = "level" if c.winner is None else METHODS[c.winner].title
+        best = f"{show(c.best_other, c.metric)} ({METHODS[c.other].title})"
+        lines.append((c.experiment, c.row, TITLES[c.metric], show(c.ours, c.metric), best, winner))
+    kinds = {None: "level", OURS: "ours"}
+    return ResultTable(
+        "", (), head, tuple(lines), kinds=tuple(kinds.get(c.winner, "theirs") for c in comparisons)
+    )
+
+
+def summary_markdown(comparisons: Sequence[Comparison]) -> str:
+    """Page that says who wins where."""
+    text = [
+        "# Who wins where",
+        "",
+        count_wins(comparisons),
+        "",
+        f"Means over the seeds both methods have. {LEVEL}",
+        "",
+        *summary_table(comparisons).markdown(),
+    ]
+    return "\n".join(text) + "\n"

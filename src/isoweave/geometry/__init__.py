@@ -2,12 +2,13 @@
 
 from isoweave.geometry._calibration import calibrate_frames
 from isoweave.geometry._frames import LocalFrames
-from isoweave.geometry._local_mds import HUB_LIMIT, local_frames, resolve_frame_size
+from isoweave.geometry._local_mds import ALL_FRAME_LIMIT, HUB_LIMIT, local_frames, resolve_frame_size
 from isoweave.geometry._rigid import rigid_motion
 from isoweave.geometry._stretch import local_stretch
 from isoweave.geometry._volumes import neighborhood_volumes
 
 __all__ = [
+    "ALL_FRAME_LIMIT",
     "HUB_LIMIT",
     "LocalFrames",
     "calibrate_frames",

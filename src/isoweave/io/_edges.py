@@ -1,185 +1,179 @@
-"""Distance graphs from edge lists: lines of ``i j distance``."""
+"""Sparse matrices from text: edge lists (lines of ``i j distance``) and Matrix Market coordinate files.
+
+scipy's reader of Matrix Market can crash the interpreter on a NUL byte; this one reports the line.
+"""
 
 from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 
 from isoweave._typing import AnyArray
-from isoweave.io._errors import InputFileError, quoted
-from isoweave.io._lines import Block, parse_number, read_blocks
-from isoweave.io._names import check_words
-from isoweave.io._sparse import as_distances, check_size, csr_from_triplets, sorted_pairs
-from isoweave.io._text import Row, split_block
+from isoweave.io._source import InputFileError, check_words, quoted
+from isoweave.io._sparse import check_size, csr_from_triplets, sorted_pairs
+from isoweave.io._text import Block, Row, check_n_cells, parse_number, read_blocks, split_block, split_spaces
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _WORD = re.compile(r"[^\W\d][\w .()\[\]/-]*")
 _MAX_VERTICES = 2**31
+# Longer than any line of numbers; comments are the only reason for long lines.
+_MAX_MARKET_LINE_BYTES = 1 << 19
 
 
-class _Edges:
-    """Edges read so far, and how their vertices are named."""
+class _Triplets:
+    """Entries i, j, value read so far, with the line of each."""
 
-    def __init__(self, path: Path, first: Row) -> None:
-        self.path = path
-        self.first_line = first.line
-        self.is_integer = all(_INTEGER.fullmatch(cell) for cell in first.cells[:2])
-        self.sources, self.targets = array("q"), array("q")
-        self.lengths, self.lines = array("d"), array("q")
-        self.number_of: dict[str, int] = {}
+    def __init__(self, low: int, high: tuple[int, int], are_valid: Callable[[AnyArray], bool]) -> None:
+        self.low, self.high, self.are_valid = low, high, are_valid
+        self.i, self.j, self.lines, self.values = array("q"), array("q"), array("q"), array("d")
 
-    def append(self, row: Row) -> None:
-        """One edge, with every check."""
-        _check_cells(self.path, row)
-        i, j, length = row.cells
-        if self.is_integer:
-            ends = (self._row_number(i, row.line), self._row_number(j, row.line))
-        else:
-            if not i or not j:
-                raise InputFileError(self.path, "empty vertex name", row.line)
-            source = self.number_of.setdefault(i, len(self.number_of))
-            ends = (source, self.number_of.setdefault(j, len(self.number_of)))
-        value = parse_number(length)
-        if value is None:
-            raise InputFileError(self.path, f"distance {quoted(length)} is not a number", row.line)
-        if not 0 <= value < float("inf"):
-            raise InputFileError(
-                self.path, f"distance {value}; distances must be finite and not negative", row.line
-            )
-        self.sources.append(ends[0])
-        self.targets.append(ends[1])
-        self.lengths.append(value)
-        self.lines.append(row.line)
+    def append(self, i: int, j: int, value: float, line: int) -> None:
+        self.i.append(i)
+        self.j.append(j)
+        self.values.append(value)
+        self.lines.append(line)
+
+    def arrays(self) -> tuple[AnyArray, ...]:
+        return tuple(np.asarray(column) for column in (self.i, self.j, self.values, self.lines))
 
     def append_block(self, block: Block, delimiter: str | None) -> bool:
-        """All edges of a block at once; False, and nothing appended, unless all of it is in order."""
-        if not (self.is_integer and block.is_plain):
+        """All entries of a block at once; False, and nothing appended, unless all of it is in order."""
+        if not block.is_plain:
             return False
         rows = [text.split(delimiter) for text in block.lines]
+        n = len(rows)
         try:
-            i_text, j_text, length_text = zip(*rows, strict=True)
-            i = np.fromiter(map(int, i_text), dtype=np.int64, count=len(rows))
-            j = np.fromiter(map(int, j_text), dtype=np.int64, count=len(rows))
-            length = np.fromiter(map(float, length_text), dtype=np.float64, count=len(rows))
+            i_text, j_text, value_text = zip(*rows, strict=True)
+            i = np.fromiter(map(int, i_text), dtype=np.int64, count=n)
+            j = np.fromiter(map(int, j_text), dtype=np.int64, count=n)
+            values = np.fromiter(map(float, value_text), dtype=np.float64, count=n)
         except (ValueError, OverflowError):  # a header, comment or blank line, or a fault: line by line
             return False
-        ends = (min(i.min(), j.min()), max(i.max(), j.max()))
-        if not (ends[0] >= 0 and ends[1] < _MAX_VERTICES and length.min() >= 0 and length.max() < np.inf):
+        if not (min(i.min(), j.min()) >= self.low and i.max() <= self.high[0] and j.max() <= self.high[1]):
             return False
-        self.sources.frombytes(i.tobytes())
-        self.targets.frombytes(j.tobytes())
-        self.lengths.frombytes(length.tobytes())
-        self.lines.extend(range(block.first, block.first + len(rows)))
+        if not self.are_valid(values):
+            return False
+        for column, found in ((self.i, i), (self.j, j), (self.values, values)):
+            column.frombytes(found.tobytes())
+        self.lines.extend(range(block.first, block.first + n))
         return True
 
-    def _row_number(self, text: str, line: int) -> int:
-        if not _INTEGER.fullmatch(text):
-            raise InputFileError(
-                self.path,
-                f"vertex {quoted(text)} is not an integer, as on line {self.first_line}; name all vertices "
-                "or none",
-                line,
-            )
-        # Counted before int() sees them, which refuses thousands of digits in its own way.
-        digits = text.lstrip("+-0")
-        if len(digits) > 10 or (digits and text[0] == "-") or int(digits or "0") >= _MAX_VERTICES:
-            raise InputFileError(
-                self.path, f"vertex {text[:40]} is not a row number: integers are counted from 0", line
-            )
-        return int(digits or "0")
+
+def symmetric_csr(
+    path: Path, i: AnyArray, j: AnyArray, values: AnyArray, n: int, lines: AnyArray | None, may_repeat: bool
+) -> sp.csr_array:
+    """An n x n matrix from the entries of one triangle, or of both if equal ones ``may_repeat``.
+
+    ``lines`` says where each entry was found; without it, messages tell its position.
+    """
+    high, low = np.maximum(i, j), np.minimum(i, j)
+    keep = _checked_pairs(path, high, low, values, (n, n), lines, may_repeat)
+    high, low, values = high[keep], low[keep], values[keep]
+    apart = low != high
+    row, col = np.concatenate((low, high[apart])), np.concatenate((high, low[apart]))
+    return csr_from_triplets(row, col, np.concatenate((values, values[apart])), (n, n))
+
+
+def _checked_pairs(
+    path: Path,
+    row: AnyArray,
+    col: AnyArray,
+    values: AnyArray,
+    shape: tuple[int, int],
+    lines: AnyArray | None,
+    may_repeat: bool,
+) -> AnyArray:
+    """Entries in order, each pair once; an error if a pair comes again, or only with another value."""
+    order = sorted_pairs(row, col, shape)
+    row, col, values = row[order], col[order], values[order]
+    repeated = (row[1:] == row[:-1]) & (col[1:] == col[:-1])
+    conflict = repeated & (values[1:] != values[:-1]) if may_repeat else repeated
+    if conflict.any():
+        e = int(np.argmax(conflict))
+        where = order if lines is None else lines[order]
+        said = f"{values[e]} ({'edge' if lines is None else 'line'} {where[e]}) and {values[e + 1]}"
+        line = None if lines is None else int(where[e + 1])
+        raise InputFileError(path, f"two values for one pair: {said}; keep one", line)
+    return order[np.concatenate((np.ones(min(1, len(order)), dtype=bool), ~repeated))]
 
 
 def read_edge_list(path: Path, delimiter: str | None) -> tuple[sp.csr_array, tuple[str, ...] | None]:
-    """A symmetric distance graph from a text file with one edge per line.
+    """A symmetric distance graph from a text file with one edge per line, and the names of its vertices.
 
     Each line holds two vertices and the distance between them; a header line is recognised. If the
     vertices of the first edge are integers, all must be: they are row numbers counted from 0. Otherwise
     they are names, and rows follow the order in which names first appear. An edge may be given once or in
-    both directions, never with two different distances.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-    delimiter : str or None
-        None: a comma if the first line has one, else a tab if it has one, else white space.
-
-    Returns
-    -------
-    graph : csr array of shape (n, n)
-    names : tuple of n str, or None for integer vertices
+    both directions, never with two different distances. Without a delimiter it is a comma if the first line
+    has one, else a tab if it has one, else white space.
     """
-    edges: _Edges | None = None
-    is_first = True
+    top = _MAX_VERTICES - 1
+    edges = _Triplets(0, (top, top), _are_distances)
+    first: Row | None = None
+    is_integer, is_opening = False, True
+    number_of: dict[str, int] = {}
     for block in read_blocks(path):
-        if edges is not None and edges.append_block(block, delimiter):
+        if is_integer and edges.append_block(block, delimiter):
             continue
-        if is_first and delimiter is None:
+        if is_opening and delimiter is None:
             delimiter = _find_delimiter(block)
         for row in split_block(path, block, delimiter):
-            if is_first and _is_header(row):
-                is_first = False
+            if is_opening and _is_header(row):
+                is_opening = False
                 continue
-            is_first = False
-            if edges is None:
-                _check_cells(path, row)
-                edges = _Edges(path, row)
-            edges.append(row)
-    if edges is None:
+            is_opening = False
+            check_n_cells(path, row, 3, " (i, j, distance)")
+            if first is None:
+                first = row
+                is_integer = all(_INTEGER.fullmatch(cell) for cell in row.cells[:2])
+            if is_integer:
+                i, j = (_row_number(path, cell, row, first) for cell in row.cells[:2])
+            else:
+                if not row.cells[0] or not row.cells[1]:
+                    raise InputFileError(path, "empty vertex name", row.line)
+                i = number_of.setdefault(row.cells[0], len(number_of))
+                j = number_of.setdefault(row.cells[1], len(number_of))
+            edges.append(i, j, _distance(path, row), row.line)
+    if first is None:
         raise InputFileError(path, "the file holds no edges; expected lines of: i j distance")
-    i_all, j_all, length_all, lines = (
-        np.asarray(column) for column in (edges.sources, edges.targets, edges.lengths, edges.lines)
-    )
-    graph = graph_from_edges(path, i_all, j_all, length_all, lines)
-    if edges.is_integer:
-        return graph, None
-    check_words(path, edges.number_of, len(edges.number_of), path.stat().st_size)
-    return graph, tuple(edges.number_of)
+    check_words(path, number_of, len(number_of), path.stat().st_size)
+    return graph_from_edges(path, *edges.arrays()), None if is_integer else tuple(number_of)
 
 
 def graph_from_edges(
     path: Path, i: AnyArray, j: AnyArray, lengths: AnyArray, lines: AnyArray | None = None
 ) -> sp.csr_array:
-    """Symmetric graph from edges given once or in both directions.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        For messages.
-    i, j : int64 arrays of shape (m,)
-        Row numbers, not negative.
-    lengths : float64 array of shape (m,)
-    lines : int64 array of shape (m,), optional
-        Where each edge was found, for messages; by default its position.
-    """
-    low, high = np.minimum(i, j), np.maximum(i, j)
+    """Symmetric graph from edges given once or in both directions, on as many vertices as they mention."""
+    high = np.maximum(i, j)
     n = int(high.max()) + 1
     line = None if lines is None else int(lines[np.argmax(high)])
     check_size(path, n, n, len(i), path.stat().st_size, line)
+    return symmetric_csr(path, i, j, lengths, n, lines, may_repeat=True)
 
-    order = sorted_pairs(high, low, (n, n))
-    low, high, lengths = low[order], high[order], lengths[order]
-    repeated = (low[1:] == low[:-1]) & (high[1:] == high[:-1])
-    conflict = repeated & (lengths[1:] != lengths[:-1])
-    if conflict.any():
-        e = int(np.argmax(conflict))
-        where = order if lines is None else lines[order]
-        raise InputFileError(
-            path,
-            f"two distances for one edge: {lengths[e]} ({'edge' if lines is None else 'line'} {where[e]}) "
-            f"and {lengths[e + 1]}; keep one",
-            None if lines is None else int(where[e + 1]),
-        )
-    keep = np.concatenate(([True], ~repeated))
-    low, high, lengths = low[keep], high[keep], lengths[keep]
-    off_diagonal = low != high
-    row = np.concatenate((low, high[off_diagonal]))
-    col = np.concatenate((high, low[off_diagonal]))
-    both = np.concatenate((lengths, lengths[off_diagonal]))
-    return as_distances(path, csr_from_triplets(row, col, both, (n, n)))
+
+def _row_number(path: Path, text: str, row: Row, first: Row) -> int:
+    if not _INTEGER.fullmatch(text):
+        said = f"vertex {quoted(text)} is not an integer, as on line {first.line}; name all vertices or none"
+        raise InputFileError(path, said, row.line)
+    # Counted before int() sees them, which refuses thousands of digits in its own way.
+    digits = text.lstrip("+-0")
+    if len(digits) > 10 or (digits and text[0] == "-") or int(digits or "0") >= _MAX_VERTICES:
+        said = f"vertex {text[:40]} is not a row number: integers are counted from 0"
+        raise InputFileError(path, said, row.line)
+    return int(digits or "0")
+
+
+def _distance(path: Path, row: Row) -> float:
+    value = parse_number(row.cells[2])
+    if value is None:
+        raise InputFileError(path, f"distance {quoted(row.cells[2])} is not a number", row.line)
+    if not 0 <= value < float("inf"):
+        raise InputFileError(path, f"distance {value}; distances must be finite and not negative", row.line)
+    return value
 
 
 def _find_delimiter(block: Block) -> str | None:
@@ -191,13 +185,116 @@ def _find_delimiter(block: Block) -> str | None:
 
 def _is_header(row: Row) -> bool:
     # A word where the distance belongs, and no row numbers before it: "0 1 1.5x" is a mistake instead.
-    return (
-        parse_number(row.cells[-1]) is None
-        and _WORD.fullmatch(row.cells[-1]) is not None
-        and not any(_INTEGER.fullmatch(cell) for cell in row.cells)
-    )
+    last = row.cells[-1]
+    is_word = parse_number(last) is None and _WORD.fullmatch(last) is not None
+    return is_word and not any(_INTEGER.fullmatch(cell) for cell in row.cells)
 
 
-def _check_cells(path: Path, row: Row) -> None:
-    if len(row.cells) != 3:
-        raise InputFileError(path, f"expected 3 cells (i, j, distance), found {len(row.cells)}", row.line)
+def read_matrix_market(path: Path) -> sp.csr_array:
+    """The matrix of a ``coordinate`` file, ``real`` or ``integer``, ``general`` or ``symmetric``.
+
+    Explicit zeros are kept; an entry given twice is an error, and so is a count that does not match the
+    size line.
+    """
+    banner: tuple[bool, bool] | None = None
+    entries: _Triplets | None = None
+    n_declared = 0
+    # Comments may be in any encoding; what is read as numbers must be ASCII and is checked there.
+    for block in read_blocks(path, "latin-1", _MAX_MARKET_LINE_BYTES):
+        fits = entries is not None and len(entries.i) + len(block.lines) <= n_declared
+        if entries is not None and fits and entries.append_block(block, None):
+            continue
+        for line, text in enumerate(block.lines, block.first):
+            if banner is None:
+                banner = _parse_banner(path, text)
+            elif not text.strip(" \t") or (entries is None and text.startswith("%")):
+                continue
+            elif entries is None:
+                n_rows, n_columns, n_declared = _parse_sizes(path, text, line, is_symmetric=banner[1])
+                entries = _Triplets(1, (n_rows, n_columns), _are_whole if banner[0] else _are_any)
+            elif len(entries.i) == n_declared:
+                raise InputFileError(path, f"more entries than the {n_declared} declared", line)
+            else:
+                entries.append(*_parse_entry(path, text, line, entries.high, is_integer=banner[0]), line)
+    _, is_symmetric = banner or _parse_banner(path, "")
+    if entries is None:
+        raise InputFileError(path, "the size line (rows columns entries) is missing")
+    if len(entries.i) != n_declared:
+        raise InputFileError(path, f"{n_declared} entries declared, {len(entries.i)} found")
+    i, j, values, lines = entries.arrays()
+    if is_symmetric:
+        return symmetric_csr(path, i - 1, j - 1, values, entries.high[0], lines, may_repeat=False)
+    _checked_pairs(path, i - 1, j - 1, values, entries.high, lines, may_repeat=False)
+    return csr_from_triplets(i - 1, j - 1, values, entries.high)
+
+
+def _are_any(values: AnyArray) -> bool:
+    return True
+
+
+def _are_whole(values: AnyArray) -> bool:
+    return bool((np.isfinite(values) & (values == np.floor(values))).all())
+
+
+def _are_distances(values: AnyArray) -> bool:
+    return bool(values.min() >= 0 and values.max() < np.inf)
+
+
+def _parse_banner(path: Path, text: str) -> tuple[bool, bool]:
+    """Check the first line; returns whether values are integers, and whether the matrix is symmetric."""
+    words = split_spaces(text.lower())
+    if len(words) != 5 or words[:2] != ["%%matrixmarket", "matrix"]:
+        raise InputFileError(path, "not a Matrix Market file: it must open with '%%MatrixMarket matrix'", 1)
+    layout, field, symmetry = words[2:]
+    fault = ""
+    if layout != "coordinate":
+        fault = f"layout {quoted(layout)} is not supported; write it as coordinate"
+    elif field == "pattern":
+        fault = "a pattern file holds no distances; write it as real, with lengths"
+    elif field not in ("real", "integer"):
+        fault = f"values of type {quoted(field)} are not supported; write them as real"
+    elif symmetry not in ("general", "symmetric"):
+        fault = f"symmetry {quoted(symmetry)} is not supported; use general or symmetric"
+    if fault:
+        raise InputFileError(path, fault, 1)
+    return field == "integer", symmetry == "symmetric"
+
+
+def _parse_sizes(path: Path, text: str, line: int, is_symmetric: bool) -> list[int]:
+    """Rows, columns and entries, once the file is known to be long enough for them."""
+    sizes = [_market_integer(path, token, line) for token in split_spaces(text)]
+    if len(sizes) != 3:
+        raise InputFileError(path, f"the size line needs three integers, got {quoted(text)}", line)
+    n_rows, n_columns, n_entries = sizes
+    if is_symmetric and n_rows != n_columns:
+        raise InputFileError(path, f"a symmetric matrix cannot be {n_rows} x {n_columns}", line)
+    # An entry takes at least six bytes ("1 1 1\n", the last line feed may be missing).
+    file_size = path.stat().st_size
+    if 6 * n_entries > file_size:
+        raise InputFileError(path, f"the file is too short for the {n_entries} entries it declares", line)
+    check_size(path, n_rows, n_columns, n_entries, file_size, line)
+    return sizes
+
+
+def _parse_entry(
+    path: Path, text: str, line: int, shape: tuple[int, int], is_integer: bool
+) -> tuple[int, int, float]:
+    tokens = split_spaces(text)
+    if len(tokens) != 3:
+        raise InputFileError(path, f"expected: row column value, got {quoted(text)}", line)
+    i, j = _market_integer(path, tokens[0], line), _market_integer(path, tokens[1], line)
+    if not (1 <= i <= shape[0] and 1 <= j <= shape[1]):
+        raise InputFileError(path, f"entry ({i}, {j}) is outside the {shape[0]} x {shape[1]} matrix", line)
+    value = parse_number(tokens[2])
+    if value is None:
+        raise InputFileError(path, f"value {quoted(tokens[2])} is not a number", line)
+    if is_integer and not value.is_integer():
+        raise InputFileError(path, f"value {quoted(tokens[2])} is not an integer, as declared", line)
+    return i, j, value
+
+
+def _market_integer(path: Path, token: str, line: int) -> int:
+    digits = token.removeprefix("+")
+    if not (digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) < 19):
+        raise InputFileError(path, f"{quoted(token)} is not a positive integer", line)
+    return int(digits.lstrip("0") or "0")

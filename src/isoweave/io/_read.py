@@ -12,17 +12,12 @@ import scipy.sparse as sp
 
 from isoweave._typing import AnyArray
 from isoweave.io._arrays import read_npy, read_npz
-from isoweave.io._edges import graph_from_edges, read_edge_list
-from isoweave.io._errors import InputFileError, quoted
-from isoweave.io._features import as_features, features_from_npz, graph_from_square
-from isoweave.io._h5ad import read_h5ad
-from isoweave.io._matrix_market import read_matrix_market
-from isoweave.io._open import reading
-from isoweave.io._parquet import read_edges, read_features
-from isoweave.io._sparse import as_distances, densify, is_sparse_npz, sparse_from_arrays
-from isoweave.io._text import read_table
+from isoweave.io._edges import read_edge_list, read_matrix_market
+from isoweave.io._isolated import read_h5ad, read_parquet
+from isoweave.io._source import InputFileError, quoted, reading
+from isoweave.io._sparse import as_distances, as_features, densify, graph_from_square, matrix_from_npz
+from isoweave.io._text import DELIMITERS, read_table
 
-_DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": None}
 _SUFFIXES = ".npy .npz .csv .tsv .txt .parquet .h5ad .mtx .edges"
 
 
@@ -100,53 +95,35 @@ def read_input(path: str | os.PathLike[str], *, as_graph: bool | None = None) ->
     """
     path = Path(path)
     with reading(path):
-        return _read(path, path.suffix.lower(), as_graph)
+        found, names = _read_matrix(path, path.suffix.lower(), as_graph)
+        is_square = sp.issparse(found) and found.shape[0] == found.shape[1]
+        if as_graph is None:
+            as_graph = is_square and path.suffix.lower() in (".npz", ".mtx", ".edges")
+        if as_graph:
+            graph = graph_from_square(path, found) if isinstance(found, np.ndarray) else found
+            return LoadedInput(graph=as_distances(path, graph), names=names)
+        dense = found if isinstance(found, np.ndarray) else densify(path, found)
+        return LoadedInput(features=as_features(path, dense), names=names)
 
 
-def _read(path: Path, suffix: str, as_graph: bool | None) -> LoadedInput:
+def _read_matrix(
+    path: Path, suffix: str, as_graph: bool | None
+) -> tuple[AnyArray | sp.csr_array, tuple[str, ...] | None]:
+    """The matrix of a file in whatever form it has there, and the names of its rows."""
     if suffix == ".npy":
-        array = read_npy(path)
-        if as_graph:
-            return LoadedInput(graph=graph_from_square(path, array))
-        return LoadedInput(features=as_features(path, array))
+        return read_npy(path), None
     if suffix == ".npz":
-        arrays = read_npz(path)
-        if is_sparse_npz(arrays):
-            return _from_sparse(path, sparse_from_arrays(path, arrays, path.stat().st_size), as_graph)
-        features = features_from_npz(path, arrays)
-        if as_graph:
-            return LoadedInput(graph=graph_from_square(path, features))
-        return LoadedInput(features=features)
+        return matrix_from_npz(path, read_npz(path)), None
     if suffix == ".mtx":
-        return _from_sparse(path, read_matrix_market(path), as_graph)
+        return read_matrix_market(path), None
     if suffix == ".parquet":
-        if as_graph:
-            i, j, lengths, names = read_edges(path)
-            return LoadedInput(graph=graph_from_edges(path, i, j, lengths), names=names)
-        features, names = read_features(path)
-        return LoadedInput(features=as_features(path, features), names=names)
+        return read_parquet(path, bool(as_graph))
     if suffix == ".h5ad":
-        found, names = read_h5ad(path, bool(as_graph))
-        if as_graph:
-            return LoadedInput(graph=as_distances(path, found), names=names)
-        features = found if isinstance(found, np.ndarray) else densify(path, found, path.stat().st_size)
-        return LoadedInput(features=as_features(path, features), names=names)
-    if suffix == ".edges" and as_graph is not False:
-        graph, names = read_edge_list(path, None)
-        return LoadedInput(graph=graph, names=names)
-    if suffix in _DELIMITERS:
-        if as_graph:
-            graph, names = read_edge_list(path, _DELIMITERS[suffix])
-            return LoadedInput(graph=graph, names=names)
-        features, names = read_table(path, _DELIMITERS[suffix])
-        return LoadedInput(features=features, names=names)
+        return read_h5ad(path, bool(as_graph))
+    if suffix in DELIMITERS and not as_graph:
+        return read_table(path, DELIMITERS[suffix])
+    if suffix in DELIMITERS or (suffix == ".edges" and as_graph is not False):
+        return read_edge_list(path, DELIMITERS.get(suffix))
     kind = "features" if suffix == ".edges" else "files"
-    raise InputFileError(
-        path, f"cannot read {kind} with suffix {quoted(suffix)}; known suffixes: {_SUFFIXES}"
-    )
-
-
-def _from_sparse(path: Path, matrix: sp.csr_array, as_graph: bool | None) -> LoadedInput:
-    if as_graph or (as_graph is None and matrix.shape[0] == matrix.shape[1]):
-        return LoadedInput(graph=as_distances(path, matrix))
-    return LoadedInput(features=as_features(path, densify(path, matrix, path.stat().st_size)))
+    what = f"cannot read {kind} with suffix {quoted(suffix)}"
+    raise InputFileError(path, f"{what}; known suffixes: {_SUFFIXES}")

@@ -1,26 +1,23 @@
 """The part of the .parquet and .h5ad readers that touches pyarrow and libhdf5: a program of its own.
 
 Both libraries can crash on a damaged file, loop, or allocate without bound, and nothing in their own process
-can stop that. So they run in this one, which limits itself, and sends plain arrays through its standard
-output to ``_isolated.py``. It imports nothing of isoweave, whose import would take longer than most files.
+can stop that. So they run in this one, which limits itself and writes a plain .npz archive to its standard
+output, a file. If it refuses, that file holds ``refused: `` and the reason instead. It imports nothing of
+isoweave, whose import would take longer than most files.
 
-Usage: _worker.py parquet|graph|features FILE MAX_BYTES CPU_SECONDS
-
-The output is a sequence of frames: one byte with the length of a name, the name, eight bytes with the length
-of what follows, and that: text with a NUL byte after each word, or the size of an array in .npy format, which
-follows in frames called ``part``. The last frame is ``end``, or at any time ``error`` with a message.
+Usage: _worker.py parquet|h5ad graph|features FILE MAX_BYTES CPU_SECONDS
 """
 
 from __future__ import annotations
 
-import io
 import os
+import re
 import sys
-from collections.abc import Iterable, Iterator
+import zipfile
 from typing import IO, Any
 
-_PIECE_BYTES = 1 << 23
 _WORDS_AT_ONCE = 4096
+_INDEX_COLUMN = re.compile(r"__index_level_[0-9]+__")  # how pandas names an index without a name
 
 
 class Refused(Exception):
@@ -28,20 +25,20 @@ class Refused(Exception):
 
 
 def main(arguments: list[str]) -> None:
-    """Read one file and send what it holds."""
-    what, path, max_bytes, cpu_seconds = arguments
+    """Read one file and write what it holds."""
+    kind, what, path, max_bytes, cpu_seconds = arguments
     output = os.fdopen(os.dup(1), "wb")
-    # Whatever a library prints must not get between the frames.
+    # Whatever a library prints must not get into the archive.
     os.dup2(2, 1)
     limit_resources(int(max_bytes), int(cpu_seconds))
-    produce(what, path, int(max_bytes), output)
+    produce(kind, what == "graph", path, int(max_bytes), output)
     output.flush()
     # Tidying up after a damaged file can crash, and there is nothing left to do.
     os._exit(0)
 
 
 def limit_resources(max_bytes: int, cpu_seconds: int) -> None:
-    """Bound the memory and processor time of this process, where the system can."""
+    """Bound the memory, output and processor time of this process, where the system can."""
     try:
         import resource
     except ImportError:  # Windows
@@ -50,6 +47,7 @@ def limit_resources(max_bytes: int, cpu_seconds: int) -> None:
         # The libraries themselves take about 300 MB of data, and some gigabytes of addresses never used.
         resource.RLIMIT_DATA: (1 << 29) + 3 * max_bytes,
         resource.RLIMIT_AS: (1 << 32) + 4 * max_bytes,
+        resource.RLIMIT_FSIZE: (1 << 20) + max_bytes,
         resource.RLIMIT_CPU: cpu_seconds,
         resource.RLIMIT_CORE: 0,
     }
@@ -59,64 +57,46 @@ def limit_resources(max_bytes: int, cpu_seconds: int) -> None:
         resource.setrlimit(name, (soft, hard))
 
 
-def produce(what: str, path: str, max_bytes: int, output: IO[bytes]) -> None:
-    """Write the frames of a file; every exception becomes one."""
-    kind = "Parquet" if what == "parquet" else ".h5ad"
+def produce(kind: str, as_graph: bool, path: str, max_bytes: int, output: IO[bytes]) -> None:
+    """Write the archive of a file, or why there is none."""
+    called = {"parquet": "Parquet", "h5ad": ".h5ad"}[kind]
     try:
-        frames = parquet_frames(path, max_bytes) if what == "parquet" else h5ad_frames(path, what, max_bytes)
-        for piece in frames:
-            output.write(piece)
-        output.write(head("end", 0))
+        with zipfile.ZipFile(output, "w") as archive:
+            (write_parquet if kind == "parquet" else write_h5ad)(archive, path, as_graph, max_bytes)
+        return
     except Refused as error:
-        send_error(output, str(error))
+        reason = str(error)
     except MemoryError:
-        send_error(output, f"damaged {kind} file, or one that takes far more memory than its size allows")
+        reason = f"damaged {called} file, or one that takes far more memory than its size allows"
     except Exception as error:
-        send_error(output, f"not a {kind} file, or a damaged one ({error})")
+        reason = f"not a {called} file, or a damaged one ({error})"
+    output.seek(0)
+    output.truncate()
+    output.write(b"refused: " + " ".join(reason.split())[:500].encode("utf-8", "replace"))
 
 
-def send_error(output: IO[bytes], text: str) -> None:
-    raw = " ".join(text.split())[:500].encode("utf-8", "replace")
-    output.write(head("error", len(raw)) + raw)
+def write_array(archive: zipfile.ZipFile, name: str, array: Any) -> None:
+    from numpy.lib import format as npy
+
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+        npy.write_array(member, array, allow_pickle=False)
 
 
-def head(name: str, size: int) -> bytes:
-    """What opens a frame."""
-    return bytes([len(name)]) + name.encode("ascii") + size.to_bytes(8, "little")
+def write_text(archive: zipfile.ZipFile, name: str, words: list[bytes], max_bytes: int) -> None:
+    import numpy
+
+    width = max(map(len, words), default=1) or 1
+    if width * len(words) > max_bytes:
+        raise Refused(f"text of {width} characters is refused beside {len(words)} others; shorten it")
+    if any(b"\0" in word for word in words):
+        raise Refused("text with a NUL character is not read")
+    write_array(archive, name, numpy.array(words, dtype=f"S{width}"))
 
 
-def array_head(name: str, dtype: Any, shape: tuple[int, ...]) -> bytes:
-    """What opens an array; its numbers follow in C order, each :func:`part` some of them."""
-    size = dtype.itemsize
-    for length in shape:
-        size *= length
-    text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': {shape}, }}\n".encode("ascii")
-    header = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
-    return head(name, 8) + (len(header) + size).to_bytes(8, "little") + part(header)
+# Parquet: the numbers row by row, and each column of text.
 
 
-def part(data: bytes) -> bytes:
-    """Some bytes of an array."""
-    return head("part", len(data)) + data
-
-
-def words_frame(words: Iterable[Any], max_bytes: int, name: str = "words") -> bytes:
-    """A frame with words in UTF-8."""
-    text = io.BytesIO()
-    for word in words:
-        raw = word if isinstance(word, bytes) else str(word).encode("utf-8")
-        if b"\0" in raw:
-            raise Refused("text with a NUL character is not read")
-        text.write(raw + b"\0")
-        if text.tell() > max_bytes:
-            raise Refused("the text of this file would take far more memory than its size allows")
-    return head(name, text.tell()) + text.getvalue()
-
-
-# Parquet: the columns, all numbers row by row, then for each column of text its words and their numbers.
-
-
-def parquet_frames(path: str, max_bytes: int) -> Iterator[bytes]:
+def write_parquet(archive: zipfile.ZipFile, path: str, as_graph: bool, max_bytes: int) -> None:
     import numpy
     import pyarrow
     import pyarrow.parquet
@@ -125,115 +105,97 @@ def parquet_frames(path: str, max_bytes: int) -> Iterator[bytes]:
     # Nothing in a footer is larger than the file, so these limits refuse only lies.
     limits = {"thrift_string_size_limit": size, "thrift_container_size_limit": size}
     opened = pyarrow.parquet.ParquetFile(path, **limits)
-    names, kinds = opened.schema_arrow.names, column_kinds(pyarrow, opened.schema_arrow)
+    kinds = column_kinds(pyarrow.types, opened.schema_arrow)
+    (check_edge_columns if as_graph else check_feature_columns)(kinds)
     n_rows = opened.metadata.num_rows
-    if not 0 <= n_rows * max(1, len(names)) * 8 <= max_bytes:
-        raise Refused(
-            f"{n_rows} rows of {len(names)} columns would take far more memory than {size} bytes of file may"
-        )
-    yield words_frame(map(str.__add__, kinds, names), max_bytes, "columns")
-    numbers = [c for c, kind in enumerate(kinds) if kind == "n"]
-    yield array_head("numbers", numpy.dtype("<f8"), (n_rows, len(numbers)))
-    batch_rows = max(1, min(1 << 16, _PIECE_BYTES // 8 // max(1, len(names))))
-    if numbers:
-        columns = [names[c] for c in numbers]
-        for start, batch in batches(opened, columns, batch_rows, n_rows):
-            block = numpy.empty((len(batch), len(numbers)))
-            for k, column in enumerate(batch.columns):
-                check_nulls(columns[k], column, start)
-                block[:, k] = column.to_numpy(zero_copy_only=False)
-            yield part(block.tobytes())
-    for c, kind in enumerate(kinds):
+    if not 0 <= n_rows * len(kinds) * 8 <= max_bytes:
+        what = f"{n_rows} rows of {len(kinds)} columns"
+        raise Refused(f"{what} would take far more memory than {size} bytes of file may")
+    table = opened.read(use_threads=False)
+    table.validate(full=True)
+    if table.column_names != list(kinds) or len(table) != n_rows:
+        raise Refused(f"damaged Parquet file: {n_rows} rows declared, {len(table)} found")
+    for name, column in zip(kinds, table.columns, strict=True):
+        if column.null_count:
+            row = column.is_null().to_numpy().argmax()
+            raise Refused(f"column {name[:40]!r} has no value in row {row}")
+    used = [name for name, kind in kinds.items() if kind == "n" and not _INDEX_COLUMN.fullmatch(name)]
+    numbers = numpy.empty((n_rows, len(used)))
+    for k, name in enumerate(used):
+        numbers[:, k] = table.column(name).to_numpy()
+    write_array(archive, "numbers", numbers)
+    for name, kind in kinds.items():
         if kind == "t":
-            # One word may stand in every row, so it stays in its dictionary, where there is one.
-            groups = range(opened.metadata.num_row_groups)
-            encodings = {e for g in groups for e in opened.metadata.row_group(g).column(c).encodings}
-            coded = [names[c]] if any("DICTIONARY" in e for e in encodings) else None
-            text = pyarrow.parquet.ParquetFile(path, read_dictionary=coded, **limits)
-            yield from text_frames(numpy, text, names[c], n_rows, max_bytes)
+            # A word in a dictionary may stand in every row.
+            known: dict[str, bytes] = {}
+            words = [known.setdefault(w, w.encode("utf-8")) for w in table.column(name).to_pylist()]
+            write_text(archive, f"text{len(archive.filelist)}", words, max_bytes)
 
 
-def column_kinds(pyarrow: Any, schema: Any) -> list[str]:
+def column_kinds(types: Any, schema: Any) -> dict[str, str]:
     """For each column n (numbers) or t (text); anything else is refused."""
-    types, kinds = pyarrow.types, []
+    kinds: dict[str, str] = {}
     for name, kind in zip(schema.names, schema.types, strict=True):
         plain = kind.value_type if types.is_dictionary(kind) else kind
+        if name in kinds:
+            raise Refused(f"two columns are named {name[:40]!r}")
         if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
-            kinds.append("n")
+            kinds[name] = "n"
         elif types.is_string(plain) or types.is_large_string(plain):
-            kinds.append("t")
+            kinds[name] = "t"
         else:
             raise Refused(f"column {name[:40]!r} has type {str(kind)[:40]}; only numbers and text are read")
-    if len(set(schema.names)) != len(kinds):
-        twice = next(name for name in schema.names if schema.names.count(name) > 1)
-        raise Refused(f"two columns are named {twice[:40]!r}")
     return kinds
 
 
-def batches(opened: Any, columns: list[str], batch_rows: int, n_rows: int) -> Iterator[tuple[int, Any]]:
-    """Parts of a table with the number of their first row; together they have all rows."""
-    done = 0
-    for batch in opened.iter_batches(batch_size=batch_rows, columns=columns, use_threads=False):
-        if batch.num_columns != len(columns) or done + len(batch) > n_rows:
-            raise Refused("damaged Parquet file: there are more data than it declares")
-        yield done, batch
-        done += len(batch)
-    if done != n_rows:
-        raise Refused(f"damaged Parquet file: {n_rows} rows declared, {done} found")
+def check_feature_columns(kinds: dict[str, str]) -> None:
+    for position, (name, kind) in enumerate(kinds.items()):
+        if kind == "t" and position > 0 and not _INDEX_COLUMN.fullmatch(name):
+            raise Refused(f"column {name[:40]!r} holds text; only the first column may hold names")
+    if all(kind == "t" or _INDEX_COLUMN.fullmatch(name) for name, kind in kinds.items()):
+        shown = ", ".join(repr(name[:40]) for name in list(kinds)[:10])
+        raise Refused(f"no column of numbers among {shown or 'none'}")
 
 
-def check_nulls(name: str, column: Any, start: int) -> None:
-    if column.null_count:
-        row = start + column.is_null().to_numpy(zero_copy_only=False).argmax()
-        raise Refused(f"column {name[:40]!r} has no value in row {row}")
+def check_edge_columns(kinds: dict[str, str]) -> None:
+    if len(kinds) != 3:
+        raise Refused(f"an edge list has 3 columns (i, j, distance), found {len(kinds)}")
+    (_, i_kind), (_, j_kind), (name, kind) = kinds.items()
+    if kind == "t":
+        raise Refused(f"column {name[:40]!r} must hold distances, it holds text")
+    if i_kind != j_kind:
+        raise Refused("columns i and j must both hold names or both hold row numbers")
 
 
-def text_frames(numpy: Any, opened: Any, name: str, n_rows: int, max_bytes: int) -> Iterator[bytes]:
-    number_of: dict[str, int] = {}
-    n_bytes = 0
-    codes = numpy.empty(n_rows, dtype="<i4")
-    for start, batch in batches(opened, [name], _WORDS_AT_ONCE, n_rows):
-        column = batch.column(0)
-        check_nulls(name, column, start)
-        column.validate(full=True)
-        is_coded = hasattr(column, "dictionary")
-        here = []
-        for word in (column.dictionary if is_coded else column).to_pylist():
-            if word not in number_of:
-                n_bytes += 100 + 4 * len(word)
-                if n_bytes > max_bytes:
-                    raise Refused("the text of this file would take far more memory than its size allows")
-            here.append(number_of.setdefault(word, len(number_of)))
-        found = numpy.array(here, dtype="<i4")
-        codes[start : start + len(batch)] = found[column.indices.to_numpy()] if is_coded else found
-    yield words_frame(number_of, max_bytes)
-    yield array_head("codes", codes.dtype, codes.shape) + part(codes.tobytes())
+# HDF5: one dense array X, or format, shape, data, indices and indptr of a sparse matrix; names of the rows.
 
 
-# HDF5: one dense array, or the three arrays of a sparse matrix; then the names of the observations.
-
-
-def h5ad_frames(path: str, what: str, max_bytes: int) -> Iterator[bytes]:
+def write_h5ad(archive: zipfile.ZipFile, path: str, as_graph: bool, max_bytes: int) -> None:
     import h5py
     import numpy
 
+    left = max_bytes
     with h5py.File(path, "r") as file:
-        left = max_bytes
-        for name, dataset in h5ad_parts(h5py, numpy, file, what == "graph"):
-            if isinstance(dataset, h5py.Dataset):
-                left -= check_dataset(h5py, name, dataset, left)
-            yield from array_frame(numpy, name, dataset)
-        names = observation_names(h5py, file)
+        for name, found in find_matrix(h5py, numpy, file, as_graph).items():
+            if isinstance(found, h5py.Dataset):
+                left -= check_dataset(h5py, name, found, left)
+            write_array(archive, name, numpy.asarray(found))
+        names = find_names(h5py, file)
         if names is not None:
             left -= check_dataset(h5py, "the index of obs", names, left, is_text=True)
-            starts = range(0, names.shape[0], _WORDS_AT_ONCE)
-            yield words_frame((w for s in starts for w in names[s : s + _WORDS_AT_ONCE].tolist()), left)
+            words: list[bytes] = []
+            for start in range(0, names.shape[0], _WORDS_AT_ONCE):
+                words += names[start : start + _WORDS_AT_ONCE].tolist()
+                left -= sum(map(len, words[start:]))
+                if left < 0:
+                    raise Refused("the text of this file would take far more memory than its size allows")
+            write_text(archive, "vertex_names", words, max_bytes)
 
 
-def h5ad_parts(h5py: Any, numpy: Any, file: Any, as_graph: bool) -> Iterator[tuple[str, Any]]:
-    """Arrays to send, by the names they get: ``dense``, or ``csr`` (the shape), ``data``, ``indices`` ..."""
+def find_matrix(h5py: Any, numpy: Any, file: Any, as_graph: bool) -> dict[str, Any]:
+    """The arrays of the matrix asked for, by the names they get."""
     places = ("obsp/distances",) if as_graph else ("obsm/X_pca", "X")
-    found, where = None, ""
+    where, found = "", None
     for where in places:
         found = element(h5py, file, where)
         if found is not None:
@@ -245,27 +207,24 @@ def h5ad_parts(h5py: Any, numpy: Any, file: Any, as_graph: bool) -> Iterator[tup
     if isinstance(found, h5py.Dataset):
         if as_graph:
             raise Refused(f"{where} is dense; distances must be a sparse matrix")
-        yield "dense", found
-        return
-    layout = str(found.attrs.get("encoding-type", found.attrs.get("h5sparse_format", "")))[:20]
-    layout = layout.removesuffix("_matrix")
+        return {"X": found}
+    layout = str(found.attrs.get("encoding-type", ""))[:20].removesuffix("_matrix")
     if layout not in ("csr", "csc"):
         raise Refused(f"{where} is stored as {layout!r}; only arrays and csr or csc matrices are read")
-    key = "shape" if "shape" in found.attrs else "h5sparse_shape"
-    stored = found.attrs.get_id(key) if key in found.attrs else None
+    stored = found.attrs.get_id("shape") if "shape" in found.attrs else None
     if stored is None or stored.dtype.kind not in "iu" or stored.shape != (2,):
         raise Refused(f"{where} does not say its shape")
-    yield layout, numpy.asarray(found.attrs[key])
+    arrays = {"format": numpy.array(layout.encode("ascii")), "shape": numpy.asarray(found.attrs["shape"])}
     for part in ("data", "indices", "indptr"):
-        dataset = element(h5py, found, part)
-        if not isinstance(dataset, h5py.Dataset):
+        arrays[part] = element(h5py, found, part)
+        if not isinstance(arrays[part], h5py.Dataset):
             raise Refused(f"{where} has no array {part}")
-        yield part, dataset
+    return arrays
 
 
 def element(h5py: Any, group: Any, path: str) -> Any:
     """A group or dataset of this file, None if there is none; links to other places are not followed."""
-    for part in path.split("/"):
+    for part in filter(None, path.split("/")):
         if not isinstance(group, h5py.Group):
             return None
         link = group.get(part, getlink=True)
@@ -293,35 +252,20 @@ def check_dataset(h5py: Any, name: str, dataset: Any, max_bytes: int, is_text: b
     for size in dataset.chunks or ():
         chunk *= size
     if max(n_bytes, chunk) > max_bytes:
-        raise Refused(
-            f"{name} of shape {dataset.shape} in chunks of {dataset.chunks} would take far more memory than "
-            "the size of this file allows"
-        )
+        what = f"{name} of shape {dataset.shape} in chunks of {dataset.chunks}"
+        raise Refused(f"{what} would take far more memory than the size of this file allows")
     return n_bytes
 
 
-def array_frame(numpy: Any, name: str, dataset: Any) -> Iterator[bytes]:
-    """A frame with one array, a few megabytes at a time, in whole chunks so that none is read twice."""
-    kind = numpy.dtype(dataset.dtype.str)
-    shape = tuple(map(int, dataset.shape))
-    yield array_head(name, kind, shape)
-    if 0 in shape:
-        return
-    rows_of_chunk = (getattr(dataset, "chunks", None) or (1,))[0]
-    fitting = _PIECE_BYTES // (kind.itemsize * (shape[1] if len(shape) == 2 else 1))
-    step = max(1, fitting // rows_of_chunk) * rows_of_chunk
-    for start in range(0, shape[0], step):
-        yield part(numpy.ascontiguousarray(dataset[start : start + step], dtype=kind).tobytes())
-
-
-def observation_names(h5py: Any, file: Any) -> Any:
+def find_names(h5py: Any, file: Any) -> Any:
     """The dataset with the names of the rows, None where the file has none or has them in an old form."""
     obs = element(h5py, file, "obs")
     if not isinstance(obs, h5py.Group) or "_index" not in obs.attrs:
         return None
     column = obs.attrs["_index"]
-    if not isinstance(column, str) or "/" in column:
+    if not isinstance(column, str):
         raise Refused("the index of obs has no usable name")
+    # A name with a slash is a path: h5py makes groups of all but its last part.
     found = element(h5py, obs, column)
     return found if isinstance(found, h5py.Dataset) else None
 

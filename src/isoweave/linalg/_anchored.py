@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.linalg._laplacian import SolveResult
 from isoweave.linalg._state import PoissonState, SolverChoice, factor
@@ -64,9 +64,9 @@ def factor_anchored(
     pulled: AnyArray,
     pull: FloatArray,
     *,
-    solver: str = "auto",
     n_components: int,
-    team: ThreadTeam,
+    solver: str = "auto",
+    team: ThreadTeam = ONE_THREAD,
     tol: float = 1e-10,
 ) -> AnchoredState:
     """Prepare a graph Laplacian with held and pulled vertices for many solves.
@@ -88,10 +88,9 @@ def factor_anchored(
     A chain of three vertices, held at its ends:
 
     >>> import numpy as np, scipy.sparse as sp
-    >>> from isoweave._parallel import ThreadTeam
     >>> path = sp.csr_array(np.array([[1.0, -1, 0], [-1, 2, -1], [0, -1, 1]]))
     >>> ends, none = np.array([0, 2]), np.array([], dtype=int)
-    >>> state = factor_anchored(path, ends, none, np.array([]), n_components=1, team=ThreadTeam(1))
+    >>> state = factor_anchored(path, ends, none, np.array([]), n_components=1)
     >>> state.solve(np.array([[0.0], [1.0], [0.0]])).value.ravel()
     array([0. , 0.5, 0. ])
     """

@@ -88,8 +88,8 @@ class Elimination(NamedTuple):
 def plan_elimination(indptr: IntArray, indices: IntArray, order: IntArray) -> Elimination:
     """Elimination tree and column counts of a symmetric pattern for a given order of its vertices.
 
-    The order is replaced by an equivalent one in which every subtree is contiguous. Time and memory go with
-    the entries of the matrix, however large the factor would be.
+    The order is replaced by an equivalent one in which every subtree is contiguous. Time and memory are
+    linear in the entries of the matrix, however large the factor would be.
     """
     p, c, _ = elimination.permute(indptr, indices, np.empty(0), order)
     order = order[elimination.postorder(elimination.elimination_tree(p, c))]

@@ -65,8 +65,8 @@ def lowest_eigenvectors(
         for _ in range(max_sweeps):
             block, _ = np.linalg.qr(solve(block))
             small = block.T @ (matrix @ block)
-            all_values, turn = np.linalg.eigh(0.5 * (small + small.T))
-            block = block @ turn
+            all_values, rotation = np.linalg.eigh(0.5 * (small + small.T))
+            block = block @ rotation
             values, vectors = all_values[:n_wanted], block[:, :n_wanted]
             if rough:
                 now = np.maximum(values, shift)

@@ -189,7 +189,7 @@ class Multigrid:
         with single_blas_thread():
             values, vectors = np.linalg.eigh(levels[-1].A.toarray())
             inverse = (vectors * _invert(values, negligible)) @ vectors.T
-        # As a sparse matrix: BLAS and einsum round by the number of columns, which goes with the threads.
+        # As a sparse matrix: BLAS and einsum round by the number of columns, and threads share those.
         self._coarse = _csr_arrays(sp.csr_array(inverse))
 
     def apply(self, residual: FloatArray, out: FloatArray) -> None:

@@ -24,25 +24,15 @@ from isoweave.linalg._cholesky import Elimination, elimination_order, plan_elimi
 
 @dataclass(frozen=True, eq=False)
 class SolveResult:
-    """Outcome of one block solve.
+    """Outcome of one block solve."""
 
-    Attributes
-    ----------
-    value : float64 array of shape (n, N)
-        Solution with zero mean on every connected component.
-    residual : float
-        Largest ``||b - L x|| / ||b||`` over the columns, computed from ``value`` itself (zero columns
-        count as 0). ``b`` is the projected right-hand side.
-    iterations : int
-        Conjugate gradient iterations of the slowest column; refinement steps for a direct solver.
-    solver : str
-        The method that produced ``value``; it differs from the one asked for after a fallback.
-    status : {"converged", "stalled"}
-    """
-
+    #: Solution, shape (n, N), with zero mean on every connected component.
     value: FloatArray
+    #: Largest ``||b - L x|| / ||b||`` of a column, measured; ``b`` is the projected right-hand side.
     residual: float
+    #: Conjugate gradient iterations of the slowest column; refinement steps of a direct solver.
     iterations: int
+    #: The method that produced ``value``; after a fallback not the one asked for.
     solver: str
     status: Literal["converged", "stalled"]
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import FloatArray
 from isoweave.linalg._cholesky import MAX_FILL, MAX_FILL_RATIO
 from isoweave.linalg._direct import Cholmod, Direct
@@ -36,11 +36,9 @@ _MAX_CYCLES = 300
 _BUILDERS: dict[str, Callable[[Laplacian, ThreadTeam], SolverMethod]] = {
     "direct": Direct,
     "cholmod": Cholmod,
-    "amg": lambda laplacian, team: ConjugateGradient(
-        laplacian, Multigrid(laplacian, team), team, max_iter=_MAX_CYCLES
-    ),
-    "ic": lambda laplacian, team: ConjugateGradient(laplacian, IncompleteCholesky(laplacian, team), team),
-    "jacobi": lambda laplacian, team: ConjugateGradient(laplacian, Jacobi(laplacian, team), team),
+    "amg": lambda lap, team: ConjugateGradient(lap, Multigrid(lap, team), team, max_iter=_MAX_CYCLES),
+    "ic": lambda lap, team: ConjugateGradient(lap, IncompleteCholesky(lap, team), team),
+    "jacobi": lambda lap, team: ConjugateGradient(lap, Jacobi(lap, team), team),
 }
 SOLVERS = ("auto", *_BUILDERS)
 
@@ -219,7 +217,12 @@ class PoissonState:
 
 
 def factor(
-    laplacian: Any, *, solver: str = "auto", n_components: int, team: ThreadTeam, tol: float = 1e-10
+    laplacian: Any,
+    *,
+    n_components: int,
+    solver: str = "auto",
+    team: ThreadTeam = ONE_THREAD,
+    tol: float = 1e-10,
 ) -> PoissonState:
     """Prepare a graph Laplacian for many solves.
 
@@ -245,9 +248,8 @@ def factor(
     Examples
     --------
     >>> import numpy as np, scipy.sparse as sp
-    >>> from isoweave._parallel import ThreadTeam
     >>> path = sp.csr_array(np.array([[1.0, -1, 0], [-1, 2, -1], [0, -1, 1]]))
-    >>> state = factor(path, solver="direct", n_components=1, team=ThreadTeam(1))
+    >>> state = factor(path, solver="direct", n_components=1)
     >>> state.solve(np.array([[1.0], [0.0], [-1.0]])).value.ravel().round(12) + 0.0
     array([ 1.,  0., -1.])
     """

@@ -1,7 +1,7 @@
 """Minimising an energy: starts, L-BFGS, the paper's recursion, and the driver that runs them."""
 
 from isoweave.optimise._alternating import Alternating
-from isoweave.optimise._coarse import CoarseLevel, coarsen, prolong, sample_vertices
+from isoweave.optimise._coarse import THINNING, CoarseLevel, coarsen, prolong, sample_vertices
 from isoweave.optimise._driver import minimise
 from isoweave.optimise._errors import (
     NumericalError,
@@ -23,7 +23,6 @@ from isoweave.optimise._lbfgs import LBFGS
 from isoweave.optimise._problem import Problem, build_problem
 from isoweave.optimise._run import (
     ALONE,
-    Checkpoint,
     Interrupt,
     Journal,
     Progress,
@@ -49,9 +48,9 @@ __all__ = [
     "LOW_DIMENSION",
     "N_LANDMARKS",
     "SYNCHRONISED_LIMIT",
+    "THINNING",
     "Alternating",
     "Callback",
-    "Checkpoint",
     "CoarseLevel",
     "Interrupt",
     "IterationResult",

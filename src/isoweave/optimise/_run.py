@@ -1,4 +1,4 @@
-"""What goes along with a run: where it is kept, whether it shall end, and who is told."""
+"""What accompanies a run: where its state is kept, whether it should end, and who hears of it."""
 
 from __future__ import annotations
 
@@ -51,56 +51,25 @@ class Record:
 
 
 class Journal(Protocol):
-    """Keeps what a run has finished so that a later run can go on from there, by slots with a name each.
+    """Keeps what a run has finished so that a later run can continue, by slots with a name each.
 
     All that is kept follows from the input and the parameters, so slots are independent of each other: one
-    that is missing is computed again.
+    that is missing is computed again. ``keep`` remembers how to make a record, ``write`` makes and writes
+    what is pending (False, with a warning, if the disk would not have it), ``forget`` drops slots by prefix
+    once what replaces them has been written, ``is_due`` says whether so many bytes more should be written
+    now. :class:`isoweave.Checkpoint` opens the one that users get.
     """
 
     @property
-    def name(self) -> str:
-        """Where it is, for messages."""
-        ...
-
-    def has(self, slot: str) -> bool:
-        """Whether an earlier run has kept something there."""
-        ...
-
-    def load(self, slot: str) -> Record | None:
-        """What an earlier run has kept; None if nothing."""
-        ...
-
-    def keep(self, slot: str, make: Callable[[], Record]) -> None:
-        """Remember how to make a record; it is made when something is written."""
-        ...
-
-    def forget(self, prefix: str) -> None:
-        """Drop the slots whose names begin like this, once what is kept by then has been written."""
-        ...
-
-    def is_due(self, n_bytes: int = 0) -> bool:
-        """Whether it is time to write what is kept and so many bytes more."""
-        ...
-
-    def write(self) -> bool:
-        """Write what is kept and not written yet; False, with a warning, if the disk would not have it."""
-        ...
-
-    def finish(self) -> None:
-        """The run has come to its end."""
-        ...
-
-    def close(self) -> None:
-        """Nothing more is written."""
-        ...
-
-
-class Checkpoint(Protocol):
-    """What opens a journal; :class:`isoweave.Checkpoint` is the one that users make."""
-
-    def open(self, inputs: Mapping[str, AnyArray], parameters: Mapping[str, Any]) -> Journal:
-        """The journal of the run that these inputs and parameters define."""
-        ...
+    def name(self) -> str: ...
+    def has(self, slot: str) -> bool: ...
+    def load(self, slot: str) -> Record | None: ...
+    def keep(self, slot: str, make: Callable[[], Record]) -> None: ...
+    def forget(self, prefix: str) -> None: ...
+    def is_due(self, n_bytes: int = 0) -> bool: ...
+    def write(self) -> bool: ...
+    def finish(self) -> None: ...
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -128,15 +97,10 @@ class Progress:
 
 
 class Report(Protocol):
-    """Is told what happens."""
+    """Hears that a stage begins, or that a step has been taken."""
 
-    def stage(self, name: str) -> None:
-        """A stage begins."""
-        ...
-
-    def step(self, progress: Progress) -> None:
-        """A step has been taken."""
-        ...
+    def stage(self, name: str) -> None: ...
+    def step(self, progress: Progress) -> None: ...
 
 
 class Interrupt:
@@ -146,17 +110,8 @@ class Interrupt:
     at the end of the block. ``current`` is the one of the main thread, for programs that want to treat
     another signal in the same way (``isoweave embed`` does with SIGTERM).
 
-    Parameters
-    ----------
-    mode : {"raise", "return"}
-        What the run does about it: end with KeyboardInterrupt, or return what it has.
-
-    Attributes
-    ----------
-    is_asked : bool
-        Whether one came.
-    is_honoured : bool
-        Whether the run has acted on it.
+    ``mode`` "raise" ends the run with KeyboardInterrupt, "return" makes it return what it has. ``is_asked``:
+    one came; ``is_honoured``: the run has acted on it.
     """
 
     current: ClassVar[Interrupt | None] = None
@@ -200,8 +155,8 @@ class Interrupt:
 class Run:
     """A run, or a part of it that has a place of its own in the journal.
 
-    Every part may be None: nothing is kept, nobody interrupts, nobody is told. ``callback`` is the user's,
-    for the iterations that lead to the embedding itself.
+    Every part may be None: nothing is kept, nothing interrupts, nobody hears of it. ``callback`` is the
+    user's, for the iterations that lead to the embedding itself.
     """
 
     journal: Journal | None = None
@@ -303,5 +258,5 @@ class Run:
             raise KeyboardInterrupt(f"interrupted{kept}")
 
 
-# Nothing is kept, nobody interrupts, nobody is told.
+# Nothing is kept, nothing interrupts, nobody hears of it.
 ALONE = Run()

@@ -4,12 +4,9 @@ Every function takes an :class:`~isoweave.Embedding`, a fitted estimator or plai
 axes it is given or on a new figure, and returns the axes.
 """
 
-from isoweave.plot._before_after import plot_before_after
-from isoweave.plot._edges import plot_edges
-from isoweave.plot._embedding import plot_embedding
-from isoweave.plot._history import plot_history
+from isoweave.plot._distances import plot_edges, plot_history, plot_shepard, shepard_pairs
 from isoweave.plot._neighborhood import plot_neighborhood
-from isoweave.plot._shepard import plot_shepard
+from isoweave.plot._points import plot_before_after, plot_embedding
 
 __all__ = [
     "plot_before_after",
@@ -18,4 +15,5 @@ __all__ = [
     "plot_history",
     "plot_neighborhood",
     "plot_shepard",
+    "shepard_pairs",
 ]

@@ -1,4 +1,4 @@
-"""Getting hold of matplotlib, of axes to draw on, and of colour scales."""
+"""Access to matplotlib, axes to draw on, and colour scales."""
 
 from __future__ import annotations
 

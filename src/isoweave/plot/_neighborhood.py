@@ -12,7 +12,7 @@ from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_integer
 from isoweave.graph import NeighborGraph
 from isoweave.plot._axes import diverging_norm, import_pyplot, two_axes
-from isoweave.plot._source import read_map
+from isoweave.result import as_embedding
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,20 +23,11 @@ MOST_NEIGHBORS = 150
 
 @dataclass(frozen=True, eq=False)
 class Neighborhood:
-    """A vertex and its neighbours, before and after.
+    """A vertex and its p - 1 neighbours, before and after."""
 
-    Attributes
-    ----------
-    vertices : int array of shape (p,)
-        The vertex itself, then its neighbours, nearest first.
-    lengths : float64 array of shape (p,)
-        Measured distances from the vertex.
-    before, after : float64 arrays of shape (p, N)
-        Positions relative to the vertex: from the measured distances alone, turned onto the map; in the map.
-    """
-
-    vertices: AnyArray
-    lengths: FloatArray
+    vertices: AnyArray  # the vertex itself, then its neighbours, nearest first
+    lengths: FloatArray  # measured distances from the vertex
+    # Positions relative to the vertex, shape (p, N): as measured, rotated onto the map, and in the map.
     before: FloatArray
     after: FloatArray
 
@@ -46,18 +37,8 @@ def local_map(graph: NeighborGraph, coordinates: FloatArray, vertex: int) -> Nei
 
     Directions come from classical scaling of the neighbourhood's distances, those not measured replaced by
     shortest paths within it; lengths from the vertex are the measured ones. The rigid motion (reflections
-    included) that brings this nearest to the map is applied. The page of :mod:`isoweave.report` does so too.
-
-    Parameters
-    ----------
-    graph : NeighborGraph
-    coordinates : float64 array of shape (n, N)
-        Neighbours without coordinates (NaN) are left out.
-    vertex : int
-
-    Returns
-    -------
-    Neighborhood
+    included) that brings this closest to the map is applied, as on the page of :mod:`isoweave.report`.
+    Neighbours without coordinates are left out.
     """
     row = slice(graph.indptr[vertex], graph.indptr[vertex + 1])
     neighbors, lengths = graph.indices[row], graph.lengths[row]
@@ -112,7 +93,7 @@ def plot_neighborhood(
     """Draw a vertex and its neighbours as measured, and beside it as they lie in the map.
 
     Left, directions come from classical scaling of the neighbourhood's own distances and lengths are the
-    measured ones; the whole is turned onto the map. Lines are coloured by the distortion of the edge: length
+    measured ones; the whole is rotated onto the map. Lines are coloured by the distortion of the edge: length
     in the map over measured length, minus 1. In more than two dimensions both are seen along the two longest
     axes of the neighbourhood in the map.
 
@@ -144,7 +125,7 @@ def plot_neighborhood(
     import_pyplot()
     from matplotlib.collections import LineCollection
 
-    source = read_map(result, graph)
+    source = as_embedding(result, graph)
     kept = source.kept_graph("plot_neighborhood")
     vertex = check_integer("vertex", vertex, minimum=0, maximum=source.n_points - 1)
     if not source.is_placed[vertex]:

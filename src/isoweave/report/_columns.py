@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.plot._source import MapSource, main_stretch, vertex_errors
-from isoweave.report._encode import encode_codes, encode_numbers
-from isoweave.report._local_fit import LocalFit
+from isoweave.diagnostics import main_stretch, vertex_errors
+from isoweave.result import Embedding
 
 # Whole numbers of so few distinct values are labels rather than quantities.
 _MOST_CLASSES = 20
@@ -19,48 +18,17 @@ _MOST_CLASSES = 20
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One property of every point.
-
-    Attributes
-    ----------
-    name : str
-    values : float64 array of shape (n,), or int array of codes
-        NaN or -1 where it is missing.
-    levels : tuple of str or None
-        What the codes stand for; None for numbers.
-    is_ratio : bool
-        Numbers around 1, drawn on a logarithmic scale with 1 in the middle.
-    """
+    """One property of every point: numbers, NaN where missing, or codes of levels, -1 where missing."""
 
     name: str
     values: AnyArray
     levels: tuple[str, ...] | None = None
+    # Numbers around 1, drawn on a logarithmic scale with 1 in the middle.
     is_ratio: bool = False
-
-    def payload(self) -> dict[str, Any]:
-        """What the page gets."""
-        if self.levels is not None:
-            return {"name": self.name, "levels": list(self.levels), "codes": encode_codes(self.values)}
-        known = self.values[np.isfinite(self.values)]
-        # A few extreme values must not take the whole scale.
-        low, high = np.percentile(known, [0.5, 99.5]) if len(known) else (0.0, 1.0)
-        return {
-            "name": self.name,
-            "numbers": encode_numbers(self.values),
-            "low": float(low),
-            "high": float(high),
-            "ratio": self.is_ratio,
-        }
 
 
 def user_columns(columns: Any, n: int) -> list[Column]:
-    """Columns from a mapping or a data frame, checked.
-
-    Parameters
-    ----------
-    columns : mapping of str to array of shape (n,), pandas or polars DataFrame, or None
-    n : int
-    """
+    """Columns from a mapping or a data frame of pandas or polars, checked."""
     return [_column(name, values, n) for name, values in _items(columns)]
 
 
@@ -138,7 +106,11 @@ def _as_word(value: Any) -> str:
 
 
 def map_columns(
-    source: MapSource, fit: LocalFit | None, curvature: FloatArray | None, taken: set[str]
+    source: Embedding,
+    misfit: FloatArray | None,
+    stretch: FloatArray | None,
+    curvature: FloatArray | None,
+    taken: set[str],
 ) -> list[Column]:
     """What is known about the map itself, by names that are not taken."""
     found: list[Column] = []
@@ -146,16 +118,12 @@ def map_columns(
     def add(name: str, values: AnyArray, **options: Any) -> None:
         found.append(Column(f"{name} (map)" if name in taken else name, values, **options))
 
-    values = source.stretch if source.stretch is not None or fit is None else fit.stretch
-    if values is not None:
-        stretch = main_stretch(values)
-        stretch[~source.is_placed] = np.nan
-        add("stretch", stretch, is_ratio=True)
-    if fit is not None:
-        add("misfit", fit.misfit)
+    if stretch is not None:
+        add("stretch", np.where(source.is_placed, main_stretch(stretch), np.nan), is_ratio=True)
+    if misfit is not None:
+        add("misfit", misfit)
     if source.graph is not None:
-        kept = source.kept_graph("edge error")
-        add("edge error", vertex_errors(kept, source.coordinates))
+        add("edge error", vertex_errors(source.kept_graph("edge error"), source.coordinates))
     if curvature is not None and np.isfinite(curvature).any():
         add("curvature", np.where(np.isfinite(curvature), curvature, np.nan))
     if source.component_labels is not None and np.max(source.component_labels, initial=0) > 0:

@@ -1,0 +1,334 @@
+"""A run kept in one file, replaced as a whole at every write.
+
+Whoever holds the lock of the file that has the name owns the checkpoint. A new file is locked before it gets
+the name, so that the name never stands for a file that others could lock. After locking, a process looks
+whether the name still belongs to the file it has locked; if not, it begins again with the one that has it.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from isoweave._files import NewFile, WriteError, write_error
+from isoweave._typing import AnyArray
+from isoweave._validation import check_real
+from isoweave.optimise import Record
+from isoweave.persist._fingerprint import fingerprint, first_difference
+from isoweave.persist._format import StoreError, open_store, read_header, write_store
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks: then two processes are not kept apart
+    fcntl = None  # type: ignore[assignment]
+
+_KIND = "checkpoint"
+_SECONDS = 60.0
+# All writes on the way together take at most one part in this many of the run.
+_SHARE = 50.0
+# Bytes per second until it has been measured: checksum, copy and sync on a slow disk.
+_SPEED = 150e6
+_LEAST_MEASURED = 1_000_000
+
+
+class CheckpointError(ValueError):
+    """A checkpoint belongs to another run, is in use, is damaged, or something else has its name.
+
+    ``path`` is the file; ``field``, ``stored`` and ``now`` are the first field in which the runs differ, and
+    what it was then and is now.
+    """
+
+    def __init__(
+        self, path: Path, reason: str, field: str | None = None, stored: object = None, now: object = None
+    ) -> None:
+        self.path, self.reason, self.field, self.stored, self.now = path, reason, field, stored, now
+        super().__init__(f"checkpoint {path}: {reason}")
+
+    def __reduce__(self) -> tuple[type[CheckpointError], tuple[object, ...]]:
+        return type(self), (self.path, self.reason, self.field, self.stored, self.now)
+
+
+class Checkpoint:
+    """A file that keeps the state of a fit, so that a crash loses a minute and not a night.
+
+    A fit that goes on from its checkpoint ends with the same bits as one that was never stopped.
+
+    Parameters
+    ----------
+    path : path-like
+        The file. If it exists it must be a checkpoint; anything else is refused and left alone.
+    every : float, default=None
+        Seconds between two writes; 0 writes at every step. None is a minute, or as much longer as it takes
+        for the writes on the way together to stay under 2 % of the run.
+    resume : bool, default=False
+        Go on from what the file holds; if there is none, begin. False refuses a file with an unfinished run,
+        so that it is not lost by mistake, and replaces a finished one.
+
+    Raises
+    ------
+    CheckpointError
+        From the fit: the checkpoint is of another input, other parameters or other versions (the field is
+        named), or is in use by another process.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.datasets import make_swiss_roll
+    >>> from isoweave import Checkpoint, IsometricEmbedding
+    >>> X, _ = make_swiss_roll(300, random_state=0)
+    >>> keep = Checkpoint(tempfile.mkdtemp() + "/run.ckpt", resume=True)
+    >>> IsometricEmbedding(checkpoint=keep).fit(X).status_
+    'converged'
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, every: float | None = None, resume: bool = False
+    ) -> None:
+        self.path = Path(path)
+        self.every = None if every is None else check_real("every", every, minimum=0.0)
+        self.resume = bool(resume)
+
+    def __repr__(self) -> str:
+        return f"Checkpoint({str(self.path)!r}, every={self.every!r}, resume={self.resume!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Checkpoint) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.every, self.resume))
+
+    def open(self, inputs: Mapping[str, AnyArray], parameters: Mapping[str, Any]) -> FileJournal:
+        """The journal of the run that these inputs and parameters define; called by the fit."""
+        return FileJournal(self.path, fingerprint(inputs, parameters), every=self.every, resume=self.resume)
+
+
+class FileJournal:
+    """What :class:`isoweave.optimise.Journal` asks for, in one file; see :class:`Checkpoint`."""
+
+    def __init__(self, path: Path, fields: Mapping[str, Any], *, every: float | None, resume: bool) -> None:
+        self.path = path
+        self._target = Path(os.path.realpath(path))
+        self._fields, self._every = dict(fields), every
+        self._stored: dict[str, Record] = {}
+        self._kept: dict[str, Callable[[], Record]] = {}
+        self._has_slots = self._is_finished = self._is_changed = False
+        self._held: io.FileIO | None = None
+        try:
+            self._occupy()
+            self._meet(resume)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, OSError):
+                raise write_error(error, path) from error
+            raise
+        self._started = self._last = time.monotonic()
+        self._next = self._started + _SECONDS
+        self._spent, self._speed = 0.0, _SPEED
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    def has(self, slot: str) -> bool:
+        return slot in self._stored
+
+    def load(self, slot: str) -> Record | None:
+        return self._stored.get(slot)
+
+    def keep(self, slot: str, make: Callable[[], Record]) -> None:
+        self._kept[slot] = make
+        self._is_changed = True
+
+    def forget(self, prefix: str) -> None:
+        # The file has them until it is replaced.
+        for slots in (self._kept, self._stored):
+            for slot in [slot for slot in slots if slot.startswith(prefix)]:
+                del slots[slot]
+
+    def is_due(self, n_bytes: int = 0) -> bool:
+        now = time.monotonic()
+        if self._held is None:
+            return False
+        if self._every is not None:
+            return now - self._last >= self._every
+        if now >= self._next:
+            # Not before this write and those before it are a small share of the run; if not, look again then.
+            # The bytes that are announced are those of a state, in the place of the last one.
+            others = [make() for slot, make in self._kept.items() if not (n_bytes and slot.endswith("state"))]
+            n_bytes += sum(array.nbytes for record in others for array in record.arrays.values())
+            self._next = max(now, self._started + _SHARE * (self._spent + n_bytes / self._speed))
+        return self._next <= now
+
+    def write(self) -> bool:
+        return self._held is not None and self._write()
+
+    def finish(self) -> None:
+        # A run too short for a single write leaves nothing behind.
+        if self._held is None or not self._has_slots or (self._is_finished and not self._is_changed):
+            return
+        self.forget("component-")
+        self._is_finished = True
+        self._is_finished = self._write()
+
+    def close(self) -> None:
+        if self._held is None:
+            return
+        if not self._has_slots and _is_at(self._target, self._held):
+            with suppress(OSError):
+                os.unlink(self._target)
+        if fcntl is not None:
+            # Closing would not give the lock back if the process has been forked in between.
+            with suppress(OSError):
+                fcntl.flock(self._held, fcntl.LOCK_UN)
+        self._held.close()
+        self._held = None
+        self._kept.clear()
+        self._stored.clear()
+
+    def _write(self) -> bool:
+        started = time.monotonic()
+        n_bytes = 0
+        is_written = True
+        try:
+            n_bytes = self._replace({slot: make() for slot, make in self._kept.items()})
+        except OSError as error:
+            # A fit of hours does not end because a disk is full; the next write may succeed.
+            reason = write_error(error, self.path)
+            warnings.warn(f"The checkpoint was not written, the fit goes on: {reason}", stacklevel=3)
+            is_written = False
+        self._last = time.monotonic()
+        cost = self._last - started
+        self._spent += cost
+        self._next = self._last + _SECONDS
+        if n_bytes >= _LEAST_MEASURED:
+            self._speed = n_bytes / max(cost, 1e-6)
+        return is_written
+
+    def _replace(self, records: Mapping[str, Record]) -> int:
+        """Put a new file in the place of the one we hold; its size."""
+        new = NewFile(self.path)
+        try:
+            arrays = {
+                f"{slot}/{name}": array
+                for slot, record in records.items()
+                for name, array in record.arrays.items()
+            }
+            slots = {slot: dict(record.values) for slot, record in records.items()}
+            content = {"fingerprint": self._fields, "finished": self._is_finished, "slots": slots}
+            write_store(new.file, _KIND, content, arrays)
+            assert new.fd is not None
+            held = io.FileIO(os.dup(new.fd), "rb")
+            _lock(held)
+            # Somebody may have removed the file; nobody else's is ever replaced.
+            is_new = self._held is None or not os.path.lexists(self._target)
+            if self._held is not None and not is_new and not _is_at(self._target, self._held):
+                held.close()
+                raise WriteError(errno.EEXIST, "another file has taken its name since", self.path)
+            try:
+                new.publish(is_new=is_new)
+            finally:
+                # The name may be ours even after an error: of the sync that follows.
+                if _is_at(self._target, held):
+                    self._held, held = held, self._held  # type: ignore[assignment]
+                    self._has_slots, self._is_changed = bool(records), False
+                if held is not None:
+                    held.close()
+            return sum(array.nbytes for array in arrays.values())
+        finally:
+            new.release()
+
+    def _occupy(self) -> None:
+        """Lock the file that has the name, or make one; the lock ends with the process, however that ends."""
+        while self._held is None:
+            try:
+                held = open_store(self.path, os.O_RDWR)
+            except StoreError as error:
+                if not isinstance(error.__cause__, FileNotFoundError):
+                    raise CheckpointError(self.path, f"{error.reason}; it is left alone.") from error
+                with suppress(FileExistsError):
+                    self._replace({})
+                continue
+            is_locked = _lock(held)
+            if is_locked is not False and _is_at(self._target, held):
+                self._held = held
+                return
+            held.close()
+            if not is_locked:
+                raise CheckpointError(self.path, "is in use by another process.")
+
+    def _meet(self, resume: bool) -> None:
+        """Decide what becomes of what the file holds."""
+        assert self._held is not None
+        self._has_slots = True  # until the header proves that it is ours, it is not removed
+        try:
+            store = read_header(self._held, self.path, _KIND)
+        except StoreError as error:
+            reason = (
+                f"exists and is no checkpoint ({error.field or 'file'}: {error.reason}); it is left alone."
+            )
+            raise CheckpointError(self.path, reason) from error
+        slots, stored = store.content.get("slots"), store.content.get("fingerprint")
+        if not isinstance(slots, dict) or not isinstance(stored, dict):
+            raise CheckpointError(self.path, "is damaged (content: no slots or fingerprint).")
+        self._has_slots, self._is_finished = bool(slots), store.content.get("finished") is True
+        if not slots:
+            return
+        if not resume:
+            if not self._is_finished:
+                reason = (
+                    "holds a run that is not finished. Go on with it (resume=True, --resume), or remove it."
+                )
+                raise CheckpointError(self.path, reason)
+            self._is_finished = False
+            self._replace({})
+            return
+        found = first_difference(stored, self._fields)
+        if found is not None:
+            field, before, now = found
+            reason = (
+                f"is of another run: {field} was {_shown(before)} and is {_shown(now)} now. Run with what it "
+            )
+            raise CheckpointError(self.path, f"{reason}was, or remove the file.", field, before, now)
+        try:
+            arrays = store.arrays()
+        except (StoreError, OSError) as error:
+            reason = f"is damaged ({error}); remove it to start afresh."
+            raise CheckpointError(self.path, reason) from error
+        for slot, values in slots.items():
+            mine = {n.removeprefix(f"{slot}/"): a for n, a in arrays.items() if n.startswith(f"{slot}/")}
+            record = Record(values if isinstance(values, dict) else {}, mine)
+            self._stored[slot] = record
+            self._kept[slot] = lambda record=record: record  # type: ignore[misc]
+
+
+def _lock(file: io.FileIO) -> bool | None:
+    """Lock a file without waiting; False if another has it, None where there are no locks."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # some network folders
+        return None
+    return True
+
+
+def _is_at(path: Path, file: io.FileIO) -> bool:
+    """Whether a name belongs to an open file."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+    except OSError:
+        return False
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 120 else text[:117] + "..."

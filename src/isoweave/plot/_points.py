@@ -1,0 +1,230 @@
+"""Maps as points, alone or beside their input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from isoweave._typing import AnyArray, FloatArray
+from isoweave.diagnostics import main_stretch, vertex_errors
+from isoweave.plot._axes import axes_for, import_pyplot, points_to_draw, two_axes
+from isoweave.result import Embedding, as_embedding
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COLORINGS = ("stretch", "edge_error", "component")
+_MOST_IN_LEGEND = 20
+
+
+def plot_embedding(
+    embedding: Any,
+    color: Any = None,
+    ax: Axes | None = None,
+    *,
+    components: Sequence[int] | None = None,
+    graph: Any = None,
+    size: float | None = None,
+    cmap: str | None = None,
+    colorbar: bool | None = None,
+    title: str | None = None,
+) -> Axes:
+    """Draw an embedding as points, with the same scale on every axis.
+
+    Parameters
+    ----------
+    embedding : Embedding, fitted estimator, or array of shape (n, N)
+        N from 1 to 3, or any N with ``components``; a line of points is drawn at height 0.
+    color : color, array of shape (n,), or {"stretch", "edge_error", "component"}, optional
+        One colour for all; a number per point, of which integers of few distinct values are drawn as classes
+        and anything else on a continuous scale; or a word per point, drawn as classes with a legend.
+        "stretch": how many times longer lengths are in the map than measured, in the direction where that is
+        farthest from 1. "edge_error": mean relative error of a vertex's edges. "component": the connected
+        component.
+    ax : matplotlib Axes, optional
+        Drawn on a new figure by default. Must be 3-D for N = 3.
+    components : sequence of int, optional
+        Columns to draw, one to three.
+    graph : NeighborGraph or sparse matrix of shape (n, n), optional
+        Measured distances, for "edge_error" with plain coordinates.
+    size : float, optional
+        Area of a point in square typographic points; by default smaller for more points.
+    cmap : str, optional
+        Name of a matplotlib colour map; by default one that suits ``color``.
+    colorbar : bool, optional
+        By default for "stretch" and "edge_error".
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ax = plot_embedding(np.random.default_rng(7).normal(size=(50, 2)), color=np.arange(50.0))
+    >>> ax.get_aspect()
+    1.0
+    """
+    import_pyplot()
+    from matplotlib.colors import LogNorm
+
+    source = as_embedding(embedding, graph)
+    points = points_to_draw(source.coordinates, components)
+    ax = axes_for(ax, points)
+    values, levels, norm, label = _values(source, color)
+    area = float(np.clip(2e4 / max(len(points), 1), 0.5, 20.0)) if size is None else size
+    scatter: Any = ax.scatter  # 3-D axes take a third coordinate, which the type of Axes does not know
+    chosen = cmap or ("coolwarm" if norm is not None else _default_map(values, len(points), levels))
+    dots = scatter(*points.T, c=values, s=area, cmap=chosen, norm=norm, linewidths=0, plotnonfinite=True)
+    if levels is not None and len(levels) <= _MOST_IN_LEGEND:
+        handles, _ = dots.legend_elements(num=None)
+        ax.legend(handles, levels, frameon=False, fontsize="small")
+    if colorbar or (colorbar is None and label is not None):
+        if dots.get_array() is None:
+            raise ValueError("colorbar=True needs a number per point as color.")
+        bar = ax.figure.colorbar(dots, ax=ax, label=label or "")
+        if isinstance(norm, LogNorm):
+            # Powers of ten say nothing about ratios near 1.
+            ticks = [float(norm.vmax or 1.0) ** power for power in (-1.0, -0.5, 0.0, 0.5, 1.0)]
+            bar.set_ticks(ticks, labels=[f"{tick:.2f}" for tick in ticks])
+            bar.minorticks_off()
+    ax.set_aspect("equal")
+    if title is not None:
+        ax.set_title(title)
+    return ax
+
+
+def _values(source: Embedding, color: Any) -> tuple[Any, list[str] | None, Any, str | None]:
+    """What matplotlib colours by; the classes' names, a norm, and a label of the colour bar, where needed."""
+    from matplotlib.colors import LogNorm
+
+    if color is None or (isinstance(color, str) and color not in _COLORINGS):
+        return color, None, None, None
+    if isinstance(color, str):
+        if color == "edge_error":
+            errors = vertex_errors(source.kept_graph("color='edge_error'"), source.coordinates)
+            return errors, None, None, "mean relative error of edges"
+        if color == "component" and source.component_labels is not None:
+            return source.component_labels, None, None, None
+        if color == "stretch" and source.stretch is not None:
+            stretch = main_stretch(source.stretch)
+            return stretch, None, LogNorm(*_around_one(stretch)), "stretch"
+        raise TypeError(f"color={color!r} needs an Embedding or a fitted IsometricEmbedding.")
+    words, n = _words(color), source.n_points
+    if words is not None:
+        if len(words) != n:
+            raise ValueError(f"color has {len(words)} labels, but the map has {n} points.")
+        levels, codes = np.unique(words, return_inverse=True)
+        return codes.reshape(-1), [str(level) for level in levels], None, None
+    shape = np.shape(color)
+    # A colour as three or four numbers, or one such row per point, is matplotlib's business.
+    if len(shape) == 1 and shape[0] != n and shape[0] not in (3, 4):
+        raise ValueError(f"color has {shape[0]} values, but the map has {n} points.")
+    return color, None, None, None
+
+
+def _words(color: Any) -> AnyArray | None:
+    """Labels that are words, and not names of colours; None for anything else."""
+    from matplotlib.colors import is_color_like
+
+    values = np.asarray(color)
+    if values.ndim != 1 or values.dtype.kind not in "UO":
+        return None
+    if values.dtype.kind == "O" and not all(isinstance(value, str) for value in values):
+        return None
+    words = values.astype(str)
+    return None if all(is_color_like(word) for word in np.unique(words)) else words
+
+
+def _around_one(values: FloatArray) -> tuple[float, float]:
+    """Limits 1/r and r that leave out one point in fifty, at least 2 % from 1."""
+    known = values[np.isfinite(values) & (values > 0.0)]
+    ratio = float(np.exp(np.percentile(np.abs(np.log(known)), 98))) if len(known) else 1.0
+    ratio = max(ratio, 1.02)
+    return 1.0 / ratio, ratio
+
+
+def _default_map(color: Any, n: int, levels: list[str] | None) -> str | None:
+    """A qualitative map for up to ten (words: twenty) classes, a continuous one for other numbers."""
+    if levels is not None:
+        return "tab10" if len(levels) <= 10 else "tab20" if len(levels) <= 20 else "viridis"
+    if color is None or isinstance(color, str) or np.shape(color) != (n,):
+        return None
+    values = np.asarray(color)
+    if values.dtype.kind not in "biuf":
+        return None
+    return "tab10" if values.dtype.kind in "biu" and len(np.unique(values)) <= 10 else "viridis"
+
+
+def plot_before_after(
+    result: Any,
+    color: Any = None,
+    axes: Sequence[Axes] | None = None,
+    *,
+    features: Any = None,
+    components: Sequence[int] | None = None,
+    size: float | None = None,
+    cmap: str | None = None,
+) -> tuple[Axes, Axes]:
+    """Draw the input features and, beside them, the map, both in the same colours.
+
+    Parameters
+    ----------
+    result : Embedding, fitted estimator, or array of shape (n, N)
+    color
+        As in :func:`plot_embedding`.
+    axes : two matplotlib Axes, optional
+        On a new figure by default. The first must be 3-D for features of three columns or more.
+    features : array of shape (n, d), optional
+        By default those the estimator was fitted on. More than three columns are drawn along their three
+        principal axes.
+    components : sequence of int, optional
+        Columns of the map to draw.
+    size, cmap
+        As in :func:`plot_embedding`.
+
+    Returns
+    -------
+    pair of matplotlib Axes
+        Before and after.
+    """
+    import_pyplot()
+    source = as_embedding(result)
+    given = source.features if features is None else features
+    if given is None:
+        raise TypeError("plot_before_after needs the input: give features=, an array of shape (n, d).")
+    before = _drawable(given)
+    if len(before) != source.n_points:
+        raise ValueError(f"features have {len(before)} rows, but the map has {source.n_points} points.")
+    points = points_to_draw(source.coordinates, components)
+    left, right = two_axes(axes, (before.shape[1] == 3, points.shape[1] == 3))
+    if isinstance(color, str) and color in _COLORINGS:
+        plot_embedding(source, color, right, components=components, size=size, cmap=cmap, title="map")
+        drawn = right.collections[0]
+        scatter: Any = left.scatter
+        area = drawn.get_sizes()[0]  # type: ignore[attr-defined]
+        scatter(*before.T, c=drawn.get_array(), s=area, cmap=drawn.get_cmap(), norm=drawn.norm, linewidths=0)
+        left.set(title="input", aspect="equal")
+        return left, right
+    plot_embedding(before, color, left, size=size, cmap=cmap, title="input")
+    plot_embedding(source, color, right, components=components, size=size, cmap=cmap, title="map")
+    return left, right
+
+
+def _drawable(features: Any) -> FloatArray:
+    """Features of one to three columns as they are, more along their principal axes."""
+    if sp.issparse(features):
+        raise TypeError("sparse features cannot be drawn; give features= as an array, or reduce them first.")
+    array = np.asarray(features)
+    if array.dtype.kind not in "fiu" or array.ndim != 2 or 0 in array.shape:
+        raise ValueError(f"features must be numbers of shape (n, d), got {array.dtype} of {array.shape}.")
+    array = array.astype(np.float64)
+    if array.shape[1] <= 3:
+        return points_to_draw(array, None)
+    centred = array - array.mean(axis=0)
+    _, axes = np.linalg.eigh(centred.T @ centred)
+    return np.asarray(centred @ axes[:, :-4:-1])

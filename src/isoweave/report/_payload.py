@@ -1,0 +1,134 @@
+"""What the page's script reads: arrays as compact text that a browser turns into typed arrays."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+
+from isoweave._typing import AnyArray, FloatArray
+from isoweave.diagnostics import edge_table
+from isoweave.graph import is_edge
+from isoweave.plot import shepard_pairs
+from isoweave.report._columns import Column
+from isoweave.result import Embedding
+
+# Beyond this many edges a page would become too large to open with ease; neighbourhoods are left out then.
+MOST_EDGES = 4_000_000
+# Vertices that shortest paths start from: all of a small graph, few of a large one, where each takes long.
+_ALL_ROWS, _SAMPLED_ROWS, _FEW_ROWS = 1_000, 200, 40
+_LARGE = 20_000
+_SHEPARD_POINTS = 5_000
+_SHEPARD_BINS = 100
+# Largest rounding error, as part of the range of the values, with which numbers are stored in 32 bits:
+# nothing that can be seen on a screen or read in a table of six digits.
+_FINE = 1e-7
+
+
+def build_payload(source: Embedding, columns: list[Column]) -> dict[str, Any]:
+    """Everything that the page draws."""
+    steps = [r for r in source.history if np.isfinite(r.energy)]
+    return {
+        "n": source.n_points,
+        "dimension": source.n_components,
+        "coordinates": [encode_numbers(axis) for axis in source.coordinates.T],
+        "principal": _principal_axes(source.coordinates),
+        "names": None if source.names is None else list(source.names),
+        "columns": [_column_payload(column) for column in columns],
+        "graph": _graph_payload(source),
+        "shepard": _shepard_payload(source),
+        "history": {"step": [r.iteration for r in steps], "energy": [float(r.energy) for r in steps]},
+    }
+
+
+def encode(array: AnyArray) -> dict[str, str]:
+    """Type and base64 text of an array of int16, int32, float32 or float64, little-endian."""
+    kind = f"{array.dtype.kind}{array.dtype.itemsize}"
+    little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
+    return {"type": kind, "base64": base64.b64encode(little.tobytes()).decode("ascii")}
+
+
+def encode_numbers(values: AnyArray) -> dict[str, str]:
+    """Real numbers in 32 bits where that is fine enough, otherwise in 64."""
+    values = np.asarray(values, dtype=np.float64)
+    known = values[np.isfinite(values)]
+    if len(known) == 0:
+        return encode(values.astype(np.float32))
+    with np.errstate(over="ignore", invalid="ignore"):
+        short = known.astype(np.float32)
+        spread = float(known.max() - known.min()) or abs(float(known[0]))
+        error = float(np.max(np.abs(short.astype(np.float64) - known)))
+        return encode(values.astype(np.float32) if error <= _FINE * spread else values)
+
+
+def _column_payload(column: Column) -> dict[str, Any]:
+    if column.levels is not None:
+        kind = np.int16 if column.values.max(initial=0) < 2**15 else np.int32
+        codes = encode(column.values.astype(kind))
+        return {"name": column.name, "levels": list(column.levels), "codes": codes}
+    known = column.values[np.isfinite(column.values)]
+    # A few extreme values must not take the whole scale.
+    low, high = np.percentile(known, [0.5, 99.5]) if len(known) else (0.0, 1.0)
+    return {
+        "name": column.name,
+        "numbers": encode_numbers(column.values),
+        "low": float(low),
+        "high": float(high),
+        "ratio": column.is_ratio,
+    }
+
+
+def _graph_payload(source: Embedding) -> dict[str, Any] | None:
+    """Edges i < j by rows, their lengths, and the positions of those the shortcut filter removed."""
+    graph = source.graph
+    if graph is None or graph.n_edges > MOST_EDGES:
+        return None
+    edges, lengths, _ = edge_table(graph, source.coordinates)
+    counts = np.bincount(edges[:, 0], minlength=graph.n_vertices)
+    indptr = np.zeros(graph.n_vertices + 1, dtype=np.int32)
+    np.cumsum(counts, out=indptr[1:])
+    dropped = np.flatnonzero(is_edge(graph, source.dropped_edges)[graph.sources < graph.indices])
+    return {
+        "indptr": encode(indptr),
+        "indices": encode(edges[:, 1].astype(np.int32)),
+        "lengths": encode_numbers(lengths),
+        "dropped": encode(dropped.astype(np.int32)),
+    }
+
+
+def _principal_axes(coordinates: FloatArray) -> dict[str, Any] | None:
+    """Axes of the map by variance, for maps that a picture cannot show whole; None below three dimensions."""
+    placed = coordinates[~np.isnan(coordinates).any(axis=1)]
+    if coordinates.shape[1] < 3 or len(placed) < 2:
+        return None
+    mean = placed.mean(axis=0)
+    values, axes = np.linalg.eigh(np.cov((placed - mean).T))
+    values, axes = np.maximum(values[::-1], 0.0), axes[:, ::-1]
+    shares = values / (values.sum() or 1.0)
+    return {"mean": mean.tolist(), "axes": axes.T.tolist(), "shares": shares.tolist()}
+
+
+def sample_rows(n: int) -> int:
+    """Vertices that shortest paths start from."""
+    if n <= _ALL_ROWS:
+        return n
+    return _SAMPLED_ROWS if n <= _LARGE else _FEW_ROWS
+
+
+def _shepard_payload(source: Embedding) -> dict[str, Any] | None:
+    """Sampled pairs as points, or many of them as counts on a grid."""
+    n = int(source.is_placed.sum())
+    if source.graph is None or n < 2:
+        return None
+    paths, reached = shepard_pairs(source, n_rows=sample_rows(n))
+    if len(paths) == 0:
+        return None
+    payload: dict[str, Any] = {"n_pairs": len(paths)}
+    if len(paths) <= _SHEPARD_POINTS:
+        return payload | {"graph": encode_numbers(paths), "map": encode_numbers(reached)}
+    ends = (float(paths.max()) or 1.0, float(reached.max()) or 1.0)
+    limits = ((0.0, ends[0]), (0.0, ends[1]))
+    counts, _, _ = np.histogram2d(paths, reached, bins=_SHEPARD_BINS, range=limits)
+    # Rows of an image run along the vertical axis.
+    return payload | {"counts": encode(counts.T.astype(np.int32)), "bins": _SHEPARD_BINS, "ends": list(ends)}

@@ -1,0 +1,454 @@
+"""What the readers make of sound files, and that the limits are neither too tight nor too wide."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import pickle
+import resource
+import subprocess
+import sys
+import time
+import tracemalloc
+import zlib
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+from isoweave.io import InputFileError, _arrays, read_anchors, read_columns, read_input, read_labels
+from makers import deflated, npy, raw_zip, saved, sparse
+
+FEATURES = np.random.default_rng(7).normal(size=(6, 3))
+BANNER = "%%MatrixMarket matrix coordinate real general\n"
+
+
+@pytest.fixture
+def distances():
+    """A symmetric graph on 5 vertices with one edge of length zero."""
+    i, j, d = np.array([0, 1, 2, 3, 0]), np.array([1, 2, 3, 4, 4]), np.array([1.0, 0.0, 2.5, 0.5, 3.0])
+    both = (np.concatenate((d, d)), (np.concatenate((i, j)), np.concatenate((j, i))))
+    return sp.csr_array(both, shape=(5, 5))
+
+
+# Arrays.
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", ">f8", "int16", "uint8", "bool"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_npy_features(put, dtype, order):
+    array = np.asarray((FEATURES * 10).astype(dtype), order=order)
+    loaded = read_input(put("x.npy", saved(**{"": array})))
+    assert loaded.kind == "features"
+    assert loaded.n_rows == 6
+    assert loaded.features.dtype == ("float32" if dtype == "float32" else "float64")
+    np.testing.assert_array_equal(loaded.features, array)
+
+
+def test_header_reader_agrees_with_numpy(put):
+    rng = np.random.default_rng(23)
+    for dtype in ("<f8", ">f4", "<i2", ">u4", "|i1", "|b1", "<U3", "|S4", "<f2"):
+        for shape in ((), (3,), (2, 3), (0, 4), (2, 1, 2)):
+            for order in "CF":
+                array = np.asarray((rng.random(shape) * 50).astype(dtype), order=order)
+                buffer = io.BytesIO()
+                np.save(buffer, array)
+                found = _arrays.read_npy(put("x.npy", buffer.getvalue()))
+                assert (found.dtype, found.shape) == (array.dtype, array.shape)
+                np.testing.assert_array_equal(found, array)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        '{"descr": "<f8", "fortran_order": False, "shape": (2, 2)}',
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (2L, 2L), }",
+        "  {'descr':'<f8','fortran_order':False,'shape':(2,2,),}   \n",
+    ],
+)
+def test_headers_of_other_writers(put, header):
+    assert read_input(put("x.npy", npy(header=header))).n_rows == 2
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_large_npy_is_memory_mapped(put, monkeypatch, order):
+    path = put("x.npy", saved(**{"": np.asarray(FEATURES, order=order)}))
+    assert not isinstance(read_input(path).features, np.memmap)
+    monkeypatch.setattr(_arrays, "_MAP_BYTES", 100)
+    loaded = read_input(path)
+    assert isinstance(loaded.features, np.memmap)
+    np.testing.assert_array_equal(loaded.features, FEATURES)
+
+
+def test_numbers_that_are_hard_to_hold(put):
+    path = put("x.npy", npy("|b1", "(2, 2)", b"\x00\x01\x02\xff"))
+    np.testing.assert_array_equal(read_input(path).features, [[0, 1], [1, 1]])
+    labels = read_labels(put("x.npy", npy("|b1", "(4,)", b"\x00\x01\x02\xff")))
+    np.testing.assert_array_equal(labels.view(np.uint8), [0, 1, 1, 1])
+    whole = (2**64 - 1).to_bytes(8, "big") + (3).to_bytes(8, "big")
+    np.testing.assert_array_equal(
+        read_input(put("x.npy", npy(">u8", "(1, 2)", whole))).features, [[2.0**64, 3]]
+    )
+    if np.finfo(np.longdouble).max > np.finfo(np.float64).max:
+        path = put("x.npy", saved(**{"": np.full((2, 2), np.longdouble("1e4000"))}))
+        with pytest.raises(InputFileError, match="inf at row 0, column 0"):
+            read_input(path)
+
+
+@pytest.mark.parametrize("others", [{"labels": np.arange(6)}, {"objects": np.array([[{}]], dtype=object)}])
+@pytest.mark.parametrize("key", ["X", "data", "features", "anything"])
+def test_npz_features(put, key, others):
+    path = put("x.npz", lambda path: np.savez_compressed(path, **{key: FEATURES} | others))
+    np.testing.assert_array_equal(read_input(path).features, FEATURES)
+
+
+def test_npz_named_array_wins(put):
+    np.testing.assert_array_equal(
+        read_input(put("x.npz", saved(Z=FEATURES + 1, X=FEATURES))).features, FEATURES
+    )
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("container", [sp.csr_array, sp.csr_matrix])
+def test_sparse_npz_is_a_graph(put, distances, layout, container):
+    for matrix in (distances, sp.csr_array(np.array([[0, 2.0, 0], [0, 0, 0], [5.0, 0, 0]]))):
+        path = put("a.npz", lambda path, m=matrix: sp.save_npz(path, container(m).asformat(layout)))
+        loaded = read_input(path)
+        assert loaded.kind == "graph"
+        assert loaded.graph.nnz == matrix.nnz  # an edge of length zero is still there
+        assert loaded.graph.has_sorted_indices
+        np.testing.assert_array_equal(loaded.graph.toarray(), matrix.toarray())
+        np.testing.assert_array_equal(read_input(path, as_graph=False).features, matrix.toarray())
+
+
+def test_bare_csr_arrays_are_a_graph(put, distances):
+    parts = {key: getattr(distances, key) for key in ("data", "indices", "indptr")}
+    path = put("a.npz", saved(**parts, coords=np.zeros((5, 2))))
+    np.testing.assert_array_equal(read_input(path).graph.toarray(), distances.toarray())
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.mtx"])
+def test_matrices_that_are_not_square_are_features(put, name):
+    matrix = np.array([[0, -2.0, 0], [1, 0, 0]])
+    save = sp.save_npz if name == "a.npz" else scipy.io.mmwrite
+    path = put(name, lambda path: save(path, sp.coo_array(matrix)))
+    np.testing.assert_array_equal(read_input(path).features, matrix)
+    with pytest.raises(InputFileError, match="needs a square matrix, got 2 x 3"):
+        read_input(path, as_graph=True)
+
+
+@pytest.mark.parametrize("block", [60, 1 << 22])
+def test_dense_square_array_as_graph(put, monkeypatch, block):
+    monkeypatch.setattr("isoweave.io._sparse._BLOCK_VALUES", block)
+    dense = np.random.default_rng(9).integers(0, 3, size=(23, 23))
+    for path in (put("d.npy", saved(**{"": dense})), put("d.npz", saved(A=dense))):
+        graph = read_input(path, as_graph=True).graph
+        assert graph.nnz == np.count_nonzero(dense)  # a dense array cannot tell a zero length from no edge
+        np.testing.assert_array_equal(graph.toarray(), dense)
+    with pytest.raises(InputFileError, match="needs a square matrix, got 5 x 23"):
+        read_input(put("d.npy", saved(**{"": dense[:5]})), as_graph=True)
+
+
+def test_order_of_entries(put):
+    rng = np.random.default_rng(17)
+    row, col, data = rng.integers(0, 40, 300), rng.integers(0, 40, 300), rng.random(300)
+    coo = {"format": np.array(b"coo"), "shape": np.array([40, 40]), "row": row, "col": col, "data": data}
+    graph = read_input(put("a.npz", saved(**coo))).graph
+    order = np.lexsort((col, row))  # repeated entries stay
+    np.testing.assert_array_equal(graph.indices, col[order])
+    np.testing.assert_array_equal(graph.data, data[order])
+
+
+def test_row_pointers_that_wrap_around(put):
+    """Differences of these are 2**63 - 1, 2**63 - 1 and 5, none negative: numpy.repeat wrote past its end.
+
+    The reader that did so ended with a segmentation fault, hence the other process.
+    """
+    path = put("a.npz", sparse(indptr=np.array([0, 2**63 - 1, -2, 3])))
+    code = (
+        f"from isoweave.io import read_input\ntry:\n    read_input({str(path)!r})\n"
+        "except ValueError as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "'indptr' must rise from 0 to 3" in done.stdout
+
+
+# Limits.
+
+
+def test_zip_bomb_is_refused_before_it_is_inflated(put):
+    n = 30_000_000
+    path = put("x.npz", raw_zip(deflated(npy("|i1", f"({n // 10}, 10)", bytes(n)))))
+    size = path.stat().st_size
+    assert size < 100_000
+    tracemalloc.start()
+    started = time.process_time()
+    with pytest.raises(InputFileError, match=f"would take {8 * n} bytes in memory, from a file of {size}"):
+        read_input(path)
+    assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    tracemalloc.stop()
+    assert time.process_time() - started < 1
+
+
+def test_members_that_share_their_data_are_counted_each(put):
+    """Many entries of the directory that point to the same compressed data."""
+    body = npy("|i1", "(600000, 10)", bytes(6_000_000))
+    member = deflated(body)
+    path = put("x.npz", raw_zip(*[(f"{k}.npy", *member[1:]) for k in range(9)]))
+    with pytest.raises(InputFileError, match="the arrays of this archive would take"):
+        read_input(path)
+
+
+def test_limit_grows_with_the_file(put, monkeypatch):
+    zeros = np.zeros((100_000, 20), dtype=np.float32)
+    path = put("x.npz", lambda path: np.savez_compressed(path, X=zeros))
+    assert path.stat().st_size < zeros.nbytes / 500
+    assert read_input(path).n_rows == 100_000
+    monkeypatch.setattr("isoweave.io._source.FREE_BYTES", 1000)
+    ballast = np.random.default_rng(5).normal(size=100)
+    array = np.zeros((100, 100))
+    path = put("x.npz", lambda path: np.savez_compressed(path, X=array, ballast=ballast))
+    assert read_input(path).n_rows == 100
+    monkeypatch.setattr("isoweave.io._source.MAX_EXPANSION", 50)
+    path = put("y.npz", lambda path: np.savez_compressed(path, X=array))
+    with pytest.raises(InputFileError, match="more than 50 times a file's size .* numpy.savez"):
+        read_input(path)
+
+
+def test_a_member_that_is_shorter_than_it_says_fills_nothing(put):
+    """The memory of the declared size is set aside, but never touched."""
+    n = 1 << 22
+    header = npy("<f8", f"({n}, 4)", b"")
+    packer = zlib.compressobj(9, wbits=-15)
+    packed = packer.compress(header + bytes(1 << 18)) + packer.flush() + bytes(1 << 18)
+    path = put("x.npz", raw_zip(("X.npy", b"", packed, 8), size=len(header) + 32 * n))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(InputFileError, match="bytes of data are missing|damaged"):
+        read_input(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60 << 10  # of 128 MiB declared
+
+
+def test_many_empty_rows_are_refused(put):
+    """Entries that compress to nothing must not pay for row pointers of gigabytes."""
+    zeros = np.zeros(300_000, int)
+    arrays = {"format": np.array(b"coo"), "shape": np.array([20_000_000] * 2), "data": np.ones(300_000)}
+    path = put("a.npz", lambda path: np.savez_compressed(path, row=zeros, col=zeros, **arrays))
+    with pytest.raises(InputFileError, match="a 20000000 x 20000000 matrix would take 320000000 bytes"):
+        read_input(path)
+
+
+def test_error_survives_pickling(tmp_path):
+    error = InputFileError(tmp_path / "x.csv", "too short", 3, 40)
+    assert str(error).endswith("x.csv, line 3, byte 40: too short")
+    copy = pickle.loads(pickle.dumps(error))
+    assert str(copy) == str(error)
+    assert (copy.reason, copy.line, copy.offset) == ("too short", 3, 40)
+
+
+# Text.
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "names"),
+    [
+        ("x.csv", "1,2\n3,4.5\n", None),
+        ("x.csv", "a,b\n1,2\n3,4.5\n", None),
+        ("x.csv", "a, b\r\n1, 2\r\n\r\n3, 4.5", None),
+        ("x.csv", "\ufeffa,b\n1,2\n3,4.5\n", None),
+        ("x.csv", '# made by hand\n"a","b"\n"1","2"\n3,4.5\n', None),
+        ("x.csv", "id,a,b\np,1,2\nq,3,4.5\n", ("p", "q")),
+        ("x.csv", '"New York, NY",1,2\nq,3,4.5\n', ("New York, NY", "q")),
+        ("x.csv", ",0,1\n0,1,2\n1,3,4.5\n", ("0", "1")),  # as pandas writes its index
+        ("x.tsv", "a\tb\n1\t2\n3\t4.5\n", None),
+        ("x.txt", "1 2\n  3   4.5\n", None),
+        ("x.txt", "1 2\r\n3 4.5\r", None),
+        ("x.TXT", "1.0e0\t2\n3 +4.5\n", None),
+    ],
+)
+def test_tables(put, name, text, names):
+    loaded = read_input(put(name, text))
+    np.testing.assert_array_equal(loaded.features, [[1, 2], [3, 4.5]])
+    assert loaded.names == names
+
+
+def test_tiny_and_long_numbers(put):
+    text = "5e-324,1e-400," + "0" * 5000 + "1," + "0." + "3" * 5000 + "\n"
+    np.testing.assert_array_equal(read_input(put("x.csv", text)).features, [[5e-324, 0.0, 1.0, 1 / 3]])
+
+
+EDGES = np.array([[0, 1.5, 0, 0], [1.5, 0, 0, 2.0], [0, 0, 0, 0.25], [0, 2.0, 0.25, 0]])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("g.edges", "0 1 1.5\n1 3 2\n3 2 0.25\n0 2 0\n"),
+        ("g.edges", "# i j d\nsource target length\n0 1 1.5\n1 3 2\n3 2 0.25\n2 0 0\n"),
+        ("g.edges", "0,1,1.5\n1,3,2\n3,2,0.25\n0,2,0\n"),
+        ("g.edges", "0\t1\t1.5\n1\t3\t2\n3\t2\t0.25\n0\t2\t0\n"),
+        ("g.txt", "0 1 1.5\n1 0 1.5\n1 3 2\n3 2 0.25\n2 3 .25\n0 2 0\n"),  # some in both directions
+        ("g.csv", "i,j,distance (km)\n0,1,1.5\n1,3,2\n3,2,0.25\n0,2,0\n"),
+        ("g.tsv", "0\t1\t1.5\n1\t3\t2\n3\t2\t0.25\n0\t2\t0\n"),
+    ],
+)
+def test_edge_lists_with_row_numbers(put, name, text):
+    loaded = read_input(put(name, text), as_graph=None if name == "g.edges" else True)
+    assert loaded.kind == "graph"
+    assert loaded.names is None
+    assert loaded.graph.nnz == 8  # four edges, the one of length zero included
+    np.testing.assert_array_equal(loaded.graph.toarray(), EDGES)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("g.edges", "Bonn Köln 27\nKöln Essen 58\n"),
+        ("g.edges", "a b d\nBonn Köln 27\nKöln Essen 58\n"),
+        ("g.csv", '"Bonn","Köln",27\nKöln,Essen,58\n'),
+    ],
+)
+def test_edge_lists_with_names(put, name, text):
+    loaded = read_input(put(name, text), as_graph=True)
+    assert loaded.names == ("Bonn", "Köln", "Essen")
+    np.testing.assert_array_equal(loaded.graph.toarray(), [[0, 27, 0], [27, 0, 58], [0, 58, 0]])
+
+
+def test_vertices_no_edge_names_are_isolated(put):
+    graph = read_input(put("g.edges", "0 1 1\n4 5 1\n")).graph
+    np.testing.assert_array_equal(np.diff(graph.indptr), [1, 1, 0, 0, 1, 1])
+
+
+@pytest.mark.parametrize("space", ["\t", "\u00a0", "\u2003", "\u2028", "\u0085", "\u3000"])
+def test_other_spaces_do_not_separate(put, space):
+    """Names with a space need tabs between them; spaces beyond ASCII are letters like any other."""
+    if space == "\t":
+        assert read_input(put("g.edges", "New York\tBoston\t306\n")).names == ("New York", "Boston")
+        return
+    with pytest.raises(InputFileError, match="line 2: .* is not a number"):
+        read_input(put("x.txt", f"1{space}2\n3{space}4\n"))
+    loaded = read_input(put("x.edges", f"New{space}York Boston 306\n"))
+    assert loaded.names == (f"New{space}York", "Boston")
+
+
+@pytest.mark.parametrize("symmetry", ["general", "symmetric"])
+@pytest.mark.parametrize("field", ["real", "integer"])
+def test_matrix_market_agrees_with_scipy(put, symmetry, field):
+    rng = np.random.default_rng(11)
+    dense = np.where(rng.random((9, 9)) < 0.4, rng.integers(1, 9, size=(9, 9)), 0)
+    dense = np.maximum(dense, dense.T) * (0.3 if field == "real" else 1)
+    options = {"comment": "scipy's", "field": field, "symmetry": symmetry, "precision": 17}
+    path = put("g.mtx", lambda path: scipy.io.mmwrite(path, sp.coo_array(dense), **options))
+    for text in (path.read_bytes(), path.read_bytes().replace(b"\n", b"\r\n"), path.read_bytes().rstrip()):
+        loaded = read_input(put("g.mtx", text))
+        assert loaded.kind == "graph"
+        np.testing.assert_array_equal(loaded.graph.toarray(), dense)
+
+
+def test_matrix_market_keeps_explicit_zeros(put):
+    text = BANNER.replace("general", "symmetric") + "% note\n\n3 3 2\n2 1 0\n3 1 1.5\n\n"
+    assert sorted(read_input(put("g.mtx", text)).graph.data) == [0, 0, 1.5, 1.5]
+
+
+@pytest.mark.parametrize("vertex", ["00000000000000000000000001", "+1", "0" * 5000 + "1"])
+def test_vertices_with_leading_zeros(put, monkeypatch, vertex):
+    """The same through the fast and the careful way, which differ in how they call int()."""
+    path = put("x.edges", f"0 2 1\n0 {vertex} 1\n1 2 3\n")
+    for block in (1 << 19, 4):
+        monkeypatch.setattr("isoweave.io._text._BLOCK_BYTES", block)
+        np.testing.assert_array_equal(read_input(path).graph.toarray(), [[0, 1, 1], [1, 0, 3], [1, 3, 0]])
+
+
+@pytest.mark.parametrize("n_bytes", [1, 7, 64, 1000])
+def test_blocks_make_no_difference(put, monkeypatch, n_bytes):
+    """The fast way through a block, the careful way, and every cut between blocks: one result."""
+    lengths = np.random.default_rng(31).random(200).tolist()
+    lines = [f"{i} {i + k} {d!r}" for k in (1, 2) for i, d in enumerate(lengths)]
+    lines.insert(50, "# in the middle")
+    lines.insert(90, "")
+    lines[120] = lines[120].replace(" ", "\t ")
+    edges = put("x.edges", "i j d\n" + "\n".join(lines))
+    entries = [f"{i + 2} {i + 1} {i}" for i in range(200)]
+    entries.insert(100, "")
+    head = "%%MatrixMarket matrix coordinate integer symmetric\n% \xe9\n201 201 200\n"
+    market = put("x.mtx", head + "\n".join(entries) + "\n")
+    expected = [read_input(path).graph.toarray() for path in (edges, market)]
+    monkeypatch.setattr("isoweave.io._text._BLOCK_BYTES", n_bytes)
+    for path, whole in zip((edges, market), expected, strict=True):
+        np.testing.assert_array_equal(read_input(path).graph.toarray(), whole)
+    with pytest.raises(InputFileError, match=f"line {len(lines) + 1}: distance 'x' is not a number"):
+        read_input(put("bad.edges", "\n".join([*lines, "7 8 x"])))
+    with pytest.raises(InputFileError, match=r"line 153: entry \(150, 999\) is outside"):
+        read_input(put("bad.mtx", market.read_text().replace("\n150 149 ", "\n150 999 ")))
+
+
+def test_long_lines(put, monkeypatch):
+    monkeypatch.setattr("isoweave.io._text._MAX_LINE_BYTES", 1 << 16)
+    monkeypatch.setattr("isoweave.io._text._BLOCK_BYTES", 1 << 12)
+    for data in (b"1," * (1 << 16), b"1,2\n" + b"3," * (1 << 15) + b"4\n" + b"5,6\n" * 9):
+        with pytest.raises(InputFileError, match="line longer than 65536 bytes") as caught:
+            read_input(put("x.csv", data))
+        assert caught.value.line == 1 + data.startswith(b"1,2\n")
+    assert read_input(put("x.csv", b"1," * 30_000 + b"1\n")).features.shape == (1, 30_001)
+
+
+def test_one_long_line_takes_linear_time(put):
+    path = put("x.csv", b"1" * (12 << 20))
+    started = time.process_time()
+    with pytest.raises(InputFileError, match="cell 1 holds inf"):
+        read_input(path)
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("piece", [b"\n", b"1\n", b'""\n', b",", b"a b 1\n", b"0 1 1\n"])
+def test_a_lot_of_anything_is_quick_and_small(put, piece):
+    data = piece * ((1 << 17) // len(piece))
+    for name in ("x.csv", "x.txt", "x.edges", "x.mtx"):
+        path = put(name, data)
+        tracemalloc.start()
+        started = time.process_time()
+        with contextlib.suppress(InputFileError):
+            read_input(path)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert time.process_time() - started < 5  # an eighth of a megabyte, and tracing takes most of it
+        assert peak < 128 * len(data), f"{peak} bytes for {name} of {piece!r}"
+
+
+def test_streaming(put):
+    """Memory follows the result and a block, not the text."""
+    path = put("x.csv", b"1.00000000000000000000000000000000000000000000000000\n" * 80_000)
+    n_bytes = path.stat().st_size
+    tracemalloc.start()
+    assert read_input(path).n_rows == 80_000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < n_bytes + (2 << 20)
+
+
+# Tables beside a map.
+
+
+def test_columns_of_numbers_words_and_gaps(put):
+    values, names = read_columns(put("about.csv", 'age,town,empty\n3,Ulm,\n,"a, b",\n2.5,Ülm,\n'))
+    assert names is None
+    np.testing.assert_array_equal(values["age"], [3.0, np.nan, 2.5])
+    assert values["town"].tolist() == ["Ulm", "a, b", "Ülm"]
+    assert values["empty"].tolist() == ["", "", ""]
+
+
+@pytest.mark.parametrize("header", ["vertex", "name", "ID", ""])
+def test_names_of_rows(put, header):
+    values, names = read_columns(put("about.tsv", f"{header}\tage\na\t1\nb\t2\n"))
+    assert names == ("a", "b")
+    assert list(values) == ["age"]
+
+
+@pytest.mark.parametrize("text", ["0,3,4\n2,1,1\n", "vertex,x,y\n0,3,4\n2,1,1\n"])
+def test_anchors(put, text):
+    anchors, positions = read_anchors(put("a.csv", text), 3)
+    assert anchors.tolist() == [0, 2]
+    np.testing.assert_array_equal(positions, [[3, 4], [1, 1]])
+    with pytest.raises(InputFileError, match="line 1: no vertex is named '0'|line 2: no vertex"):
+        read_anchors(put("a.csv", text), 3, names=("a", "b", "c"))

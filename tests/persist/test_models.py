@@ -1,0 +1,321 @@
+"""Embeddings and estimators come back with the same bits; what cannot be stored is refused by name."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import stat
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+import isoweave
+from attacker import SAMPLES, take_apart
+from isoweave import IsometricEmbedding, load, save
+from isoweave.graph import NeighborGraph
+from isoweave.optimise import StepRecord
+from isoweave.persist import StoreError
+from isoweave.persist._values import Encoder
+
+
+def assert_same(found, wanted, where="it"):
+    """Equal to the last bit, and of the same type."""
+    assert type(found) is type(wanted), f"{where}: {type(found)} instead of {type(wanted)}"
+    if sp.issparse(wanted):
+        assert found.shape == wanted.shape
+        for part in ("data", "indices", "indptr", "row", "col"):
+            if hasattr(wanted, part):
+                assert_same(getattr(found, part), getattr(wanted, part), f"{where}.{part}")
+    elif isinstance(wanted, np.ndarray):
+        assert found.shape == wanted.shape, where
+        assert found.dtype.kind == wanted.dtype.kind, where
+        if wanted.dtype.kind in "OU":
+            assert found.tolist() == wanted.tolist(), where
+        else:
+            assert found.dtype == wanted.dtype, where
+            assert found.tobytes() == wanted.tobytes(), where
+            assert found.flags.f_contiguous == wanted.flags.f_contiguous, where
+    elif isinstance(wanted, np.random.RandomState):
+        assert_same(found.get_state(), wanted.get_state(), where)
+    elif isinstance(wanted, dict):
+        assert list(found) == list(wanted), where
+        assert_same(list(found.values()), list(wanted.values()), f"{where} {list(wanted)}")
+    elif isinstance(wanted, list | tuple):
+        assert len(found) == len(wanted), where
+        for at, (a, b) in enumerate(zip(found, wanted, strict=True)):
+            assert_same(a, b, f"{where}.{at}")
+    elif dataclasses.is_dataclass(wanted):
+        for field in dataclasses.fields(wanted):
+            assert_same(getattr(found, field.name), getattr(wanted, field.name), f"{where}.{field.name}")
+    elif isinstance(wanted, float | np.floating):
+        assert np.asarray(found).tobytes() == np.asarray(wanted).tobytes() or found != found, where
+    else:
+        assert found == wanted, where
+
+
+def fitted_parts(model):
+    return {name: value for name, value in vars(model).items() if name.endswith("_")}
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_embedding(tmp_path, embedding, mmap):
+    isoweave.save(embedding, tmp_path / "map")
+    found = isoweave.load(tmp_path / "map", mmap=mmap)
+    assert_same(found, embedding)
+    assert found.coordinates.flags.writeable != mmap
+    with pytest.raises(StoreError, match="kind: must be 'estimator', found 'embedding'"):
+        IsometricEmbedding.load(tmp_path / "map")
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_estimator(tmp_path, fitted, features, mmap):
+    fitted.save(tmp_path / "model")
+    assert os.listdir(tmp_path) == ["model"]
+    found = IsometricEmbedding.load(tmp_path / "model", mmap=mmap)
+    # An attribute added to the estimator is stored without a word, or this says that it is not.
+    assert_same(fitted_parts(found), fitted_parts(fitted))
+    assert_same(found.get_params(), fitted.get_params())
+    assert set(IsometricEmbedding._stored_attributes_) <= set(vars(found))
+    new = features[:5] + 0.01
+    np.testing.assert_array_equal(found.transform(new), fitted.transform(new))
+    np.testing.assert_array_equal(found.fit_transform(features), fitted.embedding_)
+    assert clone(found).get_params() == fitted.get_params()
+
+
+def test_float32_names_and_output(tmp_path, features):
+    frame = pd.DataFrame(features.astype(np.float32), columns=["a", "b, c", "é\0"])
+    model = IsometricEmbedding(n_neighbors=8).set_output(transform="pandas")
+    model.fit(frame)
+    save(model, tmp_path / "model")
+    found = load(tmp_path / "model")
+    assert found.embedding_.dtype == np.float32
+    assert_same(fitted_parts(found), fitted_parts(model))
+    pd.testing.assert_frame_equal(found.fit_transform(frame), model.fit_transform(frame))
+
+
+@pytest.mark.filterwarnings("ignore:The optimiser stopped")
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"start": np.asfortranarray(np.random.default_rng(8).normal(size=(60, 2)))},
+        {"metric": "seuclidean", "metric_params": {"V": np.array([1.0, 4.0, 0.25])}},
+        {"n_components": np.int64(2), "tol": np.float32(0.01), "max_iter": 7, "frame_size": 2.5},
+        {"random_state": np.random.RandomState(12)},
+    ],
+    ids=lambda parameters: "-".join(parameters),
+)
+def test_parameters(tmp_path, features, parameters):
+    model = IsometricEmbedding(n_neighbors=9).set_params(**parameters)
+    for is_fitted in (False, True):
+        if is_fitted:
+            model.fit(features)
+        save(model, tmp_path / "model")
+        found = load(tmp_path / "model")
+        assert_same(found.get_params(), model.get_params())
+        assert_same(fitted_parts(found), fitted_parts(model))
+
+
+def test_functions_are_refused_and_callbacks_left_out(tmp_path):
+    with pytest.raises(TypeError, match=r"parameter metric is a function and cannot .*set_params\(metric"):
+        save(IsometricEmbedding(metric=min), tmp_path / "model")
+    with pytest.raises(TypeError, match=r"parameter metric_params\.f is a function"):
+        save(IsometricEmbedding(metric_params={"f": min}), tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.warns(UserWarning, match="callback is not saved; give it again after loading"):
+        save(IsometricEmbedding(callback=min, checkpoint=isoweave.Checkpoint("x")), tmp_path / "model")
+    found = load(tmp_path / "model")
+    assert (found.callback, found.checkpoint) == (None, None)
+
+
+def test_attributes_a_class_declares(tmp_path, features):
+    class Model(IsometricEmbedding):
+        _stored_attributes_ = ("_training",)
+
+        def _check_stored_(self):
+            if hasattr(self, "_training") and len(self._training) != len(self.embedding_):
+                raise ValueError("_training: wrong number of rows")
+
+    model = Model(n_neighbors=8).fit(features)
+    model._training, model._cache, model.extra_ = features, object(), {"list": [1, (2.5, None)], "s": "é"}
+    model.save(tmp_path / "model")
+    found = Model.load(tmp_path / "model")
+    assert type(found) is Model
+    assert_same((found._training, found.extra_), (features, model.extra_))
+    assert not hasattr(found, "_cache")
+    with pytest.raises(StoreError, match=r"content\.class: must be 'IsometricEmbedding', found 'Model'"):
+        load(tmp_path / "model")
+    model._training = features[:5]
+    model.save(tmp_path / "model")
+    with pytest.raises(StoreError, match=r"_training: wrong number of rows"):
+        Model.load(tmp_path / "model")
+    model.extra_ = object()
+    with pytest.raises(TypeError, match="extra_ is of type object and cannot be stored"):
+        model.save(tmp_path / "model")
+
+
+def int64_indices():
+    matrix = sp.csr_array(np.eye(4))
+    matrix.indices, matrix.indptr = matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)
+    return matrix
+
+
+GRAPH = NeighborGraph(
+    np.array([0, 1, 3, 4], dtype=np.int32), np.array([1, 0, 2, 1], np.int32), np.array([0.5, 0.5, 0.0, 0.0])
+)
+VALUES = {
+    "plain": [None, 0, -1, 2**70, True, False, 0.1, -0.0, 5e-324, 1.7976931348623157e308],
+    "not finite": [float("nan"), float("inf"), float("-inf")],
+    "text": ["", "é\n\0\ud800", "$type"],
+    "nested": {"a": [(), (1, [2, (3,)]), {}], "b": {"c": None}},
+    "numpy scalars": [np.int8(-3), np.uint64(2**64 - 1), np.float16(0.1), np.float32("nan"), np.bool_(False)],
+    "empty": [np.empty((0, 2), np.int32), np.empty((3, 0)), np.array([], object), np.array([], str)],
+    "arrays": [np.array(3.5), np.asfortranarray(np.arange(12.0).reshape(3, 4)), np.array([np.nan, -np.nan])],
+    "dtypes": [np.arange(3).astype(code) for code in "?bBhHiIlLqQefd"],
+    "strings": [np.array(["a", "", "long é"]), np.array([["x\0", "\ud800"]], dtype=object)],
+    "sparse": [
+        sp.random(5, 4, 0.5, "csr", random_state=3),
+        sp.csc_array(np.eye(3)),
+        sp.coo_array(([1.0, 0.0], ([0, 1], [1, 1])), shape=(2, 9)),
+        sp.csr_array((3, 3)),
+        int64_indices(),
+    ],
+    "graph": GRAPH,
+    "history": (StepRecord(0, 2.0, float("nan"), 0.0), StepRecord(1, 1.0, 0.1, 1.0)),
+    "same names": {
+        "x": np.zeros(1),
+        "a/b": np.zeros(2),
+        "a_b": np.zeros(3),
+        "é": np.ones(4),
+        "__metadata__": GRAPH,
+    },
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_values(tmp_path, name):
+    model = IsometricEmbedding()
+    model.value_ = VALUES[name]
+    save(model, tmp_path / "model")
+    for mmap in (False, True):
+        assert_same(load(tmp_path / "model", mmap=mmap).value_, VALUES[name])
+    # The same contents give the same bytes: there is no date in a file.
+    before = (tmp_path / "model").read_bytes()
+    save(model, tmp_path / "model")
+    assert (tmp_path / "model").read_bytes() == before
+
+
+def test_strides_and_byte_order_become_plain(tmp_path):
+    model = IsometricEmbedding()
+    model.value_ = [np.arange(20)[::3], np.arange(5, dtype=">f8")]
+    save(model, tmp_path / "model")
+    found = load(tmp_path / "model").value_
+    assert found[0].tolist() == list(range(0, 20, 3))
+    assert (found[1].dtype, found[1].tolist()) == (np.float64, [0, 1, 2, 3, 4])
+
+
+def test_other_programs_can_read_the_arrays(tmp_path, fitted):
+    """The format is safetensors', as its own package reads it; the widest come first, so all are aligned."""
+    safetensors = pytest.importorskip("safetensors")
+    fitted.columns_ = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    save(fitted, tmp_path / "model")
+    with safetensors.safe_open(tmp_path / "model", "numpy") as file:
+        assert file.metadata()["format"] == "isoweave"
+        np.testing.assert_array_equal(file.get_tensor("embedding_"), fitted.embedding_)
+        np.testing.assert_array_equal(file.get_tensor("graph_.indices"), fitted.graph_.indices)
+    header, _ = take_apart((tmp_path / "model").read_bytes())
+    starts = {entry["dtype"]: entry["data_offsets"][0] for name, entry in header.items() if "dtype" in entry}
+    assert starts["F64"] % 8 == starts["I32"] % 4 == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        (b"bytes", TypeError, "value is of type bytes"),
+        ({1: 2}, TypeError, r"value has the key 1"),
+        ({"$type": "array"}, TypeError, r"value has the key '\$type'"),
+        ([{"x": {1, 2}}], TypeError, r"value\.0\.x is of type set"),
+        (np.array([1, None], dtype=object), TypeError, "value is an array of objects, 1 among them"),
+        (np.array(["2020-01-01"], dtype="M8[D]"), TypeError, "value is an array of datetime64"),
+        (np.zeros(2, dtype=[("a", "f8")]), TypeError, "value is an array of"),
+        (np.zeros(2, dtype=np.longdouble), TypeError, "value is an array of"),
+        (np.complex128(1j), TypeError, "value is an array of complex128"),
+        (sp.lil_array((2, 2)), TypeError, "value is a sparse lil_array .* convert it to csr_array"),
+        (np.random.default_rng(3), TypeError, "value is of type Generator"),
+        (len, TypeError, "value is a function"),
+        (2**3000, ValueError, "an integer of 3001 bits"),
+        (eval("[" * 20 + "]" * 20), ValueError, "nested more than 12 levels deep"),
+    ],
+)
+def test_what_cannot_be_stored(value, error, message):
+    with pytest.raises(error, match=message):
+        Encoder().encode(value, "value")
+
+
+def test_limits(tmp_path):
+    model = IsometricEmbedding()
+    model.value_ = "y" * (17 << 20)
+    with pytest.raises(ValueError, match="bytes of values and 0 arrays are more than a file may hold"):
+        save(model, tmp_path / "x")
+    for value in (np.zeros(3), {}, IsometricEmbedding):
+        with pytest.raises(TypeError, match="save takes an Embedding or an IsometricEmbedding, got"):
+            save(value, tmp_path / "x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_save_replaces_exactly_that_file(tmp_path, embedding):
+    """Links keep pointing, permissions stay, and whatever lies beside it is left alone."""
+    path, link = tmp_path / "map.isoweave", tmp_path / "link"
+    beside = [tmp_path / ".map.isoweave.0123abcd.isoweave-tmp", tmp_path / "map.isoweave.lock"]
+    for file in (path, *beside):
+        file.write_text("mine")
+    path.chmod(0o604)
+    link.symlink_to(path.name)
+    for target in (path, link):
+        save(embedding, target)
+        assert_same(load(target).coordinates, embedding.coordinates)
+    assert link.is_symlink()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o604
+    assert [file.read_text() for file in beside] == ["mine", "mine"]
+    assert len(list(tmp_path.iterdir())) == 4
+    with pytest.raises(OSError, match="it is a folder"):
+        save(embedding, tmp_path)
+
+
+class TestSamples:
+    """These files were written once and are never changed: what they hold must come out as it did then."""
+
+    @pytest.mark.parametrize("mmap", [False, True])
+    def test_embedding(self, mmap):
+        result = load(SAMPLES / "embedding.isoweave", mmap=mmap)
+        assert (result.coordinates.shape, result.coordinates.dtype) == ((11, 2), np.float64)
+        assert result.coordinates[3].tolist() == [-1.1081014573046821, 0.7653142946967811]
+        assert result.energy.hex() == "0x1.3f32948c40000p-94"
+        assert result.component_labels.tolist() == [0] * 9 + [1, 1]
+        assert (result.graph.n_vertices, result.graph.n_edges) == (11, 37)
+        assert result.dropped_edges.shape == (0, 2)
+        assert [step.iteration for step in result.history] == list(range(result.n_iter + 1))
+        assert (result.status, result.solver) == ("converged", "direct: 9 vertices, at most 3000")
+
+    def test_estimator(self):
+        model = load(SAMPLES / "estimator.isoweave")
+        parameters = model.get_params()
+        assert parameters["metric_params"]["V"].tolist() == [1.0, 2.0, 0.5]
+        assert type(parameters["n_components"]) is np.int64
+        assert parameters["random_state"].randint(10**6) == 608720
+        assert model.embedding_.dtype == np.float32
+        assert model.embedding_[7].tolist() == [-0.9001391530036926, 0.5873034596443176]
+        assert model.feature_names_in_.tolist() == ["x", "y", "größe"]
+        assert model.notes_ == {"list": [1, 2.5, (None, True)], "limit": math.inf}
+        assert (model.n_iter_, model.graph_.shape, model.graph_.nnz) == (6, (20, 20), 156)
+        assert model.fit_transform(np.random.default_rng(6).normal(size=(30, 3))).shape == (30, 2)
+
+    def test_new_points(self):
+        model = load(SAMPLES / "placing.isoweave")
+        found = model.transform(np.array([[0.1, -0.2, 0.3], [0.5, 0.5, -0.5]]))
+        # How points are placed may be refined; the places stay.
+        np.testing.assert_allclose(found, [[-0.131, -0.106], [-0.909, 0.238]], atol=0.05)
+        np.testing.assert_array_equal(model.transform(model._fit_X), model.embedding_)

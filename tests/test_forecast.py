@@ -1,0 +1,333 @@
+"""The forecast: what the formulas see, the solver, refusals, and the limits of machine and process."""
+
+from __future__ import annotations
+
+import math
+import re
+import resource
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from isoweave import _memory, embed_graph, estimate_resources, forecast
+from isoweave._costs import fit_sizes
+from isoweave._parallel import ThreadTeam
+from isoweave.datasets import difficult, flat_torus, swiss_roll
+from isoweave.graph import graph_from_matrix, knn_graph
+from isoweave.linalg import prepare_laplacian
+from isoweave.linalg._direct import Direct
+from isoweave.options import resolve_options
+
+
+def roll_of(n, k, seed=811):
+    return knn_graph(swiss_roll(n, random_state=seed).data, k)
+
+
+@pytest.fixture(scope="module")
+def roll():
+    return roll_of(4000, 9)
+
+
+@pytest.fixture(scope="module")
+def solid():
+    return knn_graph(np.random.default_rng(821).uniform(size=(3500, 3)), 10)
+
+
+def pieces(*sizes, matrix=False):
+    found = sp.block_diag([roll_of(size, 8).to_matrix() for size in sizes], format="csr")
+    return found if matrix else graph_from_matrix(found)
+
+
+# --- what the formulas see
+
+
+@pytest.mark.parametrize("name", ["roll", "solid"])
+def test_the_factor_is_counted_exactly(name, request):
+    """The sizes counted from the pattern are those of the factor that a solver makes."""
+    graph = request.getfixturevalue(name)
+    counted = fit_sizes(graph, resolve_options(2), 1).largest
+    adjacency = graph.to_matrix()
+    made = Direct(prepare_laplacian(sp.csgraph.laplacian(adjacency)), ThreadTeam(1))
+    assert counted.fill == made._laplacian.elimination.fill
+    stored = made._values.nbytes + made._symbolic.rows.nbytes
+    assert stored < counted.factor < 1.1 * stored + 32 * graph.n_vertices
+    assert counted.workspace == 8 * (made._symbolic.stack_size + made._symbolic.front_size)
+
+
+CASES = {
+    "plane": (lambda: roll_of(3300, 9), 2, {}, "direct"),
+    "space": (lambda: knn_graph(flat_torus(900, random_state=827).data, 10), 3, {}, "direct"),
+    "5-D": (lambda: knn_graph(difficult(3200, random_state=829).data, 12), 5, {}, "amg"),
+    "9-D": (
+        lambda: knn_graph(np.random.default_rng(839).normal(size=(3100, 9)), 18),
+        9,
+        {"frame_size": 12},
+        "jacobi",
+    ),
+    "asked": (lambda: roll_of(600, 9), 2, {"solver": "jacobi"}, "jacobi"),
+    "pieces": (lambda: pieces(900, 700), 3, {"start": "landmark"}, "direct"),
+    "paper": (lambda: roll_of(300, 8), 2, {"preset": "paper"}, "ic"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The optimiser stopped:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:The graph has .* connected components:UserWarning")
+@pytest.mark.parametrize("name", CASES)
+def test_the_solver_is_the_one_the_fit_takes(name, monkeypatch):
+    make, n_components, options, solver = CASES[name]
+    if name in ("5-D", "9-D"):
+        # As if the factors of these small graphs were those of large ones.
+        monkeypatch.setattr("isoweave.linalg._state.MAX_FILL_RATIO", 5.0)
+    graph = make()
+    estimate = estimate_resources(graph, n_components, **options)
+    result = embed_graph(graph.to_matrix(), n_components, max_iter=1, **options)
+    assert result.solver == f"{estimate.solver}: {estimate.solver_reason}"
+    assert estimate.solver == solver
+    assert (estimate.n_vertices, estimate.n_edges) == (graph.n_vertices, graph.n_edges)
+
+
+def test_an_estimate_adds_up(roll):
+    estimate = estimate_resources(roll, 2, n_jobs=2)
+    names = [stage.name for stage in estimate.stages]
+    assert names == ["graph", "shortcuts", "frames", "solver", "start", "optimise"]
+    growths = [stage.growth_bytes for stage in estimate.stages]
+    assert estimate.growth_bytes == estimate.fullest.growth_bytes == max(growths)
+    assert estimate.cpu_seconds == pytest.approx(sum(stage.cpu_seconds for stage in estimate.stages))
+    assert estimate.seconds < estimate.cpu_seconds
+    resident = estimate.peak_bytes - estimate.growth_bytes
+    assert resident == pytest.approx(_memory.resident_bytes(), rel=0.2)
+    assert estimate.fits
+    assert not estimate_resources(roll, 2, memory_limit=resident).fits
+    assert estimate_resources(roll, 2, memory_limit="none").limit_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("less", "more"),
+    [
+        ({"n_components": 2}, {"n_components": 3}),
+        ({"n_components": 3, "start": "landmark"}, {"n_components": 9, "start": "landmark"}),
+        ({"n_jobs": 1}, {"n_jobs": 8}),
+        ({"solver": "jacobi"}, {"solver": "amg"}),
+        ({"frame_size": 20}, {"frame_size": 1500}),
+    ],
+)
+def test_more_of_anything_takes_more_memory(solid, less, more):
+    assert estimate_resources(solid, **less).growth_bytes < estimate_resources(solid, **more).growth_bytes
+
+
+@pytest.mark.parametrize("start", ["landmark", "coarse"])
+def test_larger_and_denser_graphs_take_more(start):
+    for n_components in (1, 3, 5):
+        sizes = ((400, 8), (1500, 8), (1500, 16), (4000, 16), (9000, 16), (9000, 40))
+        found = [estimate_resources(roll_of(n, k), n_components, start=start) for n, k in sizes]
+        assert np.all(np.diff([estimate.growth_bytes for estimate in found]) > 0)
+        assert np.all(np.diff([estimate.cpu_seconds for estimate in found]) > 0)
+
+
+def test_hubs_density_and_crumbs_are_seen():
+    """Graphs with the same numbers of vertices and edges that take ten times as long, or as much memory."""
+    n = 6000
+    ring = sp.diags_array([1.0, 1.0, 1.0], offsets=[1, 2, 3], shape=(n, n))
+    # As many edges between random vertices, preferring the first.
+    random = np.random.default_rng(823)
+    far = (n * random.uniform(size=3 * n) ** 4).astype(int)
+    near = np.repeat(np.arange(n), 3)
+    keep = far != near
+    star = sp.coo_array((np.ones(keep.sum()), (near[keep], far[keep])), shape=(n, n)).tocsr()
+    star = sp.csr_array(star.maximum(star.T) > 0, dtype=float)
+    plain, hubs = (estimate_resources(g, 5, solver="amg") for g in (ring, star))
+    assert hubs.growth_bytes > 1.08 * plain.growth_bytes
+    assert hubs.cpu_seconds > 1.5 * plain.cpu_seconds
+    one, many = (
+        estimate_resources(g, 2) for g in (pieces(3000, matrix=True), pieces(*[30] * 100, matrix=True))
+    )
+    assert many.cpu_seconds > 1.0
+    assert many.cpu_seconds > 2 * one.cpu_seconds
+    dense, sparse = (estimate_resources(roll_of(1500, k), 2) for k in (100, 10))
+    assert dense.cpu_seconds > 10 * sparse.cpu_seconds
+
+
+def test_a_matrix_is_counted_with_the_graph_made_of_it(roll):
+    of_graph, of_matrix = (estimate_resources(g, 2) for g in (roll, roll.to_matrix()))
+    assert of_matrix.growth_bytes > of_graph.growth_bytes + 12 * len(roll.indices)
+
+
+def test_components_are_seen():
+    graph = pieces(500, 200, 60, 60)
+    fit = fit_sizes(graph, resolve_options(2), 1)
+    assert fit.largest.n == 500
+    assert sorted((count, part.n) for count, part in fit.others) == [(1, 200), (2, 60)]
+    assert fit.largest.m + sum(count * part.m for count, part in fit.others) == fit.m
+    alone = fit_sizes(graph, resolve_options(2, components="largest"), 1)
+    assert not alone.others
+    assert sum(alone.cpu_seconds().values()) < sum(fit.cpu_seconds().values())
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("solver", ["auto", "direct", "jacobi", "amg", "ic"])
+def test_the_bound_is_a_bound(name, solver):
+    make, n_components, options, _ = CASES[name]
+    graph, resolved = make(), resolve_options(n_components, **{**options, "solver": solver})
+    bound = forecast._bound(fit_sizes(graph, resolved, 2, counted=0))
+    assert bound.growth >= fit_sizes(graph, resolved, 2).growth
+
+
+@pytest.mark.parametrize("start", ["landmark", "synchronised", "coarse", "identity", "array"])
+def test_every_start_is_counted(roll, start):
+    given = np.zeros((roll.n_vertices, 2)) if start == "array" else start
+    stage = estimate_resources(roll, 2, start=given).stages[4]
+    assert stage.name == "start"
+    assert (stage.cpu_seconds > 0.01) == (start not in ("identity", "array"))
+    assert stage.growth_bytes > 10e6
+
+
+def test_the_time_left_needs_no_factor_of_a_large_graph(roll, monkeypatch):
+    seconds = forecast.expected_seconds(roll, resolve_options(2), 1)
+    assert seconds == pytest.approx(estimate_resources(roll, 2, n_jobs=1).seconds)
+    monkeypatch.setattr(forecast, "_COUNTED", 1000)
+    monkeypatch.setattr("isoweave._costs.choose_solver", lambda *_: pytest.fail("was counted"))
+    assert 0.5 < forecast.expected_seconds(roll, resolve_options(2), 1) / seconds < 2
+
+
+def test_a_graph_without_edges_is_no_trouble():
+    assert estimate_resources(sp.csr_array((5, 5)), 1).n_edges == 0
+
+
+# --- refusing
+
+
+def test_refused_before_any_work(roll, capsys):
+    estimate = estimate_resources(roll, 5, n_jobs=2)
+    limit = estimate.peak_bytes - estimate.growth_bytes // 2
+    with pytest.raises(
+        MemoryError, match=r"^The fit would need .* of memory in its stage 'optimise'"
+    ) as caught:
+        embed_graph(roll.to_matrix(), 5, memory_limit=limit, n_jobs=2, verbose=2)
+    assert capsys.readouterr().out == ""
+    message = str(caught.value)
+    assert f"the limit is {_memory.show_bytes(limit)} (memory_limit)" in message
+    assert re.search(r"To lower it: .*n_components=2 saves [\d.]+ MB", message)
+    assert "Or raise memory_limit" in message
+
+
+def test_settings_lower_the_prediction_as_the_message_says(roll):
+    fit = fit_sizes(roll, resolve_options(5, frame_size=1500), 8)
+    message = forecast._cures(fit, 0, _memory.MemoryLimit(1.0, "test"))
+    assert "enough" not in message
+    promised = dict(re.findall(r"(\S+=\S+) saves ([\d.]+ \w+)", message))
+    assert {"frame_size=10", "n_jobs=1"} <= set(promised)
+    for setting, saved in promised.items():
+        name, value = setting.split("=")
+        changed = {"frame_size": 1500, "n_jobs": 8, name: value.strip("'") if "'" in value else int(value)}
+        n_jobs = changed.pop("n_jobs")
+        other = fit_sizes(roll, resolve_options(changed.pop("n_components", 5), **changed), n_jobs)
+        assert _memory.parse_memory_limit(saved) == pytest.approx(fit.growth - other.growth, rel=0.01)
+    enough = forecast._cures(fit, 0, _memory.MemoryLimit(0.99 * fit.growth, "test"))
+    assert enough.count(", enough") == len(promised) + enough.count("n_neighbors")
+
+
+def test_limits_around_the_peak(roll):
+    estimate = estimate_resources(roll.to_matrix(), 2, n_jobs=1)
+    # Resident memory moves by some MB from one call to the next.
+    with pytest.raises(MemoryError):
+        embed_graph(roll.to_matrix(), 2, n_jobs=1, memory_limit=estimate.peak_bytes - 30e6)
+    results = [
+        embed_graph(roll.to_matrix(), 2, n_jobs=1, memory_limit=limit)
+        for limit in (estimate.peak_bytes + 60e6, None, "none")
+    ]
+    for result in results:
+        np.testing.assert_array_equal(result.coordinates, results[0].coordinates)
+
+
+def test_small_fits_are_not_looked_at(monkeypatch):
+    """Far below the limit the factor is not counted: the check costs next to nothing."""
+    monkeypatch.setattr("isoweave._costs._with_factor", lambda *_: pytest.fail("looked at the graph"))
+    embed_graph(roll_of(300, 8).to_matrix(), 2)
+
+
+def test_searches_that_would_not_fit_are_refused():
+    forecast.check_search_memory(10_000, 3, 10, None)
+    forecast.check_search_memory(10**9, 1000, 10, math.inf)
+    base = _memory.resident_bytes() + 8e6
+    for n, d, k, growth in ((100_000, 3, 10, 82e6), (20_000, 400, 10, 227e6), (60_000, 50, 30, 217e6)):
+        # Measured by knn_graph with one thread.
+        forecast.check_search_memory(n, d, k, base + 1.3 * growth, 1)
+        with pytest.raises(MemoryError, match=rf"^The search for {k} neighbours of {n:,} points .*PCA"):
+            forecast.check_search_memory(n, d, k, base + 0.8 * growth, 1)
+
+
+# --- limits
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (None, None),
+        (5000, 5000.0),
+        (2.5e9, 2.5e9),
+        ("4 gb", 4e9),
+        ("1.5G", 1.5e9),
+        ("512MiB", 512 * 2**20),
+        ("7", 7.0),
+        ("none", math.inf),
+        (float("inf"), math.inf),
+        (np.int64(12), 12.0),
+    ],
+)
+def test_limits_are_read(given, wanted):
+    assert resolve_options(2, memory_limit=given).memory_limit == wanted
+
+
+@pytest.mark.parametrize(
+    "wrong", ["much", "4XB", "-1GB", "", "GB", 0, -5, float("nan"), True, [1], {"bytes": 3}]
+)
+def test_bad_limits(wrong):
+    error = ValueError if isinstance(wrong, str | float) or wrong in (0, -5) else TypeError
+    with pytest.raises(error, match=r"memory_limit must be None, a number of bytes, text such as '4GB'.*got"):
+        resolve_options(2, memory_limit=wrong)
+
+
+@pytest.mark.parametrize(
+    ("version", "path", "limits", "wanted"),
+    [
+        (2, "/jobs/mine", {"": "max\n", "jobs": "5000000\n", "jobs/mine": "max\n"}, 5e6),
+        (2, "/jobs/mine", {"jobs": "5000000\n", "jobs/mine": "4000000\n"}, 4e6),
+        # Inside a container the path is the host's, and the mount is the group itself.
+        (2, "/../elsewhere", {"": "3000000\n"}, 3e6),
+        (1, "/docker/abc", {"": "9223372036854771712\n", "docker/abc": "2000000\n"}, 2e6),
+        (1, "/", {"": "9223372036854771712\n"}, math.inf),
+    ],
+)
+def test_control_groups(tmp_path, version, path, limits, wanted):
+    line, mount, name = {
+        1: (f"4:memory:{path}", "sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+        2: (f"0::{path}", "sys/fs/cgroup", "memory.max"),
+    }[version]
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(f"3:cpuset:/\n{line}\n")
+    for folder, text in limits.items():
+        (tmp_path / mount / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / mount / folder / name).write_text(text)
+    assert _memory._cgroup(tmp_path) == wanted
+    if wanted < math.inf:
+        found = _memory.allowed_memory(tmp_path)
+        assert (found.bytes, found.source) == (wanted, "the memory of the container (cgroup)")
+
+
+def test_the_default_is_most_of_what_is_allowed():
+    limit = _memory.resolve_limit(None)
+    assert limit.bytes == pytest.approx(0.9 * _memory.allowed_memory().bytes)
+    assert limit.source.startswith("90% of ")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_the_address_space_is_a_limit(monkeypatch):
+    status = _memory.process_status()
+    limits = {resource.RLIMIT_AS: status["VmSize"] + 10**6}
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (limits.get(kind, resource.RLIM_INFINITY),) * 2)
+    found = _memory.allowed_memory()
+    assert found.source == "RLIMIT_AS of the process"
+    # Resident memory moves a little between the two readings.
+    assert found.bytes == pytest.approx(status["VmRSS"] + 10**6, abs=5e6)
