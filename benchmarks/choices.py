@@ -16,6 +16,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from isoweave.embedding import Embedding, embed, resolve_options
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
@@ -38,7 +39,6 @@ from cases import (
     standard_error,
 )
 from filter_and_starts import FILTER_SEEDS, filter_section, outline_section, run_filter, run_outlines
-from isoweave.embedding import Embedding, embed, resolve_options
 from optimiser_steps import optimiser_section, run_optimisers
 
 COLUMNS = {

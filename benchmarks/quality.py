@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from isoweave.embedding import resolve_options
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
@@ -45,7 +46,6 @@ from cases import (
     show,
 )
 from isoweave import embed_graph
-from isoweave.embedding import resolve_options
 from isoweave.metrics import procrustes_error
 
 METHODS = {

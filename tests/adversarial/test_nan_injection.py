@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from isoweave.embedding import _component, _embed, _parts, _prepare
 
 from adversarial_graphs import plane
 from isoweave import IsometricEmbedding, embed_graph
 from isoweave._parallel import ThreadTeam
-from isoweave.embedding import _component, _embed, _parts, _prepare
 from isoweave.energy import edge_inner_product, rank_inner_product
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import NeighborGraph, graph_from_matrix, knn_graph

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import typer
+from isoweave.embedding import _options
 from sklearn.neighbors import kneighbors_graph
 from typer.testing import CliRunner
 
 import isoweave
 from isoweave.cli import app
-from isoweave.embedding import _options
 from isoweave.graph._validate import ASYMMETRY_POLICIES
 
 

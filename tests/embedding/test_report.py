@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 import pytest
+from isoweave.embedding import _report
 from isoweave.embedding._report import Event, Reporter, TimeLeft, show_seconds
 from sklearn.datasets import make_swiss_roll
 
 from isoweave import IsometricEmbedding, embed_graph
-from isoweave.embedding import _report
 from isoweave.graph import knn_graph
 from isoweave.optimise import Progress
 

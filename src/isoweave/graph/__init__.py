@@ -16,21 +16,15 @@ from isoweave.graph._graph import (
     positions_of,
     subgraph,
 )
-from isoweave.graph._index import NeighborIndex, build_index
+from isoweave.graph._index import TREE_DIMENSIONS, NeighborIndex, build_index
 from isoweave.graph._knn import knn_from_distances, knn_graph
-from isoweave.graph._order import (
-    SMALLEST_REORDERED,
-    local_order,
-    renumber,
-    rows_by_length,
-    sums_of_lengths,
-)
+from isoweave.graph._order import local_order, renumber, rows_by_length, sums_of_lengths
 from isoweave.graph._prepared import PreparedGraph, members_of, normalise_lengths, prepare_graph
 from isoweave.graph._shortcuts import ShortcutReport, bypass_doubtful, drop_shortcuts
 from isoweave.graph._validate import assemble_graph, counting_argsort, graph_from_matrix
 
 __all__ = [
-    "SMALLEST_REORDERED",
+    "TREE_DIMENSIONS",
     "NeighborGraph",
     "NeighborIndex",
     "PreparedGraph",
