@@ -12,11 +12,11 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from isoweave.embedding import Embedding, embed, resolve_options
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
@@ -39,6 +39,10 @@ from cases import (
     standard_error,
 )
 from filter_and_starts import FILTER_SEEDS, filter_section, outline_section, run_filter, run_outlines
+from isoweave.embed import embed
+from isoweave.energy import edge_energy
+from isoweave.options import resolve_options
+from isoweave.result import Embedding
 from optimiser_steps import optimiser_section, run_optimisers
 
 COLUMNS = {
@@ -59,20 +63,21 @@ COLUMNS = {
 class Variant:
     """The default with some fields of its options replaced.
 
-    ``n_landmarks`` is a constant of the landmark start and no option; ``max_components`` leaves out the
-    rows whose N makes the variant needlessly dear.
+    ``weights`` of edges and ``n_landmarks`` are no options of a fit; ``max_components`` leaves out the rows
+    whose N makes the variant needlessly expensive.
     """
 
     label: str
     changes: dict[str, Any] = field(default_factory=dict)
+    weights: str = "uniform"
     n_landmarks: int = 50
     max_components: int = 1000
 
 
 VARIANTS = {
     "default": Variant("**default** (weights 1, frames 2.5 k, rows calibrated, 50 landmarks, tol 0.03)"),
-    "weights-1": Variant("weights 1/d", {"edge_weights": "inverse"}),
-    "weights-2": Variant("weights 1/d²", {"edge_weights": "inverse-square"}),
+    "weights-1": Variant("weights 1/d", weights="inverse"),
+    "weights-2": Variant("weights 1/d²", weights="inverse-square"),
     "frame-1.5": Variant("frames 1.5 k", {"frame_size": 1.5}),
     "frame-2": Variant("frames 2 k", {"frame_size": 2.0}),
     "frame-3.5": Variant("frames 3.5 k", {"frame_size": 3.5}),
@@ -110,11 +115,15 @@ def seeds_of(row: Row, n_seeds: int) -> tuple[int, ...]:
 
 def fit(case: Case, variant: Variant) -> Embedding:
     """The embedding of one variant."""
-    options = replace(resolve_options(case.row.n_components), **variant.changes)
-    with warnings.catch_warnings(), patch("isoweave.optimise._starts.N_LANDMARKS", variant.n_landmarks):
+    options = replace(resolve_options(case.row.n_components, n_jobs=1), **variant.changes)
+    with (
+        warnings.catch_warnings(),
+        patch("isoweave.optimise._landmark.N_LANDMARKS", variant.n_landmarks),
+        patch("isoweave._component.edge_energy", partial(edge_energy, weights=variant.weights)),
+    ):
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", message="The graph has .* connected components")
-        return embed(case.graph, options, n_jobs=1)
+        return embed(case.graph, options)
 
 
 def run(rows: list[Row], variants: list[str], n_seeds: int, records: Records) -> None:

@@ -54,15 +54,15 @@ def counting() -> Iterator[Counter[str]]:
                 counts["settled"] += n * given["room_size"]
                 counts["frame_work"] += n * given["frame_size"] ** 2 * given["room_size"]
 
-        watch("isoweave.optimise.minimize_energy", add(steps=lambda a, r: r.n_iter))
+        watch("isoweave.optimise.minimise", add(steps=lambda a, r: r.n_iter))
         watch("isoweave.geometry.local_frames", add(frame_rows=lambda a, r: np.count_nonzero(r.included)))
         watch("isoweave._parallel.ThreadTeam.run", note_kernel)
-        watch("isoweave.optimise.AlignmentProblem.evaluate", add(evaluations=lambda a, r: 1))
+        watch("isoweave.optimise.Problem.evaluate", add(evaluations=lambda a, r: 1))
         watch(
             "isoweave.linalg.PoissonState.solve",
             add(solves=lambda a, r: 1, cg_iterations=lambda a, r: r.iterations),
         )
-        watch("isoweave.linalg._cholesky.analyse", add(fill=lambda a, r: a[0].fill))
+        watch("isoweave.linalg.analyse", add(fill=lambda a, r: a[0].fill))
         watch("scipy.sparse.csgraph.dijkstra", add(searches=lambda a, r: len(np.atleast_2d(r))))
         yield counts
 

@@ -47,6 +47,7 @@ STAGES = {
     "frames": "frames",
     "factor": "solver",
     "optimise": "optimise",
+    "recursion": "optimise",
 }
 
 

@@ -9,16 +9,17 @@ from collections.abc import Iterator
 
 from cases import ROWS, Records, mark, markdown_table, mean
 from isoweave._parallel import ThreadTeam
-from isoweave.energy import InnerProduct, edge_inner_product, rank_inner_product
+from isoweave.energy import FrameEnergy, edge_energy, paper_energy
 from isoweave.geometry import calibrate_frames, local_frames, neighborhood_volumes
 from isoweave.graph import NeighborGraph, knn_graph
 from isoweave.optimise import (
-    AlignmentProblem,
+    LBFGS,
+    Alternating,
     IterationResult,
-    alternate,
+    Problem,
     build_problem,
     find_landmarks,
-    minimize_energy,
+    minimise,
 )
 
 ROW_NAMES = ("swiss10", "klein", "torus")
@@ -42,23 +43,23 @@ def _count(name: str, product: str, seed: int) -> dict[str, float]:
     problem = _problem(graph, row.n_components, product)
     start = find_landmarks(graph, row.n_components).start
     results = {
-        "lbfgs": minimize_energy(problem, start, tol=1e-6, max_iter=2000),
-        "recursion": alternate(problem, problem.evaluate(start).alignments, tol=1e-9, max_iter=4000),
+        "lbfgs": minimise(LBFGS(1e-6, 2000), problem, start),
+        "recursion": minimise(Alternating(1e-9, 4000), problem, start),
     }
     values = {f"{method} {part:g}": _steps(r, part) for method, r in results.items() for part in WITHIN}
     return {**values, "energy ratio": results["recursion"].energy / results["lbfgs"].energy}
 
 
-def _problem(graph: NeighborGraph, n_components: int, product: str) -> AlignmentProblem:
+def _problem(graph: NeighborGraph, n_components: int, product: str) -> Problem:
     team = ThreadTeam(1)
-    inner: InnerProduct
+    energy: FrameEnergy
     if product == "paper":
         frames = local_frames(graph, n_components, team=team, frame_size="all", with_inverse=True)
-        inner = rank_inner_product(frames, neighborhood_volumes(graph, frames), graph)
+        energy = paper_energy(graph, frames, neighborhood_volumes(graph, frames), team=team)
     else:
         frames = calibrate_frames(graph, local_frames(graph, n_components, team=team))
-        inner = edge_inner_product(graph, frames)
-    return build_problem(graph, frames, inner, team=team, solver="direct")
+        energy = edge_energy(graph, frames, team=team)
+    return build_problem(energy, solver="direct")
 
 
 def _steps(result: IterationResult, part: float) -> int:

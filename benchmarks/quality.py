@@ -47,6 +47,7 @@ from cases import (
 )
 from isoweave import embed_graph
 from isoweave.metrics import procrustes_error
+from isoweave.options import resolve_options
 
 METHODS = {
     "default": "isoweave",

@@ -26,20 +26,16 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "shortcuts": ("isoweave.graph.drop_shortcuts",),
     "frames": ("isoweave.geometry.local_frames", "isoweave.geometry.calibrate_frames"),
-    "assembly": ("isoweave.energy.edge_inner_product", "isoweave.energy.build_laplacian"),
+    "assembly": ("isoweave.energy.edge_energy", "isoweave.energy.edge_laplacian"),
     "factor": ("isoweave.linalg.factor",),
-    "start": (
-        "isoweave.optimise.coarse_start",
-        "isoweave.optimise.find_landmarks",
-        "isoweave.optimise.synchronized_start",
-    ),
-    "optimise": ("isoweave.optimise.minimize_energy",),
-    "stretch": ("isoweave.optimise.local_stretch",),
+    "start": ("isoweave.optimise._starts._start", "isoweave.optimise.find_landmarks"),
+    "optimise": ("isoweave.optimise.minimise",),
+    "stretch": ("isoweave.geometry.local_stretch",),
 }
 # Parts of "optimise", counted there only.
 INNER = {
     "solve": "isoweave.linalg.PoissonState.solve",
-    "energy": "isoweave.optimise.AlignmentProblem.evaluate",
+    "energy": "isoweave.optimise.Problem.evaluate",
 }
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from isoweave import _memory, embed_graph, estimate_resources, forecast
+from isoweave import IsometricEmbedding, _memory, embed_graph, estimate_resources, forecast
 from isoweave._costs import fit_sizes
 from isoweave._parallel import ThreadTeam
 from isoweave.datasets import difficult, flat_torus, swiss_roll
@@ -256,6 +256,14 @@ def test_searches_that_would_not_fit_are_refused():
         forecast.check_search_memory(n, d, k, base + 1.3 * growth, 1)
         with pytest.raises(MemoryError, match=rf"^The search for {k} neighbours of {n:,} points .*PCA"):
             forecast.check_search_memory(n, d, k, base + 0.8 * growth, 1)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_features_are_refused_before_their_neighbours_are_searched(kind, monkeypatch):
+    monkeypatch.setattr("isoweave.estimator.knn_graph", lambda *_, **__: pytest.fail("searched"))
+    X = kind(swiss_roll(300, random_state=863).data)
+    with pytest.raises(MemoryError, match=r"^The search for 10 neighbours of 300 points with 3 features"):
+        IsometricEmbedding(memory_limit="1MB").fit(X)
 
 
 # --- limits

@@ -15,12 +15,14 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from isoweave._memory import parse_memory_limit
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._sklearn_callbacks import CallbackSupportMixin, watched
 from isoweave._stages import arrays_of, graph_from
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_integer, check_vertices
 from isoweave.embed import embed, running
+from isoweave.forecast import check_search_memory
 from isoweave.graph import (
     NeighborGraph,
     NeighborIndex,
@@ -441,6 +443,11 @@ class IsometricEmbedding(  # type: ignore[misc]
         self.n_neighbors_ = k
         if self._is_precomputed():
             return knn_from_distances(X, k)
+        n, d = X.shape
+        if sp.issparse(X):
+            # Sparse features are made dense while that is cheap.
+            d = min(d, max(2 * X.nnz, 2**25) // n)
+        check_search_memory(n, d, k, parse_memory_limit(self.memory_limit), self.n_jobs)
         return knn_graph(X, k, n_jobs=self.n_jobs, random_state=seed, **self._metric())
 
     def _metric(self) -> dict[str, Any]:

@@ -405,7 +405,7 @@ def _merge(
                 a, b = anchors.vertices[hard[0]], anchors.vertices[hard[int(np.argmax(apart))]]
                 raise ValueError(
                     f"Vertices {a} and {b} are duplicates (distance zero), but their positions differ by "
-                    f" {apart.max() * unit:.3g}. Give them one position, or a finite weight."
+                    f"{apart.max() * unit:.3g}. Give them one position, or a finite weight."
                 )
             merged[g], weights[g] = places[hard[0]], np.inf
         else:

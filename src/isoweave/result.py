@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -195,9 +195,6 @@ def as_embedding(source: Any, graph: Any = None) -> Embedding:
         found = _from_file(Path(source))
     elif isinstance(source, bytes | dict) or source is None:
         raise TypeError(f"Expected {_WANTED}, got {type(source).__name__}.")
-    elif hasattr(source, "coordinates"):
-        names = {part.name for part in fields(Embedding)} & set(dir(source))
-        found = Embedding(**{name: getattr(source, name) for name in names})
     elif hasattr(source, "embedding_"):
         found = _from_estimator(source)
     elif hasattr(source, "get_params"):
@@ -217,9 +214,17 @@ def as_embedding(source: Any, graph: Any = None) -> Embedding:
 
 
 def _from_file(path: Path) -> Embedding:
+    if path.is_file():
+        with path.open("rb") as file:
+            # A saved model begins with the length of its header, and the header is an object of JSON.
+            is_saved = file.read(9)[8:] == b"{"
+        if is_saved:
+            from isoweave.persist import load
+
+            return as_embedding(load(path))
     from isoweave.io import read_embedding
 
-    return read_embedding(path)  # type: ignore[return-value]
+    return read_embedding(path)
 
 
 def _from_estimator(estimator: Any) -> Embedding:

@@ -64,6 +64,8 @@ class Case:
         Connected components; more than one are announced by a warning.
     exact : tuple of int
         N for which theory promises that all edges keep their lengths.
+    halved : tuple of int
+        N for which some edges may come out at half their length; the others keep theirs.
     regular : tuple of int
         N for which all edges must come out equally long, by symmetry.
     misfit : dict
@@ -78,6 +80,7 @@ class Case:
     points: int
     parts: int = 1
     exact: tuple[int, ...] = ()
+    halved: tuple[int, ...] = ()
     regular: tuple[int, ...] = ()
     misfit: dict[int, float] = field(default_factory=dict)
     error: tuple[type[Exception], str] | None = None
@@ -113,9 +116,12 @@ CASES: dict[str, Case] = {
     # Paths and trees: the rows of every frame fit together along the edges in two dimensions and more.
     "path": Case(lambda: path(30, np.linspace(1.0, 2.0, 29)), 30, exact=ALL),
     "path growing 24 orders": Case(lambda: path(30, np.logspace(-12, 12, 29)), 30, exact=ALL),
-    "star": Case(lambda: star(16), 16, exact=ALL),
+    # Equal rays: the Gram matrix at the centre of a star of m rays has one eigenvalue m - 1 times over, and
+    # rounding of LAPACK chooses the axes among its eigenvectors. On a line a ray whose entry is zero there has
+    # no direction at the centre and one at its leaf: half its length is the best compromise.
+    "star": Case(lambda: star(16), 16, exact=PLANE_AND_UP, halved=(1,)),
     "star of unequal rays": Case(lambda: star(16, np.linspace(1.0, 3.0, 15)), 16, exact=ALL),
-    "star beyond the hub limit": Case(lambda: star(160), 160, exact=ALL),
+    "star beyond the hub limit": Case(lambda: star(160), 160, exact=PLANE_AND_UP, halved=(1,)),
     "binary tree": Case(lambda: binary_tree(4), 31, exact=PLANE_AND_UP),
     "random tree": Case(lambda: random_tree(30, 7), 30, exact=PLANE_AND_UP),
     # Equal branches leave frames of few dimensions without some directions, hence not below seven.

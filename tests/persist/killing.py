@@ -27,8 +27,8 @@ from sklearn.datasets import make_swiss_roll
 
 from attacker import take_apart
 from failing_calls import Calls, die
-from isoweave import Checkpoint, IsometricEmbedding, load, save
-from isoweave.cli._embed import run_embed
+from isoweave import IsometricEmbedding, load, save
+from isoweave.cli import app
 from isoweave.graph import knn_graph
 from isoweave.persist._checkpoint import FileJournal
 
@@ -145,8 +145,13 @@ class Case:
             assert self.output.read_bytes() == self.expected, f"{name}: a checkpoint changes the result"
 
     def fit(self, every, calls=None):
-        keep = {} if every is None else {"checkpoint": Checkpoint(self.checkpoint, every=every, resume=True)}
-        options = {"n_jobs": 1, **self.options, **keep}
+        options = {"n_jobs": 1, **self.options}
+        command = ["embed", self.source, "-o", self.output, "-q"]
+        command += [
+            part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)
+        ]
+        if every is not None:
+            command += ["--checkpoint", self.checkpoint, "--every", every, "--resume"]
         replace = FileJournal._replace
 
         def watched(journal, records):
@@ -154,7 +159,7 @@ class Case:
                 return replace(journal, records)
 
         with mock.patch.object(FileJournal, "_replace", watched):
-            run_embed(self.source, self.output, options, as_graph=None, quiet=True, verbose=False)
+            app(list(map(str, command)), standalone_mode=False)
 
     def slots(self):
         if not self.checkpoint.exists():

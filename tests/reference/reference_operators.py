@@ -8,7 +8,7 @@ from reference_graphs import row_of
 
 
 def inner_matrix(graph, inner, i):
-    """W_i as a dense matrix over the neighbours of i; ``inner`` is an EdgeEnergy or a PaperEnergy."""
+    """W_i as a dense matrix over the neighbours of i; ``inner`` has weights per edge or inverse frames."""
     lo, hi = graph.indptr[i], graph.indptr[i + 1]
     if hasattr(inner, "weights"):
         return np.diag(inner.weights[lo:hi])

@@ -1,4 +1,4 @@
-"""Alignment problems to try the optimisers on."""
+"""Energies and problems to try the optimisers on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from isoweave._parallel import ThreadTeam
 from isoweave.energy import edge_energy, paper_energy
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, neighborhood_volumes
-from isoweave.optimise import build_problem
+from isoweave.optimise import LBFGS, Alternating, Run, build_problem, minimise
 from reference_graphs import knn_of, random_rotations, with_hubs
 
 TEAM = ThreadTeam(1)
@@ -23,11 +23,21 @@ def make_problem(kind, n_components, n=50, seed=401, solver="direct"):
         graph = with_hubs(points, n_components + 5, [9], rng)
     if kind == "paper":
         frames = local_frames(graph, n_components, team=TEAM, frame_size="all", with_inverse=True)
-        energy = paper_energy(graph, frames, neighborhood_volumes(graph, frames, "hull"))
+        energy = paper_energy(graph, frames, neighborhood_volumes(graph, frames, "hull"), team=TEAM)
     else:
         frames = calibrate_frames(graph, local_frames(graph, n_components, team=TEAM, frame_size=6), "rows")
-        energy = edge_energy(graph, frames, "inverse")
+        energy = edge_energy(graph, frames, "inverse", team=TEAM)
     return build_problem(energy, solver=solver), rng
+
+
+def descend(problem, start, tol=0.03, max_iter=500, stage="optimise", callback=None):
+    """L-BFGS from ``start``."""
+    return minimise(LBFGS(tol, max_iter), problem, start, stage=stage, run=Run(callback=callback))
+
+
+def recur(problem, start, tol=1e-7, max_iter=1000, callback=None):
+    """The paper's recursion from the best rotations of ``start``."""
+    return minimise(Alternating(tol, max_iter), problem, start, stage="recursion", run=Run(callback=callback))
 
 
 def exact_frames(graph, points, rng, with_inverse=False):

@@ -75,17 +75,15 @@ class Browser:
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
-        self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=size[0],
-            height=size[1],
-            deviceScaleFactor=1,
-            mobile=False,
-        )
+        self.resize(*size)
 
     @property
     def pid(self):
         return self._process.pid
+
+    def resize(self, width, height):
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.call("Emulation.setDeviceMetricsOverride", **size)
 
     def close(self):
         with suppress(ProcessLookupError):
@@ -135,28 +133,29 @@ class Browser:
             raise RuntimeError(json.dumps(found["exceptionDetails"])[:2000])
         return found["result"].get("value")
 
-    def wait(self, condition, timeout=20):
+    def wait(self, condition, timeout=20, act=lambda: None, polls=1):
+        """Wait until a condition holds, acting again after every so many looks at it."""
         end = time.monotonic() + timeout
-        while not self.evaluate(f"Boolean({condition})"):
+        while True:
+            act()
+            for _ in range(polls):
+                if self.evaluate(f"Boolean({condition})"):
+                    return
+                time.sleep(0.05)
             if time.monotonic() > end:
                 raise TimeoutError(f"{condition} did not become true; problems: {self.problems()}")
-            time.sleep(0.05)
 
     def mouse(self, kind, x, y, **more):
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
     def hover(self, x, y, condition, timeout=20):
         """Move the pointer to a place, and about it, until the page has taken notice."""
-        end = time.monotonic() + timeout
-        while True:
+
+        def move():
             self.mouse("mouseMoved", x - 2, y)
             self.mouse("mouseMoved", x, y)
-            for _ in range(10):
-                if self.evaluate(f"Boolean({condition})"):
-                    return
-                time.sleep(0.05)
-            if time.monotonic() > end:
-                raise TimeoutError(f"{condition} did not become true; problems: {self.problems()}")
+
+        self.wait(condition, timeout, move, polls=10)
 
     def click(self, x, y, condition="true", timeout=20):
         """Click at a place until the page has taken notice.
@@ -164,19 +163,15 @@ class Browser:
         On a busy machine the pointer's move may be handled after the click, which then meets nothing. Clicks
         are far enough apart not to be double ones.
         """
-        end = time.monotonic() + timeout
-        while True:
-            self.mouse("mousePressed", x, y, button="left", buttons=1, clickCount=1)
-            self.mouse("mouseReleased", x, y, button="left", buttons=0, clickCount=1)
-            for _ in range(30):
-                if self.evaluate(f"Boolean({condition})"):
-                    return
-                time.sleep(0.05)
-            if time.monotonic() > end:
-                raise TimeoutError(f"{condition} did not become true; problems: {self.problems()}")
+
+        def press():
             self.mouse("mouseMoved", x - 2, y)
             self.mouse("mouseMoved", x, y)
             time.sleep(0.2)
+            self.mouse("mousePressed", x, y, button="left", buttons=1, clickCount=1)
+            self.mouse("mouseReleased", x, y, button="left", buttons=0, clickCount=1)
+
+        self.wait(condition, timeout, press, polls=30)
 
     def choose(self, select_id, text):
         """Choose an entry of a list by what it shows, as a user does."""

@@ -1,9 +1,7 @@
-"""The command line: arguments and their help only.
+"""The command line; each command imports what it needs when it runs."""
 
-Everything heavy is imported inside the commands, so that ``isoweave --help`` answers at once.
-"""
-
-from isoweave.cli import _app_maps as _app_maps
+from isoweave.cli import _fit as _fit
+from isoweave.cli import _maps as _maps
 from isoweave.cli._app import app, main
 
 __all__ = ["app", "main"]

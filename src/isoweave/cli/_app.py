@@ -1,14 +1,20 @@
-"""The commands that take data, and their options; :mod:`isoweave.cli._app_maps` has the others."""
+"""The application, and the options of a fit as options of a command.
+
+Everything heavy is imported inside the commands, so that ``isoweave --help`` answers at once.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from isoweave.cli import _arguments as args
-from isoweave.cli._errors import reported
+from isoweave.options import FitOptions, SearchOptions
 
 app = typer.Typer(
     name="isoweave",
@@ -18,10 +24,26 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-
-def main() -> None:
-    """Entry point of the ``isoweave`` command."""
-    app()
+INPUT_HELP = "Features (.npy .npz .csv .tsv .parquet) or distance graph (sparse square .npz, .mtx, .edges)."
+Input = Annotated[Path, typer.Argument(metavar="INPUT", help=INPUT_HELP)]
+AsGraph = Annotated[
+    bool | None,
+    typer.Option(
+        "--graph/--features",
+        help="Read INPUT as a distance graph (tables: lines of i, j, distance) or as features.",
+        show_default="by suffix",
+    ),
+]
+ColumnsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--columns", help="Table (.csv, .tsv) with a header and a row per vertex, to colour the page by."
+    ),
+]
+LabelsFile = Annotated[Path | None, typer.Option("--labels", help="One label per vertex.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; null where undefined.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Report every step; show tracebacks.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 
 
 def _print_version(is_asked: bool) -> None:
@@ -30,11 +52,6 @@ def _print_version(is_asked: bool) -> None:
 
         typer.echo(f"isoweave {__version__}")
         raise typer.Exit
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    """Options that were given; the others take the estimator's defaults."""
-    return {name: value for name, value in options.items() if value is not None}
 
 
 @app.callback()
@@ -46,192 +63,67 @@ def _root(
     pass
 
 
-@app.command()
-def embed(
-    input_file: args.Input,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="Where to write: .npz (everything), .npy, .csv or .parquet."),
-    ],
-    as_graph: args.AsGraph = None,
-    n_components: args.NComponents = None,
-    n_neighbors: args.NNeighbors = None,
-    metric: args.MetricName = None,
-    preset: args.Preset = None,
-    start: args.Start = None,
-    solver: args.Solver = None,
-    inner_product: args.InnerProduct = None,
-    frame_size: args.FrameSize = None,
-    calibrate: args.Calibrate = None,
-    scale: args.Scale = None,
-    shortcuts: args.Shortcuts = None,
-    components: args.Components = None,
-    asymmetry: args.Asymmetry = None,
-    refine: args.Refine = None,
-    anchors: args.Anchors = None,
-    anchor_weight: args.AnchorWeight = None,
-    tol: Annotated[
-        float | None,
-        typer.Option(help="Stop when one more sweep would change less than this part of the misfit."),
-    ] = None,
-    max_iter: args.MaxIter = None,
-    n_jobs: args.NJobs = None,
-    memory_limit: args.MemoryLimit = None,
-    seed: args.Seed = None,
-    checkpoint: args.CheckpointFile = None,
-    every: args.Every = None,
-    resume: args.Resume = False,
-    report: Annotated[
-        Path | None, typer.Option(help="Also write an interactive page about the map (.html).")
-    ] = None,
-    columns: args.ColumnsFile = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
-    verbose: args.Verbose = False,
-) -> None:
-    """Embed features or a distance graph and write the coordinates.
-
-    Options that are not given take the estimator's defaults. SIGINT (Ctrl-C) and SIGTERM end it with exit
-    code 130 and 143; with --checkpoint the step is finished first and the state written, unless a second
-    signal comes.
-    """
-    with reported(verbose):
-        from isoweave.cli._embed import checkpoint_options, run_embed
-
-        given = _given(
-            n_components=n_components,
-            n_neighbors=n_neighbors,
-            metric=metric,
-            preset=preset,
-            start=start,
-            solver=solver,
-            inner_product=inner_product,
-            frame_size=frame_size,
-            calibrate=calibrate,
-            scale=scale,
-            shortcuts=shortcuts,
-            components=components,
-            asymmetry=asymmetry,
-            refine=refine,
-            tol=tol,
-            max_iter=max_iter,
-            n_jobs=n_jobs,
-            memory_limit=memory_limit,
-            random_state=seed,
-        )
-        keep = checkpoint_options(checkpoint, every, resume)
-        run_embed(
-            input_file,
-            output,
-            given | keep,
-            as_graph=as_graph,
-            quiet=quiet,
-            verbose=verbose,
-            anchors=anchors,
-            anchor_weight=anchor_weight,
-            report=report,
-            columns_file=columns,
-        )
+def main() -> None:
+    """Entry point of the ``isoweave`` command."""
+    app()
 
 
-@app.command()
-def forecast(
-    input_file: args.Input,
-    as_graph: args.AsGraph = None,
-    n_components: args.NComponents = None,
-    n_neighbors: args.NNeighbors = None,
-    metric: args.MetricName = None,
-    preset: args.Preset = None,
-    start: args.Start = None,
-    solver: args.Solver = None,
-    inner_product: args.InnerProduct = None,
-    frame_size: args.FrameSize = None,
-    calibrate: args.Calibrate = None,
-    scale: args.Scale = None,
-    shortcuts: args.Shortcuts = None,
-    components: args.Components = None,
-    asymmetry: args.Asymmetry = None,
-    max_iter: args.MaxIter = None,
-    n_jobs: args.NJobs = None,
-    memory_limit: args.MemoryLimit = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, in bytes and seconds.")] = False,
-    verbose: args.Verbose = False,
-) -> None:
-    """Predict memory, time and solver of a fit without making it.
+def takes_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command options of a fit, by default all; it gets those the user gave as ``options``."""
+    declared = _declared()
+    chosen = {name: declared[name] for name in names or declared}
 
-    Options are those of embed. Features are searched for neighbours, which is measured. The exit code
-    is 0 if the fit stays within its memory limit, 3 if it does not, and 2 after an error.
-    """
-    with reported(verbose):
-        from isoweave.cli._forecast import run_forecast
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            values = {name: given.pop(name) for name in chosen}
+            options = {name: _parsed(value) for name, value in values.items() if value is not None}
+            command(options=options, **given)
 
-        given = _given(
-            n_components=n_components,
-            n_neighbors=n_neighbors,
-            metric=metric,
-            preset=preset,
-            start=start,
-            solver=solver,
-            inner_product=inner_product,
-            frame_size=frame_size,
-            calibrate=calibrate,
-            scale=scale,
-            shortcuts=shortcuts,
-            components=components,
-            asymmetry=asymmetry,
-            max_iter=max_iter,
-            n_jobs=n_jobs,
-            memory_limit=memory_limit,
-        )
-        run_forecast(input_file, given, as_graph=as_graph, as_json=as_json)
+        own = inspect.signature(command, eval_str=True)
+        parameters = [p for p in own.parameters.values() if p.name != "options"]
+        # After those of the command that must be given, before those that may.
+        at = next((k for k, p in enumerate(parameters) if p.default is not p.empty), len(parameters))
+        parameters[at:at] = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+            for name, annotation in chosen.items()
+        ]
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
+        run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
+        return run
+
+    return decorate
 
 
-@app.command()
-def dimension(
-    input_file: args.Input,
-    as_graph: args.AsGraph = None,
-    asymmetry: args.Asymmetry = None,
-    verbose: args.Verbose = False,
-) -> None:
-    """Estimate the intrinsic dimension (two-nearest-neighbour ratios)."""
-    with reported(verbose):
-        from isoweave.cli._dimension import run_dimension
+def _declared() -> dict[str, Any]:
+    """Annotations of every option of a fit that the command line has, by name."""
+    n_components = typer.Option(
+        "--n-components", "-n", help="Dimension of the map, or auto.", show_default="2"
+    )
+    declared: dict[str, Any] = {"n_components": Annotated[str | None, n_components]}
+    for f in (*fields(SearchOptions), *fields(FitOptions)):
+        if not f.metadata["on_command"]:
+            continue
+        words = f.metadata["kind"].replace(",", "").split()
+        kind = int if words[0] == "int" else float if words[:2] == ["float", "or"] else str
+        flags = ["--seed" if f.name == "random_state" else f"--{f.name.replace('_', '-')}"]
+        flags += [f"-{f.metadata['flag']}"] if f.metadata["flag"] else []
+        help, choices = f.metadata["command"], f.metadata["choices"]
+        if choices:  # the default comes first
+            help = f"{help.rstrip('.')}: {', '.join(choices[:-1])} or {choices[-1]}."
+        shown = False if choices or f.default in (None, "auto") else str(f.default)
+        option = typer.Option(*flags, help=help, show_default=shown)
+        declared[f.name] = Annotated[kind | None, option]  # type: ignore[valid-type]
+    return declared
 
-        run_dimension(input_file, as_graph=as_graph, asymmetry=asymmetry)
 
-
-@app.command()
-def diagnose(
-    input_file: args.Input,
-    embedding_file: Annotated[
-        Path | None,
-        typer.Option("--embedding", "-e", help="A map of INPUT by any tool: .npz, .npy, .csv."),
-    ] = None,
-    solve: Annotated[
-        bool, typer.Option("--solve", help="Embed with the defaults first, and diagnose that map.")
-    ] = False,
-    as_graph: args.AsGraph = None,
-    n_components: args.NComponents = None,
-    n_neighbors: args.NNeighbors = None,
-    metric: args.MetricName = None,
-    shortcuts: args.Shortcuts = None,
-    asymmetry: args.Asymmetry = None,
-    n_jobs: args.NJobs = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON; null where undefined.")] = False,
-    verbose: args.Verbose = False,
-) -> None:
-    """Tell in plain words what the data allow and what a map keeps: closed, curved, too sparse ...
-
-    Without --embedding and --solve nothing is embedded: the graph alone is examined.
-    """
-    with reported(verbose):
-        from isoweave.cli._diagnose import run_diagnose
-
-        given = _given(
-            n_components=n_components,
-            n_neighbors=n_neighbors,
-            metric=metric,
-            shortcuts=shortcuts,
-            asymmetry=asymmetry,
-            n_jobs=n_jobs,
-        )
-        run_diagnose(input_file, embedding_file, given, solve=solve, as_graph=as_graph, as_json=as_json)
+def _parsed(value: Any) -> Any:
+    """A number where the text of an option is one, otherwise the text; other types pass through."""
+    if isinstance(value, str):
+        for kind in (int, float):
+            try:
+                return kind(value)
+            except ValueError:
+                continue
+    return value

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from isoweave.cli._errors import printed_warnings
+from isoweave.cli._console import printed_warnings
 from isoweave.experiments.demo import (
     DemoCase,
     DemoResult,

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from isoweave._files import write_text
-from isoweave.cli._errors import one_line
+from isoweave.cli._console import one_line
 from isoweave.experiments import (
     EXPERIMENTS,
     FULL,

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from isoweave._parallel import ThreadTeam, thread_team
-from isoweave._typing import AnyArray, BoolArray, FloatArray
+from isoweave._typing import AnyArray, BoolArray
 from isoweave._validation import check_integer
 from isoweave.diagnostics._local import dimension_facts, frames_of, graph_facts, is_too_sparse
 from isoweave.diagnostics._map import PartMisfit, examine_part, map_facts
 from isoweave.diagnostics._measure import edge_table
-from isoweave.diagnostics._result import Diagnosis, MapFacts
+from isoweave.diagnostics._result import Diagnosis
 from isoweave.diagnostics._shape import FEWEST_VERTICES, Shape, find_shape
 from isoweave.diagnostics._verdicts import judge
 from isoweave.geometry import LocalFrames
@@ -112,50 +111,36 @@ def _examine(
         )
     parts = [prepared.part(c) for c, vertices in enumerate(prepared.parts) if len(vertices) > 1]
     options = _frame_options(embedding)
-    found = [
-        frames_of(part, n_components, **options, with_frames=embedding is not None, team=team)
-        for part in parts
-    ]
-    spectra = [spectrum for _, spectrum in found]
+    with_frames = embedding is not None
+    frames = [frames_of(part, n_components, **options, with_frames=with_frames, team=team) for part in parts]
+    spectra = [spectrum for _, spectrum in frames]
     dimension = dimension_facts(prepared.graph, spectra, n_components)
     facts = graph_facts(prepared, spectra, min(dimension.local, n_components), team=team)
-    shapes: list[Shape] = []
+    shapes: dict[int, Shape] = {}
     curvature = np.full(prepared.graph.n_vertices, np.nan)
     # Frames that lack directions, or have more than N, cannot be carried around.
     if dimension.local <= n_components and not is_too_sparse(facts, n_components):
         for c, part in enumerate(parts[:_MOST_SHAPES]):
             if part.n_vertices >= FEWEST_VERTICES:
-                shape = find_shape(part, dimension.local, c, team=team)
-                with np.errstate(over="ignore", under="ignore"):
-                    curvature[prepared.parts[c]] = shape.curvature / prepared.unit / prepared.unit
-                if shape.facts.curvature is not None:
-                    bend = shape.facts.curvature / prepared.unit / prepared.unit
-                    shape = replace(shape, facts=replace(shape.facts, curvature=bend))
-                shapes.append(shape)
-    nowhere = np.full((graph.n_vertices, n_components), np.nan)
-    edges, lengths, distortion = edge_table(graph, nowhere if embedding is None else embedding.coordinates)
-    map_found = misfit = stretch = None
+                shapes[c] = find_shape(part, dimension.local, c, prepared.unit, team=team)
+                curvature[prepared.parts[c]] = shapes[c].curvature
+    shape_facts = tuple(shape.facts for shape in shapes.values())
+    once = graph.sources < graph.indices
+    of_map: dict[str, Any] = {"map": None, "edge_distortion": None, "misfit": None, "stretch": None}
     if embedding is not None:
-        frames = [made for made, _ in found if made is not None]
-        counts = (lengths > 0.0) & ~is_edge(graph, embedding.dropped_edges)[graph.sources < graph.indices]
-        map_found, misfit, stretch = _examine_map(
-            prepared, parts, embedding, frames, shapes, distortion[counts], dimension.local, team
-        )
-    shape_facts = tuple(shape.facts for shape in shapes)
+        made = [each for each, _ in frames if each is not None]
+        of_map = _examine_map(prepared, parts, made, shapes, embedding, dimension.local, team)
     return Diagnosis(
         n_vertices=graph.n_vertices,
         n_edges=graph.n_edges,
         n_components=n_components,
-        verdicts=judge(n_components, graph.n_edges, facts, dimension, shape_facts, map_found),
+        verdicts=judge(n_components, graph.n_edges, facts, dimension, shape_facts, of_map["map"]),
         graph=facts,
         dimension=dimension,
         shapes=shape_facts,
-        map=map_found,
         curvature=curvature[prepared.representative],
-        edges=edges,
-        edge_distortion=None if embedding is None else distortion,
-        misfit=misfit,
-        stretch=stretch,
+        edges=np.column_stack((graph.sources[once], graph.indices[once])),
+        **of_map,
     )
 
 
@@ -172,25 +157,25 @@ def _frame_options(embedding: Embedding | None) -> dict[str, Any]:
 def _examine_map(
     prepared: PreparedGraph,
     parts: list[NeighborGraph],
-    embedding: Embedding,
     frames: list[LocalFrames],
-    shapes: list[Shape],
-    distortion: FloatArray,
+    shapes: dict[int, Shape],
+    embedding: Embedding,
     local: int,
     team: ThreadTeam,
-) -> tuple[MapFacts, FloatArray, FloatArray]:
-    """The map component by component; misfit and stretch of every vertex of the input."""
+) -> dict[str, Any]:
+    """The map component by component, and what it does to every edge and vertex of the input."""
+    graph, back = prepared.given, prepared.representative
     points = embedding.coordinates[prepared.firsts] / prepared.unit
-    found: list[PartMisfit] = []
-    misfit, stretch = np.full(len(points), np.nan), np.ones(points.shape)
     placed: BoolArray = np.asarray(np.isfinite(points).all(axis=1))
+    misfit, stretch = np.full(len(points), np.nan), np.ones(points.shape)
+    found: list[PartMisfit] = []
     for c, (part, made) in enumerate(zip(parts, frames, strict=True)):
         vertices = prepared.parts[c]
         if placed[vertices].all():
-            shape = next((s for s in shapes if s.facts.component == c), None)
-            found.append(examine_part(part, made, points[vertices], shape, team=team))
+            found.append(examine_part(part, made, points[vertices], shapes.get(c), team=team))
             misfit[vertices], stretch[vertices] = found[-1].vertex_misfit, found[-1].stretch
-    back = prepared.representative
     of_rows = stretch[back] if embedding.stretch is None else embedding.stretch
-    facts = map_facts(found, distortion, of_rows[placed[back]], local, embedding.status)
-    return facts, misfit[back], of_rows
+    _, lengths, distortion = edge_table(graph, embedding.coordinates)
+    counts = (lengths > 0.0) & ~is_edge(graph, embedding.dropped_edges)[graph.sources < graph.indices]
+    facts = map_facts(found, distortion[counts], of_rows[placed[back]], local, embedding.status)
+    return {"map": facts, "edge_distortion": distortion, "misfit": misfit[back], "stretch": of_rows}

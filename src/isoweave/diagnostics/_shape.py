@@ -65,8 +65,13 @@ class Shape:
     relaxed: float  # its energy at the map fitted from synchronised rotations
 
 
-def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: ThreadTeam) -> Shape:
-    """Carry frames of some dimension around the loops of a connected graph, and judge what shape it has."""
+def find_shape(
+    graph: NeighborGraph, dimension: int, component: int, unit: float, *, team: ThreadTeam
+) -> Shape:
+    """Carry frames around the loops of a connected graph, and judge what shape it has.
+
+    ``unit`` is that of the graph's lengths; curvature is given in the unit of the input.
+    """
     vertices, sampled, nearest = _sample(graph, team=team)
     companion = nearest_along(sampled, max(WIDTH, 2 * dimension), team=team)
     raw = local_frames(companion, dimension, team=team, frame_size=_FRAME)
@@ -111,6 +116,8 @@ def find_shape(graph: NeighborGraph, dimension: int, component: int, *, team: Th
         kind = "closed" if is_closed else "curved" if dimension > 1 else "flat"
     if kind == "curved":
         bend = ball_curvature(companion, frames, transitions, weights >= WEAKEST, team)
+        with np.errstate(over="ignore", under="ignore"):
+            bend = bend / unit / unit
     facts = replace(
         facts,
         kind=kind,

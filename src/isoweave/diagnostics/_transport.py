@@ -1,4 +1,4 @@
-"""Carrying frames over a graph: transitions, turns that agree, holonomy of loops, curvature of balls."""
+"""Carrying frames over a graph: transitions, rotations that agree, holonomy of loops, curvature of balls."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from isoweave._parallel import ThreadTeam, thread_team
-from isoweave._typing import AnyArray, BoolArray, FloatArray
+from isoweave._typing import BoolArray, FloatArray
 from isoweave._validation import check_integer
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames
-from isoweave.graph import NeighborGraph, assemble_graph, graph_from_matrix, rows_by_length
+from isoweave.graph import NeighborGraph, assemble_graph, graph_from_matrix, nearest_entries
 from isoweave.linalg import lowest_eigenvectors
 from isoweave.optimise import connection_laplacian, sample_vertices
 
@@ -27,25 +27,10 @@ _FILLING_SWEEPS = 30
 
 
 def nearest_along(graph: NeighborGraph, width: int, *, team: ThreadTeam) -> NeighborGraph:
-    """Every vertex joined to the ``width`` nearest along the graph, and by what keeps the graph connected."""
-    from isoweave.engines import neighborhoods as kernels
-
-    n = graph.n_vertices
-    width = min(width, n - 1)
-    near_indices, near_lengths = rows_by_length(graph, team)
-    columns = np.empty((n, width), dtype=np.int32)
-    distances = np.empty((n, width))
-    team.run(kernels.nearest_lists, n, graph.indptr, near_indices, near_lengths, columns, distances)
-    rows = np.repeat(np.arange(n, dtype=np.int32), width)
-    found = columns.ravel() >= 0
+    """Every vertex joined to the ``width`` nearest along the graph, and by a tree that keeps it connected."""
     tree = minimum_spanning_tree(graph.to_matrix()).tocoo()
-    return assemble_graph(
-        n,
-        np.concatenate((rows[found], tree.row)),
-        np.concatenate((columns.ravel()[found], tree.col)),
-        np.concatenate((distances.ravel()[found], tree.data)),
-        asymmetry="min",
-    )
+    both = zip(nearest_entries(graph, width, team=team), (tree.row, tree.col, tree.data), strict=True)
+    return assemble_graph(graph.n_vertices, *(np.concatenate(parts) for parts in both), asymmetry="min")
 
 
 def frame_transitions(
@@ -125,20 +110,18 @@ def _loop_edges(graph: NeighborGraph, loop: Any) -> list[int]:
 
 
 def synchronise(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> FloatArray:
-    """Turns that agree along as many edges as possible, shape (n, N, N).
+    """Rotations that agree along as many edges as possible, shape (n, N, N).
 
-    The spectral start (eqs. 15, 16) is improved by projected power iteration, which keeps the turns of whole
-    regions and mends those of single vertices where eigenvectors are small.
+    The spectral start (eqs. 15, 16) is improved by projected power iteration, which keeps the rotations of
+    whole regions and mends those of single vertices where eigenvectors are small.
     """
-    n, dimension = graph.n_vertices, frames.n_components
+    shape = (graph.n_vertices, frames.n_components, frames.n_components)
     laplacian = connection_laplacian(graph, frames, team)
-    _, vectors = lowest_eigenvectors(laplacian, dimension, rough=True)
-    turns = _nearest_orthogonal(vectors.reshape(n, dimension, dimension))
+    _, flat = lowest_eigenvectors(laplacian, frames.n_components, rough=True)
     transport = sp.csr_array(sp.diags_array(laplacian.diagonal()) - laplacian)
     for _ in range(_POWER_SWEEPS):
-        flat = transport @ turns.reshape(n * dimension, dimension)
-        turns = _nearest_orthogonal(flat.reshape(n, dimension, dimension))
-    return turns
+        flat = transport @ _nearest_orthogonal(flat.reshape(shape)).reshape(flat.shape)
+    return _nearest_orthogonal(flat.reshape(shape))
 
 
 def _nearest_orthogonal(blocks: FloatArray) -> FloatArray:
@@ -153,12 +136,14 @@ def ball_curvature(
 
     Balls around some of the vertices are measured; the others take the mean of the centres next to them.
     """
+    from isoweave.engines import cells as kernels
+
     n = graph.n_vertices
-    if frames.n_components == 1:
-        return np.full(n, np.nan)
     centres = sample_vertices(graph, min(n, _CENTRES), team=team)
     size = min(n, max(_FEWEST_IN_BALL, n // _BALL_PART))
-    found = curvature_of_balls(graph, frames, transitions, usable, centres, size, team)
+    found = np.full(len(centres), np.nan)
+    arrays = (graph.indptr, graph.indices, graph.lengths, graph.sources, frames.rows, transitions, usable)
+    team.run(kernels.ball_curvature, len(centres), centres, size, *arrays, found, grain=16)
     known = np.zeros(n)
     known[centres] = np.where(np.isnan(found), 0.0, 1.0)
     values = np.zeros(n)
@@ -172,21 +157,3 @@ def ball_curvature(
         values = np.where(fill, total / np.where(fill, near, 1.0), values)
         known = np.where(fill, 1.0, known)
     return np.where(known > 0.0, values, np.nan)
-
-
-def curvature_of_balls(
-    graph: NeighborGraph,
-    frames: LocalFrames,
-    transitions: FloatArray,
-    usable: BoolArray,
-    centres: AnyArray,
-    size: int,
-    team: ThreadTeam,
-) -> FloatArray:
-    """Curvature of the balls of ``size`` vertices around the centres; NaN where nothing can be fitted."""
-    from isoweave.engines import cells as kernels
-
-    found = np.full(len(centres), np.nan)
-    arrays = (graph.indptr, graph.indices, graph.lengths, graph.sources, frames.rows, transitions, usable)
-    team.run(kernels.ball_curvature, len(centres), centres, size, *arrays, found, grain=16)
-    return found

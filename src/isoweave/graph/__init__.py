@@ -6,7 +6,7 @@ from isoweave.graph._components import bridge_components, connected_components, 
 from isoweave.graph._dimension import choose_n_components, intrinsic_dimension, intrinsic_dimension_graph
 from isoweave.graph._duplicates import merge_duplicates
 from isoweave.graph._euclidean import block_rows, nearest_of_all
-from isoweave.graph._geodesics import geodesic_neighbors, geodesics
+from isoweave.graph._geodesics import geodesic_neighbors, geodesics, nearest_entries
 from isoweave.graph._graph import (
     NeighborGraph,
     edge_distortion,
@@ -52,6 +52,7 @@ __all__ = [
     "local_order",
     "members_of",
     "merge_duplicates",
+    "nearest_entries",
     "nearest_of_all",
     "normalise_lengths",
     "pack_components",

@@ -10,7 +10,7 @@ from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.graph._graph import NeighborGraph
 
 # Smaller graphs fit into the cache in any order.
-SMALLEST_REORDERED = 20_000
+_SMALLEST_REORDERED = 20_000
 # Rows up to this length are sorted by insertion in compiled code; compiling a sort for longer ones takes
 # longer than numpy takes for all of them.
 _LONGEST_INSERTED = 200
@@ -45,7 +45,7 @@ def sums_of_lengths(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
 
 def local_order(graph: NeighborGraph) -> AnyArray | None:
     """A numbering in which neighbours are near each other in memory; None where it would gain nothing."""
-    if graph.n_vertices < SMALLEST_REORDERED:
+    if graph.n_vertices < _SMALLEST_REORDERED:
         return None
     return np.asarray(reverse_cuthill_mckee(graph.to_matrix(), symmetric_mode=True))
 

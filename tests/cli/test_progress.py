@@ -7,8 +7,8 @@ import time
 import pytest
 from rich.console import Console
 
-from isoweave.cli import _progress
-from isoweave.cli._progress import ProgressLine
+from isoweave.cli import _console
+from isoweave.cli._console import ProgressLine
 
 LOGGER = logging.getLogger("isoweave")
 
@@ -41,7 +41,7 @@ def test_nothing_is_shown_for_quick_work():
 
 
 def test_slow_work_shows_stage_step_and_energy(monkeypatch):
-    monkeypatch.setattr(_progress, "_DELAY_SECONDS", 0.02)
+    monkeypatch.setattr(_console, "_DELAY_SECONDS", 0.02)
     console = terminal()
     work(ProgressLine(console), 0.4)
     for word in ("optimise", "step 3", "energy 12.5"):
@@ -50,7 +50,7 @@ def test_slow_work_shows_stage_step_and_energy(monkeypatch):
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_nothing_is_shown_when_disabled_or_piped(monkeypatch, is_terminal):
-    monkeypatch.setattr(_progress, "_DELAY_SECONDS", 0.02)
+    monkeypatch.setattr(_console, "_DELAY_SECONDS", 0.02)
     console = terminal() if is_terminal else Console(file=io.StringIO())
     work(ProgressLine(console, enabled=not is_terminal), 0.3)
     assert console.file.getvalue() == ""
@@ -75,7 +75,7 @@ def test_the_logger_is_left_as_it_was(is_verbose):
 
 
 def test_an_exception_ends_the_display(monkeypatch):
-    monkeypatch.setattr(_progress, "_DELAY_SECONDS", 0.01)
+    monkeypatch.setattr(_console, "_DELAY_SECONDS", 0.01)
     progress = ProgressLine(terminal())
 
     def fail():

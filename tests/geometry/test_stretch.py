@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from isoweave._parallel import ThreadTeam
-from isoweave.geometry import calibrate_frames, local_frames
-from isoweave.optimise import local_stretch
+from isoweave.geometry import calibrate_frames, local_frames, local_stretch, rigid_motion
 from reference_graphs import complete_of, knn_of, random_rotations, with_hubs
 from reference_problems import exact_frames
 
@@ -51,3 +50,14 @@ def test_missing_directions_have_the_value_one():
     frames = local_frames(graph, 2, team=TEAM)
     found = local_stretch(graph, frames, np.column_stack([2.0 * line, 0.0 * line]))
     np.testing.assert_allclose(found, np.tile([2.0, 1.0], (20, 1)), rtol=1e-6)
+
+
+def test_weighted_motion_prefers_heavy_points():
+    rng = np.random.default_rng(9)
+    points = rng.normal(size=(6, 2))
+    target = points.copy()
+    target[5] += 1.0
+    rotation, shift = rigid_motion(points, target, np.array([1e6] * 5 + [1.0]))
+    np.testing.assert_allclose((points @ rotation + shift)[:5], target[:5], atol=1e-4)
+    same, _ = rigid_motion(points, target, np.full(6, 3.0))
+    np.testing.assert_allclose(same, rigid_motion(points, target)[0], atol=1e-12)

@@ -7,11 +7,10 @@ import math
 
 import numpy as np
 import pytest
-from isoweave.embedding import _report
-from isoweave.embedding._report import Event, Reporter, TimeLeft, show_seconds
 from sklearn.datasets import make_swiss_roll
 
-from isoweave import IsometricEmbedding, embed_graph
+from isoweave import IsometricEmbedding, _reporter, embed_graph
+from isoweave._reporter import Event, Reporter, TimeLeft, show_seconds
 from isoweave.graph import knn_graph
 from isoweave.optimise import Progress
 
@@ -64,7 +63,7 @@ def test_quiet_by_default(capsys):
 
 
 def test_verbose_prints_stages_and_steps(capsys, monkeypatch):
-    monkeypatch.setattr(_report, "_SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(_reporter, "_SECONDS_BETWEEN_LINES", 0.0)
     IsometricEmbedding(n_neighbors=8, verbose=2).fit(POINTS)
     lines = capsys.readouterr().out.splitlines()
     assert all(line.startswith("[isoweave] ") for line in lines)
@@ -96,5 +95,5 @@ def test_everything_is_logged(caplog):
 
 
 def test_nothing_is_measured_if_nobody_listens(monkeypatch):
-    monkeypatch.setattr(_report, "survey", None)
+    monkeypatch.setattr(_reporter, "expected_seconds", None)
     embed_graph(knn_graph(POINTS, 8).to_matrix())

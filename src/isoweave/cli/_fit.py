@@ -1,0 +1,354 @@
+"""Commands that take data: embed, forecast, dimension, diagnose."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from isoweave.cli._app import AsGraph, AsJson, ColumnsFile, Input, Quiet, Verbose, app, takes_options
+from isoweave.cli._console import ProgressLine, printed_warnings, reported, sigterm_as_interrupt
+
+if TYPE_CHECKING:
+    from isoweave.forecast import ResourceEstimate, StageEstimate
+    from isoweave.graph import NeighborGraph
+    from isoweave.io import LoadedInput
+
+# Options that mean nothing for one kind of input: refused, because the user expects them to do something.
+_FOREIGN = {"graph": ("metric", "n_neighbors"), "features": ("asymmetry",)}
+# Exit code of a fit that does not fit; 2 is for errors.
+_DOES_NOT_FIT = 3
+
+
+def read_data(input_file: Path, as_graph: bool | None, options: dict[str, Any]) -> LoadedInput:
+    """The data of a command, if its options go with them."""
+    from isoweave.io import read_input
+
+    loaded = read_input(input_file, as_graph=as_graph)
+    for name in _FOREIGN[loaded.kind]:
+        if name in options:
+            what, found, other = ("features", "a distance graph", "--features")
+            if loaded.kind == "features":
+                what, found, other = ("distance graphs", "features", "--graph")
+            raise ValueError(
+                f"--{name.replace('_', '-')} is for {what}, but {input_file} holds {found}; leave it out, or "
+                f"read the file with {other}."
+            )
+    return loaded
+
+
+def _fitted(loaded: LoadedInput, options: dict[str, Any], known: dict[str, Any]) -> Any:
+    from isoweave import IsometricEmbedding
+
+    if loaded.kind == "graph":
+        return IsometricEmbedding(**options, metric="precomputed").fit(loaded.graph, **known)
+    return IsometricEmbedding(**options).fit(loaded.features, **known)
+
+
+@app.command()
+@takes_options()
+def embed(
+    input_file: Input,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Where to write: .npz (everything), .npy, .csv or .parquet."),
+    ],
+    options: dict[str, Any],
+    as_graph: AsGraph = None,
+    anchors: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Known positions (.csv .tsv .txt), one a row: vertex number or name, then coordinates.",
+        ),
+    ] = None,
+    anchor_weight: Annotated[
+        float | None,
+        typer.Option(help="Pull of the anchors, in edges; without it they stay exactly where they are."),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep the state of the run in this file.")
+    ] = None,
+    every: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds between two checkpoints; 0: every step.",
+            show_default="60, or more where writing would take over 2 %",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoint; begin if there is none yet.")
+    ] = False,
+    report: Annotated[
+        Path | None, typer.Option(help="Also write an interactive page about the map (.html).")
+    ] = None,
+    columns_file: ColumnsFile = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Embed features or a distance graph and write the coordinates.
+
+    SIGINT (Ctrl-C) and SIGTERM end it with exit code 130 and 143; with --checkpoint the step is finished
+    first and the state written, unless a second signal comes.
+    """
+    with reported(verbose):
+        from rich.console import Console
+
+        from isoweave import Anchors, Checkpoint
+        from isoweave.cli._maps import page_columns
+        from isoweave.io import check_output_path, read_anchors, write_embedding
+
+        check_output_path(output)
+        if report is not None:
+            from isoweave.report import check_report, write_report
+
+            check_report(report)
+        elif columns_file is not None:
+            raise ValueError("--columns is for the page of --report; give both.")
+        if anchor_weight is not None and anchors is None:
+            raise ValueError("--anchor-weight was given without --anchors; give both.")
+        if checkpoint is not None:
+            options["checkpoint"] = Checkpoint(checkpoint, every=every, resume=resume)
+        elif every is not None or resume:
+            raise ValueError(f"--{'resume' if every is None else 'every'} needs --checkpoint FILE.")
+        progress = ProgressLine(enabled=not quiet, verbose=verbose)
+        with sigterm_as_interrupt(), printed_warnings(quiet), progress:
+            loaded = read_data(input_file, as_graph, options)
+            columns = page_columns(columns_file, None, loaded.n_rows, loaded.names)
+            known: dict[str, Any] = {}
+            if anchors is not None:
+                found = read_anchors(anchors, loaded.n_rows, loaded.names)
+                known["anchors"] = Anchors(*found, anchor_weight)
+            started = time.perf_counter()
+            estimator = _fitted(loaded, options, known)
+            seconds = time.perf_counter() - started
+        write_embedding(output, estimator, names=loaded.names)
+        if report is not None:
+            with printed_warnings(quiet), ProgressLine(enabled=not quiet) as progress:
+                progress.describe("writing the report")
+                write_report(estimator, report, columns=columns, names=loaded.names, title=output.name)
+        if not quiet:
+            Console().print(_summary(estimator, seconds, output))
+
+
+def _summary(estimator: Any, seconds: float, output: Path) -> Any:
+    return rows_table(
+        str(output),
+        {
+            "points": f"{len(estimator.embedding_):,}",
+            "dimension": f"{estimator.embedding_.shape[1]}",
+            "edges": f"{estimator.graph_.nnz // 2:,}",
+            "components": f"{estimator.component_labels_.max() + 1:,}",
+            "dropped edges": f"{len(estimator.dropped_edges_):,}",
+            "energy": f"{estimator.energy_:.6g}",
+            "misfit of edges": f"{100 * estimator.relative_energy_**0.5:.2g} %",
+            "steps": f"{estimator.n_iter_:,}",
+            "status": f"{estimator.status_}",
+            "seconds": f"{seconds:.2f}",
+        },
+    )
+
+
+def rows_table(title: str, rows: dict[str, str]) -> Any:
+    """Names and values below each other."""
+    from rich.table import Table
+
+    table = Table(title=title, show_header=False, title_justify="left")
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table
+
+
+@app.command()
+@takes_options()
+def forecast(
+    input_file: Input,
+    options: dict[str, Any],
+    as_graph: AsGraph = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Predict memory, time and solver of a fit without making it.
+
+    Options are those of embed. Features are searched for neighbours, which is measured. The exit code
+    is 0 if the fit stays within its memory limit, 3 if it does not, and 2 after an error.
+    """
+    with reported(verbose):
+        import json
+
+        from rich.console import Console
+
+        from isoweave._memory import process_status, resident_bytes
+        from isoweave.forecast import StageEstimate, estimate_resources
+        from isoweave.options import resolve_options
+
+        with printed_warnings(), ProgressLine() as progress:
+            loaded = read_data(input_file, as_graph, options)
+            n_components = options.pop("n_components", 2)
+            search = {name: options.pop(name) for name in ("metric", "n_neighbors") if name in options}
+            # Bad options are refused before the search for neighbours.
+            resolve_options(1 if n_components == "auto" else n_components, **options)
+            if loaded.kind == "graph" and options.get("components") == "bridge":
+                raise ValueError(
+                    "components='bridge' needs features to measure distances between components."
+                )
+            source: Any = loaded.graph
+            if loaded.kind == "features" or n_components == "auto":
+                progress.describe("nearest neighbours")
+                before, clock = resident_bytes(), time.process_time()
+                graph, n_components = _graph_of(loaded, options | search, n_components)
+                source = graph if source is None else source
+                growth = process_status().get("VmHWM", resident_bytes()) - before
+                neighbours = StageEstimate("neighbours", growth, time.process_time() - clock)
+            progress.describe("counting")
+            estimate = estimate_resources(source, n_components, **options)
+        if loaded.kind == "features":
+            estimate = _with_neighbours(estimate, neighbours, before)
+        if as_json:
+            found = {**asdict(estimate), "n_components": n_components, "fits": estimate.fits}
+            print(json.dumps(found, indent=2))
+        else:
+            Console().print(_forecast_table(estimate, input_file, n_components))
+        if not estimate.fits:
+            raise typer.Exit(_DOES_NOT_FIT)
+
+
+def _graph_of(loaded: LoadedInput, options: dict[str, Any], n_components: Any) -> tuple[NeighborGraph, Any]:
+    """The graph that a fit would embed, and its dimension."""
+    from isoweave import graph as graphs
+
+    if loaded.kind == "graph":
+        graph = graphs.graph_from_matrix(loaded.graph, asymmetry=options.get("asymmetry", "error"))
+        if n_components == "auto":
+            estimated = graphs.intrinsic_dimension_graph(graph)
+    else:
+        search = {"metric": options.get("metric", "euclidean"), "n_jobs": options.get("n_jobs")}
+        n_neighbors = options.get("n_neighbors", 10)
+        graph = graphs.knn_graph(loaded.features, min(n_neighbors, loaded.n_rows - 1), **search)
+        if n_components == "auto":
+            estimated = graphs.intrinsic_dimension(loaded.features, **search)
+    if n_components == "auto":
+        n_components = min(graphs.choose_n_components(estimated), graph.n_vertices - 1)
+    if options.get("components") == "bridge" and isinstance(n_components, int):
+        metric = options.get("metric", "euclidean")
+        bridges = n_components + 1
+        graph = graphs.bridge_components(graph, loaded.features, metric=metric, n_bridges=bridges)
+    return graph, n_components
+
+
+def _with_neighbours(estimate: ResourceEstimate, stage: StageEstimate, before: int) -> ResourceEstimate:
+    """With the neighbour search, whose memory and time were measured, in front."""
+    # All growth is counted from before the search; the graph it made is there during the fit.
+    kept = estimate.peak_bytes - estimate.growth_bytes - before
+    stages = tuple(replace(s, growth_bytes=s.growth_bytes + kept) for s in estimate.stages)
+    growth = max(stage.growth_bytes, estimate.growth_bytes + kept)
+    return replace(
+        estimate,
+        stages=(stage, *stages),
+        growth_bytes=growth,
+        peak_bytes=before + growth,
+        cpu_seconds=estimate.cpu_seconds + stage.cpu_seconds,
+        seconds=estimate.seconds + stage.cpu_seconds,
+    )
+
+
+def _forecast_table(estimate: ResourceEstimate, input_file: Path, n_components: int) -> Any:
+    from isoweave._memory import show_bytes
+
+    verdict = "fits" if estimate.fits else "does not fit"
+    if estimate.limit_bytes is not None:
+        limit = f"{show_bytes(estimate.limit_bytes)} ({estimate.limit_source})"
+        verdict += f": {show_bytes(estimate.peak_bytes)} of {limit}"
+    rows = {
+        "vertices": f"{estimate.n_vertices:,}",
+        "edges": f"{estimate.n_edges:,}",
+        "dimension": f"{n_components}",
+        "solver": f"{estimate.solver}: {estimate.solver_reason}",
+    }
+    base = estimate.peak_bytes - estimate.growth_bytes
+    for stage in estimate.stages:
+        mark = "  (peak)" if stage is estimate.fullest else ""
+        memory = f"{show_bytes(base + stage.growth_bytes):>8s}"
+        rows[f"  {stage.name}"] = f"{memory}   {show_seconds(stage.cpu_seconds)}{mark}"
+    processor = show_seconds(estimate.cpu_seconds)
+    rows["peak memory"] = show_bytes(estimate.peak_bytes)
+    rows["time, roughly"] = f"{show_seconds(estimate.seconds)} ({processor} of processor)"
+    return rows_table(str(input_file), rows | {"verdict": verdict})
+
+
+def show_seconds(seconds: float) -> str:
+    """A time, roughly."""
+    if seconds < 90:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+@app.command()
+@takes_options("asymmetry")
+def dimension(
+    input_file: Input, options: dict[str, Any], as_graph: AsGraph = None, verbose: Verbose = False
+) -> None:
+    """Estimate the intrinsic dimension (two-nearest-neighbour ratios)."""
+    with reported(verbose):
+        from isoweave.graph import graph_from_matrix, intrinsic_dimension, intrinsic_dimension_graph
+
+        with printed_warnings(), ProgressLine() as progress:
+            loaded = read_data(input_file, as_graph, options)
+            progress.describe("nearest neighbours")
+            if loaded.kind == "features":
+                estimate = intrinsic_dimension(loaded.features)
+            else:
+                estimate = intrinsic_dimension_graph(graph_from_matrix(loaded.graph, **options))
+        print(f"{estimate:.2f}")
+
+
+@app.command()
+@takes_options("n_components", "n_neighbors", "metric", "shortcuts", "asymmetry", "n_jobs")
+def diagnose(
+    input_file: Input,
+    options: dict[str, Any],
+    embedding_file: Annotated[
+        Path | None,
+        typer.Option("--embedding", "-e", help="A map of INPUT by any tool: .npz, .npy, .csv."),
+    ] = None,
+    solve: Annotated[
+        bool, typer.Option("--solve", help="Embed with the defaults first, and diagnose that map.")
+    ] = False,
+    as_graph: AsGraph = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Tell in plain words what the data allow and what a map keeps: closed, curved, too sparse ...
+
+    Without --embedding and --solve nothing is embedded: the graph alone is examined.
+    """
+    with reported(verbose):
+        import json
+
+        from isoweave.cli._maps import read_points
+        from isoweave.diagnostics import diagnose as diagnosed
+
+        if solve and embedding_file is not None:
+            raise ValueError("--solve makes a map and --embedding brings one: give one of them.")
+        if embedding_file is not None and "n_components" in options:
+            raise ValueError("--n-components is for a map to be made: leave it out with --embedding.")
+        common: dict[str, Any] = {"n_jobs": options.get("n_jobs")}
+        with printed_warnings(), ProgressLine() as progress:
+            loaded = read_data(input_file, as_graph, options)
+            progress.describe("neighbours")
+            if solve:
+                result: Any = _fitted(loaded, options, {})
+            else:
+                n_components = options.pop("n_components", 2)
+                common["shortcuts"] = options.get("shortcuts", "auto")
+                result, common["n_components"] = _graph_of(loaded, options, n_components)
+            if embedding_file is not None:
+                del common["n_components"]
+                common["graph"] = result
+                result = read_points(embedding_file, loaded.n_rows, loaded.names)
+            progress.describe("diagnosis")
+            found = diagnosed(result, **common)
+        print(json.dumps(found.to_dict(), indent=2) if as_json else found)

@@ -1,0 +1,178 @@
+"""The application: options come from their declaration, help is quick, errors are one line."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import typer
+
+import isoweave
+from isoweave.cli import app
+from isoweave.options import FitOptions, SearchOptions
+
+COMMANDS = typer.main.get_command(app).commands
+PARAMS = {name: {param.name: param for param in command.params} for name, command in COMMANDS.items()}
+
+
+def test_version(run):
+    assert run("--version").stdout.strip() == f"isoweave {isoweave.__version__}"
+    command = [sys.executable, "-m", "isoweave", "--version"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout == f"isoweave {isoweave.__version__}\n"
+
+
+def test_help(run):
+    names = {"embed", "forecast", "dimension", "diagnose", "evaluate", "report", "demo", "reproduce"}
+    assert set(COMMANDS) == names
+    shown = run("--help").stdout
+    for name in names:
+        assert name in shown
+        assert "--verbose" in run(name, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    "option", [f for c in (SearchOptions, FitOptions) for f in fields(c)], ids=lambda f: f.name
+)
+def test_options_are_those_declared(option):
+    """A new option is declared once, and the command line has it."""
+    if option.name not in ("checkpoint", "verbose"):  # whose options are the command's own
+        assert (option.name in PARAMS["embed"]) == option.metadata["on_command"]
+    if option.name in PARAMS["embed"] and option.metadata["on_command"]:
+        shown = PARAMS["embed"][option.name].help
+        assert set(option.metadata["choices"]) <= set(re.findall(r"\w+", shown))
+        for name, params in PARAMS.items():
+            if option.name in params and name not in ("evaluate", "reproduce"):
+                assert params[option.name].help == shown
+
+
+def test_names_of_options():
+    """Documented in README and docs, so they stay."""
+    given = {flag for param in PARAMS["embed"].values() for flag in param.opts}
+    flags = "-o -k -n -j -q -v --seed --n-jobs --memory-limit --anchors --anchor-weight --checkpoint --every"
+    assert {*flags.split(), "--resume", "--report", "--columns", "--graph", "--frame-size"} <= given
+
+
+def test_every_estimator_parameter_is_an_option():
+    parameters = set(inspect.signature(isoweave.IsometricEmbedding).parameters)
+    # A file has no dictionary or function to give; a signal ends the command; and it speaks for itself.
+    assert parameters - set(PARAMS["embed"]) == {"metric_params", "callback", "on_interrupt"}
+
+
+def test_forecast_takes_the_options_of_embed():
+    others = {"output", "quiet", "anchors", "anchor_weight", "checkpoint", "every", "resume", "report"}
+    assert set(PARAMS["embed"]) - set(PARAMS["forecast"]) == others | {"columns_file"}
+
+
+def test_help_imports_nothing_heavy():
+    """In a fresh process: --help answers at once because nothing is imported before a command needs it."""
+    code = (
+        "import sys; from isoweave.cli import app; app(['embed', '--help'], standalone_mode=False); "
+        "print('LOADED', sorted(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert "--output" in done.stdout
+    loaded = done.stderr.split("LOADED", 1)[1]
+    for heavy in ("numpy", "numba", "sklearn", "scipy", "matplotlib", "pandas"):
+        assert f"'{heavy}'" not in loaded
+
+
+REPORT = ("-o", "r.html")
+ERRORS = [
+    (("embed", "none.npy", "-o", "y.npz"), "none.npy: no such file"),
+    (("embed", "x.npy", "-o", "y.txt"), "suffix must be one of"),
+    (("embed", "x.npy", "-o", "none/y.npz"), "folder none does not exist"),
+    (("embed", "x.npy", "-o", "y.npz", "--preset", "fastest"), "fastest"),
+    (("embed", "x.npy", "-o", "y.npz", "--n-components", "many"), "many"),
+    (("embed", "x.npy", "-o", "y.npz", "--n-neighbors", "0"), "n_neighbors"),
+    (("embed", "a.npz", "-o", "y.npz", "--metric", "cosine"), "--metric is for features"),
+    (("embed", "a.npz", "-o", "y.npz", "-k", "5"), "--n-neighbors is for features"),
+    (("embed", "a.npz", "-o", "y.npz", "--asymmetry", "first"), "asymmetry must be one of"),
+    (("embed", "x.npy", "-o", "y.npz", "--asymmetry", "max"), "--asymmetry is for distance graphs"),
+    (("embed", "uneven.npz", "-o", "y.npz"), "The distances of one edge disagree"),
+    (("embed", "bad.csv", "-o", "y.npz"), "bad.csv, line 2: cell 2 holds 'x', not a number"),
+    (("embed", "x.npy", "-o", "y.npz", "--columns", "bad.csv"), "--columns is for the page of --report"),
+    (("embed", "x.npy", "-o", "y.npz", "--resume"), "--resume needs --checkpoint FILE"),
+    (("embed", "x.npy", "-o", "y.npz", "--every", "5"), "--every needs --checkpoint FILE"),
+    (("embed", "x.npy", "-o", "y.npz", "--anchor-weight", "1"), "--anchor-weight was given without"),
+    (("embed", "a.npz", "-o", "y.npz", "--memory-limit", "20MB"), "the limit is 20 MB (memory_limit)"),
+    (("forecast", "none.npy"), "none.npy: no such file"),
+    (("forecast", "x.npy", "--n-components", "many"), "n_components must be an integer"),
+    (("forecast", "x.npy", "--n-neighbors", "0"), "n_neighbors"),
+    (("forecast", "x.npy", "--solver", "fastest"), "solver must be one of"),
+    (("forecast", "x.npy", "--memory-limit", "much"), "memory_limit must be None, a number of bytes"),
+    (("forecast", "x.npy", "--asymmetry", "max"), "--asymmetry is for distance graphs"),
+    (("forecast", "a.npz", "--metric", "cosine"), "--metric is for features"),
+    (("forecast", "a.npz", "--components", "bridge"), "components='bridge' needs features"),
+    (("dimension", "none.npy"), "none.npy: no such file"),
+    (("dimension", "uneven.npz"), "The distances of one edge disagree"),
+    (("dimension", "x.npy", "--asymmetry", "max"), "--asymmetry is for distance graphs"),
+    (("diagnose", "a.npz", "--solve", "--embedding", "y.npy"), "one of them"),
+    (("diagnose", "a.npz", "--embedding", "x.npy", "-n", "2"), "leave it out"),
+    (("diagnose", "a.npz", "-n", "0"), "n_components"),
+    (("diagnose", "a.npz", "-n", "two"), "n_components"),
+    (("diagnose", "a.npz", "-k", "5"), "--n-neighbors is for features"),
+    (("diagnose", "a.npz", "--embedding", "none.npz"), "none.npz"),
+    (("diagnose", "a.npz", "--embedding", "short.npy"), "short.npy: 2 rows, but the graph has 300"),
+    (("diagnose", "a.npz", "--shortcuts", "dropp"), "Did you mean"),
+    (("evaluate", "a.npz", "none.npz"), "none.npz: no such file"),
+    (("evaluate", "none.npz", "x.npy"), "none.npz: no such file"),
+    (("evaluate", "a.npz", "short.npy"), "short.npy: 2 rows, but the graph has 300"),
+    (("evaluate", "a.npz", "nan.npy"), "nan.npy: row 0 has no coordinates"),
+    (
+        ("evaluate", "a.npz", "x.npy", "--labels", "short.npy"),
+        "expected one label per vertex, got shape (2, 2)",
+    ),
+    (("evaluate", "a.npz", "x.npy", "--labels", "none.csv"), "none.csv: no such file"),
+    (("evaluate", "a.npz", "x.npy", "--truth", "short.npy"), "short.npy: 2 rows, but the graph has 300"),
+    (("evaluate", "a.npz", "x.npy", "-k", "0"), "n_neighbors must be an integer from 1 to 299, got 0"),
+    (("report", "none.npz", *REPORT), "none.npz: no such file"),
+    (("report", "x.npy", "-o", "r.txt"), "must end in .html"),
+    (("report", "x.npy", "-o", "none/r.html"), "folder none does not exist"),
+    (("report", "x.npy", *REPORT, "--columns", "short.csv"), "short.csv: 2 rows, but the map has 300"),
+    (("report", "named.csv", *REPORT, "--columns", "short.csv"), "no row is named 'c'"),
+    (("report", "x.npy", *REPORT, "--labels", "short.txt"), "short.txt: 2 rows, but the map has 300"),
+    (("report", "x.npy", *REPORT, "-g", "small.mtx"), "small.mtx: 2 rows, but the map has 300"),
+    (("report", "bare", *REPORT), "not fitted yet"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), ERRORS, ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_errors_are_one_line(folder, refused, arguments, message):
+    np.save("short.npy", np.ones((2, 2)))
+    np.save("nan.npy", np.full((300, 2), np.nan))
+    texts = {"bad.csv": "1,2\n3,x\n", "short.csv": "vertex,x\na,1\nb,2\n", "short.txt": "a\nb\n"}
+    texts |= {"small.mtx": "%%MatrixMarket matrix coordinate real symmetric\n2 2 1\n2 1 1.0\n"}
+    for name, text in (texts | {"named.csv": "c,1,2\na,0,1\nb,1,1\n"}).items():
+        (folder / name).write_text(text)
+    if "bare" in arguments:
+        isoweave.IsometricEmbedding().save("bare")
+    refused(message, *arguments)
+    assert not list(folder.glob("y.*")) + list(folder.glob("r.*"))
+
+
+def test_unknown_option_is_a_usage_error(run):
+    assert "--colour" in run("embed", "--colour", "red", code=2).stderr
+
+
+def test_verbose_shows_steps_and_tracebacks(run):
+    assert "step 1" in run("embed", "a.npz", "-o", "y.npz", "--verbose").stderr
+    failed = run("embed", "none.npz", "-o", "y.npz", "--verbose", code=1)
+    assert isinstance(failed.exception, ValueError)
+
+
+def test_warnings_are_one_line(run, graph):
+    import scipy.sparse as sp
+
+    sp.save_npz("two.npz", sp.block_diag([graph, graph], format="csr"))
+    result = run("embed", "two.npz", "-o", "y.npz")
+    assert result.stderr.startswith("isoweave: warning: ")
+    assert result.stderr.count("\n") == 1
+    assert run("embed", "two.npz", "-o", "y.npz", "-q").output == ""

@@ -1,0 +1,201 @@
+"""Commands that take data: embed, forecast, dimension, diagnose."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from isoweave import IsometricEmbedding, diagnose, estimate_resources
+from isoweave.datasets import sensor_network
+from isoweave.io import read_embedding
+from isoweave.metrics import procrustes_error
+
+NET = sensor_network(150, radius=0.2, n_anchors=5, random_state=6)
+KEYS = """embedding component_labels energy status n_iter dropped_edges stretch parameters relative_energy
+history edges edge_lengths"""
+
+
+def test_features_and_graph_agree(run, sheet):
+    """The same neighbours, given as points or as distances, make the same map."""
+    run("embed", "x.npy", "-o", "y.npz", "-k", 8, "-n", 2, "--seed", 5)
+    run("embed", "a.npz", "-o", "z.npz", "-n", 2, "--seed", 5)
+    y, z = np.load("y.npz")["embedding"], np.load("z.npz")["embedding"]
+    assert y.shape == (300, 2)
+    assert procrustes_error(y, z) < 1e-10
+    assert procrustes_error(sheet, y) < 1e-2
+
+
+def test_output_holds_everything(run, graph):
+    shown = run("embed", "uneven.npz", "-o", "y.npz", "--scale", "geodesics", "--asymmetry", "mean").output
+    for word in (
+        "points",
+        "300",
+        "edges",
+        f"{graph.nnz // 2:,}",
+        "components",
+        "dropped",
+        "energy",
+        "seconds",
+    ):
+        assert word in shown
+    with np.load("y.npz", allow_pickle=False) as file:
+        assert set(file.files) == set(KEYS.split())
+        assert str(file["status"]) in shown
+        parameters = json.loads(str(file["parameters"]))
+    expected = {"n_components": 2, "scale": "geodesics", "metric": "precomputed", "asymmetry": "mean"}
+    assert expected.items() <= parameters.items()
+    assert not {"callback", "checkpoint"} & set(parameters)
+
+
+def test_named_vertices(folder, run):
+    """A unit grid with named vertices, given as an edge list, comes back in order of first appearance."""
+    lines = ["from,to,metres"]
+    for i in range(6):
+        for j in range(6):
+            for p, q in ((i + 1, j), (i, j + 1), (i + 1, j + 1), (i + 1, j - 1)):
+                if p < 6 and 0 <= q < 6:
+                    lines.append(f"r{i}c{j},r{p}c{q},{float(np.hypot(p - i, q - j))!r}")
+    (folder / "grid.csv").write_text("\n".join(lines))
+    assert run("embed", "grid.csv", "--graph", "-o", "y.npz", "--quiet").output == ""
+    found = read_embedding("y.npz")
+    truth = np.array([[int(name[1]), int(name[3])] for name in found.names])
+    assert len(found.names) == 36
+    # Loose: shortest paths on a king's grid are longer than straight lines; a wrong order would give about 1.
+    assert procrustes_error(truth, found.coordinates) < 0.05
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".csv", ".parquet"])
+def test_other_outputs(run, suffix):
+    run("embed", "a.npz", "-o", f"y{suffix}", "-q")
+    assert read_embedding(f"y{suffix}").coordinates.shape == (300, 2)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_anchors(folder, run, named):
+    """The map is in the coordinates of the anchors, given by number or by name."""
+    name = "s{}".format if named else str
+    edges = sp.triu(NET.graph).tocoo()
+    rows = zip(edges.row, edges.col, edges.data.tolist(), strict=True)
+    (folder / "net.edges").write_text("".join(f"{name(i)} {name(j)} {d!r}\n" for i, j, d in rows))
+    known = [
+        f"{name(a)},{float(x)!r},{float(y)!r}"
+        for a, (x, y) in zip(NET.anchors, NET.truth[NET.anchors], strict=True)
+    ]
+    (folder / "known.csv").write_text("\n".join(["sensor,x,y", *known]) + "\n")
+    command = ("embed", "net.edges", "-o", "y.npz", "--refine", "distances", "--anchors", "known.csv")
+    run(*command)
+    found = read_embedding("y.npz")
+    order = [int(name[1:]) for name in found.names] if named else range(150)
+    hard = np.empty_like(found.coordinates)
+    hard[list(order)] = found.coordinates
+    np.testing.assert_array_equal(hard[NET.anchors], NET.truth[NET.anchors])
+    assert np.abs(hard - NET.truth).max() < 0.02
+    run(*command, "--anchor-weight", 0.5)
+    assert not np.array_equal(read_embedding("y.npz").coordinates, found.coordinates)
+
+
+# forecast
+
+
+def test_forecast_of_a_graph(run, run_json, graph):
+    shown = run("forecast", "a.npz", "-n", 2, "--n-jobs", 1).stdout
+    for word in (
+        "vertices",
+        "300",
+        "edges",
+        f"{graph.nnz // 2:,}",
+        "solver",
+        "direct",
+        "frames",
+        "optimise",
+        "fits",
+    ):
+        assert word in shown
+    assert "neighbours" not in shown
+    assert "the memory of the" in shown.replace("\n", " ")
+    found = run_json("forecast", "a.npz", "-n", 3, "--solver", "jacobi", "-j", 1, "--tol", 0.1, "--seed", 3)
+    wanted = estimate_resources(graph, 3, solver="jacobi", n_jobs=1)
+    assert (found["n_vertices"], found["n_edges"], found["n_components"]) == (300, graph.nnz // 2, 3)
+    assert (found["solver"], found["solver_reason"], found["fits"]) == ("jacobi", "asked for", True)
+    assert found["growth_bytes"] == wanted.growth_bytes
+    assert [stage["name"] for stage in found["stages"]] == [stage.name for stage in wanted.stages]
+
+
+def test_forecast_of_features_counts_the_search(run_json):
+    found = run_json("forecast", "x.npy", "-k", 8)
+    assert found["stages"][0]["name"] == "neighbours"
+    assert found["stages"][0]["cpu_seconds"] > 0
+    # At least the eight nearest of every point, fewer than twice as many.
+    assert 8 * 300 / 2 <= found["n_edges"] < 8 * 300
+    assert found["cpu_seconds"] == pytest.approx(sum(stage["cpu_seconds"] for stage in found["stages"]))
+    assert found["growth_bytes"] == max(stage["growth_bytes"] for stage in found["stages"])
+
+
+@pytest.mark.parametrize("command", ["forecast", "diagnose"])
+@pytest.mark.parametrize("source", ["x.npy", "a.npz"])
+def test_the_dimension_may_be_estimated(run_json, command, source):
+    assert run_json(command, source, "-n", "auto")["n_components"] == 2
+
+
+def test_what_does_not_fit_has_its_own_exit_code(run, run_json):
+    assert "does not fit" in run("forecast", "a.npz", "--memory-limit", "20MB", code=3).stdout
+    found = run_json("forecast", "a.npz", "--memory-limit", "20MB", code=3)
+    assert found["fits"] is False
+    assert found["limit_bytes"] == 20_000_000
+    run("forecast", "a.npz", "--memory-limit", "none")
+    run("embed", "a.npz", "-o", "y.npz", "--memory-limit", "100GB", "-q")
+
+
+def test_pieces_are_bridged(run_json, sheet):
+    np.save("two.npy", np.concatenate([sheet, sheet + 50.0]))
+    apart, joined = (
+        run_json("forecast", "two.npy", "-k", 8, "--components", how) for how in ("separate", "bridge")
+    )
+    assert apart["n_edges"] < joined["n_edges"] <= apart["n_edges"] + 3
+
+
+# dimension
+
+
+@pytest.mark.parametrize("dimension", [2, 5])
+def test_dimension_of_features(run, dimension):
+    x = np.random.default_rng(23).uniform(size=(1500, dimension))
+    np.save("x.npy", np.pad(x, ((0, 0), (0, 3))))
+    # The estimator's spread over seeds is about 3 % at this size; boundaries lower it in 5-D.
+    assert float(run("dimension", "x.npy").stdout) == pytest.approx(dimension, rel=0.15)
+
+
+@pytest.mark.parametrize("source", ["a.npz", "uneven.npz"])
+def test_dimension_of_a_graph(run, source):
+    assert float(run("dimension", source, "--asymmetry", "min").stdout) == pytest.approx(
+        2, rel=0.2
+    )  # 300 points
+
+
+# diagnose
+
+
+@pytest.fixture(scope="module")
+def estimator(sheet):
+    return IsometricEmbedding(n_neighbors=8, n_jobs=1).fit(sheet)
+
+
+def test_diagnosis_before_solving(run, run_json, estimator):
+    assert run_json("diagnose", "x.npy", "-k", 8) == diagnose(estimator.graph_).to_dict()
+    sp.save_npz("graph.npz", estimator.graph_)
+    assert run("diagnose", "graph.npz").stdout.strip() == str(diagnose(estimator.graph_))
+
+
+def test_diagnosis_of_a_given_map(run_json, estimator):
+    sp.save_npz("graph.npz", estimator.graph_)
+    np.savez("map.npz", embedding=estimator.embedding_)
+    found = run_json("diagnose", "graph.npz", "--embedding", "map.npz")
+    assert found == diagnose(estimator.embedding_, graph=estimator.graph_).to_dict()
+    assert found["map"]["status"] is None
+
+
+def test_diagnosis_after_solving(run_json, estimator):
+    assert run_json("diagnose", "x.npy", "-k", 8, "--solve") == diagnose(estimator).to_dict()

@@ -1,0 +1,177 @@
+"""Commands that take maps: evaluate and report."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from isoweave import IsometricEmbedding
+from isoweave.io import read_embedding, read_labels
+from isoweave.metrics import evaluate
+
+Y = np.random.default_rng(84).normal(size=(300, 2))
+LABELS = np.arange(300) % 3
+
+
+def expected(graph, **options):
+    return pytest.approx(evaluate(graph, Y, **options), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["y.npz", "y.npy", "y.csv"])
+def test_scores_equal_the_library(run_json, graph, name):
+    # Beside the embedding, arrays that could be taken for it.
+    np.savez("y.npz", embedding=Y, dropped_edges=np.zeros((3, 2), int), X=np.zeros((300, 2)))
+    np.save("y.npy", Y)
+    np.savetxt("y.csv", Y, delimiter=",", fmt="%.17g")
+    found = run_json("evaluate", "a.npz", name)
+    assert list(found) == list(evaluate(graph, Y))
+    assert found == expected(graph)
+    # A graph with one direction of its edges is symmetrised, as `embed` does.
+    sp.save_npz("upper.npz", sp.triu(graph, format="csr"))
+    assert run_json("evaluate", "upper.npz", name) == expected(graph)
+
+
+def test_labels_truth_and_neighbours(run, run_json, graph, sheet):
+    np.save("y.npy", Y)
+    np.save("labels.npy", LABELS)
+    options = ("--labels", "labels.npy", "--truth", "x.npy", "-k", 4)
+    found = run_json("evaluate", "a.npz", "y.npy", *options)
+    assert found == expected(graph, truth=sheet, labels=LABELS, n_neighbors=4)
+    assert {"accuracy", "nmi", "ari", "parameter_error", "procrustes_error"} <= found.keys()
+    shown = run("evaluate", "a.npz", "y.npy", *options).stdout
+    for name, value in found.items():
+        if name not in ("n_neighbors", "n_rows"):
+            assert name in shown
+            assert f"{value:.4g}" in shown
+    assert "n_neighbors = 4" in shown
+
+
+def test_undefined_is_null(run, run_json):
+    """Six points, k = 5: ranks need k below half the number of points."""
+    points = np.random.default_rng(85).normal(size=(6, 2))
+    np.save("graph.npy", np.linalg.norm(points[:, None] - points, axis=2))
+    np.save("y.npy", points)
+    found = run_json("evaluate", "graph.npy", "y.npy")
+    assert found["trustworthiness"] is None
+    assert found["continuity"] is None
+    assert found["local_distance"] < 1e-12
+    assert "undefined" in run("evaluate", "graph.npy", "y.npy").stdout
+
+
+def test_rows_are_matched_by_name(folder, run_json, refused):
+    """An edge list and a table in another order: a unit square comes out exact."""
+    (folder / "g.edges").write_text("a b 1\nb c 1\nc d 1\nd a 1\n")
+    (folder / "y.csv").write_text("vertex,x1,x2\nc,1,1\na,0,0\nd,0,1\nb,1,0\n")
+    assert run_json("evaluate", "g.edges", "y.csv")["local_distance"] == 0.0
+    (folder / "y.csv").write_text("vertex,x1,x2\nc,1,1\na,0,0\nd,0,1\ne,1,0\n")
+    refused("no row is named 'b'", "evaluate", "g.edges", "y.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("label\n" + "0\n1\n" * 150, "f"), ("red\nblue\n" * 150, "U"), ("1,red\n2,7\n" * 150, "U")],
+)
+def test_labels_from_text(folder, run_json, graph, text, kind):
+    np.save("y.npy", Y)
+    (folder / "labels.csv").write_text(text)
+    labels = read_labels("labels.csv")
+    assert labels.dtype.kind == kind
+    assert run_json("evaluate", "a.npz", "y.npy", "--labels", "labels.csv") == expected(graph, labels=labels)
+
+
+# report
+
+
+def payload_of(path):
+    text = path.read_text(encoding="utf-8")
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+
+
+@pytest.fixture
+def report(folder, run):
+    """Writes a page and gives its data."""
+    pytest.importorskip("plotly")
+
+    def write(*arguments):
+        shown = run("report", *arguments, "-o", "r.html", "--no-diagnosis").output
+        assert "300 points" in " ".join(shown.split())
+        return payload_of(folder / "r.html")
+
+    return write
+
+
+@pytest.fixture
+def named(folder, run, graph, sheet):
+    """A graph with names as an edge list, its map, and columns in another order."""
+    upper = sp.triu(graph, k=1).tocoo()
+    rows = zip(upper.row, upper.col, upper.data.tolist(), strict=True)
+    (folder / "graph.edges").write_text("".join(f"v{i} v{j} {d!r}\n" for i, j, d in rows))
+    order = np.random.default_rng(73).permutation(300)
+    lines = [f"v{i},{float(sheet[i, 0])!r},{'low' if sheet[i, 1] < 0.5 else 'high'}" for i in order]
+    (folder / "about.csv").write_text("vertex,x,level\n" + "\n".join(lines) + "\n")
+    run("embed", "graph.edges", "-o", "map.npz", "-n", 2, "-q")
+    return read_embedding("map.npz")
+
+
+def test_a_map_is_enough(folder, report, named, sheet):
+    found = report("map.npz", "--columns", "about.csv")
+    assert found["names"] == list(named.names)
+    # Columns are matched by name, whatever their order.
+    assert [c["name"] for c in found["columns"]][:2] == ["x", "level"]
+    given = np.frombuffer(base64.b64decode(found["columns"][0]["numbers"]["base64"]), dtype=np.float32)
+    np.testing.assert_allclose(given, [sheet[int(name[1:]), 0] for name in named.names], rtol=1e-6)
+    assert found["graph"] is not None
+    assert len(found["history"]["step"]) == len(named.history) > 1
+    assert "<title>map.npz</title>" in (folder / "r.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("named")
+def test_a_graph_given_by_names_is_put_in_order(folder, report):
+    """The edge list names vertices in order of appearance, another file may name them in any other."""
+    lines = (folder / "graph.edges").read_text().splitlines()
+    (folder / "other.edges").write_text("\n".join(reversed(lines)))
+    first, second = (report("map.npz", "-g", name)["graph"] for name in ("graph.edges", "other.edges"))
+    assert first == second
+
+
+def test_report_with_embed(folder, run):
+    pytest.importorskip("plotly")
+    (folder / "about.csv").write_text("x\n" + "\n".join(str(i / 4) for i in range(300)))
+    command = (
+        "embed",
+        "x.npy",
+        "-o",
+        "map.csv",
+        "-k",
+        8,
+        "--report",
+        "r.html",
+        "--columns",
+        "about.csv",
+        "-q",
+    )
+    assert run(*command).output == ""
+    found = payload_of(folder / "r.html")
+    assert found["columns"][0]["name"] == "x"
+    assert found["history"]["step"]
+    assert (folder / "map.csv").exists()
+
+
+def test_coordinates_of_another_tool(folder, report):
+    (folder / "labels.txt").write_text("\n".join("ab"[i % 2] for i in range(300)))
+    options = ("x.npy", "--labels", "labels.txt", "--title", "<b>Mine</b>")
+    found = report(*options)
+    assert found["graph"] is None
+    assert found["columns"][0]["levels"] == ["a", "b"]
+    assert "<h1>&lt;b&gt;Mine&lt;/b&gt;</h1>" in (folder / "r.html").read_text(encoding="utf-8")
+    assert report(*options, "-g", "a.npz")["shepard"]["n_pairs"] > 1000
+
+
+def test_a_saved_model(report, sheet):
+    IsometricEmbedding(n_neighbors=8).fit(sheet).save("model.isoweave")
+    assert report("model.isoweave")["n"] == 300

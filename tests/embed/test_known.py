@@ -1,0 +1,429 @@
+"""What is known beside the distances: anchors hard and soft, confidence in edges and vertices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+
+from isoweave import Anchors, Weights, embed_graph
+from isoweave.datasets import sensor_network, swiss_roll
+from isoweave.geometry import rigid_motion
+from isoweave.graph import graph_from_matrix, knn_graph
+from isoweave.metrics import procrustes_error
+from reference_graphs import distance_gap, random_rotations
+
+RADIUS = 0.16
+NET = sensor_network(220, radius=RADIUS, n_anchors=8, random_state=4)
+NOISY = sensor_network(220, radius=RADIUS, n_anchors=8, noise=0.05, random_state=4).graph
+TRUTH, CHOSEN = NET.truth, NET.anchors
+AT = TRUTH[CHOSEN]
+HARD = Anchors(CHOSEN, AT)
+ROLL = knn_graph(swiss_roll(250, random_state=3).data, 8).to_matrix()
+
+
+def rmse(found, truth=TRUTH):
+    return float(np.sqrt(np.mean(np.sum((found - truth) ** 2, axis=1))))
+
+
+def stress(coordinates):
+    edges = sp.triu(NOISY).tocoo()
+    found = np.linalg.norm(coordinates[edges.row] - coordinates[edges.col], axis=1)
+    return np.sum((found - edges.data) ** 2)
+
+
+@pytest.fixture(scope="module")
+def free():
+    """The map without anchors."""
+    return embed_graph(NET.graph)
+
+
+@pytest.mark.parametrize("shift", [0.0, 4e6 + 0.1])
+def test_hard_anchors_stay_to_the_last_bit(shift):
+    result = embed_graph(NOISY, anchors=Anchors(CHOSEN, AT + shift))
+    np.testing.assert_array_equal(result.coordinates[CHOSEN], AT + shift)
+    assert rmse(result.coordinates - shift) < 0.25 * RADIUS
+    assert result.status == "converged"
+
+
+def test_the_map_is_in_the_anchors_coordinates(free):
+    """Free of anchors it is turned, mirrored and shifted; with them it is not, and ranges give the truth."""
+    assert rmse(free.coordinates) > 0.3
+    assert rmse(embed_graph(NET.graph, anchors=HARD).coordinates) < 0.1 * RADIUS
+    refined = embed_graph(NET.graph, anchors=HARD, refine="distances", tol=1e-6)
+    assert rmse(refined.coordinates) < 1e-6
+
+
+@pytest.mark.parametrize("weight", [None, 5.0])
+def test_moving_the_anchors_moves_the_map(weight):
+    turn = random_rotations(1, 2, np.random.default_rng(2))[0]
+    first, second = (
+        embed_graph(NOISY, anchors=Anchors(CHOSEN, at, weight), tol=1e-5) for at in (AT, AT @ turn + 7.0)
+    )
+    np.testing.assert_allclose(second.coordinates, first.coordinates @ turn + 7.0, atol=2e-3 * RADIUS)
+    assert second.energy == pytest.approx(first.energy, rel=1e-5)
+
+
+def test_weights_from_tiny_to_infinite():
+    hard, infinite, huge, tiny = (
+        embed_graph(NOISY, anchors=Anchors(CHOSEN, AT, weight), tol=1e-5)
+        for weight in (None, np.inf, 1e8, 1e-9)
+    )
+    np.testing.assert_array_equal(hard.coordinates, infinite.coordinates)
+    np.testing.assert_allclose(huge.coordinates, hard.coordinates, atol=2e-3 * RADIUS)
+    assert not np.array_equal(huge.coordinates[CHOSEN], AT)
+    # Next to nothing only lays the map down.
+    free = embed_graph(NOISY, tol=1e-5).coordinates
+    assert distance_gap(tiny.coordinates, free) < 1e-3
+    turn, shift = rigid_motion(free[CHOSEN], AT)
+    np.testing.assert_allclose(tiny.coordinates, free @ turn + shift, atol=0.02 * RADIUS)
+
+
+def test_hard_and_soft_side_by_side():
+    weights = np.where(np.arange(8) < 4, np.inf, 3.0)
+    result = embed_graph(NOISY, anchors=Anchors(CHOSEN, AT, weights))
+    np.testing.assert_array_equal(result.coordinates[CHOSEN[:4]], AT[:4])
+    assert np.abs(result.coordinates[CHOSEN[4:]] - AT[4:]).max() > 0.0
+    assert rmse(result.coordinates) < 0.25 * RADIUS
+
+
+def test_weights_of_edges_and_anchors_scale_together():
+    first = embed_graph(NOISY, anchors=Anchors(CHOSEN, AT, 2.0), tol=1e-5)
+    second = embed_graph(NOISY, weights=ones_like(NOISY, 8.0), anchors=Anchors(CHOSEN, AT, 16.0), tol=1e-5)
+    np.testing.assert_array_equal(first.coordinates, second.coordinates)
+    assert second.energy == 8.0 * first.energy
+
+
+def test_mask_and_order_do_not_matter():
+    mask = np.zeros(220, dtype=bool)
+    mask[CHOSEN] = True
+    order = np.random.default_rng(1).permutation(8)
+    first, second = (
+        embed_graph(NET.graph, anchors=anchors)
+        for anchors in (Anchors(mask, AT), Anchors(CHOSEN[order], AT[order]))
+    )
+    np.testing.assert_allclose(first.coordinates, second.coordinates, atol=1e-9)
+    np.testing.assert_array_equal(second.coordinates[CHOSEN], AT)
+
+
+@pytest.mark.parametrize("n_anchors", [0, 1, 2])
+def test_few_anchors_fix_what_they_can(free, n_anchors):
+    """One or two points of the plane leave the shape alone."""
+    chosen = CHOSEN[:n_anchors]
+    places = free.coordinates[chosen] + 5.0
+    result = embed_graph(NET.graph, anchors=Anchors(chosen, places), tol=1e-4 if n_anchors else None)
+    assert distance_gap(free.coordinates, result.coordinates) < 0.02
+    np.testing.assert_array_equal(result.coordinates[chosen], places)
+    assert n_anchors or np.array_equal(result.coordinates, free.coordinates)
+
+
+def test_every_vertex_an_anchor():
+    result = embed_graph(NET.graph, anchors=Anchors(np.arange(220), TRUTH))
+    np.testing.assert_array_equal(result.coordinates, TRUTH)
+    assert result.alignments.shape == (220, 2, 2)
+
+
+def test_contradicting_anchors_stay_put(free):
+    """Twice as far apart as the distances say: they stay, and the map is stretched between them."""
+    result = embed_graph(NET.graph, anchors=Anchors(CHOSEN, 2.0 * AT))
+    np.testing.assert_array_equal(result.coordinates[CHOSEN], 2.0 * AT)
+    assert np.isfinite(result.coordinates).all()
+    assert result.relative_energy > 10 * free.relative_energy
+    soft = embed_graph(NET.graph, anchors=Anchors(CHOSEN, 2.0 * AT, 1e-3))
+    assert np.ptp(soft.coordinates, axis=0).max() == pytest.approx(1.0, abs=0.15)
+
+
+@pytest.mark.parametrize("solver", ["jacobi", "amg", "ic"])
+def test_solvers_agree(solver):
+    anchors = Anchors(CHOSEN, AT, np.where(CHOSEN % 2, 4.0, np.inf))
+    first, second = (embed_graph(NOISY, solver=name, anchors=anchors) for name in ("direct", solver))
+    np.testing.assert_allclose(first.coordinates, second.coordinates, atol=1e-6)
+
+
+def test_refinement_lowers_the_stress_whatever_the_threads():
+    plain = embed_graph(NOISY, anchors=HARD)
+    refined, same = (embed_graph(NOISY, anchors=HARD, refine="distances", n_jobs=n_jobs) for n_jobs in (1, 3))
+    np.testing.assert_array_equal(refined.coordinates, same.coordinates)
+    assert stress(refined.coordinates) < 0.8 * stress(plain.coordinates)
+    assert refined.energy > plain.energy
+    np.testing.assert_array_equal(refined.coordinates[CHOSEN], AT)
+    with pytest.raises(ValueError, match="refine='distances' needs one weight per edge"):
+        embed_graph(NOISY, refine="distances", preset="paper")
+
+
+def test_paper_preset_takes_anchors():
+    result = embed_graph(NET.graph, preset="paper", start="landmark", tol=1e-3, anchors=HARD)
+    np.testing.assert_array_equal(result.coordinates[CHOSEN], AT)
+    assert rmse(result.coordinates) < 0.3 * RADIUS
+
+
+def test_given_start_is_in_the_anchors_coordinates():
+    start = TRUTH + 40.0 + 0.01 * np.random.default_rng(3).normal(size=TRUTH.shape)
+    result = embed_graph(NET.graph, start=start, anchors=Anchors(CHOSEN, AT + 40.0))
+    assert result.start == "given"
+    assert rmse(result.coordinates - 40.0) < 0.1 * RADIUS
+
+
+def test_callback_sees_stages_and_places_and_can_stop():
+    seen = []
+
+    def look(state):
+        seen.append((state.stage, state.coordinates.copy()))
+
+    embed_graph(NOISY, anchors=Anchors(CHOSEN, AT + 9.0), refine="distances", callback=look)
+    assert list(dict.fromkeys(stage for stage, _ in seen)) == ["optimise", "anchors", "refine"]
+    np.testing.assert_allclose(seen[-1][1][CHOSEN], AT + 9.0, atol=1e-12)
+    result = embed_graph(NET.graph, anchors=HARD, callback=lambda state: True)
+    assert result.status == "stopped"
+    np.testing.assert_array_equal(result.coordinates[CHOSEN], AT)
+
+
+def test_components_and_anchors():
+    """Two copies, the second to the right, and a lone vertex: to their anchors, or beside the others."""
+    matrix = sp.block_diag([NET.graph, NET.graph, sp.csr_array((1, 1))], format="csr")
+    truth = np.vstack([TRUTH, TRUTH + np.array([3.0, 0.0]), [[-1.0, -1.0]]])
+    chosen = np.concatenate([CHOSEN, CHOSEN + 220, [440]])
+    result = embed_graph(matrix, anchors=Anchors(chosen, truth[chosen])).coordinates
+    assert rmse(result, truth) < 0.1 * RADIUS
+    np.testing.assert_array_equal(result[chosen], truth[chosen])
+    with pytest.warns(UserWarning, match="2 of them without anchors were laid beside"):
+        result = embed_graph(matrix, anchors=HARD).coordinates
+    assert rmse(result[:220]) < 0.1 * RADIUS
+    assert cdist(result[:220], result[220:]).min() > 0.02
+    assert distance_gap(result[220:440], truth[220:440]) < 0.1
+    unequal = sp.block_diag([NET.graph, NET.graph[:200, :200]], format="csr")
+    with pytest.warns(UserWarning, match="only the largest|Only the largest"):
+        result = embed_graph(unequal, components="largest", anchors=HARD).coordinates
+    assert rmse(result[:220]) < 0.1 * RADIUS
+    assert np.isnan(result[220:]).all()
+
+
+def with_twin(matrix, of, *more):
+    """The matrix with one more vertex at distance zero of another, and further (column, value) of its row."""
+    coo, n = sp.coo_array(matrix), matrix.shape[0]
+    columns, values = zip((of, 0.0), *more, strict=True)
+    data, rows = np.r_[coo.data, values], np.r_[coo.row, np.full(len(values), n)]
+    return sp.coo_array((data, (rows, np.r_[coo.col, columns])), shape=(n + 1, n + 1))
+
+
+def test_duplicates_of_anchors():
+    twins, both = with_twin(NET.graph, int(CHOSEN[0])), [*CHOSEN, 220]
+    alone = embed_graph(twins, anchors=HARD)
+    np.testing.assert_array_equal(alone.coordinates[220], AT[0])
+    agreeing = embed_graph(twins, anchors=Anchors(both, np.vstack([AT, AT[:1]])))
+    np.testing.assert_allclose(agreeing.coordinates, alone.coordinates, atol=1e-12)
+    places = np.vstack([AT, AT[:1] + 0.5])
+    with pytest.raises(ValueError, match=rf"Vertices {CHOSEN[0]} and 220 are duplicates .* differ by 0.5"):
+        embed_graph(twins, anchors=Anchors(both, places))
+    # Soft ones meet at their weighted mean.
+    weights = np.array([3.0, *[np.inf] * 7, 1.0])
+    soft = embed_graph(twins, anchors=Anchors(both, places, weights))
+    mean = AT.copy()
+    mean[0] = AT[0] + 0.125
+    expected = embed_graph(NET.graph, anchors=Anchors(CHOSEN, mean, [4.0, *[np.inf] * 7]))
+    np.testing.assert_allclose(soft.coordinates[:220], expected.coordinates, atol=1e-9)
+    # A hard one does not mind a soft one elsewhere.
+    weights[0] = np.inf
+    mixed = embed_graph(twins, anchors=Anchors(both, places, weights))
+    np.testing.assert_array_equal(mixed.coordinates[[CHOSEN[0], 220]], AT[[0, 0]])
+
+
+def test_three_dimensions():
+    net = sensor_network(300, n_dims=3, n_anchors=10, random_state=3)
+    anchors = Anchors(net.anchors, net.truth[net.anchors])
+    result = embed_graph(net.graph, 3, anchors=anchors, refine="distances")
+    assert rmse(result.coordinates, net.truth) < 0.05 * net.graph.data.max()
+
+
+def ones_like(matrix, value=1.0):
+    return sp.csr_array((np.full(matrix.nnz, value), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def random_weights(matrix, seed=5):
+    """Symmetric ones with the matrix's pattern."""
+    graph = graph_from_matrix(matrix)
+    values = np.random.default_rng(seed).uniform(0.2, 1.0, size=len(graph.indices))
+    values = np.maximum(values, values[graph.reverse])
+    return sp.csr_array((values, graph.indices, graph.indptr), shape=matrix.shape)
+
+
+RANDOM = random_weights(ROLL)
+
+
+@pytest.mark.parametrize("value", [1.0, 8.0, 2.0**-70])
+def test_equal_weights_change_no_bit(value):
+    plain = embed_graph(ROLL)
+    edges, vertices = ones_like(ROLL, value), np.full(250, value)
+    for weights, factor in ((edges, value), (vertices, value), (Weights(edges, np.ones(250)), value)):
+        other = embed_graph(ROLL, weights=weights)
+        np.testing.assert_array_equal(other.coordinates, plain.coordinates)
+        np.testing.assert_array_equal(other.alignments, plain.alignments)
+        assert other.energy == plain.energy * factor
+        assert other.relative_energy == plain.relative_energy
+        assert other.n_iter == plain.n_iter
+
+
+def test_forms_and_units_of_edge_weights():
+    both = embed_graph(ROLL, weights=RANDOM)
+    for form in (sp.triu(RANDOM, format="csr"), RANDOM.toarray(), Weights(edges=RANDOM)):
+        np.testing.assert_array_equal(embed_graph(ROLL, weights=form).coordinates, both.coordinates)
+    # Only ratios count.
+    scaled = embed_graph(ROLL, weights=3.7 * RANDOM)
+    assert distance_gap(both.coordinates, scaled.coordinates) < 1e-6
+    assert scaled.energy == pytest.approx(3.7 * both.energy, rel=1e-6)
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.5])
+def test_doubtful_edges_pull_less(factor):
+    """A sensor network of which one edge in fifteen is wrong by a factor, and weights that tell."""
+    net = sensor_network(300, radius=0.13, random_state=7)
+    graph = graph_from_matrix(net.graph)
+    wrong = np.random.default_rng(7).uniform(size=len(graph.indices)) < 1 / 30
+    wrong |= wrong[graph.reverse]
+    matrix, weights = (
+        sp.csr_array((values, graph.indices, graph.indptr), shape=net.graph.shape)
+        for values in (np.where(wrong, factor, 1.0) * graph.lengths, np.where(wrong, 0.01, 1.0))
+    )
+    for refine in ("none", "distances"):
+        blind, warned = (
+            procrustes_error(net.truth, embed_graph(matrix, weights=w, refine=refine).coordinates)
+            for w in (None, weights)
+        )
+        assert warned < 0.5 * blind
+
+
+def test_vertex_weights():
+    """Alone or with edges of weight one; in the paper's product they multiply the volumes."""
+    weights = np.random.default_rng(3).uniform(0.5, 1.0, size=250)
+    result = embed_graph(ROLL, weights=weights)
+    assert result.status == "converged"
+    both = embed_graph(ROLL, weights=Weights(ones_like(ROLL), weights))
+    np.testing.assert_array_equal(result.coordinates, both.coordinates)
+    plain, same, other = (
+        embed_graph(ROLL, weights=w, inner_product="paper", shortcuts="keep").coordinates
+        for w in (None, np.full(250, 2.0), weights)
+    )
+    np.testing.assert_array_equal(plain, same)
+    assert not np.array_equal(plain, other)
+
+
+def test_duplicates_take_the_largest_weight():
+    j = int(ROLL.indices[0])
+    twins = with_twin(ROLL, 0, (j, ROLL[0, j]))
+    alone = embed_graph(ROLL, weights=RANDOM)
+
+    def weighted(value):
+        weights = with_twin(RANDOM, 0, (j, value))
+        weights.data[RANDOM.nnz] = 1.0
+        return embed_graph(twins, weights=weights).coordinates[:250]
+
+    np.testing.assert_array_equal(weighted(0.1 * RANDOM[0, j]), alone.coordinates)
+    assert not np.array_equal(weighted(5.0), alone.coordinates)
+
+
+def test_renumbered_and_disconnected_graphs(monkeypatch):
+    weighted, anchored = embed_graph(ROLL, weights=RANDOM), embed_graph(NOISY, anchors=HARD, tol=1e-5)
+    two, both = (sp.block_diag(pair, format="csr") for pair in ((ROLL, 2.0 * ROLL), (RANDOM, RANDOM)))
+    with pytest.warns(UserWarning, match="2 connected components"):
+        parts = embed_graph(two, weights=both)
+    assert distance_gap(weighted.coordinates, parts.coordinates[:250]) < 1e-9
+    assert distance_gap(2.0 * weighted.coordinates, parts.coordinates[250:]) < 1e-9
+    monkeypatch.setattr("isoweave.graph._order._SMALLEST_REORDERED", 10)
+    assert distance_gap(weighted.coordinates, embed_graph(ROLL, weights=RANDOM).coordinates) < 1e-5
+    found = embed_graph(NOISY, anchors=HARD, tol=1e-5).coordinates
+    np.testing.assert_allclose(found, anchored.coordinates, atol=2e-3 * RADIUS)
+    np.testing.assert_array_equal(found[CHOSEN], AT)
+
+
+def at_zero(index):
+    return Anchors(index, np.zeros((len(index), 2)))
+
+
+BAD_ANCHORS = {
+    "bare": (CHOSEN, TypeError, r"anchors must be isoweave.Anchors\(index, positions\).* got ndarray"),
+    "floats": (at_zero([0.5]), TypeError, "vertex numbers or a mask, got shape .* float64"),
+    "two-dimensional": (at_zero([[1]]), TypeError, r"got shape \(1, 1\)"),
+    "mask": (at_zero(np.ones(3, dtype=bool)), ValueError, r"mask must have shape \(220,\), got \(3,\)"),
+    "outside": (at_zero([0, 220]), ValueError, "in 0 .. 219, but entry 1 is 220"),
+    "negative": (at_zero([-1]), ValueError, "in 0 .. 219, but entry 0 is -1"),
+    "repeated": (at_zero([4, 5, 4]), ValueError, "names vertex 4 more than once"),
+    "rows": (Anchors(CHOSEN, AT[1:]), ValueError, r"shape \(8, 2\), one row per anchor .* got \(7, 2\)"),
+    "columns": (Anchors(CHOSEN, np.zeros((8, 3))), ValueError, r"shape \(8, 2\).* got \(8, 3\)"),
+    "text": (Anchors(CHOSEN, [["a", "b"]] * 8), TypeError, "real array, got dtype <U1"),
+    "nan": (
+        Anchors(CHOSEN, np.where(np.arange(16).reshape(8, 2) == 5, np.nan, AT)),
+        ValueError,
+        rf"row 2 \(vertex {CHOSEN[2]}\), column 1 is nan",
+    ),
+    "far": (Anchors(CHOSEN, 1e90 * AT), ValueError, "times the median distance apart"),
+    "zero weight": (Anchors(CHOSEN, AT, 0.0), ValueError, "weight of anchors must be a finite number > 0"),
+    "nan weight": (Anchors(CHOSEN, AT, [np.nan] + [1.0] * 7), ValueError, "entry 0 is nan"),
+    "weights": (Anchors(CHOSEN, AT, [1.0, 2.0]), ValueError, r"\(8,\), one per anchor, got shape \(2,\)"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ANCHORS)
+def test_bad_anchors(name):
+    anchors, error, match = BAD_ANCHORS[name]
+    with pytest.raises(error, match=match):
+        embed_graph(NET.graph, anchors=anchors)
+
+
+def test_anchors_and_the_scale_of_geodesics():
+    with pytest.raises(ValueError, match="scale='geodesics' would move the map off its anchors"):
+        embed_graph(NET.graph, anchors=HARD, scale="geodesics")
+
+
+def with_entries(*entries):
+    weights = ones_like(ROLL).tolil()
+    for row, column, value in entries:
+        weights[row, column] = value
+    return weights.tocsr()
+
+
+def stored_twice():
+    coo = ones_like(ROLL).tocoo()
+    entries = np.append(coo.data, 1.0), (np.append(coo.row, 0), np.append(coo.col, FIRST))
+    return sp.coo_array(entries, shape=ROLL.shape)
+
+
+FIRST = int(ROLL.indices[0])
+STRANGER = int(np.setdiff1d(np.arange(1, 250), ROLL.indices[: ROLL.indptr[1]])[0])
+NINTH = np.arange(250) == 9
+EDGE = rf"edge \(0, {FIRST}\) has"
+BAD_WEIGHTS = [
+    (Weights(edges=[1.0]), TypeError, "sparse matrix with the pattern of the graph"),
+    (sp.csr_array((3, 3)), ValueError, r"shape \(250, 250\) as the graph, got \(3, 3\)"),
+    (ones_like(ROLL).astype(complex), TypeError, "must be real, got dtype complex"),
+    (with_entries((0, FIRST, 2.0)), ValueError, f"symmetric, but {EDGE} 2.0 one way and 1.0"),
+    (with_entries((0, FIRST, -1.0)), ValueError, f"{EDGE} -1.0"),
+    (with_entries((0, FIRST, np.inf)), ValueError, f"{EDGE} inf"),
+    (with_entries((0, FIRST, np.nan)), ValueError, rf"NaN at \(0, {FIRST}\)"),
+    (with_entries((0, STRANGER, 1.0)), ValueError, rf"\(0, {STRANGER}\), but the graph has no such edge"),
+    (with_entries((0, FIRST, 0.0), (FIRST, 0, 0.0)), ValueError, f"{EDGE} none"),
+    (sp.block_diag([ROLL[:1, :1], ROLL[1:, 1:]]), ValueError, "has none"),
+    (
+        with_entries((0, FIRST, 1e-11), (FIRST, 0, 1e-11)),
+        ValueError,
+        "edge weights span from 1e-11 to 1, a ratio over 1e",
+    ),
+    (stored_twice(), ValueError, "more than once"),
+    (np.ones(249), ValueError, r"shape \(250,\), got shape \(249,\)"),
+    (Weights(vertices=np.ones((250, 1))), ValueError, r"got shape \(250, 1\)"),
+    (np.zeros(250), ValueError, "that of vertex 0 is 0.0"),
+    (np.where(NINTH, np.nan, 1.0), ValueError, "that of vertex 9 is nan"),
+    (np.where(NINTH, 1e-12, 1.0), ValueError, "ratio over 1e"),
+    (np.array(["a"] * 250), ValueError, "dtype <U1"),
+]
+
+
+@pytest.mark.parametrize(("weights", "error", "match"), BAD_WEIGHTS)
+def test_bad_weights(weights, error, match):
+    with pytest.raises(error, match=match):
+        embed_graph(ROLL, weights=weights)
+
+
+def test_paper_product_refuses_edge_weights():
+    with pytest.raises(ValueError, match="one weight per edge, which the paper's has not"):
+        embed_graph(ROLL, weights=ones_like(ROLL), preset="paper")

@@ -1,0 +1,232 @@
+"""Energies: loops, finite differences, and the identities of their two half steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from isoweave.energy import AnchorEnergy, DistanceEnergy, Sum, edge_energy, paper_energy
+from isoweave.geometry import local_frames
+from isoweave.optimise import build_problem
+from reference_graphs import edges_of, knn_of, random_rotations
+from reference_operators import energy_loop, inner_matrix
+from reference_problems import TEAM, descend, exact_frames, make_problem
+
+FRAMES = pytest.mark.parametrize(
+    ("kind", "n_components"),
+    [("edge", 1), ("edge", 2), ("edge", 5), ("hub", 2), ("hub", 3), ("paper", 1), ("paper", 2), ("paper", 3)],
+)
+
+
+def energy_of(kind, n_components):
+    """An energy of 50 vertices: frames of a kind, distances, anchors, or sums of these."""
+    problem, rng = make_problem(kind if kind in ("edge", "hub", "paper") else "edge", n_components)
+    frames = problem.frames
+    vertices = np.array([3, 20, 5, 33, 41])
+    weights = np.array([np.inf, np.inf, *rng.uniform(0.5, 3.0, size=3)])
+    anchors = AnchorEnergy(vertices, rng.normal(size=(5, n_components)), weights, 50)
+    distances = DistanceEnergy(frames.graph, n_components, getattr(frames, "weights", None), TEAM)
+    energies = {
+        "distances": distances,
+        "anchors": anchors,
+        "sum": Sum((frames, anchors)),
+        "sum of distances": Sum((distances, anchors)),
+    }
+    return energies.get(kind, frames), rng
+
+
+ALL = pytest.mark.parametrize(
+    "kind", ["edge", "hub", "paper", "distances", "anchors", "sum", "sum of distances"]
+)
+DIMENSIONS = pytest.mark.parametrize("n_components", [1, 2, 3])
+
+
+@ALL
+@DIMENSIONS
+def test_half_gradient_against_finite_differences(kind, n_components):
+    energy, rng = energy_of(kind, n_components)
+    x = rng.normal(size=(50, n_components))
+    here = energy.evaluate(x)
+    assert here.energies.sum() == pytest.approx(here.energy, rel=1e-12)
+    # Central differences of a smooth function: the error is of the order h^2 plus rounding over h.
+    h = 1e-5
+    directions = [rng.normal(size=x.shape) for _ in range(6)]
+    for i, c in ((0, 0), (5, n_components - 1), (33, 0)):
+        directions.append(np.zeros_like(x))
+        directions[-1][i, c] = 1.0
+    for direction in directions:
+        up, down = energy.evaluate(x + h * direction).energy, energy.evaluate(x - h * direction).energy
+        slope = 2.0 * np.sum(here.half_gradient * direction)
+        assert (up - down) / (2 * h) == pytest.approx(slope, rel=1e-5, abs=1e-5)
+
+
+@ALL
+@DIMENSIONS
+def test_mass_and_laplacian(kind, n_components):
+    """Mass is the value where all points coincide; anchors have none, and are a diagonal of pulls."""
+    energy, _ = energy_of(kind, n_components)
+    is_sum, laplacian = kind.startswith("sum"), energy.laplacian().toarray()
+    main = energy.terms[0] if is_sum else energy
+    zero = main.evaluate(np.zeros((50, n_components))).energy
+    assert energy.mass == (0.0 if kind == "anchors" else pytest.approx(zero, rel=1e-12))
+    np.testing.assert_allclose(laplacian, laplacian.T, atol=1e-13 * np.abs(laplacian).max())
+    pulls = np.zeros(50)
+    if kind == "anchors" or is_sum:
+        anchors = energy.terms[1] if is_sum else energy
+        pulls[anchors.pulled] = anchors.pull
+        assert anchors.pulled.tolist() == [5, 33, 41]
+        assert anchors.held.tolist() == [3, 20]
+    np.testing.assert_allclose(laplacian @ np.ones(50), pulls, atol=1e-12 * np.abs(laplacian).max())
+    assert all(np.isfinite(array).all() for array in energy.suspects().values())
+
+
+@FRAMES
+def test_frames_agree_with_the_loop(kind, n_components):
+    """Values, gradient, and rotations that no others beat."""
+    energy, rng = energy_of(kind, n_components)
+    x = rng.normal(size=(50, n_components))
+    here = energy.evaluate(x)
+    parts = energy.graph, energy.frames, energy, x
+    energies, _, half_gradient = energy_loop(*parts)
+    np.testing.assert_allclose(here.energies, energies, rtol=1e-10, atol=1e-15)
+    np.testing.assert_allclose(here.half_gradient, half_gradient, atol=1e-10 * np.abs(half_gradient).max())
+    squares = here.alignments.transpose(0, 2, 1) @ here.alignments
+    np.testing.assert_allclose(squares, np.tile(np.eye(n_components), (50, 1, 1)), atol=1e-12)
+    np.testing.assert_allclose(energy_loop(*parts, here.alignments)[0], here.energies, rtol=1e-10, atol=1e-15)
+    for _ in range(5):
+        others = random_rotations(50, n_components, rng)
+        assert np.all(energy_loop(*parts, others)[0] >= here.energies * (1 - 1e-12))
+
+
+@FRAMES
+def test_mass_of_frames_is_their_size(kind, n_components):
+    """sum_i tr(E_i^T W_i E_i)."""
+    energy, _ = energy_of(kind, n_components)
+    graph, expected = energy.graph, 0.0
+    for i in range(50):
+        rows = energy.frames.rows[graph.indptr[i] : graph.indptr[i + 1]]
+        expected += np.trace(rows.T @ inner_matrix(graph, energy, i) @ rows)
+    assert energy.mass == pytest.approx(expected, rel=1e-11)
+
+
+@FRAMES
+def test_integration_minimises_over_the_coordinates(kind, n_components):
+    """L x = div(W E Q): the gradient at fixed rotations vanishes there, and any move costs energy."""
+    problem, rng = make_problem(kind, n_components)
+    energy, rotations = problem.frames, random_rotations(50, n_components, rng)
+    x = problem.integrate(rotations)
+    parts = energy.graph, energy.frames, energy
+    energies, _, half_gradient = energy_loop(*parts, x, rotations)
+    np.testing.assert_allclose(half_gradient, 0.0, atol=1e-9 * np.abs(energy.laplacian() @ x).max())
+    np.testing.assert_allclose(x.mean(axis=0), 0.0, atol=1e-12)
+    for size in (1e-3, 1e-1):
+        moved = x + size * rng.normal(size=x.shape)
+        assert energy_loop(*parts, moved, rotations)[0].sum() > energies.sum()
+
+
+@FRAMES
+def test_after_an_exact_solve_no_common_rotation_is_left(kind, n_components):
+    """The sum of the rotated B_i is x^T L x: symmetric and positive semi-definite (Q_0 = I)."""
+    problem, rng = make_problem(kind, n_components)
+    energy, graph = problem.frames, problem.graph
+    for rotations in (np.tile(np.eye(n_components), (50, 1, 1)), random_rotations(50, n_components, rng)):
+        x, total = problem.integrate(rotations), np.zeros((n_components, n_components))
+        for i in range(50):
+            at = slice(graph.indptr[i], graph.indptr[i + 1])
+            steps = x[graph.indices[at]] - x[i]
+            total += rotations[i].T @ energy.frames.rows[at].T @ inner_matrix(graph, energy, i) @ steps
+        scale = np.abs(total).max()
+        np.testing.assert_allclose(total, x.T @ (energy.laplacian() @ x), atol=1e-9 * scale)
+        np.testing.assert_allclose(total, total.T, atol=1e-9 * scale)
+        assert np.linalg.eigvalsh(0.5 * (total + total.T))[0] >= -1e-9 * scale
+
+
+@FRAMES
+def test_rigid_motions_and_axes_of_frames_do_not_matter(kind, n_components):
+    energy, rng = energy_of(kind, n_components)
+    x = rng.normal(size=(50, n_components))
+    here = energy.evaluate(x)
+    turn = random_rotations(1, n_components, rng)[0]
+    moved = energy.evaluate(x @ turn + 3.0)
+    assert moved.energy == pytest.approx(here.energy, rel=1e-11)
+    np.testing.assert_allclose(moved.alignments, here.alignments @ turn, atol=1e-8)
+    turns = random_rotations(50, n_components, rng)
+    rows = np.einsum("er,erc->ec", energy.frames.rows, turns[energy.graph.sources])
+    there = replace(energy, frames=replace(energy.frames, rows=rows)).evaluate(x)
+    np.testing.assert_allclose(there.energies, here.energies, rtol=1e-9)
+    np.testing.assert_allclose(there.half_gradient, here.half_gradient, atol=1e-9)
+
+
+def test_tiny_energies_keep_their_digits():
+    """Summed from residuals, not from a difference of norms: exact data reach rounding squared."""
+    points = np.random.default_rng(409).normal(size=(25, 2))
+    graph = knn_of(points, 24)
+    energy = edge_energy(graph, local_frames(graph, 2, team=TEAM), team=TEAM)
+    assert energy.evaluate(points).energy < 1e-25 * energy.mass
+
+
+@pytest.mark.parametrize(("weights", "power"), [("uniform", 0), ("inverse", 1), ("inverse-square", 2)])
+def test_edge_weights(weights, power):
+    """Powers of the lengths, times the confidence, nothing without a row, bounded for near duplicates."""
+    problem, rng = make_problem("edge", 2)
+    graph, frames = problem.graph, problem.frames.frames
+    found = edge_energy(graph, frames, weights, team=TEAM).weights
+    np.testing.assert_allclose(found, (np.median(graph.lengths) / graph.lengths) ** power, rtol=1e-14)
+    np.testing.assert_array_equal(found, found[graph.reverse])
+    confidence = rng.uniform(0.5, 2.0, size=len(found))
+    trusted = edge_energy(graph, frames, weights, confidence, team=TEAM).weights
+    np.testing.assert_array_equal(trusted, found * confidence)
+    included = rng.uniform(size=len(found)) < 0.5
+    partial = edge_energy(graph, replace(frames, included=included), weights, team=TEAM).weights
+    assert np.all((partial > 0) == included)
+    lengths = graph.lengths.copy()
+    lengths[7] = lengths[graph.reverse[7]] = 1e-30
+    near = edge_energy(replace(graph, lengths=lengths), frames, weights, team=TEAM).weights
+    assert near.max() == near[7] <= 1e3**power * (1 + 1e-12)
+
+
+def test_uniform_weights_are_the_default_and_unknown_ones_are_named():
+    frames = make_problem("edge", 2)[0].frames
+    np.testing.assert_array_equal(edge_energy(frames.graph, frames.frames, team=TEAM).weights, 1.0)
+    with pytest.raises(ValueError, match=r"edge weights must be one of .* got 'cubic'"):
+        edge_energy(frames.graph, frames.frames, "cubic", team=TEAM)
+
+
+def test_volumes_enter_by_their_root():
+    energy, rng = energy_of("paper", 2)
+    graph, frames, volumes = energy.graph, energy.frames, rng.uniform(0.5, 2.0, size=50)
+    found = paper_energy(graph, frames, volumes, team=TEAM).inverse
+    np.testing.assert_allclose(found, np.sqrt(volumes)[graph.sources][:, None] * frames.inverse)
+    with pytest.raises(ValueError, match="with_inverse=True"):
+        paper_energy(graph, replace(frames, inverse=None), volumes, team=TEAM)
+
+
+@DIMENSIONS
+def test_distances_agree_with_the_loop(n_components):
+    energy, rng = energy_of("distances", n_components)
+    graph, x = energy.graph, rng.normal(size=(50, n_components))
+    pairs = zip(graph.sources.tolist(), graph.indices.tolist(), strict=True)
+    weight = dict(zip(pairs, energy.weights, strict=True))
+    expected = sum(
+        (weight[i, j] + weight[j, i]) * (np.linalg.norm(x[i] - x[j]) - d) ** 2 for i, j, d in edges_of(graph)
+    )
+    assert energy.evaluate(x).energy == pytest.approx(expected, rel=1e-12)
+    assert energy.mass == pytest.approx(np.sum(energy.weights * graph.lengths**2))
+    # Ends in one place do not divide by zero.
+    x[7] = x[graph.indices[graph.indptr[7]]]
+    assert np.isfinite(energy.evaluate(x).half_gradient).all()
+
+
+def test_distances_of_the_truth_cost_nothing():
+    rng = np.random.default_rng(12)
+    points = rng.normal(size=(60, 2))
+    graph = knn_of(points, 8)
+    frames, _ = exact_frames(graph, points, rng)
+    problem = build_problem(edge_energy(graph, frames, team=TEAM)).of_distances()
+    assert problem.evaluate(points).energy < 1e-25
+    result = descend(problem, points + 0.05 * rng.normal(size=points.shape), tol=1e-10)
+    assert result.energy < 1e-16 * problem.mass
+    with pytest.raises(ValueError, match="edge inner product"):
+        make_problem("paper", 2)[0].of_distances()

@@ -1,0 +1,283 @@
+"""L-BFGS and the paper's recursion: the energy never rises, dense algebra, statuses, callbacks, anchors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from isoweave.energy import AnchorEnergy, edge_energy
+from isoweave.optimise import IterationState, build_problem
+from isoweave.optimise import _lbfgs as module
+from reference_graphs import distance_gap, knn_of, random_rotations
+from reference_operators import divergence_loop, energy_loop, inner_matrix
+from reference_problems import TEAM, descend, exact_frames, make_problem, recur
+
+CASES = pytest.mark.parametrize(
+    ("kind", "n_components"), [("edge", 1), ("edge", 2), ("edge", 4), ("hub", 2), ("paper", 2), ("paper", 3)]
+)
+
+
+def never_rises(result):
+    energies = [record.energy for record in result.history]
+    assert result.energy == energies[-1]
+    return all(later <= earlier for earlier, later in pairwise(energies))
+
+
+@CASES
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_energy_never_rises(kind, n_components, scale):
+    """From bad starts too: far too small, random, far too large."""
+    problem, rng = make_problem(kind, n_components)
+    result = descend(problem, scale * rng.normal(size=(50, n_components)), tol=1e-6, max_iter=200)
+    assert never_rises(result)
+    assert result.energy < result.history[0].energy
+    assert [record.iteration for record in result.history] == sorted({r.iteration for r in result.history})
+
+
+@CASES
+def test_a_step_without_memory_is_one_sweep_of_the_recursion(kind, n_components):
+    problem, rng = make_problem(kind, n_components)
+    start = rng.normal(size=(50, n_components))
+    step = descend(problem, start, tol=1e-9, max_iter=1)
+    assert step.history[1].step == 1.0
+    sweep = problem.integrate(problem.evaluate(start).alignments)
+    np.testing.assert_allclose(step.coordinates, sweep, atol=1e-9 * np.abs(sweep).max())
+
+
+@CASES
+def test_both_end_in_the_same_place(kind, n_components):
+    problem, _ = make_problem(kind, n_components)
+    start = problem.integrate(np.tile(np.eye(n_components), (50, 1, 1)))
+    # A first descent to the neighbourhood of a minimum, so that both go to the same one.
+    near = descend(problem, start, tol=1e-3).coordinates
+    fast = descend(problem, near, tol=1e-7, max_iter=2000)
+    slow = recur(problem, near, tol=1e-9, max_iter=20_000)
+    assert fast.status == "converged"
+    assert fast.energy == pytest.approx(slow.energy, rel=1e-5)
+    # The recursion makes its first sweep before it counts.
+    assert fast.n_iter <= slow.n_iter + 1
+
+
+@CASES
+def test_stationary_at_the_end(kind, n_components):
+    problem, rng = make_problem(kind, n_components)
+    result = descend(problem, rng.normal(size=(50, n_components)), tol=1e-6, max_iter=3000)
+    assert result.status == "converged"
+    here = problem.evaluate(result.coordinates)
+    size = np.sqrt(np.sum(problem.solve(here.half_gradient) * here.half_gradient) / problem.mass)
+    assert size <= 1e-6 * np.sqrt(here.energy / problem.mass) * (1 + 1e-6)
+    assert result.history[-1].gradient_norm == pytest.approx(size, rel=1e-6)
+    np.testing.assert_allclose(result.coordinates.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(result.alignments, here.alignments, atol=1e-8)
+
+
+@CASES
+def test_axes_of_the_frames_change_nothing(kind, n_components):
+    problem, rng = make_problem(kind, n_components)
+    graph, frames = problem.graph, problem.frames.frames
+    turns = random_rotations(50, n_components, rng)
+    rows = np.einsum("er,erc->ec", frames.rows, turns[graph.sources])
+    turned = replace(problem, frames=replace(problem.frames, frames=replace(frames, rows=rows)))
+    start = descend(problem, rng.normal(size=(50, n_components)), tol=1e-2).coordinates
+    first, second = (descend(p, start, tol=1e-6, max_iter=1000) for p in (problem, turned))
+    assert first.energy == pytest.approx(second.energy, rel=1e-9)
+    assert distance_gap(first.coordinates, second.coordinates) < 1e-5
+    # Alignments follow the axes: rows times them are the same.
+    turned_back = np.einsum("irk,irc->ikc", turns, first.alignments)
+    for i in np.flatnonzero(graph.degrees > n_components):
+        at = slice(graph.indptr[i], graph.indptr[i + 1])
+        np.testing.assert_allclose(rows[at] @ second.alignments[i], rows[at] @ turned_back[i], atol=1e-4)
+
+
+def sweep_dense(problem, rotations):
+    """Poisson problem by a pseudo-inverse, then the best rotations by SVD."""
+    graph, energy = problem.graph, problem.frames
+    flux = np.zeros_like(energy.frames.rows)
+    for i in range(graph.n_vertices):
+        at = slice(graph.indptr[i], graph.indptr[i + 1])
+        flux[at] = inner_matrix(graph, energy, i) @ energy.frames.rows[at] @ rotations[i]
+    inverse = np.linalg.pinv(energy.laplacian().toarray(), rcond=1e-12, hermitian=True)
+    x = inverse @ divergence_loop(graph, flux)
+    energies, best, _ = energy_loop(graph, energy.frames, energy, x)
+    return x, energies.sum(), best
+
+
+RECURSIONS = pytest.mark.parametrize(
+    ("kind", "n_components"), [("edge", 2), ("hub", 2), ("paper", 1), ("paper", 2), ("paper", 3)]
+)
+
+
+@RECURSIONS
+def test_first_sweeps_of_the_recursion_agree_with_dense_algebra(kind, n_components):
+    problem, rng = make_problem(kind, n_components)
+    start = rng.normal(size=(50, n_components))
+    rotations = problem.evaluate(start).alignments
+    result = recur(problem, start, tol=1e-12, max_iter=3)
+    # On a line the rotations are signs, which soon stand still.
+    assert len(result.history) == 4 or n_components == 1
+    for record in result.history:
+        x, energy, best = sweep_dense(problem, rotations)
+        assert record.energy == pytest.approx(energy, rel=1e-8)
+        turns = rotations.transpose(0, 2, 1) @ best - np.eye(n_components)
+        error = np.sqrt(np.mean([np.linalg.norm(turn, 2) ** 2 for turn in turns]))
+        assert record.gradient_norm == pytest.approx(error, rel=1e-5, abs=1e-6)
+        rotations = best
+    np.testing.assert_allclose(result.coordinates, x, atol=1e-7 * np.abs(x).max())
+
+
+@RECURSIONS
+def test_the_recursion_never_rises_and_ends_in_a_fixed_point(kind, n_components):
+    problem, _ = make_problem(kind, n_components)
+    start = problem.integrate(np.tile(np.eye(n_components), (50, 1, 1)))
+    result = recur(problem, start, tol=1e-8, max_iter=30_000)
+    assert never_rises(result)
+    assert result.status in ("converged", "stalled")
+    again = problem.integrate(result.alignments)
+    again -= again.mean(axis=0)
+    np.testing.assert_allclose(again, result.coordinates, atol=1e-4 * np.abs(again).max())
+
+
+def test_the_recursion_stops_by_the_papers_rule():
+    problem, rng = make_problem("edge", 2)
+    result = recur(problem, rng.normal(size=(50, 2)), tol=1e-3, max_iter=10_000)
+    assert result.status == "converged"
+    assert result.history[-1].gradient_norm < 1e-3
+    assert all(record.gradient_norm >= 1e-3 for record in result.history[:-1])
+
+
+def test_memory_takes_fewer_steps(monkeypatch):
+    problem, rng = make_problem("edge", 2, n=120)
+    start = rng.normal(size=(120, 2))
+    fast = descend(problem, start, tol=1e-4, max_iter=3000)
+    # Every step a plain sweep.
+    monkeypatch.setattr(module, "_two_loop", lambda problem, gradient, sweep, pairs, curvatures: -sweep)
+    slow = descend(problem, start, tol=1e-4, max_iter=3000)
+    assert fast.n_iter < 0.5 * slow.n_iter
+
+
+@pytest.mark.parametrize(("run", "stage"), [(descend, "optimise"), (recur, "recursion")])
+def test_limit_and_callback(run, stage):
+    problem, rng = make_problem("edge", 2)
+    start = rng.normal(size=(50, 2))
+    kept = start.copy()
+    limited = run(problem, start, tol=1e-14, max_iter=4)
+    assert (limited.status, limited.n_iter, len(limited.history)) == ("max_iter", 4, 5)
+    seen = []
+
+    def look(state):
+        assert isinstance(state, IterationState)
+        assert problem.evaluate(state.coordinates).energy == pytest.approx(state.energy, rel=1e-12)
+        seen.append(state)
+        return state.iteration == 3
+
+    stopped = run(problem, start, tol=1e-14, callback=look)
+    assert stopped.status == "stopped"
+    assert [(state.stage, state.iteration) for state in seen] == [(stage, i) for i in (1, 2, 3)]
+    told = [(state.energy, state.gradient_norm) for state in seen]
+    assert told == [(r.energy, r.gradient_norm) for r in stopped.history[1:]]
+    assert stopped.history == limited.history[:4]
+    # Only True stops.
+    assert run(problem, start, tol=1e-2, max_iter=5000, callback=lambda state: None).status == "converged"
+    np.testing.assert_array_equal(start, kept)
+
+
+def test_start_at_the_minimum_is_recognised():
+    problem, rng = make_problem("edge", 2)
+    first = descend(problem, rng.normal(size=(50, 2)), tol=1e-6, max_iter=1000)
+    again = descend(problem, first.coordinates + 5.0, tol=1e-5)
+    assert (again.status, again.n_iter) == ("converged", 0)
+    np.testing.assert_allclose(again.coordinates, first.coordinates, atol=1e-12)
+
+
+def test_asking_for_the_impossible_ends():
+    """A tolerance below rounding: stalls or converges to rounding, and does not loop to the limit."""
+    problem, rng = make_problem("edge", 2)
+    result = descend(problem, rng.normal(size=(50, 2)), tol=1e-300, max_iter=100_000)
+    assert result.status in ("converged", "stalled")
+    assert result.n_iter < 5000
+
+
+def anchored(kind, n_components):
+    """Two hard anchors and three soft ones."""
+    free, rng = make_problem(kind, n_components)
+    weights = np.array([np.inf, np.inf, *rng.uniform(0.5, 3.0, size=3)])
+    vertices, places = np.array([3, 20, 5, 33, 41]), rng.normal(size=(5, n_components))
+    anchors = AnchorEnergy(vertices, places, weights, 50)
+    return build_problem(free.frames, solver="direct", anchors=anchors), anchors, rng
+
+
+ANCHORED = pytest.mark.parametrize(
+    ("kind", "n_components"), [("edge", 1), ("edge", 2), ("edge", 3), ("paper", 2)]
+)
+
+
+@ANCHORED
+def test_energy_with_anchors(kind, n_components):
+    """Frames and pulls; held vertices stay, and the gradient has nothing to say about them."""
+    problem, anchors, rng = anchored(kind, n_components)
+    x = problem.settle(rng.normal(size=(50, n_components)))
+    energies, _, _ = energy_loop(problem.graph, problem.frames.frames, problem.frames, x)
+    away = x[anchors.vertices[2:]] - anchors.positions[2:]
+    pulls = np.sum(anchors.weights[2:, None] * away**2)
+    here = problem.evaluate(x)
+    assert here.energy == pytest.approx(energies.sum() + pulls, rel=1e-12)
+    np.testing.assert_array_equal(x[anchors.held], anchors.positions[:2])
+    assert np.all(here.half_gradient[anchors.held] == 0.0)
+    assert problem.mass == problem.frames.mass
+
+
+@ANCHORED
+def test_integration_solves_the_constrained_problem(kind, n_components):
+    """Dense elimination of the hard anchors, the soft ones on the diagonal (eqs. 20, 21)."""
+    problem, anchors, rng = anchored(kind, n_components)
+    energy, rotations = problem.frames, random_rotations(50, n_components, rng)
+    laplacian = energy.laplacian().toarray()
+    # The gradient at zero with these rotations is minus the right-hand side.
+    rhs = -energy_loop(energy.graph, energy.frames, energy, np.zeros((50, n_components)), rotations)[2]
+    laplacian[anchors.pulled, anchors.pulled] += anchors.pull
+    rhs[anchors.pulled] += anchors.pull[:, None] * anchors.positions[2:]
+    others = np.setdiff1d(np.arange(50), anchors.held)
+    expected = np.zeros((50, n_components))
+    expected[anchors.held] = anchors.positions[:2]
+    rhs -= laplacian @ expected
+    expected[others] = np.linalg.solve(laplacian[np.ix_(others, others)], rhs[others])
+    np.testing.assert_allclose(problem.integrate(rotations), expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 3])
+def test_anchored_minimum_of_exact_frames_is_the_truth(n_components):
+    rng = np.random.default_rng(5)
+    points = rng.normal(size=(60, n_components))
+    graph = knn_of(points, n_components + 5)
+    vertices, weights = np.array([2, 9, 17, 30, 44]), np.array([np.inf, np.inf, np.inf, 2.0, np.inf])
+    problem = build_problem(
+        edge_energy(graph, exact_frames(graph, points, rng)[0], team=TEAM),
+        anchors=AnchorEnergy(vertices, points[vertices], weights, 60),
+    )
+    result = descend(problem, points + 0.1 * rng.normal(size=points.shape), tol=1e-9)
+    np.testing.assert_allclose(result.coordinates, points, atol=1e-6)
+    np.testing.assert_array_equal(result.coordinates[vertices[:3]], points[vertices[:3]])
+
+
+def test_energy_never_rises_with_anchors():
+    problem, anchors, rng = anchored("edge", 2)
+    result = descend(problem, rng.normal(size=(50, 2)), tol=1e-6)
+    assert never_rises(result)
+    assert result.status == "converged"
+    # Stationary in every free coordinate.
+    half_gradient = problem.evaluate(result.coordinates).half_gradient
+    assert np.abs(half_gradient).max() < 1e-4 * np.sqrt(problem.mass)
+    np.testing.assert_array_equal(result.coordinates[anchors.held], anchors.positions[:2])
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 3])
+def test_laying_on_finds_motions_and_reflections(n_components):
+    rng = np.random.default_rng(8)
+    points = rng.normal(size=(20, n_components))
+    moved = points @ random_rotations(1, n_components, rng)[0] + 3.0
+    vertices = np.arange(0, 20, 3)
+    anchors = AnchorEnergy(vertices, moved[vertices], np.where(vertices % 2, np.inf, 0.5), 20)
+    np.testing.assert_allclose(anchors.lay_on(points), moved, atol=1e-9)

@@ -1,0 +1,368 @@
+"""The landmark, synchronised and coarse starts: against loops, where they are exact, and what they bend."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.csgraph import dijkstra
+from scipy.spatial.distance import cdist
+
+from isoweave._parallel import thread_team
+from isoweave.datasets import swiss_roll
+from isoweave.energy import edge_energy
+from isoweave.engines.transitions import frame_transitions
+from isoweave.geometry import calibrate_frames, local_frames
+from isoweave.graph import knn_graph
+from isoweave.linalg import lowest_eigenvectors
+from isoweave.metrics import procrustes_error
+from isoweave.optimise import (
+    ALONE,
+    build_problem,
+    classical_scaling,
+    coarsen,
+    connection_laplacian,
+    farthest_landmarks,
+    find_landmarks,
+    landmark_start,
+    prolong,
+    sample_energy,
+    sample_vertices,
+    synchronized_alignments,
+)
+from isoweave.optimise import _coarse as coarse_module
+from isoweave.optimise._starts import _STARTS
+from reference_graphs import (
+    complete_of,
+    cycle_graph,
+    distance_gap,
+    dumbbell,
+    edges_of,
+    graph_of,
+    knn_of,
+    path_graph,
+    permuted,
+    random_sparse,
+    row_of,
+    with_hubs,
+)
+from reference_problems import TEAM, exact_frames
+from reference_starts import (
+    all_distances,
+    connection_loop,
+    landmark_start_loop,
+    landmarks_loop,
+    transition_loop,
+)
+
+
+def start_of(name, graph, n_components=2, team=TEAM):
+    """Coordinates to start from, or None."""
+    return _STARTS[name](build_problem(sample_energy(graph, n_components, team=team)), 0.03, ALONE)
+
+
+def landmark_graphs():
+    rng = np.random.default_rng(419)
+    points = rng.normal(size=(60, 2))
+    return [knn_of(points, 6), random_sparse(50, 30, rng), complete_of(rng.normal(size=(20, 3)))]
+
+
+@pytest.mark.parametrize("graph", landmark_graphs())
+def test_landmarks_agree_with_the_loop(graph):
+    for n_landmarks in (2, 7, 15):
+        vertices, distances = farthest_landmarks(graph, n_landmarks)
+        chosen, expected = landmarks_loop(graph, n_landmarks)
+        assert vertices.tolist() == chosen
+        np.testing.assert_allclose(distances, expected, rtol=1e-12)
+    for n_components in (1, 2, 3):
+        found = landmark_start(vertices, distances, n_components)
+        start = landmark_start_loop(chosen, distances, n_components)
+        # Eigenvectors have no sign.
+        signs = np.sign(np.sum(found * start, axis=0))
+        np.testing.assert_allclose(found, start * signs, atol=1e-9 * np.abs(start).max())
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 5])
+def test_landmarks_are_exact_on_exact_distances(n_components):
+    points = np.random.default_rng(421).normal(size=(80, n_components))
+    assert procrustes_error(points, find_landmarks(complete_of(points), n_components).start) < 1e-22
+
+
+def test_classical_scaling_reproduces_the_distances():
+    points = np.random.default_rng(431).normal(size=(12, 3))
+    squared = cdist(points, points) ** 2
+    coordinates, projector, means = classical_scaling(squared, 3)
+    np.testing.assert_allclose(cdist(coordinates, coordinates) ** 2, squared, atol=1e-11)
+    np.testing.assert_allclose(coordinates.mean(axis=0), 0.0, atol=1e-13)
+    np.testing.assert_allclose(means, squared.mean(axis=0))
+    np.testing.assert_allclose(projector.T @ coordinates, np.eye(3), atol=1e-11)
+
+
+def test_missing_directions_are_zero():
+    line = np.arange(6.0)[:, None]
+    coordinates, projector, _ = classical_scaling(cdist(line, line) ** 2, 3)
+    assert np.isfinite(projector).all()
+    np.testing.assert_allclose(coordinates[:, 1:], 0.0, atol=1e-7)
+    # More components than landmarks.
+    wide, _, _ = classical_scaling(np.array([[0.0, 4.0], [4.0, 0.0]]), 3)
+    assert wide.shape == (2, 3)
+    np.testing.assert_allclose(np.abs(wide[:, 0]), 1.0)
+    # No positive eigenvalue at all.
+    assert np.all(classical_scaling(np.zeros((3, 3)), 2)[0] == 0.0)
+
+
+def test_landmarks_of_small_renumbered_and_impossible_graphs():
+    graph = path_graph(4)
+    vertices, distances = farthest_landmarks(graph, 50)
+    assert sorted(vertices.tolist()) == [0, 1, 2, 3]
+    np.testing.assert_allclose(distances, all_distances(graph)[vertices])
+    rng = np.random.default_rng(433)
+    graph, order = knn_of(rng.normal(size=(80, 2)), 6), rng.permutation(80)
+    here, there = find_landmarks(graph, 2), find_landmarks(permuted(graph, order), 2)
+    assert order[there.vertices].tolist() == here.vertices.tolist()
+    assert distance_gap(here.start[order], there.start) < 1e-10
+    with pytest.raises(ValueError, match="positive lengths: merge duplicates first"):
+        farthest_landmarks(graph_of([(0, 1, 0.0), (1, 2, 1.0)], 3), 2)
+
+
+def framed(name, n_components):
+    """A graph of 40 vertices with frames; a hub leaves out some rows."""
+    rng = np.random.default_rng(439 + n_components)
+    points = rng.normal(size=(40, n_components + 1))
+    graph = {
+        "knn": lambda: knn_of(points, 2 * n_components + 4),
+        "sparse": lambda: random_sparse(40, 30, rng),
+        "hub": lambda: with_hubs(points, 2 * n_components + 4, [3], rng),
+    }[name]()
+    frames = local_frames(graph, n_components, team=TEAM, frame_size=6)
+    if name == "hub":
+        included = frames.included & ~((graph.sources == 3) & (graph.indices % 2 == 0))
+        frames = replace(frames, included=included, rows=np.where(included[:, None], frames.rows, 0.0))
+    return graph, frames
+
+
+def spans(graph, frames, i, j):
+    """Whether the vertices that i and j both see span the space: only then is the map between them unique."""
+
+    def seen(v):
+        rows = {w: frames.rows[e] for e, w, _ in row_of(graph, v) if frames.included[e]}
+        return rows | {v: np.zeros(frames.n_components)}
+
+    at_i, at_j = seen(i), seen(j)
+    common = sorted(set(at_i) & set(at_j))
+    x, y = (np.array([at[v] for v in common]) for at in (at_i, at_j))
+    values = np.linalg.svd((x - x.mean(axis=0)).T @ (y - y.mean(axis=0)), compute_uv=False)
+    return len(common) > frames.n_components and values[-1] > 1e-6 * values[0]
+
+
+@pytest.mark.parametrize("name", ["knn", "sparse", "hub"])
+@pytest.mark.parametrize("n_components", [1, 2, 3])
+def test_transitions_agree_with_the_loop(name, n_components):
+    graph, frames = framed(name, n_components)
+    m = len(graph.indices)
+    transitions, weights = np.full((m, n_components, n_components), np.nan), np.full(m, np.nan)
+    frame_transitions(0, 40, graph.indptr, graph.indices, frames.rows, frames.included, transitions, weights)
+    squares = (transitions @ transitions.transpose(0, 2, 1))[weights != 1e-3]
+    assert len(squares) > m // 4 or name == "sparse"
+    np.testing.assert_allclose(squares, np.broadcast_to(np.eye(n_components), squares.shape), atol=1e-12)
+    assert np.linalg.norm(transitions, ord=2, axis=(1, 2)).max() <= 1.0 + 1e-12
+    for i in range(40):
+        for e, j, _ in row_of(graph, i):
+            expected, weight = transition_loop(graph, frames, i, j)
+            assert weights[e] == pytest.approx(weight, rel=1e-9, abs=1e-12)
+            if spans(graph, frames, i, j):
+                np.testing.assert_allclose(transitions[e], expected, atol=1e-8)
+    assert (weights >= 0.0).all()
+    assert (weights <= 1.0 + 1e-12).all()
+
+
+@pytest.mark.parametrize("name", ["knn", "hub"])
+@pytest.mark.parametrize("n_components", [1, 2, 3])
+def test_connection_laplacian_agrees_with_the_loop(name, n_components):
+    graph, frames = framed(name, n_components)
+    found = connection_laplacian(graph, frames, TEAM).toarray()
+    np.testing.assert_allclose(found, found.T, atol=1e-12)
+    assert np.linalg.eigvalsh(found)[0] > -1e-10
+    expected = connection_loop(graph, frames)
+    for i, j, _ in edges_of(graph):
+        if not (spans(graph, frames, i, j) and spans(graph, frames, j, i)):
+            # Any of several maps will do; its weight says how little it counts.
+            here, there = (slice(v * n_components, (v + 1) * n_components) for v in (i, j))
+            assert np.linalg.norm(found[here, there], 2) <= 1.0
+            for matrix in (found, expected):
+                matrix[here, there] = matrix[there, here] = 0.0
+    np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 3, 4])
+def test_flat_data_have_an_n_fold_zero_and_all_copies_are_found(n_components):
+    rng = np.random.default_rng(443 + n_components)
+    points = rng.uniform(size=(120, n_components))
+    graph = knn_of(points, 8 * n_components + 12)
+    # The ends of every edge see enough common vertices to fix the map between their frames.
+    around = [{i, *(v for _, v, _ in row_of(graph, i))} for i in range(120)]
+    assert min(len(around[i] & around[j]) for i, j, _ in edges_of(graph)) > n_components
+    frames, turns = exact_frames(graph, points, rng)
+    laplacian = connection_laplacian(graph, frames, TEAM)
+    values = np.linalg.eigvalsh(laplacian.toarray())
+    assert np.abs(values[:n_components]).max() < 1e-10
+    assert values[n_components] > 1e-3
+    found, vectors = lowest_eigenvectors(laplacian, n_components)
+    np.testing.assert_allclose(found, 0.0, atol=1e-9)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(n_components), atol=1e-10)
+    np.testing.assert_allclose(laplacian @ vectors, 0.0, atol=1e-6)
+    # The kernel is the rotations themselves: Q_i = R_i, up to one common map.
+    kernel = turns.reshape(-1, n_components) / np.sqrt(120)
+    np.testing.assert_allclose(np.linalg.svd(kernel.T @ vectors, compute_uv=False), 1.0, atol=1e-8)
+    common = turns.transpose(0, 2, 1) @ synchronized_alignments(graph, frames, TEAM)
+    np.testing.assert_allclose(common, np.tile(common[0], (120, 1, 1)), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.r_[0.0, 0.0, 0.0, np.linspace(1.0, 5.0, 47)],
+        np.r_[0.1, 0.1, 0.1, 0.1, np.linspace(1.0, 5.0, 46)],
+        np.r_[1e-6, 2e-6, 0.5, np.linspace(1.0, 5.0, 47)],
+        np.full(50, 2.0),
+    ],
+)
+def test_lowest_eigenvectors_against_lapack(values):
+    q, _ = np.linalg.qr(np.random.default_rng(449).normal(size=(50, 50)))
+    matrix = sp.csr_array((q * values) @ q.T)
+    found, vectors = lowest_eigenvectors(matrix, 3)
+    np.testing.assert_allclose(found, np.sort(values)[:3], atol=1e-5)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(3), atol=1e-10)
+    np.testing.assert_allclose(matrix @ vectors, vectors * found, atol=1e-5)
+
+
+def test_more_eigenvectors_wanted_than_there_are():
+    values, vectors = lowest_eigenvectors(sp.csr_array(np.diag([3.0, 1.0])), 2)
+    np.testing.assert_allclose(values, [1.0, 3.0], atol=1e-6)
+    assert vectors.shape == (2, 2)
+
+
+def test_synchronised_start_of_a_bent_region():
+    """A C-shaped region, around which shortest paths must walk: landmarks bend it, rotations do not."""
+    points = np.random.default_rng(457).uniform(-1.0, 1.0, size=(900, 2))
+    points = points[~((np.abs(points[:, 1]) < 0.6) & (points[:, 0] > -0.5))]
+    graph = knn_of(points, 10)
+    assert procrustes_error(points, start_of("synchronised", graph)) < 0.02
+    assert procrustes_error(points, find_landmarks(graph, 2).start) > 0.05
+
+
+@pytest.mark.parametrize(("n_components", "bound"), [(1, 1e-10), (3, 0.02)])
+def test_synchronised_start_of_a_cube(n_components, bound):
+    points = np.random.default_rng(458).uniform(size=(600, n_components))
+    if n_components == 1:
+        points = np.arange(600.0)[:, None] + 0.8 * points
+    start = start_of("synchronised", knn_of(points, 12), n_components)
+    assert procrustes_error(points, start) < bound
+
+
+def test_dumbbell_keeps_its_handle():
+    """Vertices of the two ends are no geodesic neighbours; the start joins them all the same."""
+    points, graph = dumbbell(40, 6, 15.0, np.random.default_rng(461))
+    start = start_of("synchronised", graph)
+    true, found = (np.linalg.norm(p[:40].mean(axis=0) - p[40:].mean(axis=0)) for p in (points, start))
+    assert found == pytest.approx(true, rel=0.3)
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 3])
+@pytest.mark.parametrize("graph", [path_graph(6), graph_of([(0, 1, 1.0)], 2), knn_of(np.eye(8), 3)])
+def test_rotations_of_degenerate_graphs_are_finite(graph, n_components):
+    frames = calibrate_frames(graph, local_frames(graph, n_components, team=TEAM))
+    alignments = synchronized_alignments(graph, frames, TEAM)
+    eye = np.tile(np.eye(n_components), (graph.n_vertices, 1, 1))
+    np.testing.assert_allclose(alignments @ alignments.transpose(0, 2, 1), eye, atol=1e-10)
+    assert np.isfinite(build_problem(edge_energy(graph, frames, team=TEAM)).integrate(alignments)).all()
+
+
+def sampled(name):
+    rng = np.random.default_rng(821)
+    return {
+        "sheet": lambda: knn_of(rng.uniform(size=(400, 2)), 8),
+        "hub": lambda: with_hubs(rng.uniform(size=(120, 2)), 6, [5], rng),
+        "dumbbell": lambda: dumbbell(60, 6, 15.0, rng)[1],
+    }[name]()
+
+
+@pytest.mark.parametrize("name", ["sheet", "hub", "dumbbell"])
+def test_edges_and_anchors_of_the_sample_have_geodesic_lengths(name):
+    graph = sampled(name)
+    level = coarsen(graph, team=TEAM)
+    n = graph.n_vertices
+    assert len(level.sample) == n // coarse_module.THINNING
+    assert sorted(set(level.sample.tolist())) == level.sample.tolist()
+    distances = dijkstra(graph.to_matrix())
+    for i, j, d in edges_of(level.graph):
+        assert d == pytest.approx(distances[level.sample[i], level.sample[j]], rel=1e-12)
+    for v in range(n):
+        count = int(level.filled[v])
+        own = level.distances[v, :count]
+        assert np.all(np.diff(own) >= 0)
+        np.testing.assert_allclose(own, distances[v, level.sample[level.anchors[v, :count]]], rtol=1e-12)
+        assert len(set(level.anchors[v, :count].tolist())) == count
+    if name == "sheet":
+        # No ball is cut: every sampled vertex has an edge to each of its nearest few.
+        between = distances[np.ix_(level.sample, level.sample)]
+        joined = {(i, j) for i, j, _ in edges_of(level.graph)}
+        for i in range(len(level.sample)):
+            for j in np.argsort(between[i])[1 : coarse_module._SAMPLE_NEIGHBORS + 1].tolist():
+                assert (min(i, j), max(i, j)) in joined
+
+
+def test_sample_depends_on_neither_numbering_nor_unit():
+    graph = sampled("sheet")
+    order = np.random.default_rng(823).permutation(400)
+    here = sample_vertices(graph, 50, team=TEAM)
+    there = sample_vertices(permuted(graph, order), 50, team=TEAM)
+    assert sorted(order[there].tolist()) == here.tolist()
+    for unit in (0.7, 3.3, 100.0):
+        scaled = sample_vertices(replace(graph, lengths=unit * graph.lengths), 50, team=TEAM)
+        # Rounding may exchange one vertex at the margin.
+        assert len(set(here.tolist()) & set(scaled.tolist())) >= 49
+
+
+def test_prolongation_of_exact_places_is_near_them():
+    """Places of the sample taken from the truth: the others land near theirs, within the spacing."""
+    points = np.random.default_rng(827).uniform(size=(800, 2))
+    graph = knn_of(points, 10)
+    level = coarsen(graph, team=TEAM)
+    found = prolong(graph, level, points[level.sample], team=TEAM)
+    assert found.shape == (800, 2)
+    inner = np.all((points > 0.1) & (points < 0.9), axis=1)
+    assert np.median(np.linalg.norm(found - points, axis=1)[inner]) < np.median(graph.lengths)
+
+
+def test_vertices_no_ball_reaches_get_a_place(monkeypatch):
+    """A long path with small balls: far vertices have no anchor and go where the nearest with one is."""
+    monkeypatch.setattr(coarse_module, "_SAMPLE_NEIGHBORS", 1)
+    monkeypatch.setattr(coarse_module, "_BALL_SLACK", 1)
+    graph = path_graph(200)
+    level = coarsen(graph, team=TEAM)
+    assert (level.filled == 0).any()
+    assert np.isfinite(prolong(graph, level, np.arange(float(len(level.sample)))[:, None], team=TEAM)).all()
+
+
+@pytest.mark.parametrize("n", [5, 16, 40])
+def test_small_graphs_have_no_coarse_start_or_a_finite_one(n):
+    for graph in (path_graph(n), cycle_graph(n)):
+        start = start_of("coarse", graph)
+        assert start is None or (start.shape == (n, 2) and np.isfinite(start).all())
+
+
+def test_coarse_start_of_a_roll_is_close():
+    roll = swiss_roll(3000, random_state=829)
+    assert procrustes_error(roll.truth, start_of("coarse", knn_graph(roll.data, 8))) < 0.02
+
+
+def test_threads_do_not_change_the_bits():
+    graph = knn_of(np.random.default_rng(839).uniform(size=(900, 2)), 7)
+    frames = local_frames(graph, 2, team=TEAM)
+    with thread_team(2) as team:
+        start, laplacian = start_of("coarse", graph, team=team), connection_laplacian(graph, frames, team)
+    np.testing.assert_array_equal(start, start_of("coarse", graph))
+    assert (laplacian != connection_laplacian(graph, frames, TEAM)).nnz == 0
