@@ -27,7 +27,7 @@ from sklearn.neighbors import BallTree
 from sklearn.utils import check_random_state
 
 from isoweave._lazy import computed_once
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave._validation import check_option
 from isoweave.graph._euclidean import (
@@ -206,7 +206,7 @@ class _TreeSearch:
     def __call__(self, queries: FloatArray, own: IntArray | None, k: int, team: ThreadTeam) -> Found:
         if self.space.metric == "mahalanobis":
             # scikit-learn's object for it holds a buffer that all queries of a tree write to.
-            team = ThreadTeam(1)
+            team = ONE_THREAD
         if own is None:
             return _query(self._tree, queries, k, team, self.p)
         if self.space.metric == "haversine":

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.geometry import HUB_LIMIT
 from isoweave.graph import NeighborGraph, merge_duplicates, normalise_lengths, rows_by_length
@@ -87,7 +87,7 @@ def finished_map(
     graph: NeighborGraph,
     coordinates: Any,
     *,
-    team: ThreadTeam,
+    team: ThreadTeam = ONE_THREAD,
     labels: IntArray | None = None,
     keeps_lengths: bool = True,
 ) -> FinishedMap:
@@ -147,7 +147,7 @@ def _map_factors(graph: NeighborGraph, coordinates: FloatArray, labels: IntArray
 
 
 def place_points(
-    placed: FinishedMap, indptr: Any, indices: Any, distances: Any, *, team: ThreadTeam | None = None
+    placed: FinishedMap, indptr: Any, indices: Any, distances: Any, *, team: ThreadTeam = ONE_THREAD
 ) -> Placement:
     """Place new points by their distances to points of the map (docs/new_points.md, N1 to N4).
 
@@ -173,13 +173,12 @@ def place_points(
     --------
     >>> import numpy as np
     >>> from isoweave import embed_graph
-    >>> from isoweave._parallel import ThreadTeam
     >>> from isoweave.place import finished_map, place_points
     >>> import scipy.sparse as sp
     >>> square = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
     >>> lengths = np.linalg.norm(square[:, None] - square, axis=-1)
     >>> result = embed_graph(sp.csr_array(lengths))
-    >>> placed = finished_map(result.graph, result.coordinates, team=ThreadTeam(1))
+    >>> placed = finished_map(result.graph, result.coordinates)
     >>> centre = place_points(placed, [0, 4], [0, 1, 2, 3], np.full(4, np.sqrt(0.5)))
     >>> bool(np.allclose(centre.coordinates, result.coordinates.mean(axis=0)))
     True
@@ -194,7 +193,6 @@ def place_points(
             f"New points need at least one neighbour each; {_listed(empty)} of the new distances "
             f"{'has' if len(empty) == 1 else 'have'} none. Leave them out or give them distances."
         )
-    team = team or ThreadTeam(1)
     given = np.empty(m, dtype=np.int32)
     team.run(kernels.sort_rows, m, starts, neighbors, lengths, HUB_LIMIT, given)
     places = np.empty((m, n_components))
