@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from isoweave.embedding import resolve_options
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
