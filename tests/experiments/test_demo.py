@@ -33,14 +33,15 @@ def test_demo_writes_table_figures_and_page(tmp_path, capsys):
 def test_ours_keeps_neighbourhoods_better_than_isomap(cases):
     ours, isomap = run_case(cases[0])
     assert (ours.method, isomap.method) == ("isoweave", "Isomap")
-    assert ours.f1 > isomap.f1
-    assert ours.local_distance < isomap.local_distance
-    assert ours.procrustes_error < isomap.procrustes_error
-    assert ours.accuracy is None
+    assert ours.scores["f1"] > isomap.scores["f1"]
+    assert ours.scores["local_distance"] < isomap.scores["local_distance"]
+    assert ours.scores["procrustes_error"] < isomap.scores["procrustes_error"]
+    assert "accuracy" not in ours.scores
 
 
 def test_page_without_figures(tmp_path, cases):
-    result = DemoResult("<ours>", cases[1].data, 0.5, 0.25, None, 0.9375, 1.0)
+    scores = {"f1": 0.5, "local_distance": 0.25, "accuracy": 0.9375}
+    result = DemoResult("<ours>", cases[1].dataset.data, scores, 1.0)
     page = write_demo_page([(cases[1], result)], {}, tmp_path).read_text(encoding="utf-8")
     assert "<img" not in page
     assert "<td>&lt;ours&gt;</td><td>0.500</td><td>0.250</td><td></td><td>0.938</td>" in page
@@ -48,7 +49,7 @@ def test_page_without_figures(tmp_path, cases):
 
 def test_maps_are_laid_over_the_truth(cases):
     """A reflected and rotated copy of the truth is drawn as the truth itself."""
-    truth = cases[0].truth
+    truth = cases[0].dataset.truth
     moved = truth @ np.array([[0.6, 0.8], [0.8, -0.6]]) + 5.0
     np.testing.assert_allclose(
         aligned(moved, truth), truth - truth.mean(axis=0), rtol=0, atol=1e-12 * np.abs(truth).max()
@@ -64,4 +65,4 @@ def test_maps_are_seen_along_their_longest_axes():
 
 def test_cases_are_reproducible(cases):
     for first, second in zip(cases, demo_cases(), strict=True):
-        np.testing.assert_array_equal(first.data, second.data)
+        np.testing.assert_array_equal(first.dataset.data, second.dataset.data)
