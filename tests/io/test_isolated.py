@@ -370,11 +370,15 @@ def test_what_is_refused(put, build, as_graph, message):
 
 
 @quick
-@pytest.mark.parametrize("key", ["names", "cell/name", "a/b/c"])
+@pytest.mark.parametrize("key", ["names", "cell/name", "a/b/c", "nullable"])
 def test_names_of_observations(put, key):
     """A slash in the name of the index makes groups of HDF5."""
     names = ["é", "x" * 1_000_000, ""]
-    assert read_input(put("x.h5ad", built(named(names, key=key)))).names == tuple(names)
+    # pandas 3 has nullable strings, of which anndata makes a group with the values in it.
+    path = put("x.h5ad", built(named(names, key=key.replace("nullable", "nullable/values"))))
+    with h5py.File(path, "a") as file:
+        file["obs"].attrs["_index"] = key
+    assert read_input(path).names == tuple(names)
 
 
 @pytest.mark.parametrize("data", [b"", b"not HDF5 at all", b"\x89HDF\r\n\x1a\n" + bytes(100)])

@@ -90,15 +90,12 @@ def to_anndata(adata: Any, result: Any, key_added: str = "X_isoweave") -> None:
     """
     if not (hasattr(adata, "obsm") and hasattr(adata, "n_obs")):
         raise TypeError(f"Expected an AnnData object, got {type(adata).__name__}.")
+    ending = "_" if hasattr(result, "embedding_") else ""
+    found = getattr(result, "embedding_" if ending else "coordinates", result)
+    coordinates = np.asarray(found)
     facts = {}
-    if hasattr(result, "coordinates"):
-        coordinates = result.coordinates
-        facts = {name: getattr(result, name) for name in ("status", "relative_energy", "n_iter")}
-    elif hasattr(result, "embedding_"):
-        coordinates = result.embedding_
-        facts = {name: getattr(result, name + "_") for name in ("status", "relative_energy", "n_iter")}
-    else:
-        coordinates = np.asarray(result)
+    if found is not result:
+        facts = {name: getattr(result, name + ending) for name in ("status", "relative_energy", "n_iter")}
     if coordinates.ndim != 2 or len(coordinates) != adata.n_obs:
         raise ValueError(
             f"The map has the shape {coordinates.shape}, but adata has {adata.n_obs} observations; there "

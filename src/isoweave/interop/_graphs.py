@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,14 +48,8 @@ def from_networkx(
     Returns
     -------
     NamedDistances
-        ``distances`` and ``names``, which unpack like a pair; rows are in the order of ``G.nodes``.
-
-    Raises
-    ------
-    ValueError
-        An edge has no length, or one that is NaN, infinite or negative; the edge is named.
-    TypeError
-        G is no graph of networkx, or a length is no real number.
+        ``distances`` and ``names``, which unpack like a pair; rows are in the order of ``G.nodes``. An edge
+        without a length, or with one that is no finite number from 0 on, is an error that names it.
 
     Examples
     --------
@@ -73,13 +67,10 @@ def from_networkx(
     position = {name: i for i, name in enumerate(names)}
     edges = list(G.edges(data=True))
     ends = [(position[u], position[v]) for u, v, _ in edges]
-    lengths: Iterable[Any]
-    if weight is None:
-        lengths = [1.0] * len(edges)
-    elif callable(weight):
+    if callable(weight):
         lengths = [weight(u, v, data) for u, v, data in edges]
     else:
-        lengths = [data.get(weight) for _, _, data in edges]
+        lengths = [1.0 if weight is None else data.get(weight) for _, _, data in edges]
     return _assembled(names, ends, lengths, weight, asymmetry)
 
 
@@ -108,15 +99,12 @@ def from_igraph(
     named = "name" in G.vs.attributes()
     names = tuple(G.vs["name"]) if named else tuple(range(G.vcount()))
     ends = G.get_edgelist()
-    lengths: Iterable[Any]
-    if weight is None:
-        lengths = [1.0] * len(ends)
-    elif callable(weight):
+    if callable(weight):
         lengths = [weight(edge) for edge in G.es]
     elif weight in G.es.attributes():
-        lengths = G.es[weight]
+        lengths = list(G.es[weight])
     else:
-        lengths = [None] * len(ends)
+        lengths = [1.0 if weight is None else None] * len(ends)
     return _assembled(names, ends, lengths, weight, asymmetry)
 
 
@@ -136,16 +124,12 @@ def distances_of(X: Any) -> Any:
 
 
 def _assembled(
-    names: tuple[Any, ...],
-    ends: Sequence[tuple[int, int]],
-    lengths: Iterable[Any],
-    weight: Any,
-    asymmetry: str,
+    names: tuple[Any, ...], ends: Sequence[tuple[int, int]], lengths: list[Any], weight: Any, asymmetry: str
 ) -> NamedDistances:
     values = np.empty(len(ends))
     for e, length in enumerate(lengths):
-        if type(length) is not float and not _is_real(length):
-            _refuse(names, ends[e], length, weight)
+        if type(length) is not float:
+            _check_real(names, ends[e], length, weight)
         values[e] = length
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     if len(bad):
@@ -156,22 +140,14 @@ def _assembled(
         )
     pairs = np.asarray(ends, dtype=np.int64).reshape(-1, 2)
     apart = pairs[:, 0] != pairs[:, 1]
-    rows, cols = pairs[apart].T
-    n = len(names)
+    matrix = sp.coo_array((values[apart], tuple(pairs[apart].T)), shape=(len(names), len(names)))
     try:
-        graph = graph_from_matrix(
-            sp.coo_array((values[apart], (rows, cols)), shape=(n, n)), asymmetry=asymmetry
-        )
+        return NamedDistances(graph_from_matrix(matrix, asymmetry=asymmetry).to_matrix(), names)
     except ValueError as error:
         raise ValueError(f"{error} Entries are numbered in the order of the graph's vertices.") from error
-    return NamedDistances(graph.to_matrix(), names)
 
 
-def _is_real(length: Any) -> bool:
-    return isinstance(length, numbers.Real) and not isinstance(length, bool | np.bool_)
-
-
-def _refuse(names: tuple[Any, ...], ends: tuple[int, int], length: Any, weight: Any) -> None:
+def _check_real(names: tuple[Any, ...], ends: tuple[int, int], length: Any, weight: Any) -> None:
     edge = f"Edge ({names[ends[0]]!r}, {names[ends[1]]!r})"
     if length is None:
         where = f"attribute {weight!r}" if isinstance(weight, str) else "length"
@@ -179,4 +155,5 @@ def _refuse(names: tuple[Any, ...], ends: tuple[int, int], length: Any, weight: 
             f"{edge} has no {where}. Name the attribute that holds the lengths with weight=..., or pass "
             "weight=None to give every edge the length 1."
         )
-    raise TypeError(f"{edge} has the length {length!r} of type {type(length).__name__}; give a number.")
+    if not isinstance(length, numbers.Real) or isinstance(length, bool | np.bool_):
+        raise TypeError(f"{edge} has the length {length!r} of type {type(length).__name__}; give a number.")

@@ -267,6 +267,8 @@ def find_names(h5py: Any, file: Any) -> Any:
         raise Refused("the index of obs has no usable name")
     # A name with a slash is a path: h5py makes groups of all but its last part.
     found = element(h5py, obs, column)
+    if isinstance(found, h5py.Group):  # a nullable array of strings, as anndata writes those of pandas 3
+        found = element(h5py, found, "values")
     return found if isinstance(found, h5py.Dataset) else None
 
 
