@@ -95,7 +95,7 @@ def _loop_edges(graph: NeighborGraph, loop: Any) -> list[int]:
     return edges
 
 
-def synchronise(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> FloatArray:
+def synchronize(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> FloatArray:
     """Rotations that agree along as many edges as possible, shape (n, N, N).
 
     The spectral start (eqs. 15, 16) is improved by projected power iteration, which keeps the rotations of

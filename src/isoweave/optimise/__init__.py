@@ -33,7 +33,7 @@ from isoweave.optimise._run import (
 from isoweave.optimise._starts import (
     ENDED_EARLY,
     LOW_DIMENSION,
-    SYNCHRONISED_LIMIT,
+    SYNCHRONIZED_LIMIT,
     Plan,
     minimise_from,
     sample_energy,
@@ -47,7 +47,7 @@ __all__ = [
     "LBFGS",
     "LOW_DIMENSION",
     "N_LANDMARKS",
-    "SYNCHRONISED_LIMIT",
+    "SYNCHRONIZED_LIMIT",
     "THINNING",
     "Alternating",
     "Callback",

@@ -1,4 +1,4 @@
-"""Synchronised start: rotations that agree along as many edges as possible."""
+"""Synchronized start: rotations that agree along as many edges as possible."""
 
 from __future__ import annotations
 
