@@ -117,8 +117,8 @@ CASES: dict[str, Case] = {
     "path": Case(lambda: path(30, np.linspace(1.0, 2.0, 29)), 30, exact=ALL),
     "path growing 24 orders": Case(lambda: path(30, np.logspace(-12, 12, 29)), 30, exact=ALL),
     # Equal rays: the Gram matrix at the centre of a star of m rays has one eigenvalue m - 1 times over, and
-    # rounding of LAPACK chooses the axes among its eigenvectors. On a line a ray whose entry is zero there has
-    # no direction at the centre and one at its leaf: half its length is the best compromise.
+    # rounding of LAPACK chooses the axes among its eigenvectors. On a line, a ray whose entry is zero has no
+    # direction at the centre, but one at its leaf: half its length is the best compromise.
     "star": Case(lambda: star(16), 16, exact=PLANE_AND_UP, halved=(1,)),
     "star of unequal rays": Case(lambda: star(16, np.linspace(1.0, 3.0, 15)), 16, exact=ALL),
     "star beyond the hub limit": Case(lambda: star(160), 160, exact=PLANE_AND_UP, halved=(1,)),

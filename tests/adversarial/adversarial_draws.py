@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from isoweave import embed_graph
-from isoweave.optimise._state import UnsolvedError
+from isoweave.optimise import UnsolvedError
 
 # The only errors a valid matrix may meet, each with its advice.
 ADVICE = (

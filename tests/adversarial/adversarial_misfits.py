@@ -1,9 +1,9 @@
 """The largest relative energy allowed for every graph of the table at N = 1, 2, 3, 7, 13.
 
 One and a half times what was found: other processors and libraries round otherwise, and symmetric graphs have
-many minima. Equal lengths make eigenvalues coincide, so that rounding of LAPACK chooses the axes of frames and
-with them the minimum; where outcomes differ, it is the worst of those that renumbering the vertices gives,
-which rounds otherwise too. 0.0 is an exact map up to rounding, None an N that is refused.
+many minima. Equal lengths make eigenvalues coincide, so that rounding of LAPACK chooses the axes of frames
+and with them the minimum; where outcomes differ, it is the worst of those that renumbering the vertices
+gives, which rounds otherwise too. 0.0 is an exact map up to rounding, None an N that is refused.
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from isoweave._parallel import ThreadTeam, thread_team
-from isoweave.energy import RankInnerProduct, edge_inner_product, rank_inner_product
+from isoweave.energy import edge_energy, paper_energy
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import connected_components, graph_from_matrix
-from isoweave.optimise import alternate, build_problem, minimize_energy
+from isoweave.optimise import LBFGS, Alternating, Run, build_problem, minimise
 
 SOLVERS = ("direct", "jacobi", "ic", "amg")
 CHECKED_EVERY = 50
@@ -63,14 +63,11 @@ def random_graph(rng):
 
 def energy_of(problem, x):
     """The reduced energy by numpy's singular values, vertex by vertex."""
-    graph, total = problem.graph, 0.0
+    graph, energy, total = problem.graph, problem.frames, 0.0
     for i in range(graph.n_vertices):
         row = slice(graph.indptr[i], graph.indptr[i + 1])
-        frame, steps = problem.frames.rows[row], x[graph.indices[row]] - x[i]
-        if isinstance(problem.inner, RankInnerProduct):
-            root = problem.inner.inverse[row].T
-        else:
-            root = np.diag(np.sqrt(problem.inner.weights[row]))
+        frame, steps = energy.frames.rows[row], x[graph.indices[row]] - x[i]
+        root = np.diag(np.sqrt(energy.weights[row])) if hasattr(energy, "weights") else energy.inverse[row].T
         seen, wanted = root @ steps, root @ frame
         u, _, vt = np.linalg.svd(wanted.T @ seen)
         total += float(((seen - wanted @ (u @ vt)) ** 2).sum())
@@ -83,24 +80,21 @@ def one_run(rng, log):
     raw = local_frames(graph, n_components, team=team, with_inverse=True)
     paper, recursion = rng.random() < 0.4, rng.random() < 0.6
     if paper:
-        frames, inner = raw, rank_inner_product(raw, rng.uniform(0.5, 2.0, graph.n_vertices), graph)
+        energy = paper_energy(graph, raw, rng.uniform(0.5, 2.0, graph.n_vertices), team=team)
     else:
-        frames = calibrate_frames(graph, raw)
-        inner = edge_inner_product(graph, frames, str(rng.choice(["uniform", "inverse", "inverse-square"])))
+        weights = str(rng.choice(["uniform", "inverse", "inverse-square"]))
+        energy = edge_energy(graph, calibrate_frames(graph, raw), weights, team=team)
     solver = SOLVERS[int(rng.choice(4, p=[0.7, 0.1, 0.1, 0.1]))]
-    problem = build_problem(graph, frames, inner, team=team, solver=solver)
+    problem = build_problem(energy, solver=solver)
 
     def watch(state):
         if state.iteration % CHECKED_EVERY == 1:
             log.recomputed += 1
             log.gap = max(log.gap, abs(energy_of(problem, state.coordinates) - state.energy) / problem.mass)
 
-    settings = {"tol": 1e-300, "max_iter": MAX_ITER, "callback": watch}
-    if recursion:
-        turns = np.linalg.qr(rng.normal(size=(graph.n_vertices, n_components, n_components)))[0]
-        result = alternate(problem, turns, **settings)
-    else:
-        result = minimize_energy(problem, rng.normal(size=(graph.n_vertices, n_components)), **settings)
+    start = rng.normal(size=(graph.n_vertices, n_components))
+    optimiser = (Alternating if recursion else LBFGS)(1e-300, MAX_ITER)
+    result = minimise(optimiser, problem, start, run=Run(callback=watch))
     energies = np.array([record.energy for record in result.history])
     assert np.isfinite(energies).all()
     assert np.isfinite(result.coordinates).all()

@@ -13,7 +13,7 @@ from isoweave import embed_graph
 from isoweave._parallel import ThreadTeam
 from isoweave.engines.alignment import polar
 from isoweave.linalg import _state, factor
-from isoweave.optimise._state import UnsolvedError
+from isoweave.optimise import UnsolvedError
 from reference_graphs import distance_gap
 
 

@@ -85,6 +85,14 @@ def test_files(klein, tmp_path):
     assert [path.read_text() for path in again[:2]] == [path.read_text() for path in paths[:2]]
 
 
+def test_only_failures(runs, tmp_path):
+    frame = runs(("default", [{}], {"error": "RuntimeError: no"}))
+    frame["dropped_edges"] = frame["cpu_seconds"] = frame["status"] = None
+    path, _, _ = write_tables(EXPERIMENTS["klein"], frame, FULL, tmp_path)
+    assert "| isoweave | 0 (1 failed) |" in path.read_text(encoding="utf-8")
+    assert "isoweave failed: RuntimeError: no" in path.read_text(encoding="utf-8")
+
+
 def test_printed_numbers_are_those_of_the_paper():
     """The proposed method's, and sums over whole tables, against slips of the pen."""
     assert list(PRINTED["torus"]["paper"].values()) == [1.14, 0.76, 0.80, 0.41, 0.48]

@@ -16,6 +16,7 @@ from isoweave.diagnostics._measure import edge_table
 from isoweave.diagnostics._result import Diagnosis
 from isoweave.diagnostics._shape import FEWEST_VERTICES, Shape, find_shape
 from isoweave.diagnostics._verdicts import judge
+from isoweave.energy import edge_energy
 from isoweave.geometry import LocalFrames
 from isoweave.graph import NeighborGraph, PreparedGraph, graph_from_matrix, is_edge, prepare_graph
 from isoweave.options import resolve_options
@@ -77,11 +78,11 @@ def diagnose(
     dropped: bool | AnyArray = resolve_options(2, shortcuts=shortcuts).drop_shortcuts
     if n_components is not None:
         n_components = check_integer("n_components", n_components, minimum=1)
-    given = None if graph is None else _checked_graph(graph, asymmetry)
+    given = None if graph is None else graph_from_matrix(graph, asymmetry=asymmetry)
     if isinstance(result, NeighborGraph) or sp.issparse(result):
         if given is not None:
             raise TypeError("diagnose got two graphs and no map: give the map first, then graph=...")
-        given, embedding = _checked_graph(result, asymmetry), None
+        given, embedding = graph_from_matrix(result, asymmetry=asymmetry), None
     else:
         embedding = as_embedding(result, given)
         if given is None:
@@ -93,10 +94,6 @@ def diagnose(
         n_components = embedding.n_components
     with thread_team(n_jobs) as team:
         return _examine(prepare_graph(given, dropped, team=team), embedding, n_components or 2, team)
-
-
-def _checked_graph(graph: Any, asymmetry: str) -> NeighborGraph:
-    return graph if isinstance(graph, NeighborGraph) else graph_from_matrix(graph, asymmetry=asymmetry)
 
 
 def _examine(
@@ -172,7 +169,8 @@ def _examine_map(
     for c, (part, made) in enumerate(zip(parts, frames, strict=True)):
         vertices = prepared.parts[c]
         if placed[vertices].all():
-            found.append(examine_part(part, made, points[vertices], shapes.get(c), team=team))
+            energy = edge_energy(part, made, team=team)
+            found.append(examine_part(energy, points[vertices], shapes.get(c)))
             misfit[vertices], stretch[vertices] = found[-1].vertex_misfit, found[-1].stretch
     of_rows = stretch[back] if embedding.stretch is None else embedding.stretch
     _, lengths, distortion = edge_table(graph, embedding.coordinates)

@@ -13,17 +13,11 @@ from isoweave.diagnostics._hodge import Misfit, measure_misfit, split_misfit
 from isoweave.diagnostics._measure import edge_table
 from isoweave.diagnostics._orientation import orientation
 from isoweave.diagnostics._result import EnergySplit, ShapeFacts
-from isoweave.diagnostics._transport import (
-    WEAKEST,
-    ball_curvature,
-    frame_transitions,
-    nearest_along,
-    synchronise,
-)
+from isoweave.diagnostics._transport import WEAKEST, ball_curvature, nearest_along, synchronise
 from isoweave.energy import edge_energy
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import NeighborGraph, connected_components, subgraph
-from isoweave.optimise import LBFGS, Problem, build_problem, coarsen, minimise
+from isoweave.optimise import LBFGS, Problem, build_problem, coarsen, frame_transitions, minimise
 
 # Smaller components have no shape worth the name.
 FEWEST_VERTICES = 50
@@ -77,6 +71,7 @@ def find_shape(
     raw = local_frames(companion, dimension, team=team, frame_size=_FRAME)
     frames = calibrate_frames(companion, raw, "rows")
     transitions, weights = frame_transitions(companion, frames, team)
+    weights = np.minimum(weights, weights[companion.reverse])
     triangles = list_triangles(companion, team=team)
     coherence, reflected = orientation(companion, triangles, transitions, weights, team=team)
     facts = ShapeFacts(

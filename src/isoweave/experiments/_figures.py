@@ -35,22 +35,13 @@ _MARKS = "osD^vP*X"
 def draw_experiment(
     experiment: Experiment, runs: pd.DataFrame, scale: Scale, folder: Path, maps_folder: Path | None = None
 ) -> dict[str, Path]:
-    """Draw whatever the runs of an experiment allow; return PNG files by title.
+    """Draw whatever the runs of an experiment allow, and the maps in ``maps_folder``; PNG files by title.
 
     Box plots and curves are written as SVG too, beside them. Needs matplotlib (extra ``plot``).
-
-    Parameters
-    ----------
-    experiment : Experiment
-    runs : pandas.DataFrame
-    scale : Scale
-    folder : pathlib.Path
-    maps_folder : pathlib.Path, optional
-        Where :func:`run_experiments` kept the maps.
     """
-    own = select(runs, experiment.name, scale.name)
-    good = own[own["error"].isna()]
-    rows = [row for row in experiment.rows_for(scale) if (own["row"] == row.name).any()]
+    good = select(runs, experiment.name, scale.name)
+    good = good[good["error"].isna()]
+    rows = [row for row in experiment.rows_for(scale) if (good["row"] == row.name).any()]
     figures: dict[str, Path] = {}
     folder.mkdir(parents=True, exist_ok=True)
     for curve in dict.fromkeys(row.curve for row in rows):
@@ -236,17 +227,9 @@ def _draw_maps(experiment: Experiment, row: Setting, scale: Scale, maps_folder: 
 
 
 def aligned(points: FloatArray, reference: FloatArray, n_axes: int = 2) -> FloatArray:
-    """Coordinates to draw: the best rigid motion onto the reference, seen along its longest axes.
+    """Coordinates (n, n_axes) to draw: the best rigid motion onto the reference, along its longest axes.
 
-    Parameters
-    ----------
-    points, reference : arrays of shape (n, N)
-    n_axes : int
-
-    Returns
-    -------
-    array of shape (n, n_axes)
-        Centred. A reference with no more axes is not rotated itself.
+    They are centred. A reference that has no more axes is not rotated itself.
     """
     moved, target = points - points.mean(axis=0), reference - reference.mean(axis=0)
     u, _, vt = np.linalg.svd(moved.T @ target)

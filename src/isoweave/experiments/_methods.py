@@ -19,18 +19,7 @@ from isoweave.graph import NeighborGraph, knn_graph
 
 @dataclass(frozen=True)
 class Method:
-    """A column of the figures, a line of the tables.
-
-    Attributes
-    ----------
-    name, title : str
-    options : dict
-        Of :func:`isoweave.embed_graph`, for our own variants.
-    baseline : str or None
-        Name in :mod:`isoweave.experiments.baselines`, for the others.
-    n_seeds : int or None
-        Most seeds of a row, for a method that takes longer than all the others together.
-    """
+    """A column of the figures, a line of the tables: options of ``embed_graph``, or a baseline."""
 
     name: str
     title: str

@@ -27,16 +27,8 @@ def write_page(
 ) -> Path:
     """Write a page that needs no other file and no network.
 
-    Parameters
-    ----------
-    runs : pandas.DataFrame
-        Experiments without runs of this scale, and without anything skipped, are left out.
-    scale : Scale
-    figures : mapping of str to mapping of str to pathlib.Path
-        PNG files by title, by name of the experiment.
-    path : pathlib.Path
-    skipped : mapping of str to sequence of str, optional
-        What could not be run, by name of the experiment.
+    Figures (PNG by title) and what was skipped are given by name of the experiment. Experiments without runs
+    of this scale, and without anything skipped, are left out.
     """
     skipped = skipped or {}
     sections = []

@@ -1,4 +1,4 @@
-"""Loaders of the rows: data sets to problems."""
+"""Loaders of the rows: data sets to problems. What follows ``request`` is set in the catalogue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 
 from isoweave import datasets
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.datasets import Dataset, GraphDataset
+from isoweave.datasets import Dataset
 from isoweave.experiments._spec import Problem, Request
 from isoweave.experiments.baselines import run_baseline
 from isoweave.graph import (
@@ -51,144 +51,114 @@ def from_features(data: Dataset, n_neighbors: int, n_components: int) -> Problem
     )
 
 
-def swiss(n_neighbors: int, *, short_circuited: bool = False) -> Callable[[Request], Problem]:
-    """Swiss rolls; with shortcuts the true distances are the reference."""
-
-    def load(request: Request) -> Problem:
-        data = datasets.swiss_roll(request.size(N_SAMPLES), random_state=request.seed)
-        problem = from_features(data, n_neighbors, 2)
-        return replace(problem, distances=cdist(data.truth, data.truth)) if short_circuited else problem
-
-    return load
+def sampled(
+    request: Request, generate: Callable[..., Dataset], n_neighbors: int, n_components: int
+) -> Problem:
+    data = generate(request.size(N_SAMPLES), random_state=request.seed)
+    return from_features(data, n_neighbors, n_components)
 
 
-def difficult(request: Request) -> Problem:
-    return from_features(datasets.difficult(request.size(N_SAMPLES), random_state=request.seed), 14, 5)
-
-
-def torus(request: Request) -> Problem:
-    return from_features(datasets.flat_torus(request.size(N_SAMPLES), random_state=request.seed), 10, 3)
+def swiss(request: Request, n_neighbors: int) -> Problem:
+    """With many neighbours some graphs are short-circuited; there the true distances are the reference."""
+    problem = sampled(request, datasets.swiss_roll, n_neighbors, 2)
+    return replace(problem, distances=cdist(problem.truth, problem.truth)) if n_neighbors >= 16 else problem
 
 
 def klein(request: Request) -> Problem:
     """As in the paper, maps are compared with Isomap's."""
-    problem = from_features(datasets.klein_bottle(request.size(N_SAMPLES), random_state=request.seed), 8, 3)
+    problem = sampled(request, datasets.klein_bottle, 8, 3)
     return replace(problem, parameters=run_baseline("isomap", problem.graph, 3, n_jobs=1))
 
 
-def image_groups(load_images: Callable[..., Dataset]) -> Callable[[Request], Problem]:
+def image_group(request: Request, load: Callable[..., Dataset]) -> Problem:
     """Disjoint groups of 1,000 test images; the seed is the number of the group."""
-
-    def load(request: Request) -> Problem:
-        whole = load_images("test", data_home=request.data_home, fetch=request.fetch)
-        order = np.random.default_rng(7).permutation(whole.n_samples)
-        first = request.seed * GROUP_SIZE
-        members = order[first : first + request.size(GROUP_SIZE)]
-        assert whole.labels is not None
-        return from_features(replace(whole, data=whole.data[members], labels=whole.labels[members]), 13, 13)
-
-    return load
+    whole = load("test", data_home=request.data_home, fetch=request.fetch)
+    order = np.random.default_rng(7).permutation(whole.n_samples)
+    first = request.seed * GROUP_SIZE
+    members = order[first : first + request.size(GROUP_SIZE)]
+    assert whole.labels is not None
+    return from_features(replace(whole, data=whole.data[members], labels=whole.labels[members]), 13, 13)
 
 
-def expression(load_cells: Callable[..., Dataset], *, principal: bool) -> Callable[[Request], Problem]:
+def expression(request: Request, load: Callable[..., Dataset], principal: bool) -> Problem:
     """Gene expression; k = N = the two-nearest-neighbour estimate of the dimension, as in the paper."""
+    whole = load(data_home=request.data_home)
+    data = np.asarray(whole.data, dtype=np.float64)
+    note = ""
+    if principal:
+        from sklearn.decomposition import PCA
 
-    def load(request: Request) -> Problem:
-        whole = load_cells(data_home=request.data_home)
-        data = np.asarray(whole.data, dtype=np.float64)
-        note = ""
-        if principal:
-            data = _principal_components(data, N_PRINCIPAL)
-            note = f"first {data.shape[1]} principal components; "
-        n_components = max(2, round(intrinsic_dimension(data)))
-        members = np.arange(len(data))
-        if request.size(len(data)) < len(data):
-            members = np.random.default_rng(7).permutation(len(data))[: request.size(len(data))]
-            n_components = min(n_components, len(members) // 10)
-        assert whole.labels is not None
-        labels = whole.labels[members]
-        part = Dataset(whole.name, data[members], labels=labels)
-        problem = from_features(part, max(n_components, 5), n_components)
-        n_classes = len(np.unique(labels))
-        size = f"{len(members):,} samples, {n_classes} classes, k = {problem.n_neighbors}, N = {n_components}"
-        return replace(problem, note="; ".join(filter(None, (note + size, problem.note))))
-
-    return load
+        data = PCA(min(N_PRINCIPAL, *data.shape), svd_solver="full").fit_transform(data)
+        note = f"first {data.shape[1]} principal components; "
+    n_components = max(2, round(intrinsic_dimension(data)))
+    members = np.arange(len(data))
+    if request.size(len(data)) < len(data):
+        members = np.random.default_rng(7).permutation(len(data))[: request.size(len(data))]
+        n_components = min(n_components, len(members) // 10)
+    assert whole.labels is not None
+    labels = whole.labels[members]
+    part = Dataset(whole.name, data[members], labels=labels)
+    problem = from_features(part, max(n_components, 5), n_components)
+    n_classes = len(np.unique(labels))
+    size = f"{len(members):,} samples, {n_classes} classes, k = {problem.n_neighbors}, N = {n_components}"
+    return replace(problem, note="; ".join(filter(None, (note + size, problem.note))))
 
 
-def shortcut_roll(n_shortcuts: int) -> Callable[[Request], Problem]:
+def shortcut_roll(request: Request, n_shortcuts: int) -> Problem:
     """A swiss roll's true neighbours with false edges between its sheets; scored without them."""
-
-    def load(request: Request) -> Problem:
-        data = datasets.swiss_roll(request.size(N_SAMPLES), random_state=request.seed)
-        assert data.truth is not None
-        # Neighbours of the flat sheet: those of the roll may hold shortcuts of their own.
-        problem = from_features(replace(data, data=data.truth), 10, 2)
-        if n_shortcuts == 0:
-            return problem
-        matrix, _ = datasets.add_shortcuts(
-            problem.graph.to_matrix(), data.data, n_shortcuts, random_state=request.seed
-        )
-        return replace(problem, graph=graph_from_matrix(matrix), clean_graph=problem.graph)
-
-    return load
+    data = datasets.swiss_roll(request.size(N_SAMPLES), random_state=request.seed)
+    assert data.truth is not None
+    # Neighbours of the flat sheet: those of the roll may hold shortcuts of their own.
+    problem = from_features(replace(data, data=data.truth), 10, 2)
+    if n_shortcuts == 0:
+        return problem
+    clean = problem.graph
+    matrix, _ = datasets.add_shortcuts(clean.to_matrix(), data.data, n_shortcuts, random_state=request.seed)
+    return replace(problem, graph=graph_from_matrix(matrix), clean_graph=clean)
 
 
-def noisy_roll(noise: float) -> Callable[[Request], Problem]:
+def noisy_roll(request: Request, noise: float) -> Problem:
     """A swiss roll with Gaussian noise; scored against the graph of the same points without it."""
-
-    def load(request: Request) -> Problem:
-        n = request.size(N_SAMPLES)
-        data = datasets.swiss_roll(n, noise=noise, random_state=request.seed)
-        problem = from_features(data, 10, 2)
-        assert data.truth is not None
-        clean, _ = connected_knn(data.truth, 10, 2)
-        return replace(problem, clean_graph=clean, distances=cdist(data.truth, data.truth))
-
-    return load
+    data = datasets.swiss_roll(request.size(N_SAMPLES), noise=noise, random_state=request.seed)
+    problem = from_features(data, 10, 2)
+    assert data.truth is not None
+    clean, _ = connected_knn(data.truth, 10, 2)
+    return replace(problem, clean_graph=clean, distances=cdist(data.truth, data.truth))
 
 
-def cities(max_miles: float | None) -> Callable[[Request], Problem]:
+def cities(request: Request, max_miles: float | None) -> Problem:
     """128 cities by road miles; the map is to be recovered up to an affine map (roads are not straight).
 
     Local scores are against each city's eight nearest by road, global ones against all the miles.
     """
-
-    def load(request: Request) -> Problem:
-        whole = datasets.load_city_miles(data_home=request.data_home)
-        part = datasets.load_city_miles(max_miles=max_miles, data_home=request.data_home)
-        graph = graph_from_matrix(part.graph)
-        miles = whole.graph.toarray()
-        assert whole.truth is not None
-        return Problem(
-            graph,
-            8,
-            2,
-            parameters=whole.truth,
-            clean_graph=knn_from_distances(miles, 8),
-            distances=miles,
-            color=whole.truth[:, 0],
-            note=f"{graph.n_edges:,} edges",
-        )
-
-    return load
+    whole = datasets.load_city_miles(data_home=request.data_home)
+    part = datasets.load_city_miles(max_miles=max_miles, data_home=request.data_home)
+    graph = graph_from_matrix(part.graph)
+    miles: FloatArray = whole.graph.toarray()
+    assert whole.truth is not None
+    return Problem(
+        graph,
+        8,
+        2,
+        parameters=whole.truth,
+        clean_graph=knn_from_distances(miles, 8),
+        distances=miles,
+        color=whole.truth[:, 0],
+        note=f"{graph.n_edges:,} edges",
+    )
 
 
-def mesh(name: str) -> Callable[[Request], Problem]:
+def mesh(request: Request, name: str) -> Problem:
     """A surface to be flattened: the edges of its triangles. Fewer vertices: a disk around one of them."""
-
-    def load(request: Request) -> Problem:
-        data: GraphDataset = datasets.load_mesh(name, data_home=request.data_home)
-        graph = graph_from_matrix(data.graph)
-        assert data.truth is not None
-        color: FloatArray = data.truth[:, 1]
-        if request.size(graph.n_vertices) < graph.n_vertices:
-            nearest = np.argsort(geodesics(graph, 0), kind="stable")
-            members = np.sort(nearest[: request.size(graph.n_vertices)])
-            graph, color = subgraph(graph, members), color[members]
-        return Problem(graph, 6, 2, color=color, note=f"{graph.n_vertices:,} vertices")
-
-    return load
+    data = datasets.load_mesh(name, data_home=request.data_home)
+    graph = graph_from_matrix(data.graph)
+    assert data.truth is not None
+    color: FloatArray = data.truth[:, 1]
+    if request.size(graph.n_vertices) < graph.n_vertices:
+        nearest = np.argsort(geodesics(graph, 0), kind="stable")
+        members = np.sort(nearest[: request.size(graph.n_vertices)])
+        graph, color = subgraph(graph, members), color[members]
+    return Problem(graph, 6, 2, color=color, note=f"{graph.n_vertices:,} vertices")
 
 
 def faces(request: Request) -> Problem:
@@ -196,15 +166,7 @@ def faces(request: Request) -> Problem:
     n = request.size(data.n_samples)
     members = np.sort(np.random.default_rng(7).permutation(data.n_samples)[:n])
     assert data.parameters is not None
-    part = replace(data, data=data.data[members], parameters=data.parameters[members])
-    problem = from_features(part, 8, 3)
-    assert part.parameters is not None
-    return replace(problem, color=part.parameters[:, 1])
-
-
-def _principal_components(data: FloatArray, n_kept: int) -> FloatArray:
-    from sklearn.decomposition import PCA
-
-    kept = min(n_kept, *data.shape)
-    components: FloatArray = PCA(kept, svd_solver="full").fit_transform(data)
-    return components
+    pose = data.parameters[members]
+    return replace(
+        from_features(replace(data, data=data.data[members], parameters=pose), 8, 3), color=pose[:, 1]
+    )

@@ -127,16 +127,10 @@ def _typed(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.fillna({"note": ""}).sort_values("seed", kind="stable", ignore_index=True)
 
 
-def select(
-    runs: pd.DataFrame, experiment: str, scale: str, row: str | None = None, *, good: bool = False
-) -> pd.DataFrame:
-    """Runs of an experiment and row; ``good`` leaves out those that failed."""
+def select(runs: pd.DataFrame, experiment: str, scale: str, row: str | None = None) -> pd.DataFrame:
+    """Runs of an experiment, or of one of its rows."""
     keep = (runs["experiment"] == experiment) & (runs["scale"] == scale)
-    if row is not None:
-        keep &= runs["row"] == row
-    if good:
-        keep &= runs["error"].isna()
-    return runs[keep]
+    return runs[keep if row is None else keep & (runs["row"] == row)]
 
 
 def _import_pandas() -> Any:

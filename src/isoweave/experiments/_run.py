@@ -55,16 +55,9 @@ _Outcome: TypeAlias = tuple[Sequence[Task], list[RunRecord] | str]
 
 @dataclass(frozen=True)
 class RunProgress:
-    """How far a run is.
+    """How many tasks are done, what is running now (empty at the end), and how long the rest will take.
 
-    Attributes
-    ----------
-    done, total : int
-        Tasks.
-    label : str
-        What is running now; empty at the end.
-    seconds_left : float or None
-        From what tasks of the same kind took; None before the first one is done.
+    The time is that of tasks of the same kind; None before the first one is done.
     """
 
     done: int
@@ -89,15 +82,9 @@ class ProblemMissingError(Exception):
 def plan_tasks(
     names: Sequence[str], methods: Sequence[str] | None = None, scale: Scale = FULL
 ) -> tuple[list[Task], list[str]]:
-    """Everything the named experiments consist of, and what cannot run because a package is missing.
+    """Everything the named experiments ("all": every one) consist of, and what cannot run and why.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Experiments; "all" stands for every one.
-    methods : sequence of str, optional
-        In place of those each experiment runs by default.
-    scale : Scale
+    Other methods than those an experiment runs by default can be asked for.
     """
     unknown = [name for name in names if name not in EXPERIMENTS and name != "all"]
     if unknown:
@@ -136,10 +123,8 @@ def run_experiments(
         See :func:`plan_tasks`.
     records : Records
         Added to as runs finish, so that an interrupted run can be taken up again.
-    data_home : path, optional
-        The data folder; the environment variable ``ISOWEAVE_DATA`` by default.
-    fetch : bool
-        Fetch images that are not there from OpenML, through scikit-learn.
+    data_home, fetch
+        As in :func:`isoweave.datasets.load_mnist`.
     maps_folder : pathlib.Path, optional
         Where maps to be drawn are kept.
     n_jobs : int or None

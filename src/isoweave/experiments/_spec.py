@@ -15,18 +15,9 @@ DataHome: TypeAlias = str | os.PathLike[str] | None
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of an experiment is run.
+    """How much of an experiment is run: most points, seeds and steps of the paper's slow recursion.
 
-    Attributes
-    ----------
-    name : str
-        Kept in every record, so that quick results are never taken for full ones.
-    n_samples, n_seeds : int or None
-        Most points of a problem and most seeds of a row; None takes what the experiment says.
-    all_rows : bool
-        False leaves out rows marked as not needed for a first look.
-    paper_steps : int or None
-        Most steps of the paper's recursion, which takes longer than everything else together.
+    The name is kept in every record, so that quick results are never taken for full ones.
     """
 
     name: str
@@ -105,53 +96,26 @@ class Problem:
 
 @dataclass(frozen=True)
 class Setting:
-    """A row of the tables: problems that are averaged, of several seeds.
-
-    Attributes
-    ----------
-    name, title : str
-    load : callable
-        Problem of a :class:`Request`; raises DatasetMissingError where its file is not there.
-    seeds : tuple of int
-    curve : str or None
-        Name of the curve the row is a point of, at ``value``.
-    needed : bool
-        Part of a quick run.
-    methods : tuple of str or None
-        Where not all methods of the experiment can run.
-    fewer_seeds : mapping of str to int
-        Most seeds of methods that take too long for all of them.
-    """
+    """A row of the tables: problems that are averaged, of several seeds."""
 
     name: str
     title: str
+    # Raises DatasetMissingError where its file is not there.
     load: Callable[[Request], Problem]
     seeds: tuple[int, ...] = (0,)
+    # The row is a point of this curve, at this abscissa.
     curve: str | None = None
     value: float = float("nan")
+    # Part of a quick run.
     needed: bool = True
+    # Where not all methods of the experiment can run, or not on all seeds.
     methods: tuple[str, ...] | None = None
     fewer_seeds: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Rows, methods and what is shown of them.
-
-    Attributes
-    ----------
-    name, title, about : str
-        ``about`` is a paragraph for the page.
-    rows : tuple of Setting
-    methods : tuple of str
-        Those run by default.
-    metrics : tuple of str
-        Columns of the tables and panels of the box plots.
-    draw_maps : bool
-        Keep the maps of each row's first seed and draw them.
-    reference : str or None
-        Method whose own map the parameter error is against: its zero is not drawn and wins nothing.
-    """
+    """Rows, the methods run by default, and what is shown of them."""
 
     name: str
     title: str
@@ -159,7 +123,9 @@ class Experiment:
     rows: tuple[Setting, ...]
     methods: tuple[str, ...]
     metrics: tuple[str, ...]
+    # Keep the maps of each row's first seed and draw them.
     draw_maps: bool = False
+    # Method whose own map the parameter error is against: its zero is not drawn and wins nothing.
     reference: str | None = None
 
     def rows_for(self, scale: Scale) -> tuple[Setting, ...]:

@@ -150,9 +150,9 @@ def _notes(runs: pd.DataFrame) -> Iterator[str]:
     yield f"n = {size}, k = {first['n_neighbors']}, N = {first['n_components']}."
     noted = dict.fromkeys(note for found in by_method.values() for note in found["note"] if note)
     yield from (f"{note}." for note in list(noted)[:3])
-    if OURS in by_method and by_method[OURS]["dropped_edges"].max() > 0:
-        most = by_method[OURS]["dropped_edges"].max()
-        yield f"Edges dropped by isoweave's shortcut filter: up to {most} per graph."
+    dropped = runs.loc[runs["method"] == OURS, "dropped_edges"].fillna(0)
+    if dropped.any():
+        yield f"Edges dropped by isoweave's shortcut filter: up to {dropped.max()} per graph."
     for name, found in by_method.items():
         limited = (found["status"] == "max_iter").sum()
         if limited:
@@ -176,15 +176,7 @@ def write_tables(
 ) -> list[Path]:
     """Write ``NAME.md``, ``NAME.csv`` and ``NAME.json`` and return their paths.
 
-    Parameters
-    ----------
-    experiment : Experiment
-    runs : pandas.DataFrame
-        From :meth:`Records.frame` or :func:`read_runs`.
-    scale : Scale
-    folder : pathlib.Path
-    skipped : sequence of str
-        What could not be run; said in the Markdown and the JSON.
+    ``runs`` come from :meth:`Records.frame` or :func:`read_runs`; ``skipped`` says what could not be run.
     """
     folder.mkdir(parents=True, exist_ok=True)
     own = select(runs, experiment.name, scale.name)
@@ -250,18 +242,9 @@ def _numbers(found: dict[str, float]) -> dict[str, float] | None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One measure of one row.
+    """One measure of one row: means, over the seeds both have, of ours and the best of the others.
 
-    Attributes
-    ----------
-    experiment, row, metric : str
-        Titles of the first two.
-    ours, best_other : float
-        Means over the seeds both have.
-    other : str
-        The method, apart from ours, with the best mean.
-    winner : str or None
-        Method; None where the paired difference is within two standard errors.
+    The winner is None where the paired difference is within two standard errors.
     """
 
     experiment: str
@@ -278,7 +261,8 @@ def compare(runs: pd.DataFrame, scale: Scale) -> list[Comparison]:
     found = []
     for experiment in EXPERIMENTS.values():
         for row in experiment.rows_for(scale):
-            good = select(runs, experiment.name, scale.name, row.name, good=True)
+            good = select(runs, experiment.name, scale.name, row.name)
+            good = good[good["error"].isna()]
             for metric in (name for name in experiment.metrics if name in good):
                 values = good.pivot(index="seed", columns="method", values=metric)
                 if metric == "parameter_error" and experiment.reference in values:

@@ -25,27 +25,18 @@ _MOST_DENSE_VERTICES = 12_000
 
 @dataclass(frozen=True)
 class Baseline:
-    """A method to compare with.
-
-    Attributes
-    ----------
-    name, title : str
-    method : callable
-        ``method(graph, n_components, **some of random_state, n_jobs, n_neighbors)`` -> (n, N) array.
-    package, extra : str or None
-        The optional package it needs, and the extra of isoweave that installs it.
-    is_metric : bool
-        Coordinates are in the unit of the distances; others have a scale of their own.
-    dense : bool
-        It stores all distances between vertices.
-    """
+    """A method to compare with."""
 
     name: str
     title: str
+    # method(graph, n_components, **some of random_state, n_jobs, n_neighbors) -> (n, N) array
     method: Callable[..., FloatArray]
+    # The optional package it needs, and the extra of isoweave that installs it.
     package: str | None = None
     extra: str | None = None
+    # Coordinates are in the unit of the distances; other methods have a scale of their own.
     is_metric: bool = False
+    # It stores all distances between vertices.
     dense: bool = True
 
 
@@ -122,14 +113,6 @@ def run_baseline(
     array of shape (n, N)
         Isomap and MDE keep the unit of the distances. Spectral methods return columns of mean square 1;
         diffusion maps scale them by their eigenvalues.
-
-    Raises
-    ------
-    ImportError
-        The optional package is missing; the message names the extra.
-    ValueError
-        The graph is not connected, too large for a method that stores all distances, or ``n_components``
-        is not below its number of vertices.
 
     Examples
     --------

@@ -39,7 +39,7 @@ from isoweave.optimise._starts import (
     sample_energy,
 )
 from isoweave.optimise._state import Callback, IterationResult, IterationState, StepRecord
-from isoweave.optimise._synchronize import connection_laplacian, synchronized_alignments
+from isoweave.optimise._synchronize import connection_laplacian, frame_transitions, synchronized_alignments
 
 __all__ = [
     "ALONE",
@@ -74,6 +74,7 @@ __all__ = [
     "connection_laplacian",
     "farthest_landmarks",
     "find_landmarks",
+    "frame_transitions",
     "landmark_start",
     "minimise",
     "minimise_from",

@@ -38,7 +38,7 @@ class Alternating:
 
     def init(self, problem: Problem, start: FloatArray, stage: str) -> State:
         """One global step from the best alignments of ``start``."""
-        alignments = problem.evaluate(start).alignments
+        alignments = checked_evaluation(problem, start, f"{stage}, step 0").alignments
         x = problem.integrate(alignments)
         here = checked_evaluation(problem, x, f"{stage}, step 0")
         first = StepRecord(0, here.energy, _change(alignments, here.alignments), 1.0)
