@@ -81,7 +81,7 @@ def test_solvers(solver, inner_product):
     assert_same(embed_graph(matrix, n_jobs=1, **settings), embed_graph(matrix, n_jobs=2, **settings))
 
 
-@pytest.mark.parametrize("start", ["landmark", "synchronised", "coarse", "identity"])
+@pytest.mark.parametrize("start", ["landmark", "synchronized", "coarse", "identity"])
 def test_starts(start):
     matrix = knn_graph(CASES["plane"][0](), 9).to_matrix()
     assert_same(embed_graph(matrix, start=start, n_jobs=1), embed_graph(matrix, start=start, n_jobs=2))

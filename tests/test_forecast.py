@@ -159,7 +159,7 @@ def test_the_bound_is_a_bound(name, solver):
     assert bound.growth >= fit_sizes(graph, resolved, 2).growth
 
 
-@pytest.mark.parametrize("start", ["landmark", "synchronised", "coarse", "identity", "array"])
+@pytest.mark.parametrize("start", ["landmark", "synchronized", "coarse", "identity", "array"])
 def test_every_start_is_counted(roll, start):
     given = np.zeros((roll.n_vertices, 2)) if start == "array" else start
     stage = estimate_resources(roll, 2, start=given).stages[4]

