@@ -99,17 +99,8 @@ def atomic_write(path: AnyPath) -> Iterator[IO[bytes]]:
 
 def check_writable(path: AnyPath) -> None:
     """Raise the WriteError that :func:`atomic_write` would raise for reasons that can be seen beforehand."""
-    if _is_stream(path):
-        return
-    try:
-        _mode_to_keep(Path(os.path.realpath(path)), path)
-        folder = os.path.dirname(os.path.realpath(path))
-        if not stat.S_ISDIR(os.stat(folder).st_mode):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        if not os.access(folder, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    except OSError as error:
-        raise write_error(error, path) from error
+    if not _is_stream(path):
+        NewFile(path).release()
 
 
 def write_text(path: AnyPath, text: str) -> None:
@@ -134,8 +125,7 @@ class NewFile(io.RawIOBase):
     def __init__(self, path: AnyPath) -> None:
         self._path, self._target = path, Path(os.path.realpath(path))
         self._temporary: Path | None = None
-        self._folder: int | None = None
-        self.fd: int | None = None
+        self.fd = self._folder = -1
         self.failure: OSError | None = None
         try:
             self._mode = _mode_to_keep(self._target, path)
@@ -149,7 +139,7 @@ class NewFile(io.RawIOBase):
         self.file = io.BufferedWriter(self, 1 << 20)
 
     def _create(self) -> int:
-        if self._folder is not None and hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
+        if self._folder >= 0 and hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
             try:
                 return os.open(self._target.parent, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o666)
             except OSError as error:
@@ -171,7 +161,7 @@ class NewFile(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        if self.fd is None or self.failure is not None:
+        if self.fd < 0 or self.failure is not None:
             return memoryview(data).nbytes
         try:
             return os.write(self.fd, data)
@@ -180,11 +170,10 @@ class NewFile(io.RawIOBase):
             raise
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        return 0 if self.fd is None else os.lseek(self.fd, offset, whence)
+        return 0 if self.fd < 0 else os.lseek(self.fd, offset, whence)
 
     def publish(self, *, is_new: bool = False) -> None:
         """Sync the file and give it its name; ``is_new`` raises FileExistsError if the name is taken."""
-        assert self.fd is not None
         try:
             if not self.file.closed:
                 self.file.flush()
@@ -199,7 +188,7 @@ class NewFile(io.RawIOBase):
                 raise
             raise write_error(error, self._path) from error
         try:
-            if self._folder is not None:
+            if self._folder >= 0:
                 os.fsync(self._folder)
         except OSError as error:
             if error.errno in (errno.EINVAL, errno.ENOTSUP):  # not every file system has that
@@ -225,10 +214,10 @@ class NewFile(io.RawIOBase):
     def release(self) -> None:
         """Close everything; unless it was published, nothing is left."""
         for fd in (self.fd, self._folder):
-            if fd is not None:
+            if fd >= 0:
                 with suppress(OSError):  # the data are synced, or given up
                     os.close(fd)
-        self.fd = self._folder = None
+        self.fd = self._folder = -1
         if self._temporary is not None:
             with suppress(OSError):
                 os.unlink(self._temporary)

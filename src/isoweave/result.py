@@ -214,17 +214,10 @@ def as_embedding(source: Any, graph: Any = None) -> Embedding:
 
 
 def _from_file(path: Path) -> Embedding:
-    if path.is_file():
-        with path.open("rb") as file:
-            # A saved model begins with the length of its header, and the header is an object of JSON.
-            is_saved = file.read(9)[8:] == b"{"
-        if is_saved:
-            from isoweave.persist import load
-
-            return as_embedding(load(path))
     from isoweave.io import read_embedding
+    from isoweave.persist import is_store, load
 
-    return read_embedding(path)
+    return as_embedding(load(path)) if is_store(path) else read_embedding(path)
 
 
 def _from_estimator(estimator: Any) -> Embedding:

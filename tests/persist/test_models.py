@@ -71,6 +71,25 @@ def test_embedding(tmp_path, embedding, mmap):
         IsometricEmbedding.load(tmp_path / "map")
 
 
+def test_an_embedding_of_which_little_or_more_is_known(tmp_path, fitted, features):
+    plain = isoweave.as_embedding(features)
+    named = dataclasses.replace(
+        plain, names=tuple(f"é{i}" for i in range(60)), features=sp.csr_array(features)
+    )
+    for result in (
+        plain,
+        named,
+        isoweave.as_embedding(fitted.set_params(checkpoint=isoweave.Checkpoint("x"))),
+    ):
+        result.save(tmp_path / "map")
+        found = isoweave.as_embedding(tmp_path / "map")
+        assert found.parameters.pop("checkpoint", None) is None
+        result.parameters.pop("checkpoint", None)
+        assert_same(found, result)
+    fitted.save(tmp_path / "model")
+    assert_same(isoweave.as_embedding(tmp_path / "model").graph, result.graph)
+
+
 @pytest.mark.parametrize("mmap", [False, True])
 def test_estimator(tmp_path, fitted, features, mmap):
     fitted.save(tmp_path / "model")

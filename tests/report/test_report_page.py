@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import polars
 import pytest
 import scipy.sparse as sp
 
@@ -33,9 +34,17 @@ def decode(packed):
     return np.frombuffer(base64.b64decode(packed["base64"]), dtype=TYPES[packed["type"]])
 
 
-def payload_of(path):
-    text = path.read_text(encoding="utf-8")
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+@pytest.fixture
+def write(tmp_path):
+    """Writes a page without diagnosis; returns its text and its data."""
+
+    def page(result, name="r.html", **options):
+        path = write_report(result, tmp_path / name, **{"diagnosis": False, **options})
+        text = path.read_text(encoding="utf-8")
+        found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1]
+        return text, json.loads(found)
+
+    return page
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +57,15 @@ def result(sheet):
     return embed_graph(knn_graph(sheet, 8), n_components=2)
 
 
-def test_everything_is_in_the_page(tmp_path, result):
+def column(data, name):
+    """Values of a column of numbers."""
+    return decode(next(c for c in data["columns"] if c["name"] == name)["numbers"])
+
+
+def test_everything_is_in_the_page(write, result):
     rng = np.random.default_rng(31)
     town = np.where(rng.uniform(size=150) < 0.4, "Ulm", "Bonn")
-    path = write_report(
-        result, tmp_path / "r.html", columns={"town": town, "x": rng.normal(size=150)}, diagnosis=False
-    )
-    found = payload_of(path)
+    text, found = write(result, columns={"town": town, "x": rng.normal(size=150)})
     assert (found["n"], found["dimension"]) == (150, 2)
     drawn = np.column_stack([decode(axis) for axis in found["coordinates"]])
     np.testing.assert_allclose(drawn, result.coordinates, atol=1e-6 * np.ptp(result.coordinates))
@@ -62,30 +73,23 @@ def test_everything_is_in_the_page(tmp_path, result):
     assert found["columns"][0]["levels"] == ["Bonn", "Ulm"]
     assert np.array(["Bonn", "Ulm"])[decode(found["columns"][0]["codes"])].tolist() == town.tolist()
     graph = found["graph"]
-    indptr, indices, lengths = (decode(graph[key]) for key in ("indptr", "indices", "lengths"))
     upper = sp.triu(result.graph.to_matrix(), k=1, format="csr")
-    np.testing.assert_array_equal(indptr, upper.indptr)
-    np.testing.assert_array_equal(indices, upper.indices)
-    np.testing.assert_allclose(lengths, upper.data, rtol=1e-6)
+    np.testing.assert_array_equal(decode(graph["indptr"]), upper.indptr)
+    np.testing.assert_array_equal(decode(graph["indices"]), upper.indices)
+    np.testing.assert_allclose(decode(graph["lengths"]), upper.data, rtol=1e-6)
     assert found["history"]["energy"] == [record.energy for record in result.history]
-    text = path.read_text(encoding="utf-8")
     for word in ("trustworthiness", "Accuracy, nmi and ari are of the column", result.status):
         assert word in text
-
-
-def test_shepard_counts_are_those_of_numpy(tmp_path, result):
-    path = write_report(result, tmp_path / "r.html", diagnosis=False)
-    shepard = payload_of(path)["shepard"]
+    # Pairs of the Shepard diagram are counted; rows run along the distance in the map.
+    shepard = found["shepard"]
     counts = decode(shepard["counts"]).reshape(shepard["bins"], shepard["bins"])
     assert counts.sum() == shepard["n_pairs"] == 150 * 149 // 2
     _, reached = shepard_pairs(result)
-    # Rows run along the distance in the map.
-    step = shepard["ends"][1] / shepard["bins"]
-    assert counts[0].sum() == np.sum(reached < step)
+    assert counts[0].sum() == np.sum(reached < shepard["ends"][1] / shepard["bins"])
 
 
-def test_the_policy_allows_these_scripts_only(tmp_path, result):
-    text = write_report(result, tmp_path / "r.html", diagnosis=False).read_text(encoding="utf-8")
+def test_the_policy_allows_these_scripts_only(write, result):
+    text, _ = write(result)
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
     scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
     assert len(scripts) == 2
@@ -97,56 +101,46 @@ def test_the_policy_allows_these_scripts_only(tmp_path, result):
     assert not re.search(r"https?://|@import|url\(", page)
 
 
-def test_strings_cannot_leave_their_place(tmp_path, result):
+def test_strings_cannot_leave_their_place(write, result):
     verdict = SimpleNamespace(code=EVIL, severity='"><img src=x>', text=EVIL, advice=EVIL)
-    path = write_report(
+    text, found = write(
         result,
-        tmp_path / "r.html",
         title=EVIL,
         names=[f"{EVIL}{i}" for i in range(150)],
-        columns={EVIL: np.full(150, EVIL), "@@DATA@@": np.full(150, "@@SCRIPT@@")},
+        columns={EVIL: np.full(150, EVIL), "{{ data }}": np.full(150, "<!--&\u2028{% if %}")},
         diagnosis=SimpleNamespace(verdicts=(verdict,), curvature=np.full(150, np.nan)),
     )
-    text = path.read_text(encoding="utf-8")
     assert "window.owned" not in re.sub(r"\\u003cscript\\u003ewindow|&lt;script&gt;window", "", text)
     assert text.count("<script") == 3
     assert "<img" not in text.split("<script>")[0]
-    assert payload_of(path)["columns"][0]["levels"] == [EVIL]
-    assert payload_of(path)["columns"][1] | {"codes": 0} == {
-        "name": "@@DATA@@",
-        "levels": ["@@SCRIPT@@"],
-        "codes": 0,
-    }
+    assert "\u2028" not in text.split("<script>")[0]
+    assert [c["levels"] for c in found["columns"][:2]] == [[EVIL], ["<!--&\u2028{% if %}"]]
+    assert found["columns"][1]["name"] == "{{ data }}"
 
 
-def test_verdicts_are_shown(tmp_path, result):
+def test_verdicts_are_shown(write, result):
     verdicts = (
         SimpleNamespace(code="graph_too_sparse", severity="problem", text="Too few.", advice="More & more."),
         SimpleNamespace(code="flat", severity="info", text="It is flat.", advice="Nothing."),
     )
     curvature = np.where(np.arange(150) < 3, np.nan, 0.25)
-    found = SimpleNamespace(verdicts=verdicts, curvature=curvature)
-    path = write_report(result, tmp_path / "r.html", diagnosis=found)
-    text = path.read_text(encoding="utf-8")
+    text, found = write(result, diagnosis=SimpleNamespace(verdicts=verdicts, curvature=curvature))
     assert '<li class="problem"><b>graph too sparse</b> Too few.' in text
     assert "More &amp; more." in text
     assert text.index("graph too sparse") < text.index("It is flat.")
-    column = next(c for c in payload_of(path)["columns"] if c["name"] == "curvature")
-    np.testing.assert_array_equal(decode(column["numbers"]), curvature.astype(np.float32))
+    np.testing.assert_array_equal(column(found, "curvature"), curvature.astype(np.float32))
 
 
-def test_the_diagnosis_is_run(tmp_path, result):
+def test_the_diagnosis_is_run(write, result):
     expected = diagnose(result)
     assert expected.verdicts
-    text = write_report(result, tmp_path / "r.html").read_text(encoding="utf-8")
     # Coordinates with their graph, as they come from a file, are judged alike.
-    other = write_report(result.coordinates, tmp_path / "s.html", graph=result.graph)
-    for page in (text, other.read_text(encoding="utf-8")):
+    for source, graph in ((result, None), (result.coordinates, result.graph)):
+        text, found = write(source, graph=graph, diagnosis=True)
         for verdict in expected.verdicts:
-            assert f"<b>{verdict.code.replace('_', ' ')}</b>" in page
-    assert expected.verdicts[0].text in html.unescape(text)
-    misfit = next(c for c in payload_of(other)["columns"] if c["name"] == "misfit")
-    np.testing.assert_allclose(decode(misfit["numbers"]), local_fit(result)[0], rtol=1e-4, atol=1e-7)
+            assert f"<b>{verdict.code.replace('_', ' ')}</b>" in text
+            assert verdict.text in html.unescape(text)
+        np.testing.assert_allclose(column(found, "misfit"), local_fit(result)[0], rtol=1e-4, atol=1e-7)
 
 
 def test_misfit_is_the_energy_by_vertices(result):
@@ -173,30 +167,25 @@ def test_an_exact_map_has_no_misfit():
     assert local_fit(as_embedding(there, graph * 0.0)) is None
 
 
-def test_coordinates_alone(tmp_path):
+def test_coordinates_alone(write):
     points = np.random.default_rng(37).normal(size=(20, 5))
-    path = write_report(points, tmp_path / "r.html")
-    found = payload_of(path)
+    text, found = write(points, diagnosis=True)
     assert found["graph"] is None
     assert found["shepard"] is None
-    shares = np.array(found["principal"]["shares"])
     values = np.linalg.eigvalsh(np.cov(points.T))[::-1]
-    np.testing.assert_allclose(shares, values / values.sum())
-    text = path.read_text(encoding="utf-8")
+    np.testing.assert_allclose(found["principal"]["shares"], values / values.sum())
     assert "measured distances were not given" in text
     assert "A diagnosis needs the measured distances" in text
 
 
-def test_vertices_that_were_not_embedded(tmp_path, sheet):
+def test_vertices_that_were_not_embedded(write, sheet):
     two = sp.block_diag([knn_graph(sheet, 8).to_matrix(), knn_graph(sheet[:40], 8).to_matrix()], format="csr")
     with pytest.warns(UserWarning, match="component"):
         result = embed_graph(two, n_components=2, components="largest")
     assert np.isnan(result.coordinates[150:]).all()
-    path = write_report(result, tmp_path / "r.html", diagnosis=False)
-    assert "<dt>not embedded</dt><dd>40</dd>" in path.read_text(encoding="utf-8")
-    found = payload_of(path)
-    stretch = next(c for c in found["columns"] if c["name"] == "stretch")
-    assert np.isnan(decode(stretch["numbers"])[150:]).all()
+    text, found = write(result)
+    assert "<dt>not embedded</dt><dd>40</dd>" in text
+    assert np.isnan(column(found, "stretch")[150:]).all()
     assert found["shepard"]["n_pairs"] == 150 * 149 // 2
 
 
@@ -215,40 +204,20 @@ def test_vertices_that_were_not_embedded(tmp_path, sheet):
         (2**40 + np.arange(6.0) + 0.5, None, 2**40 + np.arange(6.0) + 0.5),
     ],
 )
-def test_kinds_of_columns(tmp_path, values, levels, numbers):
-    points = np.random.default_rng(3).normal(size=(6, 2))
-    path = write_report(points, tmp_path / "r.html", columns={"c": values})
-    (column,) = payload_of(path)["columns"]
+def test_kinds_of_columns(write, values, levels, numbers):
+    _, found = write(np.random.default_rng(3).normal(size=(6, 2)), columns={"c": values})
+    (only,) = found["columns"]
     if levels is not None:
-        assert column["levels"] == levels
-        given = pd.Series(values)
-        codes = decode(column["codes"])
-        assert ((codes < 0) == given.isna().to_numpy()).all()
+        assert only["levels"] == levels
+        assert ((decode(only["codes"]) < 0) == pd.Series(values).isna().to_numpy()).all()
     else:
-        np.testing.assert_allclose(decode(column["numbers"]), numbers, rtol=1e-7)
+        np.testing.assert_allclose(decode(only["numbers"]), numbers, rtol=1e-7)
 
 
-def test_data_frames(tmp_path):
-    points = np.random.default_rng(3).normal(size=(6, 2))
-    frame = pd.DataFrame({"a": np.arange(6) / 4, "b": list("xyzxyz")})
-    path = write_report(points, tmp_path / "r.html", columns=frame)
-    assert [c["name"] for c in payload_of(path)["columns"]] == ["a", "b"]
-
-
-def test_frames_with_columns_as_polars_has_them(tmp_path):
-    class Series:
-        def __init__(self, name, values):
-            self.name, self._values = name, np.asarray(values)
-
-        def to_numpy(self):
-            return self._values
-
-    class Frame:
-        def iter_columns(self):
-            return iter([Series("a", np.arange(6) / 4), Series("b", list("xyzxyz"))])
-
-    path = write_report(np.zeros((6, 2)), tmp_path / "r.html", columns=Frame())
-    assert [c["name"] for c in payload_of(path)["columns"]] == ["a", "b"]
+@pytest.mark.parametrize("kind", [pd.DataFrame, polars.DataFrame])
+def test_data_frames(write, kind):
+    _, found = write(np.zeros((6, 2)), columns=kind({"a": np.arange(6) / 4, "b": list("xyzxyz")}))
+    assert [c["name"] for c in found["columns"]] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -270,17 +239,16 @@ def test_bad_input_leaves_no_file(tmp_path, options, error, match):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_bad_paths(tmp_path):
+def test_bad_paths_and_a_missing_extra(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"must end in \.html"):
         write_report(np.zeros((3, 2)), tmp_path / "r.txt")
     with pytest.raises(OSError, match="does not exist"):
         write_report(np.zeros((3, 2)), tmp_path / "none" / "r.html")
-
-
-def test_the_extra_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    with pytest.raises(ImportError, match=r"isoweave\[report\]"):
-        write_report(np.zeros((3, 2)), tmp_path / "r.html")
+    for name in ("plotly.offline", "jinja2"):
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, name, None)
+            with pytest.raises(ImportError, match=r"isoweave\[report\]"):
+                write_report(np.zeros((3, 2)), tmp_path / "r.html")
 
 
 def test_numbers_are_short_where_that_is_fine():

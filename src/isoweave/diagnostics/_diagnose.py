@@ -77,11 +77,11 @@ def diagnose(
     dropped: bool | AnyArray = resolve_options(2, shortcuts=shortcuts).drop_shortcuts
     if n_components is not None:
         n_components = check_integer("n_components", n_components, minimum=1)
-    given = None if graph is None else _checked_graph(graph, asymmetry)
+    given = None if graph is None else graph_from_matrix(graph, asymmetry=asymmetry)
     if isinstance(result, NeighborGraph) or sp.issparse(result):
         if given is not None:
             raise TypeError("diagnose got two graphs and no map: give the map first, then graph=...")
-        given, embedding = _checked_graph(result, asymmetry), None
+        given, embedding = graph_from_matrix(result, asymmetry=asymmetry), None
     else:
         embedding = as_embedding(result, given)
         if given is None:
@@ -93,10 +93,6 @@ def diagnose(
         n_components = embedding.n_components
     with thread_team(n_jobs) as team:
         return _examine(prepare_graph(given, dropped, team=team), embedding, n_components or 2, team)
-
-
-def _checked_graph(graph: Any, asymmetry: str) -> NeighborGraph:
-    return graph if isinstance(graph, NeighborGraph) else graph_from_matrix(graph, asymmetry=asymmetry)
 
 
 def _examine(

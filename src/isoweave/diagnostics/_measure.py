@@ -1,4 +1,4 @@
-"""What a map does to single edges and vertices; figures and reports colour by these numbers."""
+"""What a map does to single edges and vertices."""
 
 from __future__ import annotations
 
@@ -21,24 +21,6 @@ def edge_table(graph: NeighborGraph, coordinates: FloatArray) -> tuple[IntArray,
     once = graph.sources < graph.indices
     edges, lengths = np.column_stack((graph.sources[once], graph.indices[once])), graph.lengths[once]
     return edges, lengths, edge_distortion(edges, lengths, coordinates)
-
-
-def vertex_errors(graph: NeighborGraph, coordinates: FloatArray) -> FloatArray:
-    """Mean of |distortion| over the edges of positive length at every vertex, shape (n,); NaN without any."""
-    edges, lengths, distortion = edge_table(graph, coordinates)
-    use = (lengths > 0.0) & np.isfinite(distortion)
-    ends = edges[use].ravel(order="F")
-    values = np.tile(np.abs(distortion[use]), 2)
-    count = np.bincount(ends, minlength=graph.n_vertices)
-    total = np.bincount(ends, values, minlength=graph.n_vertices)
-    return np.divide(total, count, out=np.full(graph.n_vertices, np.nan), where=count > 0)
-
-
-def main_stretch(stretch: FloatArray) -> FloatArray:
-    """The singular value of every vertex whose ratio to 1 is the largest, shape (n,)."""
-    values = np.maximum(np.asarray(stretch, dtype=np.float64), np.finfo(np.float64).tiny)
-    at = np.argmax(np.abs(np.log(values)), axis=1)
-    return np.asarray(stretch, dtype=np.float64)[np.arange(len(values)), at]
 
 
 def frame_fit(energy: EdgeEnergy, at: Evaluation, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:

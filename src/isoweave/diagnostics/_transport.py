@@ -78,7 +78,7 @@ def loop_holonomy(graph: Any, loop: Any, n_components: int = 2, *, n_jobs: int |
     True
     """
     check_integer("n_components", n_components, minimum=1)
-    checked = graph if isinstance(graph, NeighborGraph) else graph_from_matrix(graph)
+    checked = graph_from_matrix(graph)
     edges = _loop_edges(checked, loop)
     with thread_team(n_jobs) as team:
         frames = calibrate_frames(checked, local_frames(checked, n_components, team=team), "rows")

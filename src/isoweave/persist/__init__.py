@@ -5,7 +5,7 @@ One file each, in the safetensors format; docs/saving.md describes it.
 
 from isoweave._files import WriteError
 from isoweave.persist._checkpoint import Checkpoint, CheckpointError
-from isoweave.persist._format import StoreError
+from isoweave.persist._format import StoreError, is_store
 from isoweave.persist._models import load, load_model, save, save_model
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "CheckpointError",
     "StoreError",
     "WriteError",
+    "is_store",
     "load",
     "load_model",
     "save",

@@ -14,6 +14,8 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from isoweave._typing import AnyArray
 from isoweave._validation import check_real
 from isoweave.optimise import Record
 from isoweave.persist._fingerprint import fingerprint, first_difference
-from isoweave.persist._format import StoreError, open_store, read_header, write_store
+from isoweave.persist._format import StoreError, open_store, read_header, require, shown, write_store
 
 try:
     import fcntl
@@ -55,6 +57,7 @@ class CheckpointError(ValueError):
         return type(self), (self.path, self.reason, self.field, self.stored, self.now)
 
 
+@dataclass(unsafe_hash=True)
 class Checkpoint:
     """A file that keeps the state of a fit, so that a crash loses a minute and not a night.
 
@@ -88,25 +91,19 @@ class Checkpoint:
     'converged'
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], *, every: float | None = None, resume: bool = False
-    ) -> None:
-        self.path = Path(path)
-        self.every = None if every is None else check_real("every", every, minimum=0.0)
-        self.resume = bool(resume)
+    path: str | os.PathLike[str]
+    every: float | None = field(default=None, kw_only=True)
+    resume: bool = field(default=False, kw_only=True)
 
-    def __repr__(self) -> str:
-        return f"Checkpoint({str(self.path)!r}, every={self.every!r}, resume={self.resume!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Checkpoint) and vars(self) == vars(other)
-
-    def __hash__(self) -> int:
-        return hash((self.path, self.every, self.resume))
+    def __post_init__(self) -> None:
+        self.path = Path(self.path)
+        self.every = None if self.every is None else check_real("every", self.every, minimum=0.0)
+        self.resume = bool(self.resume)
 
     def open(self, inputs: Mapping[str, AnyArray], parameters: Mapping[str, Any]) -> FileJournal:
         """The journal of the run that these inputs and parameters define; called by the fit."""
-        return FileJournal(self.path, fingerprint(inputs, parameters), every=self.every, resume=self.resume)
+        fields = fingerprint(inputs, parameters)
+        return FileJournal(Path(self.path), fields, every=self.every, resume=self.resume)
 
 
 class FileJournal:
@@ -167,20 +164,34 @@ class FileJournal:
         return self._next <= now
 
     def write(self) -> bool:
-        return self._held is not None and self._write()
+        if self._held is None:
+            return False
+        started, n_bytes, is_written = time.monotonic(), 0, True
+        try:
+            n_bytes = self._replace({slot: make() for slot, make in self._kept.items()})
+        except OSError as error:
+            # A fit of hours does not end because a disk is full; the next write may succeed.
+            reason = write_error(error, self.path)
+            warnings.warn(f"The checkpoint was not written, the fit goes on: {reason}", stacklevel=2)
+            is_written = False
+        self._last = time.monotonic()
+        self._spent += self._last - started
+        self._next = self._last + _SECONDS
+        if n_bytes >= _LEAST_MEASURED:
+            self._speed = n_bytes / max(self._last - started, 1e-6)
+        return is_written
 
     def finish(self) -> None:
         # A run too short for a single write leaves nothing behind.
-        if self._held is None or not self._has_slots or (self._is_finished and not self._is_changed):
-            return
-        self.forget("component-")
-        self._is_finished = True
-        self._is_finished = self._write()
+        if self._held is not None and self._has_slots and (self._is_changed or not self._is_finished):
+            self.forget("component-")
+            self._is_finished = True
+            self._is_finished = self.write()
 
     def close(self) -> None:
         if self._held is None:
             return
-        if not self._has_slots and _is_at(self._target, self._held):
+        if not self._has_slots and self._is_ours():
             with suppress(OSError):
                 os.unlink(self._target)
         if fcntl is not None:
@@ -192,57 +203,46 @@ class FileJournal:
         self._kept.clear()
         self._stored.clear()
 
-    def _write(self) -> bool:
-        started = time.monotonic()
-        n_bytes = 0
-        is_written = True
+    def _is_ours(self) -> bool:
+        """Whether the name stands for the file we hold, and nobody has written anything else into it."""
+        if self._held is None or not _is_at(self._target, self._held):
+            return False
         try:
-            n_bytes = self._replace({slot: make() for slot, make in self._kept.items()})
-        except OSError as error:
-            # A fit of hours does not end because a disk is full; the next write may succeed.
-            reason = write_error(error, self.path)
-            warnings.warn(f"The checkpoint was not written, the fit goes on: {reason}", stacklevel=3)
-            is_written = False
-        self._last = time.monotonic()
-        cost = self._last - started
-        self._spent += cost
-        self._next = self._last + _SECONDS
-        if n_bytes >= _LEAST_MEASURED:
-            self._speed = n_bytes / max(cost, 1e-6)
-        return is_written
+            read_header(self._held, self.path, _KIND)
+        except StoreError:
+            return False
+        return True
 
     def _replace(self, records: Mapping[str, Record]) -> int:
-        """Put a new file in the place of the one we hold; its size."""
-        new = NewFile(self.path)
+        """Put a new file in the place of the one we hold, if any; its size."""
+        parts = [
+            (slot, name, array) for slot, record in records.items() for name, array in record.arrays.items()
+        ]
+        content = {
+            "fingerprint": self._fields,
+            "finished": self._is_finished,
+            "slots": {slot: dict(record.values) for slot, record in records.items()},
+        }
+        new = NewFile(self._target)
+        held = None
         try:
-            arrays = {
-                f"{slot}/{name}": array
-                for slot, record in records.items()
-                for name, array in record.arrays.items()
-            }
-            slots = {slot: dict(record.values) for slot, record in records.items()}
-            content = {"fingerprint": self._fields, "finished": self._is_finished, "slots": slots}
-            write_store(new.file, _KIND, content, arrays)
-            assert new.fd is not None
+            write_store(new.file, _KIND, content, {f"{slot}/{name}": array for slot, name, array in parts})
             held = io.FileIO(os.dup(new.fd), "rb")
             _lock(held)
             # Somebody may have removed the file; nobody else's is ever replaced.
             is_new = self._held is None or not os.path.lexists(self._target)
-            if self._held is not None and not is_new and not _is_at(self._target, self._held):
-                held.close()
+            if not is_new and not self._is_ours():
                 raise WriteError(errno.EEXIST, "another file has taken its name since", self.path)
-            try:
-                new.publish(is_new=is_new)
-            finally:
-                # The name may be ours even after an error: of the sync that follows.
-                if _is_at(self._target, held):
-                    self._held, held = held, self._held  # type: ignore[assignment]
-                    self._has_slots, self._is_changed = bool(records), False
-                if held is not None:
-                    held.close()
-            return sum(array.nbytes for array in arrays.values())
+            new.publish(is_new=is_new)
         finally:
+            # The name may be ours even after an error: of the sync that comes last.
+            if _is_at(self._target, held):
+                self._held, held = held, self._held
+                self._has_slots, self._is_changed = bool(records), False
+            if held is not None:
+                held.close()
             new.release()
+        return sum(array.nbytes for *_, array in parts)
 
     def _occupy(self) -> None:
         """Lock the file that has the name, or make one; the lock ends with the process, however that ends."""
@@ -260,27 +260,22 @@ class FileJournal:
                 self._held = held
                 return
             held.close()
-            if not is_locked:
+            if is_locked is False:
                 raise CheckpointError(self.path, "is in use by another process.")
 
     def _meet(self, resume: bool) -> None:
         """Decide what becomes of what the file holds."""
         assert self._held is not None
-        self._has_slots = True  # until the header proves that it is ours, it is not removed
+        self._has_slots = True  # until the file proves to be ours and empty, it is not removed
         try:
             store = read_header(self._held, self.path, _KIND)
         except StoreError as error:
-            reason = (
-                f"exists and is no checkpoint ({error.field or 'file'}: {error.reason}); it is left alone."
-            )
+            reason = f"exists and is no checkpoint ({error.reason}); it is left alone."
             raise CheckpointError(self.path, reason) from error
-        slots, stored = store.content.get("slots"), store.content.get("fingerprint")
-        if not isinstance(slots, dict) or not isinstance(stored, dict):
-            raise CheckpointError(self.path, "is damaged (content: no slots or fingerprint).")
-        self._has_slots, self._is_finished = bool(slots), store.content.get("finished") is True
-        if not slots:
-            return
-        if not resume:
+        slots: Any = store.content.get("slots")
+        stored = store.content.get("fingerprint")
+        self._is_finished = store.content.get("finished") is True
+        if slots and not resume:
             if not self._is_finished:
                 reason = (
                     "holds a run that is not finished. Go on with it (resume=True, --resume), or remove it."
@@ -289,23 +284,23 @@ class FileJournal:
             self._is_finished = False
             self._replace({})
             return
-        found = first_difference(stored, self._fields)
+        found = first_difference(stored if isinstance(stored, dict) else {}, self._fields) if slots else None
         if found is not None:
-            field, before, now = found
-            reason = (
-                f"is of another run: {field} was {_shown(before)} and is {_shown(now)} now. Run with what it "
-            )
-            raise CheckpointError(self.path, f"{reason}was, or remove the file.", field, before, now)
+            before, now = (shown(value, 120) for value in found[1:])
+            reason = f"is of another run: {found[0]} was {before} and is {now} now. "
+            raise CheckpointError(self.path, f"{reason}Run with what it was, or remove the file.", *found)
         try:
             arrays = store.arrays()
+            require(isinstance(slots, dict), self.path, "slots", f"cannot be {shown(slots)}")
         except (StoreError, OSError) as error:
-            reason = f"is damaged ({error}); remove it to start afresh."
-            raise CheckpointError(self.path, reason) from error
+            raise CheckpointError(self.path, f"is damaged ({error}); remove it to start afresh.") from error
+        self._has_slots = bool(slots)
         for slot, values in slots.items():
-            mine = {n.removeprefix(f"{slot}/"): a for n, a in arrays.items() if n.startswith(f"{slot}/")}
-            record = Record(values if isinstance(values, dict) else {}, mine)
-            self._stored[slot] = record
-            self._kept[slot] = lambda record=record: record  # type: ignore[misc]
+            own = {
+                name.removeprefix(f"{slot}/"): a for name, a in arrays.items() if name.startswith(f"{slot}/")
+            }
+            self._stored[slot] = record = Record(values if isinstance(values, dict) else {}, own)
+            self._kept[slot] = partial(replace, record)
 
 
 def _lock(file: io.FileIO) -> bool | None:
@@ -321,14 +316,8 @@ def _lock(file: io.FileIO) -> bool | None:
     return True
 
 
-def _is_at(path: Path, file: io.FileIO) -> bool:
+def _is_at(path: Path, file: io.FileIO | None) -> bool:
     """Whether a name belongs to an open file."""
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
-    except OSError:
-        return False
-
-
-def _shown(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 120 else text[:117] + "..."
+    with suppress(OSError):
+        return file is not None and os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+    return False

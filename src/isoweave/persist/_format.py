@@ -56,10 +56,10 @@ class StoreError(ValueError):
         return type(self), (self.path, self.field, self.reason)
 
 
-def shown(value: object) -> str:
+def shown(value: object, length: int = 60) -> str:
     """A value from a file for a message: escaped, and cut short."""
     text = ascii(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return text if len(text) <= length else text[: length - 3] + "..."
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +147,15 @@ def write_store(
     # The checksum stands within what it is the checksum of, which has zeros there.
     file.seek(8 + header.index(_UNSIGNED))
     file.write(digest.hexdigest().encode("ascii"))
+
+
+def is_store(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as those of isoweave do."""
+    start = json.dumps({"__metadata__": {"format": FORMAT}})[:-2].encode("ascii")
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(8 + len(start))[8:] == start
 
 
 def open_store(path: Path, flags: int = os.O_RDONLY) -> io.FileIO:

@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.diagnostics import main_stretch, vertex_errors
+from isoweave.diagnostics import edge_table
+from isoweave.graph import NeighborGraph
 from isoweave.plot._axes import axes_for, import_pyplot, points_to_draw, two_axes
 from isoweave.result import Embedding, as_embedding
 
@@ -125,6 +126,24 @@ def _values(source: Embedding, color: Any) -> tuple[Any, list[str] | None, Any, 
     if len(shape) == 1 and shape[0] != n and shape[0] not in (3, 4):
         raise ValueError(f"color has {shape[0]} values, but the map has {n} points.")
     return color, None, None, None
+
+
+def vertex_errors(graph: NeighborGraph, coordinates: FloatArray) -> FloatArray:
+    """Mean of |distortion| over the edges of positive length at every vertex, shape (n,); NaN without any."""
+    edges, lengths, distortion = edge_table(graph, coordinates)
+    use = (lengths > 0.0) & np.isfinite(distortion)
+    ends = edges[use].ravel(order="F")
+    values = np.tile(np.abs(distortion[use]), 2)
+    count = np.bincount(ends, minlength=graph.n_vertices)
+    total = np.bincount(ends, values, minlength=graph.n_vertices)
+    return np.divide(total, count, out=np.full(graph.n_vertices, np.nan), where=count > 0)
+
+
+def main_stretch(stretch: FloatArray) -> FloatArray:
+    """The singular value of every vertex whose ratio to 1 is the largest, shape (n,)."""
+    values = np.maximum(np.asarray(stretch, dtype=np.float64), np.finfo(np.float64).tiny)
+    at = np.argmax(np.abs(np.log(values)), axis=1)
+    return np.asarray(stretch, dtype=np.float64)[np.arange(len(values)), at]
 
 
 def _words(color: Any) -> AnyArray | None:

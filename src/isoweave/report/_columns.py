@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.diagnostics import main_stretch, vertex_errors
+from isoweave.plot import main_stretch, vertex_errors
 from isoweave.result import Embedding
 
 # Whole numbers of so few distinct values are labels rather than quantities.
