@@ -91,7 +91,7 @@ VARIANTS = {
     "tol-0.05": Variant("tol 0.05", {"tol": 0.05}),
     "tol-0.001": Variant("tol 0.001 (converged)", {"tol": 0.001}),
     "start-landmark": Variant("landmark start only", {"start": "landmark"}),
-    "start-synchronised": Variant("synchronised start only", {"start": "synchronised"}, max_components=3),
+    "start-synchronized": Variant("synchronized start only", {"start": "synchronized"}, max_components=3),
 }
 
 _HEAD = """# Choices

@@ -25,7 +25,7 @@ OUTLINES = ("ring", "C", "frame", "maze")
 OUTLINE_SEEDS = (31, 32, 33)
 OUTLINE_NEIGHBORS = (7, 10)
 # Names of the columns; the last but one is the default with a smaller tolerance.
-STARTS = ("landmark", "synchronised", "coarse", "auto", "auto, tol 0.003", "truth")
+STARTS = ("landmark", "synchronized", "coarse", "auto", "auto, tol 0.003", "truth")
 
 
 def run_filter(records: Records, n_seeds: int) -> None:

@@ -168,7 +168,7 @@ CASES = (
     Case("swiss 50k, frames of 40", SWISS, 50_000, 2, 1, {"frame_size": 40}),
     Case("S-curve 10k, jacobi", CURVE, 10_000, 2, 2, {"solver": "jacobi"}),
     Case("S-curve 50k, amg", CURVE, 50_000, 2, 2, {"solver": "amg"}),
-    Case("S-curve 5k, synchronised", CURVE, 5000, 2, 2, {"start": "synchronised"}),
+    Case("S-curve 5k, synchronized", CURVE, 5000, 2, 2, {"start": "synchronized"}),
     Case("S-curve 10k, paper's energy", CURVE, 10_000, 2, 2, {"inner_product": "paper", "start": "landmark"}),
     Case("sphere 50k", SPHERE, 50_000, 3, 1),
     Case("torus 20k, landmarks", TORUS, 20_000, 3, 2, {"start": "landmark", "scale": "geodesics"}),

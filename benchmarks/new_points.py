@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 from cases import RECORDS, ROOT, ROWS, Row, markdown_table
 from isoweave import IsometricEmbedding, datasets
 from isoweave.datasets import Dataset
-from isoweave.place import rigid_motion
+from isoweave.geometry import rigid_motion
 
 HELD_OUT = 0.15
 PAGE = ROOT / "docs" / "new_points.md"

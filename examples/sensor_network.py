@@ -30,7 +30,7 @@ from scipy.sparse.linalg import eigsh
 
 from isoweave import Anchors, embed_graph
 from isoweave.datasets import GraphDataset, sensor_network
-from isoweave.place import rigid_motion
+from isoweave.geometry import rigid_motion
 
 Points = NDArray[np.float64]
 

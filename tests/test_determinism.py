@@ -38,7 +38,7 @@ SETTINGS = [
         for solver in ("direct", "amg", "jacobi", "ic")
         for product in ("edge", "paper")
     ),
-    *(("plane", {"start": start}) for start in ("landmark", "synchronised", "coarse", "identity")),
+    *(("plane", {"start": start}) for start in ("landmark", "synchronized", "coarse", "identity")),
 ]
 
 

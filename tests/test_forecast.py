@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import resource
 import sys
 
 import numpy as np
@@ -30,26 +29,23 @@ def roll():
     return roll_of(4000, 9)
 
 
-@pytest.fixture(scope="module")
-def solid():
-    return knn_graph(np.random.default_rng(821).uniform(size=(3500, 3)), 10)
+def normal(n, dimension, k):
+    return knn_graph(np.random.default_rng(839).normal(size=(n, dimension)), k)
 
 
-def pieces(*sizes, matrix=False):
-    found = sp.block_diag([roll_of(size, 8).to_matrix() for size in sizes], format="csr")
-    return found if matrix else graph_from_matrix(found)
+def pieces(*sizes):
+    return graph_from_matrix(sp.block_diag([roll_of(size, 8).to_matrix() for size in sizes], format="csr"))
 
 
 # --- what the formulas see
 
 
-@pytest.mark.parametrize("name", ["roll", "solid"])
-def test_the_factor_is_counted_exactly(name, request):
+@pytest.mark.parametrize(("make", "sizes"), [(roll_of, (4000, 9)), (normal, (3500, 3, 10))])
+def test_the_factor_is_counted_exactly(make, sizes):
     """The sizes counted from the pattern are those of the factor that a solver makes."""
-    graph = request.getfixturevalue(name)
+    graph = make(*sizes)
     counted = fit_sizes(graph, resolve_options(2), 1).largest
-    adjacency = graph.to_matrix()
-    made = Direct(prepare_laplacian(sp.csgraph.laplacian(adjacency)), ThreadTeam(1))
+    made = Direct(prepare_laplacian(sp.csgraph.laplacian(graph.to_matrix())), ThreadTeam(1))
     assert counted.fill == made._laplacian.elimination.fill
     stored = made._values.nbytes + made._symbolic.rows.nbytes
     assert stored < counted.factor < 1.1 * stored + 32 * graph.n_vertices
@@ -60,12 +56,7 @@ CASES = {
     "plane": (lambda: roll_of(3300, 9), 2, {}, "direct"),
     "space": (lambda: knn_graph(flat_torus(900, random_state=827).data, 10), 3, {}, "direct"),
     "5-D": (lambda: knn_graph(difficult(3200, random_state=829).data, 12), 5, {}, "amg"),
-    "9-D": (
-        lambda: knn_graph(np.random.default_rng(839).normal(size=(3100, 9)), 18),
-        9,
-        {"frame_size": 12},
-        "jacobi",
-    ),
+    "9-D": (lambda: normal(3100, 9, 18), 9, {"frame_size": 12}, "jacobi"),
     "asked": (lambda: roll_of(600, 9), 2, {"solver": "jacobi"}, "jacobi"),
     "pieces": (lambda: pieces(900, 700), 3, {"start": "landmark"}, "direct"),
     "paper": (lambda: roll_of(300, 8), 2, {"preset": "paper"}, "ic"),
@@ -113,7 +104,8 @@ def test_an_estimate_adds_up(roll):
         ({"frame_size": 20}, {"frame_size": 1500}),
     ],
 )
-def test_more_of_anything_takes_more_memory(solid, less, more):
+def test_more_of_anything_takes_more_memory(less, more):
+    solid = normal(3500, 3, 10)
     assert estimate_resources(solid, **less).growth_bytes < estimate_resources(solid, **more).growth_bytes
 
 
@@ -127,24 +119,17 @@ def test_larger_and_denser_graphs_take_more(start):
 
 
 def test_hubs_density_and_crumbs_are_seen():
-    """Graphs with the same numbers of vertices and edges that take ten times as long, or as much memory."""
-    n = 6000
-    ring = sp.diags_array([1.0, 1.0, 1.0], offsets=[1, 2, 3], shape=(n, n))
-    # As many edges between random vertices, preferring the first.
-    random = np.random.default_rng(823)
-    far = (n * random.uniform(size=3 * n) ** 4).astype(int)
-    near = np.repeat(np.arange(n), 3)
-    keep = far != near
-    star = sp.coo_array((np.ones(keep.sum()), (near[keep], far[keep])), shape=(n, n)).tocsr()
-    star = sp.csr_array(star.maximum(star.T) > 0, dtype=float)
-    plain, hubs = (estimate_resources(g, 5, solver="amg") for g in (ring, star))
-    assert hubs.growth_bytes > 1.08 * plain.growth_bytes
-    assert hubs.cpu_seconds > 1.5 * plain.cpu_seconds
-    one, many = (
-        estimate_resources(g, 2) for g in (pieces(3000, matrix=True), pieces(*[30] * 100, matrix=True))
+    """Graphs with about the same numbers of vertices, or of edges, that take far more memory or time."""
+    n = 20_000
+    ring = sp.diags_array([1.0, 1.0, 1.0], offsets=[1, 2, 3], shape=(n, n)).tocsr()
+    spokes = sp.coo_array(
+        (np.ones(2000), (np.zeros(2000, dtype=int), np.arange(9, n, 10)[:2000])), shape=(n, n)
     )
-    assert many.cpu_seconds > 1.0
-    assert many.cpu_seconds > 2 * one.cpu_seconds
+    plain, hub = (estimate_resources(g, 5, solver="amg") for g in (ring, ring.maximum(spokes.tocsr())))
+    assert hub.growth_bytes > 1.2 * plain.growth_bytes
+    assert hub.cpu_seconds > 1.5 * plain.cpu_seconds
+    one, many = (estimate_resources(pieces(*sizes), 2) for sizes in ((3000,), [30] * 100))
+    assert many.cpu_seconds > max(1.0, 2 * one.cpu_seconds)
     dense, sparse = (estimate_resources(roll_of(1500, k), 2) for k in (100, 10))
     assert dense.cpu_seconds > 10 * sparse.cpu_seconds
 
@@ -174,7 +159,7 @@ def test_the_bound_is_a_bound(name, solver):
     assert bound.growth >= fit_sizes(graph, resolved, 2).growth
 
 
-@pytest.mark.parametrize("start", ["landmark", "synchronised", "coarse", "identity", "array"])
+@pytest.mark.parametrize("start", ["landmark", "synchronized", "coarse", "identity", "array"])
 def test_every_start_is_counted(roll, start):
     given = np.zeros((roll.n_vertices, 2)) if start == "array" else start
     stage = estimate_resources(roll, 2, start=given).stages[4]
@@ -201,9 +186,7 @@ def test_a_graph_without_edges_is_no_trouble():
 def test_refused_before_any_work(roll, capsys):
     estimate = estimate_resources(roll, 5, n_jobs=2)
     limit = estimate.peak_bytes - estimate.growth_bytes // 2
-    with pytest.raises(
-        MemoryError, match=r"^The fit would need .* of memory in its stage 'optimise'"
-    ) as caught:
+    with pytest.raises(MemoryError, match=r"^The fit would need .* in its stage 'optimise'") as caught:
         embed_graph(roll.to_matrix(), 5, memory_limit=limit, n_jobs=2, verbose=2)
     assert capsys.readouterr().out == ""
     message = str(caught.value)
@@ -251,9 +234,9 @@ def test_searches_that_would_not_fit_are_refused():
     forecast.check_search_memory(10_000, 3, 10, None)
     forecast.check_search_memory(10**9, 1000, 10, math.inf)
     base = _memory.resident_bytes() + 8e6
-    for n, d, k, growth in ((100_000, 3, 10, 82e6), (20_000, 400, 10, 227e6), (60_000, 50, 30, 217e6)):
+    for n, d, k, growth in ((100_000, 3, 10, 82e6), (20_000, 400, 10, 161e6), (60_000, 50, 30, 230e6)):
         # Measured by knn_graph with one thread.
-        forecast.check_search_memory(n, d, k, base + 1.3 * growth, 1)
+        forecast.check_search_memory(n, d, k, base + 1.4 * growth, 1)
         with pytest.raises(MemoryError, match=rf"^The search for {k} neighbours of {n:,} points .*PCA"):
             forecast.check_search_memory(n, d, k, base + 0.8 * growth, 1)
 
@@ -332,6 +315,7 @@ def test_the_default_is_most_of_what_is_allowed():
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_the_address_space_is_a_limit(monkeypatch):
+    resource = pytest.importorskip("resource")
     status = _memory.process_status()
     limits = {resource.RLIMIT_AS: status["VmSize"] + 10**6}
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (limits.get(kind, resource.RLIM_INFINITY),) * 2)

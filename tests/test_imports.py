@@ -7,6 +7,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,23 @@ def test_imports_go_one_way(path):
     rooms = {name for layers in LEVELS for name in layers}
     wrong = imported_layers(path) & rooms - allowed(layer_of(path))
     assert not wrong, f"{path.relative_to(PACKAGE)} imports {sorted(wrong)}, which lie above {layer_of(path)}"
+
+
+def test_no_room_reaches_into_the_private_modules_of_another():
+    found = []
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("isoweave."):
+                room, *inner = node.module.split(".")[1:]
+                if room != layer_of(path) and any(part.startswith("_") for part in inner):
+                    found.append(f"{path.relative_to(PACKAGE)}:{node.lineno} {node.module}")
+    assert not found
+
+
+def test_no_class_name_is_defined_twice():
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in modules()]
+    names = Counter(n.name for tree in trees for n in ast.walk(tree) if isinstance(n, ast.ClassDef))
+    assert not [name for name, count in names.items() if count > 1]
 
 
 def test_the_reader_of_imports_sees_them(tmp_path):

@@ -75,7 +75,7 @@ def test_numbering_of_the_vertices(case):
     np.testing.assert_allclose(here.stretch[order], there.stretch, atol=1e-5)
 
 
-@pytest.mark.parametrize("start", ["auto", "landmark", "synchronised", "coarse", "identity"])
+@pytest.mark.parametrize("start", ["auto", "landmark", "synchronized", "coarse", "identity"])
 @pytest.mark.parametrize(("make", "n_components"), [(swiss_roll, 2), (flat_torus, 3), (klein_bottle, 3)])
 def test_numbering_with_every_start(start, make, n_components):
     """Identity is the exception: it takes the frames' own axes for aligned, and those are arbitrary."""

@@ -19,7 +19,7 @@ from scipy.sparse import csgraph
 from isoweave.geometry import ALL_FRAME_LIMIT, HUB_LIMIT, resolve_frame_size
 from isoweave.graph import NeighborGraph, connected_components, local_order, renumber, subgraph
 from isoweave.linalg import MAX_FILL, analyse, choose_solver, prepare_laplacian
-from isoweave.optimise import LOW_DIMENSION, N_LANDMARKS, SYNCHRONISED_LIMIT, THINNING
+from isoweave.optimise import LOW_DIMENSION, N_LANDMARKS, SYNCHRONIZED_LIMIT, THINNING
 from isoweave.options import EmbeddingOptions
 
 # What every fit adds beside its arrays: small pieces, stacks and heaps of the threads, and, for the first
@@ -75,13 +75,13 @@ class PartSizes:
 
     @property
     def start(self) -> str:
-        """The start that is taken; "both" are those of landmarks and synchronised."""
+        """The start that is taken; "both" are those of landmarks and synchronized."""
         start, c = self.options.start, self.options.n_components
         if not isinstance(start, str):
             return "given"
         if start != "auto":
             return start
-        return "landmark" if c > LOW_DIMENSION else "coarse" if self.n * c > SYNCHRONISED_LIMIT else "both"
+        return "landmark" if c > LOW_DIMENSION else "coarse" if self.n * c > SYNCHRONIZED_LIMIT else "both"
 
     @property
     def coarse_entries(self) -> float:
@@ -90,10 +90,10 @@ class PartSizes:
 
     @property
     def companion(self) -> tuple[int, float, float]:
-        """Vertices, edges and fill of the synchronised start of this graph, or of the last of its samples."""
+        """Vertices, edges and fill of the synchronized start of this graph, or of the last of its samples."""
         n, c, ratio, coarse = self.n, self.options.n_components, self.ratio, self.start == "coarse"
         degree = max(20, min(1.8 * self.m / n, 40), 2 * c)
-        while coarse and (n == self.n or n * c > SYNCHRONISED_LIMIT):
+        while coarse and (n == self.n or n * c > SYNCHRONIZED_LIMIT):
             # Samples have 14 neighbours. Fill over entries of graphs and their samples: 3.7 and 3.1 on
             # 200,000 points of a swiss roll, 3.4 and 3.6 on a sphere, 21 and 7 in a cube, 87 and 15 if
             # scale-free.
@@ -207,8 +207,8 @@ def _part(graph: NeighborGraph, options: EmbeddingOptions, n_threads: int) -> Pa
 def _with_factor(part: PartSizes, graph: NeighborGraph) -> PartSizes:
     """With the solver the fit will choose and the size of its factor, counted from the elimination tree."""
     paper, c = part.options.inner_product == "paper", part.options.n_components
-    # A synchronised start makes a factor whatever the solver is.
-    is_made = part.is_counted or part.start in ("both", "synchronised")
+    # A synchronized start makes a factor whatever the solver is.
+    is_made = part.is_counted or part.start in ("both", "synchronized")
     if not is_made and not paper:
         return part
     # As the fit does it: minimum degree is faster on a local numbering, and breaks its ties by it.
@@ -290,13 +290,13 @@ def _start_bytes(s: PartSizes) -> float:
         return _landmark_bytes(s)
     # Frames of the companion graph; SuperLU holds a row number and a value per entry of both factors.
     vertices, edges, fill = s.companion
-    synchronised = edges * (40 + 8 * c + 32 * c * c) + 24 * fill * c * c + 8 * vertices * c * (c + 1)
+    synchronized = edges * (40 + 8 * c + 32 * c * c) + 24 * fill * c * c + 8 * vertices * c * (c + 1)
     if s.start != "coarse":
-        return max(synchronised, _landmark_bytes(s))
+        return max(synchronized, _landmark_bytes(s))
     # Up to 8,192 balls of 336 vertices at once; the sample is embedded as the graph was.
     balls = 24 * min(8192, n / THINNING) * min(336, n) + s.n_threads * 20 * n + 35 * n
     sample = n * (100 + 34 * math.sqrt(s.ratio) + 60 * c + 3 * c * c)
-    return max(12 * m + 40 * n, 108 * n + max(balls, synchronised, sample))
+    return max(12 * m + 40 * n, 108 * n + max(balls, synchronized, sample))
 
 
 def _landmark_bytes(s: PartSizes) -> float:
@@ -330,7 +330,7 @@ def _part_time(s: PartSizes) -> dict[str, float]:
     elif s.start == "coarse":
         # The sample has two edges per vertex of the graph.
         start = n * (7000 + 500 * c) + _frames_time(n / THINNING, 2 * n, 22, c)
-    if s.start in ("both", "coarse", "synchronised"):
+    if s.start in ("both", "coarse", "synchronized"):
         vertices, edges, fill = s.companion
         start += _frames_time(vertices, edges, 1.4 * edges / vertices, c)
         start += edges * (900 + 150 * c * c) + 3 * fill**2 / vertices

@@ -79,33 +79,30 @@ def allowed_memory(root: Path = Path("/")) -> MemoryLimit:
 
 def _cgroup(root: Path) -> float:
     """Smallest memory limit of the control groups (v1 and v2) of this process and those above it."""
-    smallest = math.inf
+    mounts = {
+        "": ("sys/fs/cgroup", "memory.max"),
+        "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+    }
+    found = [math.inf]
     for line in _lines(root / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            mount, name = root / "sys/fs/cgroup", "memory.max"
-        elif "memory" in controllers.split(","):
-            mount, name = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
-        else:
-            continue
         parts = [part for part in path.split("/") if part not in ("", "..")]
-        # A container may not see its own group under the path the host has given it: the mount is it then.
-        for depth in range(len(parts) + 1):
-            for text in _lines(mount.joinpath(*parts[:depth], name)):
-                if text.isdecimal() and int(text) < _UNLIMITED:
-                    smallest = min(smallest, float(text))
-    return smallest
+        for mount, name in (mounts[c] for c in controllers.split(",") if c in mounts):
+            # A container may not see its group under the path the host has given it: the mount is it then.
+            for depth in range(len(parts) + 1):
+                texts = _lines((root / mount).joinpath(*parts[:depth], name))
+                found += [float(text) for text in texts if text.isdecimal() and int(text) < _UNLIMITED]
+    return min(found)
 
 
 def _process_limits() -> list[MemoryLimit]:
     """What ``ulimit`` leaves, as resident memory: the mapped memory that is not resident is no use to us."""
-    status = process_status()
-    limits = []
+    status, limits = process_status(), []
     for name, size in (("RLIMIT_AS", "VmSize"), ("RLIMIT_DATA", "VmData")) if resource else ():
         soft = resource.getrlimit(getattr(resource, name))[0]
         if soft != resource.RLIM_INFINITY and size in status:
-            left = max(soft - status[size], 0)
-            limits.append(MemoryLimit(status["VmRSS"] + left, f"{name} of the process"))
+            left = status["VmRSS"] + max(soft - status[size], 0)
+            limits.append(MemoryLimit(left, f"{name} of the process"))
     return limits
 
 
@@ -120,18 +117,15 @@ def resident_bytes() -> int:
     status = process_status()
     if "VmRSS" in status or resource is None:
         return status.get("VmRSS", 0)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def show_bytes(value: float) -> str:
     """As a user writes it: ``show_bytes(2_345_000_000) == "2.35 GB"``."""
     if math.isinf(value):
         return "no limit"
-    for unit, name in ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
-        if abs(value) >= unit:
-            return f"{value / unit:.3g} {name}"
-    return f"{value:.0f} B"
+    power = next((power for power in (4, 3, 2, 1) if abs(value) >= 1000**power), 0)
+    return f"{value / 1000**power:.{3 if power else 9}g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
 
 
 def _lines(path: Path) -> list[str]:

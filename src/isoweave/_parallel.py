@@ -77,8 +77,14 @@ class ThreadTeam:
         step = max(grain, -(-n_items // (self.n_threads * _RANGES_PER_THREAD)))
         ranges = [(lo, min(lo + step, n_items)) for lo in range(0, n_items, step)]
         futures = [self._pool.submit(kernel, lo, hi, *args) for lo, hi in ranges]
-        for future in futures:
-            future.result()
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            # After Ctrl-C or an error nobody waits for ranges that have not begun.
+            for future in futures:
+                future.cancel()
+            raise
 
 
 # Entered again by a thread that forks from inside, as in a signal handler.

@@ -9,7 +9,7 @@ from typing import Any
 from isoweave._costs import ALLOWANCE, FitSizes, PartSizes, fit_sizes, smaller
 from isoweave._memory import MemoryLimit, resident_bytes, resolve_limit, show_bytes
 from isoweave._parallel import resolve_n_jobs
-from isoweave.graph import NeighborGraph, block_rows, choose_knn_search, graph_from_matrix
+from isoweave.graph import TREE_DIMENSIONS, NeighborGraph, block_rows, graph_from_matrix
 from isoweave.linalg import MAX_FILL, MAX_FILL_RATIO
 from isoweave.options import EmbeddingOptions, FitOptions, documented, resolve_options
 
@@ -132,7 +132,7 @@ def check_search_memory(n: int, d: int, k: int, limit: float | None, n_jobs: int
     """Refuse a search for the k nearest of n points with d features that would exceed ``limit`` bytes."""
     resolved, resident = resolve_limit(limit), resident_bytes()
     # Distances of up to 256 points to all others, by every thread.
-    blocks = 0 if choose_knn_search(n, d) == "tree" else 4 * n * block_rows(n)
+    blocks = 0 if d <= TREE_DIMENSIONS else 4 * n * block_rows(n)
     growth = 24 * n * d + max(80 * n * k, resolve_n_jobs(n_jobs) * blocks + 12 * n * k) + ALLOWANCE
     if resident + growth > resolved.bytes:
         what = f"The search for {k} neighbours of {n:,} points with {d:,} features"

@@ -98,10 +98,10 @@ class FitOptions:
     start: Any = option(
         "auto",
         """Where the optimisation begins. "auto" takes the landmark start, in up to three dimensions the
-        synchronised one too if it ends with clearly less energy; large graphs start from the embedding of a
+        synchronized one too if it ends with clearly less energy; large graphs start from the embedding of a
         sample ("coarse"). An array has shape (n, N).""",
-        kind='{"auto", "landmark", "synchronised", "coarse", "identity"} or array',
-        choices=("auto", "landmark", "synchronised", "coarse", "identity"),
+        kind='{"auto", "landmark", "synchronized", "coarse", "identity"} or array',
+        choices=("auto", "landmark", "synchronized", "coarse", "identity"),
     )
     solver: str = option(
         "auto",

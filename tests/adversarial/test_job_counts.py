@@ -52,7 +52,7 @@ KINDS = {
     "parts": (parts_of, (2,)),
 }
 SOLVERS = ("auto", "auto", "direct", "amg", "jacobi", "ic")
-STARTS = ("auto", "auto", "landmark", "synchronised", "coarse", "identity")
+STARTS = ("auto", "auto", "landmark", "synchronized", "coarse", "identity")
 
 
 def configuration(number):
@@ -69,7 +69,7 @@ def configuration(number):
         "start": STARTS[int(rng.integers(len(STARTS)))],
         "max_iter": 15,
     }
-    if settings["n_components"] > 3 and settings["start"] == "synchronised":
+    if settings["n_components"] > 3 and settings["start"] == "synchronized":
         settings["start"] = "landmark"  # a factor of order n N takes minutes
     if number in (1, 27, 52, 70):
         n, settings = 6500, {"n_components": 2, "max_iter": 5}

@@ -61,7 +61,7 @@ def spoil_result(monkeypatch, owner, name, spoil):
 
 
 MATRIX = plane(60, 7, 31)
-PAPER, SYNCHRONISED, COARSE = {"preset": "paper"}, {"start": "synchronised"}, {"start": "coarse"}
+PAPER, SYNCHRONIZED, COARSE = {"preset": "paper"}, {"start": "synchronized"}, {"start": "coarse"}
 LENGTHS = "distance graph: lengths"
 INVERSE = "inner product: inverse frames at"
 STARTS = _starts._STARTS
@@ -86,14 +86,14 @@ STAGES = {
         _landmark, "farthest_landmarks", lambda v: (v[0], spoiled(v[1])), {}, "start 'auto'|optimise: start",
     ),
     "landmark start": (_landmark, "landmark_start", spoiled, {}, "optimise: start at"),
-    "companion graph": (_starts, "geodesic_neighbors", spoil_lengths, SYNCHRONISED, "synchronised|optimise"),
+    "companion graph": (_starts, "geodesic_neighbors", spoil_lengths, SYNCHRONIZED, "synchronized|optimise"),
     "transitions": (
-        _synchronize, "connection_laplacian", spoil_matrix, SYNCHRONISED, "start 'synchronised'",
+        _synchronize, "connection_laplacian", spoil_matrix, SYNCHRONIZED, "start 'synchronized'",
     ),
-    "synchronised alignments": (
-        _starts, "synchronized_alignments", spoiled, SYNCHRONISED, "rhs must be finite|alignments",
+    "synchronized alignments": (
+        _starts, "synchronized_alignments", spoiled, SYNCHRONIZED, "rhs must be finite|alignments",
     ),
-    "synchronised start": (STARTS, "synchronised", spoiled, SYNCHRONISED, "optimise: start at"),
+    "synchronized start": (STARTS, "synchronized", spoiled, SYNCHRONIZED, "optimise: start at"),
     "coarse start": (STARTS, "coarse", spoiled, COARSE, "optimise: start at"),
     "interpolation": (_starts, "prolong", spoiled, COARSE, "optimise: start at"),
     "gradient": (_frames, "divergence", spoiled, {}, "optimise, step 0: gradient at"),

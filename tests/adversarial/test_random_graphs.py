@@ -75,7 +75,7 @@ OPTIONS = st.fixed_dictionaries(
     {"n_components": st.integers(1, 5), "n_jobs": st.just(1), "max_iter": st.just(MAX_ITER)},
     optional={
         "preset": st.sampled_from(["default", "paper"]),
-        "start": st.sampled_from(["auto", "landmark", "synchronised", "coarse", "identity"]),
+        "start": st.sampled_from(["auto", "landmark", "synchronized", "coarse", "identity"]),
         "solver": st.sampled_from(["auto", "direct", "amg", "jacobi", "ic"]),
         "inner_product": st.sampled_from(["edge", "paper"]),
         "frame_size": st.sampled_from([2, 5, "all", 1.0, 4.0]),

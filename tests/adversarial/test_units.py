@@ -39,7 +39,7 @@ GRAPHS = {
 # Every graph, every N of a few, every start, every solver, both presets: each at least once.
 CONFIGURATIONS = [
     ("plane", 2, {}),
-    ("plane", 1, {"start": "synchronised"}),
+    ("plane", 1, {"start": "synchronized"}),
     ("plane", 2, {"start": "coarse"}),
     ("plane", 3, {"start": "identity"}),
     ("plane", 2, {"solver": "amg"}),

@@ -8,8 +8,9 @@ import scipy.sparse as sp
 
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave.diagnostics import loop_holonomy
-from isoweave.diagnostics._transport import WEAKEST, ball_curvature, frame_transitions, nearest_along
+from isoweave.diagnostics._transport import WEAKEST, ball_curvature, nearest_along
 from isoweave.geometry import calibrate_frames, local_frames
+from isoweave.optimise import frame_transitions
 from reference_graphs import complete_of
 from reference_shapes import nearest_loop, plane_graph, sphere_graph, strip_graph
 from reference_starts import transition_loop
@@ -90,6 +91,7 @@ def curvature_of(graph, team=TEAM):
     companion = nearest_along(graph, 16, team=team)
     frames = calibrate_frames(companion, local_frames(companion, 2, team=team, frame_size=1.5), "rows")
     transitions, weights = frame_transitions(companion, frames, team)
+    weights = np.minimum(weights, weights[companion.reverse])
     return ball_curvature(companion, frames, transitions, weights >= WEAKEST, team)
 
 

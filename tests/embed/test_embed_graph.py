@@ -106,7 +106,7 @@ def test_result_describes_itself():
     assert np.median(result.stretch) == pytest.approx(1.0, abs=0.1)
     assert (result.graph.to_matrix() != matrix).nnz == 0
     assert result.dropped_edges.shape == (0, 2)
-    assert result.start in ("landmark", "synchronised")
+    assert result.start in ("landmark", "synchronized")
     assert result.solver.startswith("direct")
 
 
@@ -114,15 +114,15 @@ def test_named_starts():
     matrix = sheet_matrix(k=6, seed=139)
     found = {
         start: embed_graph(matrix, start=start)
-        for start in ("landmark", "synchronised", "coarse", "identity", "auto")
+        for start in ("landmark", "synchronized", "coarse", "identity", "auto")
     }
     assert all(np.isfinite(result.coordinates).all() for result in found.values())
-    for start in ("landmark", "synchronised", "identity"):
+    for start in ("landmark", "synchronized", "identity"):
         assert found[start].start == start
     # The coarse start may find its sample in pieces, and then goes on with landmarks.
     assert found["coarse"].start in ("coarse", "landmark")
     # "auto" keeps the better one.
-    assert found["auto"].energy in (found["landmark"].energy, found["synchronised"].energy)
+    assert found["auto"].energy in (found["landmark"].energy, found["synchronized"].energy)
     assert found["auto"].energy <= found["landmark"].energy
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -107,6 +108,28 @@ def test_errors_are_one_line(tmp_path):
         assert message in result.stderr
         assert result.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_missing_packages_are_said(tmp_path, tiny, monkeypatch):
+    """Without pandas at once; without matplotlib and jinja2 there are tables, and no figures or page."""
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "pandas", None)
+        result = invoke("torus", "--out", tmp_path / "out")
+        assert result.exit_code == 2
+        assert "pip install 'isoweave[experiments]'" in result.stderr
+        assert not (tmp_path / "out").exists()
+    monkeypatch.setattr(_reproduce, "QUICK", tiny)
+    monkeypatch.setattr(_reproduce, "find_spec", lambda name: None)
+    result = invoke("torus", "--out", tmp_path, "--quick", "--methods", "isomap")
+    assert result.exit_code == 0, result.output
+    assert "isoweave[plot]" in result.stdout
+    assert "isoweave[experiments]" in result.stdout
+    assert {path.name for path in tmp_path.glob("*.*")} == {
+        "records.jsonl",
+        "torus.md",
+        "torus.csv",
+        "torus.json",
+    }
 
 
 def test_texts():

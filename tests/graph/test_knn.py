@@ -4,63 +4,23 @@ import importlib.util
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-from isoweave.graph import (
-    _euclidean,
-    _index,
-    choose_knn_search,
-    connected_components,
-    knn_graph,
-    merge_duplicates,
-)
+from isoweave.graph import connected_components, knn_graph, merge_duplicates
 from reference_knn import as_dense, assert_permuted, assert_same_graph, twin
 
-HAS_FAISS = importlib.util.find_spec("faiss") is not None
-needs_faiss = pytest.mark.skipif(not HAS_FAISS, reason="needs the extra knn")
+needs_faiss = pytest.mark.skipif(importlib.util.find_spec("faiss") is None, reason="needs the extra knn")
 
 
-@pytest.mark.parametrize(("n_features", "search"), [(1, "tree"), (3, "tree"), (11, "brute"), (60, "brute")])
+@pytest.mark.parametrize("n_features", [1, 3, 11, 60])
 @pytest.mark.parametrize("k", [1, 7, 30])
-def test_euclidean_agrees_with_loop_twin(n_features, search, k):
+def test_euclidean_agrees_with_loop_twin(n_features, k):
     X = np.random.default_rng(17).normal(size=(160, n_features)) + 3
-    assert choose_knn_search(160, n_features) == search
     expected = twin(cdist(X, X), k)
     np.testing.assert_allclose(as_dense(knn_graph(X, k)), expected, rtol=1e-13)
-
-
-@pytest.mark.parametrize("spread", [1e-3, 1e-6, 1e-9, 1e-12])
-def test_brute_search_is_exact_where_products_lose_all_digits(spread):
-    # Clusters far smaller than their distances: at 1e-6 single precision sees nothing inside them, at
-    # 1e-9 double precision neither.
-    rng = np.random.default_rng(23)
-    X = np.repeat(rng.normal(size=(6, 20)), 40, axis=0) + spread * rng.normal(size=(240, 20))
-    expected = twin(cdist(X, X), 5)
-    np.testing.assert_allclose(as_dense(knn_graph(X, 5, method="exact")), expected, rtol=1e-12)
-
-
-def test_brute_search_goes_through_all_its_stages(monkeypatch):
-    seen = []
-    original = _euclidean.k_smallest
-
-    def record(start, stop, scores, *rest):
-        seen.append(scores.dtype)
-        original(start, stop, scores, *rest)
-
-    monkeypatch.setattr(_euclidean, "k_smallest", record)
-    rng = np.random.default_rng(29)
-    centres = np.repeat(rng.normal(size=(6, 20)), 40, axis=0)
-    noise = rng.normal(size=(240, 20))
-    knn_graph(centres + noise, 5, n_jobs=1)
-    assert set(seen) == {np.dtype(np.float32)}
-    seen.clear()
-    knn_graph(centres + 1e-5 * noise, 5, n_jobs=1)
-    assert seen == [np.float32, np.float64]
-    seen.clear()
-    knn_graph(centres + 1e-11 * noise, 5, n_jobs=1)
-    assert seen == [np.float32, np.float64, np.float64]
 
 
 @pytest.mark.parametrize("n_features", [4, 30])
@@ -146,35 +106,6 @@ def test_neither_row_order_nor_threads_matter(n_features, method):
     assert_permuted(graph, knn_graph(X[shuffle], 8, method=method), shuffle)
 
 
-@needs_faiss
-def test_approximate_search_finds_nearly_all_and_measures_exactly(monkeypatch):
-    X = np.random.default_rng(47).normal(size=(3000, 12)) @ np.random.default_rng(48).normal(size=(12, 40))
-    monkeypatch.setattr(_index, "EXACT_SAMPLES", 1000)
-    assert choose_knn_search(*X.shape) == "approximate"
-    exact, found = as_dense(knn_graph(X, 10, method="exact")), as_dense(knn_graph(X, 10))
-    shared = np.isfinite(exact) & np.isfinite(found)
-    np.testing.assert_array_equal(exact[shared], found[shared])
-    assert shared.sum() > 0.99 * np.isfinite(exact).sum()
-    assert np.all(np.isfinite(found).sum(axis=1) >= 10)
-
-
-@needs_faiss
-def test_seed_of_the_approximate_search():
-    X = np.random.default_rng(53).normal(size=(2000, 64))
-    graphs = [knn_graph(X, 5, method="approximate", random_state=seed) for seed in (None, None, 3, 3)]
-    assert_same_graph(graphs[0], graphs[1])
-    assert_same_graph(graphs[2], graphs[3])
-
-
-def test_without_faiss_large_searches_stay_exact(monkeypatch):
-    monkeypatch.setattr(_index, "EXACT_SAMPLES", 50)
-    monkeypatch.setattr(_index.importlib.util, "find_spec", lambda name: None)
-    X = np.random.default_rng(59).normal(size=(80, 15))
-    np.testing.assert_allclose(as_dense(knn_graph(X, 4)), twin(cdist(X, X), 4), rtol=1e-13)
-    with pytest.raises(ImportError, match=r"pip install 'isoweave\[knn\]'"):
-        knn_graph(X, 4, method="approximate")
-
-
 @pytest.mark.parametrize(
     ("X", "options", "error", "text"),
     [
@@ -200,10 +131,11 @@ def test_without_faiss_large_searches_stay_exact(monkeypatch):
         (np.eye(5) * 1j, {}, ValueError, "Complex data not supported"),
         (np.zeros((1, 3)), {}, ValueError, "minimum of 2"),
         (np.zeros(5), {}, ValueError, "1D array"),
-        (np.eye(5), {"metric": lambda x, y: -1.0}, ValueError, "gives -1.0 between sample"),
+        (sp.csr_array(np.diag([1.0, 2.0, np.nan, 4.0])), {}, ValueError, r"X\[2, 2\] is nan"),
     ],
 )
-def test_bad_input(X, options, error, text):
+def test_bad_input(X, options, error, text, monkeypatch):
+    monkeypatch.setattr("isoweave.graph._features._DENSE_ENTRIES", 0)
     with pytest.raises(error, match=text):
         knn_graph(X, **({"n_neighbors": 1} | options))
 

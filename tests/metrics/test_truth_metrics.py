@@ -18,10 +18,10 @@ def _rotation(n, seed):
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_procrustes_sees_through_rigid_motions(dim, sign):
     truth = np.random.default_rng(dim).normal(size=(200, dim)) * np.geomspace(1.0, 30.0, dim)
-    turn = _rotation(dim, 30 + dim)
-    turn[:, 0] *= sign
-    assert procrustes_error(truth, truth @ turn + 3.0) < 1e-28
-    assert procrustes_error(1e-150 * truth, 1e-150 * truth @ turn) < 1e-28
+    rotation = _rotation(dim, 30 + dim)
+    rotation[:, 0] *= sign
+    assert procrustes_error(truth, truth @ rotation + 3.0) < 1e-28
+    assert procrustes_error(1e-150 * truth, 1e-150 * truth @ rotation) < 1e-28
 
 
 @pytest.mark.parametrize("size", [1e-12, 1e-9, 1e-3])
@@ -37,8 +37,9 @@ def test_procrustes_against_scipy():
     rng = np.random.default_rng(33)
     truth, y = rng.normal(size=(50, 3)), rng.normal(size=(50, 3))
     t, z = truth - truth.mean(axis=0), y - y.mean(axis=0)
-    turn, _ = scipy.linalg.orthogonal_procrustes(z, t)
-    assert procrustes_error(truth, y) == pytest.approx(np.sum((z @ turn - t) ** 2) / np.sum(t**2), rel=1e-12)
+    rotation, _ = scipy.linalg.orthogonal_procrustes(z, t)
+    expected = np.sum((z @ rotation - t) ** 2) / np.sum(t**2)
+    assert procrustes_error(truth, y) == pytest.approx(expected, rel=1e-12)
 
 
 def test_procrustes_has_no_scale_and_pads():
@@ -72,13 +73,17 @@ def test_parameter_error_of_degenerate_embeddings():
 
 
 @pytest.mark.parametrize("metric", [parameter_error, procrustes_error])
-def test_alignment_errors(metric):
-    with pytest.raises(ValueError, match="must not be constant: all 5 rows are equal"):
-        metric(np.ones((5, 2)), np.eye(5))
-    with pytest.raises(ValueError, match="expected 4 rows, got 5"):
-        metric(np.eye(5), np.eye(4))
-    with pytest.raises(ValueError, match="must be finite, got .* in row 2"):
-        metric(np.eye(5), np.diag([1.0, 2.0, np.nan, 4.0, 5.0]))
+@pytest.mark.parametrize(
+    ("truth", "embedding", "match"),
+    [
+        (np.ones((5, 2)), np.eye(5), "must not be constant: all 5 rows are equal"),
+        (np.eye(5), np.eye(4), "expected 4 rows, got 5"),
+        (np.eye(5), np.diag([1.0, 2.0, np.nan, 4.0, 5.0]), "must be finite, got .* in row 2"),
+    ],
+)
+def test_alignment_errors(metric, truth, embedding, match):
+    with pytest.raises(ValueError, match=match):
+        metric(truth, embedding)
 
 
 @pytest.mark.parametrize("k", [1, 4, 12])
@@ -110,10 +115,14 @@ def test_collapsed_embedding_votes_by_count():
     assert 0.0 <= label_scores(labels, np.zeros((20, 2)), n_neighbors=3).accuracy <= 1.0
 
 
-def test_label_errors():
-    with pytest.raises(ValueError, match=r"shape \(4,\), one per vertex, got \(3,\)"):
-        label_scores([0, 1, 2], np.eye(4), n_neighbors=2)
-    with pytest.raises(ValueError, match="labels must be known, got nan at 1"):
-        label_scores([0.0, np.nan, 1.0, 2.0], np.eye(4), n_neighbors=2)
-    with pytest.raises(ValueError, match="from 1 to 3, got 4"):
-        label_scores([0, 1, 2, 3], np.eye(4), n_neighbors=4)
+@pytest.mark.parametrize(
+    ("labels", "k", "match"),
+    [
+        ([0, 1, 2], 2, r"shape \(4,\), one per vertex, got \(3,\)"),
+        ([0.0, np.nan, 1.0, 2.0], 2, "labels must be known, got nan at 1"),
+        ([0, 1, 2, 3], 4, "from 1 to 3, got 4"),
+    ],
+)
+def test_label_errors(labels, k, match):
+    with pytest.raises(ValueError, match=match):
+        label_scores(labels, np.eye(4), n_neighbors=k)

@@ -33,7 +33,7 @@ def exact_problem(n_components, kind):
 
 @pytest.mark.parametrize("n_components", range(1, 11))
 @KINDS
-def test_synchronised_rotations_integrate_to_the_points(n_components, kind):
+def test_synchronized_rotations_integrate_to_the_points(n_components, kind):
     points, _, turns, problem = exact_problem(n_components, kind)
     assert procrustes_error(points, problem.integrate(np.ascontiguousarray(turns))) <= 1e-20
     alignments = synchronized_alignments(problem.graph, problem.frames.frames, TEAM)

@@ -1,4 +1,4 @@
-"""The landmark, synchronised and coarse starts: against loops, where they are exact, and what they bend."""
+"""The landmark, synchronized and coarse starts: against loops, where they are exact, and what they bend."""
 
 from __future__ import annotations
 
@@ -244,28 +244,28 @@ def test_more_eigenvectors_wanted_than_there_are():
     assert vectors.shape == (2, 2)
 
 
-def test_synchronised_start_of_a_bent_region():
+def test_synchronized_start_of_a_bent_region():
     """A C-shaped region, around which shortest paths must walk: landmarks bend it, rotations do not."""
     points = np.random.default_rng(457).uniform(-1.0, 1.0, size=(900, 2))
     points = points[~((np.abs(points[:, 1]) < 0.6) & (points[:, 0] > -0.5))]
     graph = knn_of(points, 10)
-    assert procrustes_error(points, start_of("synchronised", graph)) < 0.02
+    assert procrustes_error(points, start_of("synchronized", graph)) < 0.02
     assert procrustes_error(points, find_landmarks(graph, 2).start) > 0.05
 
 
 @pytest.mark.parametrize(("n_components", "bound"), [(1, 1e-10), (3, 0.02)])
-def test_synchronised_start_of_a_cube(n_components, bound):
+def test_synchronized_start_of_a_cube(n_components, bound):
     points = np.random.default_rng(458).uniform(size=(600, n_components))
     if n_components == 1:
         points = np.arange(600.0)[:, None] + 0.8 * points
-    start = start_of("synchronised", knn_of(points, 12), n_components)
+    start = start_of("synchronized", knn_of(points, 12), n_components)
     assert procrustes_error(points, start) < bound
 
 
 def test_dumbbell_keeps_its_handle():
     """Vertices of the two ends are no geodesic neighbours; the start joins them all the same."""
     points, graph = dumbbell(40, 6, 15.0, np.random.default_rng(461))
-    start = start_of("synchronised", graph)
+    start = start_of("synchronized", graph)
     true, found = (np.linalg.norm(p[:40].mean(axis=0) - p[40:].mean(axis=0)) for p in (points, start))
     assert found == pytest.approx(true, rel=0.3)
 

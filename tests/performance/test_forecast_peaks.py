@@ -8,7 +8,7 @@ import pytest
 
 import forecast
 
-QUICK = ("swiss 20k", "S-curve 5k, synchronised", "5-D 5k")
+QUICK = ("swiss 20k", "S-curve 5k, synchronized", "5-D 5k")
 SLOW = (
     "40 pieces 20k",
     "paper, swiss 2k",

@@ -32,7 +32,7 @@ PARTS = sp.csr_array(
 )
 CASES = {
     "two starts": (GRAPH, {}),
-    "synchronised": (GRAPH, {"start": "synchronised"}),
+    "synchronized": (GRAPH, {"start": "synchronized"}),
     "coarse": (GRAPH, {"start": "coarse", "tol": 1e-3}),
     "given": (GRAPH, {"start": np.random.default_rng(0).normal(size=(260, 2)), "max_iter": 12}),
     "recursion": (SQUARE, {"preset": "paper", "max_iter": 20, "scale": "geodesics"}),

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from isoweave._estimator_points import _PREPARED
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -18,8 +17,8 @@ from sklearn.preprocessing import StandardScaler
 
 from isoweave import IsometricEmbedding
 from isoweave.datasets import s_curve, swiss_roll
+from isoweave.geometry import rigid_motion
 from isoweave.metrics import procrustes_error
-from isoweave.place import rigid_motion
 
 SHEET = s_curve(400, random_state=691)
 OLD, NEW = SHEET.data[:320], SHEET.data[320:]
@@ -30,17 +29,16 @@ def model():
     return IsometricEmbedding(n_neighbors=8).fit(OLD)
 
 
-def flat_model(n_components=2, **options):
+def flat_model(n_components=2):
     """A map of flat points from all their distances: exact."""
     points = np.random.default_rng(701).normal(size=(50, n_components))
-    estimator = IsometricEmbedding(n_components, metric="precomputed", n_neighbors=49, **options)
+    estimator = IsometricEmbedding(n_components, metric="precomputed", n_neighbors=49)
     return points, estimator.fit(cdist(points, points))
 
 
-def two_blobs(seed=709):
-    """Two planar blobs far apart, the first one larger."""
-    rng = np.random.default_rng(seed)
-    return np.vstack([rng.normal(size=(40, 2)), rng.normal(size=(25, 2)) + 100.0])
+@pytest.fixture(scope="module")
+def plane():
+    return flat_model()
 
 
 def test_as_good_as_the_fit(model):
@@ -50,11 +48,6 @@ def test_as_good_as_the_fit(model):
     fitted = np.linalg.norm(model.embedding_ @ q + t - SHEET.truth[:320], axis=1)
     placed = np.linalg.norm(model.transform(NEW) @ q + t - SHEET.truth[320:], axis=1)
     assert np.sqrt(np.mean(placed**2)) < 1.2 * np.sqrt(np.mean(fitted**2)) + 0.05 * typical
-
-
-def test_points_of_the_fit_get_their_own_place(model):
-    np.testing.assert_array_equal(model.transform(OLD), model.embedding_)
-    np.testing.assert_array_equal(clone(model).fit_transform(OLD), model.embedding_)
 
 
 def test_placement_says_more(model):
@@ -68,25 +61,22 @@ def test_placement_says_more(model):
     assert np.median(far.residual) > 3 * np.median(placement.residual)
 
 
-def test_the_batch_does_not_matter(model):
-    whole = model.transform(NEW)
+@pytest.mark.parametrize("width", [3, 30])
+def test_the_batch_does_not_matter(width):
+    """Also where neighbours come from matrix products, whose rounding depends on the batch."""
+    turn = np.eye(3) if width == 3 else np.random.default_rng(727).normal(size=(3, width))
+    old, new = OLD @ turn, NEW @ turn
+    model = IsometricEmbedding(n_neighbors=8).fit(old)
+    whole = model.transform(new)
     order = np.random.default_rng(719).permutation(80)
-    np.testing.assert_array_equal(model.transform(NEW[order]), whole[order])
+    np.testing.assert_array_equal(model.transform(new[order]), whole[order])
     for i in (0, 41, 79):
-        np.testing.assert_array_equal(model.transform(NEW[i : i + 1])[0], whole[i])
-    single = IsometricEmbedding(n_neighbors=8, n_jobs=1).fit(OLD)
-    np.testing.assert_array_equal(single.transform(NEW), whole)
-
-
-def test_wide_features_and_batches():
-    """The search by matrix products, whose rounding depends on the batch."""
-    rng = np.random.default_rng(727)
-    wide = SHEET.data @ rng.normal(size=(3, 30))
-    model = IsometricEmbedding(n_neighbors=8).fit(wide[:320])
-    whole = model.transform(wide[320:])
-    for i in (3, 50):
-        np.testing.assert_array_equal(model.transform(wide[320 + i : 321 + i])[0], whole[i])
-    np.testing.assert_array_equal(model.transform(wide[:320]), model.embedding_)
+        np.testing.assert_array_equal(model.transform(new[i : i + 1])[0], whole[i])
+    single = IsometricEmbedding(n_neighbors=8, n_jobs=1).fit(old)
+    np.testing.assert_array_equal(single.transform(new), whole)
+    # Points of the fit get their own places.
+    np.testing.assert_array_equal(model.transform(old), model.embedding_)
+    np.testing.assert_array_equal(clone(model).fit_transform(old), model.embedding_)
 
 
 def test_features_and_distances_agree(model):
@@ -110,31 +100,29 @@ def test_true_distances_of_flat_points(n_components):
     assert model.place(cdist(new, points)).residual.max() < 1e-4
 
 
-def test_stored_zeros_are_coincidences():
-    points, model = flat_model()
+def test_zeros_are_coincidences(plane):
+    points, model = plane
     row = sp.coo_array(([0.0, 1.0, 2.0], ([0, 0, 0], [7, 3, 4])), shape=(1, 50))
     np.testing.assert_array_equal(model.transform(row), model.embedding_[[7]])
-    # A dense zero is one too.
     np.testing.assert_array_equal(model.transform(cdist(points[:3], points)), model.embedding_[:3])
 
 
 @pytest.mark.parametrize("layout", ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"])
-def test_sparse_formats(layout):
-    points, model = flat_model()
+def test_sparse_formats(layout, plane):
+    points, model = plane
     new = np.random.default_rng(739).normal(size=(4, 2))
     near = np.where(cdist(new, points) < 2.0, cdist(new, points), 0.0)
     expected = model.transform(sp.csr_array(near))
     np.testing.assert_allclose(model.transform(sp.csr_array(near).asformat(layout)), expected, atol=1e-12)
 
 
-def test_other_sizes_of_maps():
+def test_other_sizes_of_maps(model):
     """Distances are brought to the size of a map scaled to geodesics."""
-    plain = IsometricEmbedding(n_neighbors=8).fit(OLD)
     scaled = IsometricEmbedding(n_neighbors=8, scale="geodesics").fit(OLD)
-    factor = np.ptp(scaled.embedding_, axis=0)[0] / np.ptp(plain.embedding_, axis=0)[0]
+    factor = np.ptp(scaled.embedding_, axis=0)[0] / np.ptp(model.embedding_, axis=0)[0]
     assert factor > 1.005
-    np.testing.assert_allclose(scaled.transform(NEW), factor * plain.transform(NEW), atol=0.02)
-    assert np.median(scaled.place(NEW).residual) < 1.5 * np.median(plain.place(NEW).residual)
+    np.testing.assert_allclose(scaled.transform(NEW), factor * model.transform(NEW), atol=0.02)
+    assert np.median(scaled.place(NEW).residual) < 1.5 * np.median(model.place(NEW).residual)
 
 
 def test_sheets_are_not_mixed():
@@ -154,27 +142,23 @@ def test_sheets_are_not_mixed():
     assert np.median(placement.residual) > 3 * np.median(on_sheet.residual)
 
 
-def test_separate_components():
-    points = two_blobs()
+def test_components():
+    """Two planar blobs far apart: each places its own new points; outside the map they are NaN."""
+    rng = np.random.default_rng(709)
+    points = np.vstack([rng.normal(size=(40, 2)), rng.normal(size=(25, 2)) + 100.0])
+    new = np.vstack([np.zeros((1, 2)), np.full((1, 2), 100.0)])
     with pytest.warns(UserWarning, match="2 connected components"):
         model = IsometricEmbedding(n_neighbors=6).fit(points)
-    new = np.vstack([np.zeros((1, 2)), np.full((1, 2), 100.0)])
-    found = model.transform(new)
-    for part, place in enumerate(found):
-        own = model.embedding_[model.component_labels_ == part]
-        q, t = rigid_motion(own, points[model.component_labels_ == part])
+    for part, place in enumerate(model.transform(new)):
+        own = model.component_labels_ == part
+        q, t = rigid_motion(model.embedding_[own], points[own])
         assert np.linalg.norm(place @ q + t - new[part]) < 0.3
-
-
-def test_components_that_are_not_in_the_map():
-    points = two_blobs()
     with pytest.warns(UserWarning, match="Only the largest"):
         model = IsometricEmbedding(n_neighbors=6, components="largest").fit(points)
     with pytest.warns(UserWarning, match=r"1 of 2 new points \(rows 1\) .*coordinates are NaN") as caught:
-        found = model.transform(np.vstack([np.zeros((1, 2)), np.full((1, 2), 100.0)]))
+        found = model.transform(new)
     assert len(caught) == 1
-    assert np.isfinite(found[0]).all()
-    assert np.isnan(found[1]).all()
+    np.testing.assert_array_equal(np.isnan(found), [[False, False], [True, True]])
 
 
 def test_float32_frames_and_pipelines():
@@ -196,20 +180,17 @@ def test_float32_frames_and_pipelines():
     assert pipe.fit(OLD, side[:320]).score(NEW, side[320:]) > 0.95
 
 
-def test_what_is_prepared_is_kept_apart(model):
-    before = dict(vars(model))
+def test_the_search_is_prepared_once_and_neither_pickled_nor_kept_by_a_new_fit():
+    model = IsometricEmbedding(n_neighbors=8).fit(OLD)
+    expected = model.transform(NEW)
+    before = dict(model._lookup)
     model.transform(NEW[:2])
-    assert vars(model) == before
-    placed = _PREPARED[model][1]
-    model.transform(NEW[:2])
-    assert _PREPARED[model][1] is placed
+    assert before
+    assert model._lookup == before
     again = pickle.loads(pickle.dumps(model))
-    assert again not in _PREPARED
-    np.testing.assert_array_equal(again.transform(NEW), model.transform(NEW))
-    refitted = clone(model).fit(OLD)
-    expected = refitted.transform(NEW)
-    refitted.fit(OLD[:200])
-    assert not np.array_equal(refitted.transform(NEW), expected)
+    assert "_lookup" not in vars(again)
+    np.testing.assert_array_equal(again.transform(NEW), expected)
+    assert not np.array_equal(model.fit(OLD[:200]).transform(NEW), expected)
 
 
 @pytest.mark.parametrize(
@@ -226,23 +207,34 @@ def test_bad_features(model, X, message):
         model.transform(X)
 
 
-def test_bad_distances():
-    points, model = flat_model()
-    distances = cdist(points[:3] + 0.1, points)
-    with pytest.raises(ValueError, match="X has 49 features, but IsometricEmbedding is expecting 50"):
-        model.transform(distances[:, :49])
-    with pytest.raises(ValueError, match="distance of new point 1 to point 4 is -0.5"):
-        model.transform(np.where(np.arange(50) == 4, [[0.5], [-0.5], [0.5]], distances))
-    with pytest.raises(ValueError, match="rows 0, 2 of the new distances have none"):
-        model.transform(sp.csr_array(([1.0], ([1], [3])), shape=(3, 50)))
-    with pytest.raises(ValueError, match="new point 0 to point 3 of the map is nan"):
-        model.transform(sp.csr_array(([np.nan], ([0], [3])), shape=(1, 50)))
-    with pytest.raises(TypeError, match="real numbers, got a matrix of dtype bool"):
-        model.transform(sp.csr_array(distances > 1))
-    broken = sp.csr_array(([1.0], ([0], [3])), shape=(1, 50))
-    broken.indices[0] = 70
-    with pytest.raises(ValueError, match="indices|index"):
-        model.transform(broken)
+def bad_rows(value, *entries, shape=(1, 50)):
+    return sp.csr_array(([value] * len(entries), tuple(zip(*entries, strict=True))), shape=shape)
+
+
+def broken_row():
+    row = bad_rows(1.0, (0, 3))
+    row.indices[0] = 70
+    return row
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        (np.ones((3, 49)), ValueError, "X has 49 features, but IsometricEmbedding is expecting 50"),
+        (
+            1.0 - 1.5 * np.outer(np.arange(3) == 1, np.arange(50) == 4),
+            ValueError,
+            "distance of new point 1 to point 4 is -0.5",
+        ),
+        (bad_rows(1.0, (1, 3), shape=(3, 50)), ValueError, "rows 0, 2 of the new distances have none"),
+        (bad_rows(np.nan, (0, 3)), ValueError, "new point 0 to point 3 of the map is nan"),
+        (bad_rows(True, (0, 3)), TypeError, "real numbers, got a matrix of dtype bool"),
+        (broken_row(), ValueError, "indices|index"),
+    ],
+)
+def test_bad_distances(plane, X, error, message):
+    with pytest.raises(error, match=message):
+        plane[1].transform(X)
 
 
 @pytest.mark.parametrize("method", ["transform", "place", "add_samples", "update_graph"])

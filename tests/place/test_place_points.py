@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
@@ -33,6 +35,13 @@ def as_dicts(graph):
     return rows
 
 
+def place_on_curve(indptr, indices, distances):
+    """New points on a curved sheet of 60 points, whose coordinates are returned too."""
+    points, coordinates = curved(60, 457)
+    placed = finished_map(knn_of(points, 8), coordinates, team=TEAM)
+    return place_points(placed, indptr, indices, distances), coordinates
+
+
 def curved(n, seed):
     """Points on a quarter of a cylinder, their flat coordinates a little wrong: a map as maps are."""
     rng = np.random.default_rng(seed)
@@ -57,36 +66,28 @@ def test_exact_distances_give_the_exact_place(n_components):
     assert found.residual.max() < 1e-4
 
 
-@pytest.mark.parametrize("k", [1, 2, 3, 6, 10])
-def test_agrees_with_the_slow_twin(k):
-    points, coordinates = curved(150, 409)
+def noisy(n, seed):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(n, 9))
+    return points, points[:, :6] + rng.normal(scale=0.1, size=(n, 6))
+
+
+@pytest.mark.parametrize(
+    ("make", "k", "m", "atol"), [*((curved, k, 30, 1e-6) for k in (1, 2, 3, 6, 10)), (noisy, 9, 6, 1e-5)]
+)
+def test_agrees_with_the_slow_twin(make, k, m, atol):
+    points, coordinates = make(120 + m, 409)
     graph = knn_of(points[:120], 8)
     placed = finished_map(graph, coordinates[:120], team=TEAM)
     indptr, indices, distances = rows_of_nearest(points[120:], points[:120], k)
     found = place_points(placed, indptr, indices, distances)
     rows = as_dicts(graph)
-    for i in range(30):
+    for i in range(m):
         part = slice(indptr[i], indptr[i + 1])
         y, residual, used = place_one(rows, coordinates[:120], indices[part], distances[part])
-        np.testing.assert_allclose(found.coordinates[i], y, atol=1e-6)
-        assert found.residual[i] == pytest.approx(residual, rel=1e-5, abs=1e-8)
+        np.testing.assert_allclose(found.coordinates[i], y, atol=atol)
+        assert found.residual[i] == pytest.approx(residual, rel=10 * atol, abs=1e-8)
         assert found.n_used[i] == len(used)
-
-
-def test_twin_in_many_dimensions_with_noise():
-    rng = np.random.default_rng(419)
-    points = rng.normal(size=(130, 9))
-    coordinates = points[:, :6] + rng.normal(scale=0.1, size=(130, 6))
-    graph = knn_of(points[:110], 9)
-    placed = finished_map(graph, coordinates[:110], team=TEAM)
-    indptr, indices, distances = rows_of_nearest(points[110:], points[:110], 9)
-    found = place_points(placed, indptr, indices, distances)
-    rows = as_dicts(graph)
-    for i in range(6):
-        part = slice(indptr[i], indptr[i + 1])
-        y, residual, _ = place_one(rows, coordinates[:110], indices[part], distances[part])
-        np.testing.assert_allclose(found.coordinates[i], y, atol=1e-5)
-        assert found.residual[i] == pytest.approx(residual, rel=1e-4)
 
 
 def test_bits_do_not_depend_on_batch_order_or_threads():
@@ -114,11 +115,11 @@ def test_moves_with_the_map():
     graph = knn_of(points[:170], 8)
     rows = rows_of_nearest(points[170:], points[:170], 8)
     found = place_points(finished_map(graph, coordinates[:170], team=TEAM), *rows)
-    turn = random_rotations(1, 2, np.random.default_rng(433))[0]
-    moved = finished_map(graph, coordinates[:170] @ turn + np.array([5.0, -3.0]), team=TEAM)
-    np.testing.assert_allclose(
-        place_points(moved, *rows).coordinates, found.coordinates @ turn + np.array([5.0, -3.0]), atol=1e-7
-    )
+    rotation = random_rotations(1, 2, np.random.default_rng(433))[0]
+    shift = np.array([5.0, -3.0])
+    moved = finished_map(graph, coordinates[:170] @ rotation + shift, team=TEAM)
+    expected = found.coordinates @ rotation + shift
+    np.testing.assert_allclose(place_points(moved, *rows).coordinates, expected, atol=1e-7)
 
 
 @pytest.mark.parametrize("exponent", [-900, 60, 800])
@@ -134,50 +135,46 @@ def test_the_unit_does_not_matter(exponent):
     np.testing.assert_array_equal(found.residual, expected.residual)
 
 
-def test_maps_of_another_size_are_measured():
-    rng = np.random.default_rng(443)
-    points = rng.normal(size=(40, 2))
-    graph = complete_of(points)
-    new = rng.normal(size=(5, 2))
-    rows = rows_of_nearest(new, points, 8)
-    placed = finished_map(graph, 1.7 * points, team=TEAM, keeps_lengths=False)
-    np.testing.assert_allclose(place_points(placed, *rows).coordinates, 1.7 * new, atol=1e-9)
-    # Otherwise the distances count as they are, and cannot fit.
-    misfit = place_points(finished_map(graph, 1.7 * points, team=TEAM), *rows).residual
-    assert misfit.min() > 0.1
-
-
-def test_each_component_has_its_own_size():
+def test_maps_of_another_size_are_measured_part_by_part():
     rng = np.random.default_rng(449)
-    points = rng.normal(size=(20, 2))
+    points, new = rng.normal(size=(20, 2)), rng.normal(size=(1, 2))
     edges = [(i + s, j + s, d) for s in (0, 20) for i, j, d in edges_of(complete_of(points))]
-    graph = graph_of(edges, 40)
     coordinates = np.vstack([1.5 * points, 0.5 * points + 100.0])
     labels = np.repeat([0, 1], 20).astype(np.int32)
-    placed = finished_map(graph, coordinates, team=TEAM, labels=labels, keeps_lengths=False)
-    new = rng.normal(size=(1, 2))
     _, indices, distances = rows_of_nearest(new, points, 7)
-    found = place_points(placed, [0, 7, 14], np.append(indices, indices + 20), np.tile(distances, 2))
+    rows = [0, 7, 14], np.append(indices, indices + 20), np.tile(distances, 2)
+    placed = finished_map(graph_of(edges, 40), coordinates, team=TEAM, labels=labels, keeps_lengths=False)
+    found = place_points(placed, *rows)
     np.testing.assert_allclose(found.coordinates, [1.5 * new[0], 0.5 * new[0] + 100.0], atol=1e-8)
+    # Otherwise the distances count as they are, and cannot fit.
+    plain = finished_map(graph_of(edges, 40), coordinates, team=TEAM, labels=labels)
+    assert place_points(plain, *rows).residual.min() > 0.1
 
 
-def test_coincident_points_are_copied():
+def test_coincident_points_are_copied_and_close_ones_come_near():
     points, coordinates = curved(60, 457)
     placed = finished_map(knn_of(points, 8), coordinates, team=TEAM)
     found = place_points(placed, *rows_of_nearest(points, points, 8))
     np.testing.assert_array_equal(found.coordinates, coordinates)
     assert (found.residual == 0).all()
     assert (found.n_used == 1).all()
-
-
-def test_close_by_is_close_to_coincident():
-    """Nearer and nearer to a point of the map a new point comes to its place."""
-    points, coordinates = curved(60, 461)
-    placed = finished_map(knn_of(points, 8), coordinates, team=TEAM)
     for step in (1e-2, 1e-4, 1e-6):
         new = points[:1] + step / np.sqrt(3)
-        found = place_points(placed, *rows_of_nearest(new, points, 8)).coordinates[0]
-        assert np.linalg.norm(found - coordinates[0]) < 5 * step
+        close = place_points(placed, *rows_of_nearest(new, points, 8)).coordinates[0]
+        assert np.linalg.norm(close - coordinates[0]) < 5 * step
+
+
+@pytest.mark.parametrize("distance", [1e-165, 5e-324])
+def test_distances_whose_squares_vanish_are_coincidences(distance):
+    found, coordinates = place_on_curve([0, 3], [7, 8, 9], [distance, 0.3, 0.4])
+    np.testing.assert_array_equal(found.coordinates[0], coordinates[7])
+    assert found.residual[0] == 0
+
+
+def test_a_neighbourhood_collapsed_to_a_point_gives_no_direction():
+    points, coordinates = curved(60, 457)
+    placed = finished_map(knn_of(points, 8), 10**-161.9 * coordinates, team=TEAM)
+    assert np.isfinite(place_points(placed, [0, 3], [7, 8, 9], [0.2, 0.3, 0.4]).coordinates).all()
 
 
 def test_duplicates_count_once():
@@ -251,10 +248,10 @@ def test_components():
     assert np.isnan(found.residual[0])
     assert np.isfinite(found.coordinates[1]).all()
     assert found.n_used.tolist() == [4, 5]
-    # Also where the components are not told.
-    told = place_points(finished_map(graph, coordinates, team=TEAM), [0, 4], [0, 1, 2, 31], d[:4])
-    assert np.isfinite(told.coordinates).all()
-    assert told.n_used[0] == 3
+    # Also where the components are not given.
+    other = place_points(finished_map(graph, coordinates, team=TEAM), [0, 4], [0, 1, 2, 31], d[:4])
+    assert np.isfinite(other.coordinates).all()
+    assert other.n_used[0] == 3
 
 
 def test_too_few_neighbours_are_flagged():
@@ -266,13 +263,9 @@ def test_too_few_neighbours_are_flagged():
     in_space = finished_map(knn_of(points, 8), np.column_stack([coordinates, np.zeros(60)]), team=TEAM)
     assert place_points(in_space, [0, 2], [3, 4], [0.5, 0.6]).residual[0] == np.inf
     assert np.isfinite(place_points(placed, [0, 2], [3, 4], [0.5, 0.6]).residual[0])
-
-
-def test_a_neighbour_without_neighbours():
-    """A single vertex sees nothing: the new point is put on it, and flagged."""
-    graph = graph_of([(0, 1, 1.0)], 3)
-    placed = finished_map(graph, np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 5.0]]), team=TEAM)
-    found = place_points(placed, [0, 1], [2], [0.7])
+    # A vertex without neighbours sees nothing: the new point is put on it.
+    alone = np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 5.0]])
+    found = place_points(finished_map(graph_of([(0, 1, 1.0)], 3), alone, team=TEAM), [0, 1], [2], [0.7])
     np.testing.assert_array_equal(found.coordinates, [[5.0, 5.0]])
     assert found.residual[0] == np.inf
 
@@ -321,10 +314,20 @@ def test_residual_tells_bad_from_good():
     ],
 )
 def test_bad_rows_are_named(indptr, indices, distances, message):
-    points, coordinates = curved(60, 509)
-    placed = finished_map(knn_of(points, 8), coordinates, team=TEAM)
     with pytest.raises(ValueError, match=message):
-        place_points(placed, indptr, indices, np.array(distances))
+        place_on_curve(indptr, indices, np.array(distances))
+
+
+@pytest.mark.parametrize("length", [1e200, np.nan])
+def test_lengths_that_overflow_end_the_search_for_a_ridge(length):
+    """Only a map made by hand has them; its new points are no numbers, but they come."""
+    points, coordinates = curved(60, 521)
+    placed = finished_map(knn_of(points, 8), coordinates, team=TEAM)
+    broken = replace(
+        placed, coordinates=1e200 * placed.coordinates, near_lengths=np.full_like(placed.near_lengths, length)
+    )
+    found = place_points(broken, [0, 3], [0, 1, 2], np.full(3, 1.0))
+    assert found.coordinates.shape == (1, 2)
 
 
 def test_map_and_graph_must_fit():

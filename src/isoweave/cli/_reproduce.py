@@ -65,8 +65,8 @@ def run_reproduce(
         scale = replace(scale, n_seeds=n_seeds)
     asked = [name for text in methods or () for name in text.split(",") if name] or None
     tasks, skipped = plan_tasks(names, asked, scale)
-    out.mkdir(parents=True, exist_ok=True)
     records = Records(out / "records.jsonl")
+    out.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True)
     if quick:
         console.print("quick run: few seeds and points, not the paper's setting")
@@ -109,10 +109,13 @@ def run_reproduce(
     if comparisons:
         write_text(out / "summary.md", summary_markdown(comparisons))
         console.print(count_wins(comparisons), highlight=False)
-    page = write_page(runs, scale, figures, out / "index.html", reasons)
     failed = sum(record["error"] is not None for record in records)
     if failed:
         console.print(f"{failed} runs failed; their tables say why", highlight=False)
+    if find_spec("jinja2") is None:
+        console.print("no page: it needs jinja2, pip install 'isoweave\\[experiments]'")
+        return
+    page = write_page(runs, scale, figures, out / "index.html", reasons)
     console.print(f"wrote {page}", highlight=False, soft_wrap=True)
 
 

@@ -16,6 +16,7 @@ from isoweave.diagnostics._measure import edge_table
 from isoweave.diagnostics._result import Diagnosis
 from isoweave.diagnostics._shape import FEWEST_VERTICES, Shape, find_shape
 from isoweave.diagnostics._verdicts import judge
+from isoweave.energy import edge_energy
 from isoweave.geometry import LocalFrames
 from isoweave.graph import NeighborGraph, PreparedGraph, graph_from_matrix, is_edge, prepare_graph
 from isoweave.options import resolve_options
@@ -168,7 +169,8 @@ def _examine_map(
     for c, (part, made) in enumerate(zip(parts, frames, strict=True)):
         vertices = prepared.parts[c]
         if placed[vertices].all():
-            found.append(examine_part(part, made, points[vertices], shapes.get(c), team=team))
+            energy = edge_energy(part, made, team=team)
+            found.append(examine_part(energy, points[vertices], shapes.get(c)))
             misfit[vertices], stretch[vertices] = found[-1].vertex_misfit, found[-1].stretch
     of_rows = stretch[back] if embedding.stretch is None else embedding.stretch
     _, lengths, distortion = edge_table(graph, embedding.coordinates)

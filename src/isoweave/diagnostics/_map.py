@@ -6,16 +6,13 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray
 from isoweave.diagnostics._cells import build_cells
 from isoweave.diagnostics._hodge import measure_misfit, split_misfit
 from isoweave.diagnostics._measure import frame_fit
 from isoweave.diagnostics._result import NO_ENERGY, EnergySplit, MapFacts
 from isoweave.diagnostics._shape import Shape, torn_share
-from isoweave.energy import edge_energy
-from isoweave.geometry import LocalFrames
-from isoweave.graph import NeighborGraph
+from isoweave.energy import EdgeEnergy
 from isoweave.optimise import build_problem
 
 # Up to this many edges curl and loops are separated on the graph itself, beyond on the sample of its shape.
@@ -36,17 +33,9 @@ class PartMisfit:
     against_relaxed: float | None
 
 
-def examine_part(
-    graph: NeighborGraph,
-    frames: LocalFrames,
-    coordinates: FloatArray,
-    shape: Shape | None,
-    *,
-    team: ThreadTeam,
-) -> PartMisfit:
+def examine_part(energy: EdgeEnergy, coordinates: FloatArray, shape: Shape | None) -> PartMisfit:
     """Energy and stretch of the map of one component, given in the unit of its graph."""
-    n_components = frames.n_components
-    energy = edge_energy(graph, frames, team=team)
+    graph, n_components, team = energy.graph, energy.frames.n_components, energy.team
     problem, at = build_problem(energy), energy.evaluate(coordinates)
     misfit = measure_misfit(problem, at.alignments, coordinates)
     split, n_used = split_misfit(misfit, None), 0

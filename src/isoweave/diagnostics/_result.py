@@ -91,7 +91,7 @@ class ShapeFacts:
     #: carried around longer loops, and the kind is uncertain.
     coherence: float
     reflected: float  #: share of the joins between patches that reflect, whatever the orientation (eq. D9)
-    synchronised: EnergySplit | None = None  #: where all rotations agree with their neighbours at best
+    synchronized: EnergySplit | None = None  #: where all rotations agree with their neighbours at best
     relaxed: EnergySplit | None = None  #: after the map has been fitted from there
     excess: float | None = None  #: irremovable over expected energy after fitting: about 0.6 on flat data
     tearing: float | None = None  #: how many times the disagreement grew by fitting: 1 on flat data
@@ -116,7 +116,7 @@ class MapFacts:
     stretch_low: float
     stretch_high: float
     stretch_within: float  #: share of the vertices with all of these within 10 % of 1
-    #: Energy over that of the map fitted from synchronised rotations, both measured on the same frames.
+    #: Energy over that of the map fitted from synchronized rotations, both measured on the same frames.
     against_relaxed: float | None
 
 

@@ -13,17 +13,11 @@ from isoweave.diagnostics._hodge import Misfit, measure_misfit, split_misfit
 from isoweave.diagnostics._measure import edge_table
 from isoweave.diagnostics._orientation import orientation
 from isoweave.diagnostics._result import EnergySplit, ShapeFacts
-from isoweave.diagnostics._transport import (
-    WEAKEST,
-    ball_curvature,
-    frame_transitions,
-    nearest_along,
-    synchronise,
-)
+from isoweave.diagnostics._transport import WEAKEST, ball_curvature, nearest_along, synchronize
 from isoweave.energy import edge_energy
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import NeighborGraph, connected_components, subgraph
-from isoweave.optimise import LBFGS, Problem, build_problem, coarsen, minimise
+from isoweave.optimise import LBFGS, Problem, build_problem, coarsen, frame_transitions, minimise
 
 # Smaller components have no shape worth the name.
 FEWEST_VERTICES = 50
@@ -62,7 +56,7 @@ class Shape:
     companion: NeighborGraph  # of these, which frames were carried over
     curvature: FloatArray  # of every vertex of the component
     problem: Problem | None  # of the companion; None where frames are incoherent
-    relaxed: float  # its energy at the map fitted from synchronised rotations
+    relaxed: float  # its energy at the map fitted from synchronized rotations
 
 
 def find_shape(
@@ -77,6 +71,7 @@ def find_shape(
     raw = local_frames(companion, dimension, team=team, frame_size=_FRAME)
     frames = calibrate_frames(companion, raw, "rows")
     transitions, weights = frame_transitions(companion, frames, team)
+    weights = np.minimum(weights, weights[companion.reverse])
     triangles = list_triangles(companion, team=team)
     coherence, reflected = orientation(companion, triangles, transitions, weights, team=team)
     facts = ShapeFacts(
@@ -94,7 +89,7 @@ def find_shape(
         return Shape(facts, vertices, companion, bend[nearest], None, np.inf)
 
     problem = build_problem(edge_energy(companion, frames, team=team))
-    rotations = synchronise(companion, frames, team)
+    rotations = synchronize(companion, frames, team)
     start = problem.integrate(rotations)
     before = measure_misfit(problem, rotations, start)
     result = minimise(LBFGS(_RELAX_TOL, _RELAX_STEPS), problem, start)
@@ -106,12 +101,12 @@ def find_shape(
     obstructed = _is_obstructed(before, after)
     # Loops around holes take a while to find: only where they decide something.
     cells = build_cells(companion, team=team) if reflects or obstructed else None
-    synchronised = split_misfit(before, cells)
+    synchronized = split_misfit(before, cells)
     kind = "flat"
-    if reflects and _has_loops(synchronised, ONE_SIDED_LOOPS, ONE_SIDED_SHARE):
+    if reflects and _has_loops(synchronized, ONE_SIDED_LOOPS, ONE_SIDED_SHARE):
         kind = "non_orientable"
     elif obstructed:
-        is_closed = _has_loops(synchronised, LOOPS, LOOPS_SHARE)
+        is_closed = _has_loops(synchronized, LOOPS, LOOPS_SHARE)
         # A line has no curvature.
         kind = "closed" if is_closed else "curved" if dimension > 1 else "flat"
     if kind == "curved":
@@ -121,7 +116,7 @@ def find_shape(
     facts = replace(
         facts,
         kind=kind,
-        synchronised=synchronised,
+        synchronized=synchronized,
         relaxed=split_misfit(after, None),
         excess=after.excess,
         tearing=_tearing(before, after),
@@ -159,7 +154,7 @@ def _is_obstructed(before: Misfit, after: Misfit) -> bool:
     """Whether frames do not fit together by more than their noise, however they are rotated.
 
     Three signs: the fitted map leaves more that is irremovable than noise explains; it tore on the way,
-    that is, the ends of edges came to disagree; and the synchronised rotations were far from fitting.
+    that is, the ends of edges came to disagree; and the synchronized rotations were far from fitting.
     """
     # Ratios of energies that hardly exist say nothing: distances may be exact.
     rounding = NEGLIGIBLE_ENERGY * before.mass

@@ -14,7 +14,7 @@ from isoweave._validation import check_integer
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames
 from isoweave.graph import NeighborGraph, assemble_graph, graph_from_matrix, nearest_entries
 from isoweave.linalg import lowest_eigenvectors
-from isoweave.optimise import connection_laplacian, sample_vertices
+from isoweave.optimise import connection_laplacian, frame_transitions, sample_vertices
 
 # A transition that explains less of the overlap of two frames than this says nothing.
 WEAKEST = 0.5
@@ -31,20 +31,6 @@ def nearest_along(graph: NeighborGraph, width: int, *, team: ThreadTeam) -> Neig
     tree = minimum_spanning_tree(graph.to_matrix()).tocoo()
     both = zip(nearest_entries(graph, width, team=team), (tree.row, tree.col, tree.data), strict=True)
     return assemble_graph(graph.n_vertices, *(np.concatenate(parts) for parts in both), asymmetry="min")
-
-
-def frame_transitions(
-    graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam
-) -> tuple[FloatArray, FloatArray]:
-    """Orthogonal maps between the frames at the ends of every edge, and how much they explain (eq. 14)."""
-    from isoweave.engines import transitions as kernels
-
-    dimension, m = frames.n_components, len(graph.indices)
-    transitions = np.empty((m, dimension, dimension))
-    weights = np.empty(m)
-    arrays = (graph.indptr, graph.indices, frames.rows, frames.included)
-    team.run(kernels.frame_transitions, graph.n_vertices, *arrays, transitions, weights)
-    return transitions, np.minimum(weights, weights[graph.reverse])
 
 
 def loop_holonomy(graph: Any, loop: Any, n_components: int = 2, *, n_jobs: int | None = None) -> FloatArray:
@@ -109,7 +95,7 @@ def _loop_edges(graph: NeighborGraph, loop: Any) -> list[int]:
     return edges
 
 
-def synchronise(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> FloatArray:
+def synchronize(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> FloatArray:
     """Rotations that agree along as many edges as possible, shape (n, N, N).
 
     The spectral start (eqs. 15, 16) is improved by projected power iteration, which keeps the rotations of

@@ -23,7 +23,7 @@ _COSTLY = 0.1
 # Mean error of the edges and share of torn ones up to which a map is isometric, and beyond which it is bad.
 _KEPT_ERROR, _KEPT_TORN = 0.05, 0.005
 _BAD_ERROR, _BAD_TORN = 0.12, 0.05
-# Energy over that of the map fitted from synchronised frames.
+# Energy over that of the map fitted from synchronized frames.
 _POOR = 1.5
 _NOT_CONVERGED = ("max_iter", "stopped", "interrupted")
 
@@ -125,7 +125,7 @@ def _shape(n: int, s: ShapeFacts, *, kept: bool) -> Iterator[Verdict]:
     room = f"embed in {n + 1} dimensions or more"
     if s.dimension < n:
         room = "see how well the map keeps the edges; one dimension more may help if it does not"
-    at_start = s.synchronised
+    at_start = s.synchronized
     loops = 0.0 if at_start is None or at_start.loops is None else at_start.loops
     concentration = None if at_start is None else at_start.concentration
     if concentration is not None and concentration >= _CONCENTRATED.get(s.kind, 2.0):
@@ -229,8 +229,8 @@ def _map(found: MapFacts, *, is_flat: bool, explained: bool) -> Iterator[Verdict
             "poor_minimum",
             "problem",
             f"a better map exists: the data are flat, but this map has {ratio:.1f} times the energy of one "
-            f"fitted from synchronised frames; {measured}",
-            "embed again with start='auto', 'synchronised' or 'coarse'; keep the map of less relative_energy",
+            f"fitted from synchronized frames; {measured}",
+            "embed again with start='auto', 'synchronized' or 'coarse'; keep the map of less relative_energy",
             {**numbers, "against_relaxed": ratio},
         )
     elif not explained and (is_flat or not bad):

@@ -6,7 +6,7 @@ from isoweave.experiments._methods import METHODS, Method, choose_methods
 from isoweave.experiments._page import write_page
 from isoweave.experiments._records import Records, read_runs, runs_frame, versions, without_nan
 from isoweave.experiments._run import RunProgress, Task, plan_tasks, run_experiments
-from isoweave.experiments._spec import FULL, QUICK, Experiment, Problem, Request, Scale, Setting
+from isoweave.experiments._spec import FULL, QUICK, DataProblem, Experiment, Request, Scale, Setting
 from isoweave.experiments._tables import Comparison, compare, count_wins, summary_markdown, write_tables
 
 __all__ = [
@@ -15,9 +15,9 @@ __all__ = [
     "METHODS",
     "QUICK",
     "Comparison",
+    "DataProblem",
     "Experiment",
     "Method",
-    "Problem",
     "Records",
     "Request",
     "RunProgress",

@@ -8,7 +8,7 @@ from typing import Any
 
 from isoweave import datasets
 from isoweave.experiments import _problems
-from isoweave.experiments._spec import Experiment, Problem, Request, Setting
+from isoweave.experiments._spec import DataProblem, Experiment, Request, Setting
 
 # None of them was used while the defaults were chosen.
 SEEDS = tuple(range(501, 516))
@@ -41,7 +41,7 @@ _SUBSTITUTE = (
 def _curve(
     curve: str,
     title: str,
-    load: Callable[..., Problem],
+    load: Callable[..., DataProblem],
     values: tuple[Any, ...],
     needed: tuple[Any, ...],
     seeds: tuple[int, ...] = SEEDS[:5],
@@ -49,7 +49,7 @@ def _curve(
     """A row for each value of the loader's second argument."""
 
     def row(value: Any) -> Setting:
-        def load_one(request: Request) -> Problem:
+        def load_one(request: Request) -> DataProblem:
             return load(request, value)
 
         name = f"{curve}{value:g}"

@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from isoweave import datasets
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.datasets import Dataset
-from isoweave.experiments._spec import Problem, Request
+from isoweave.experiments._spec import DataProblem, Request
 from isoweave.experiments.baselines import run_baseline
 from isoweave.graph import (
     NeighborGraph,
@@ -41,36 +41,36 @@ def connected_knn(data: AnyArray, n_neighbors: int, n_components: int) -> tuple[
     return joined, f"{n_parts} components joined by {joined.n_edges - graph.n_edges} edges"
 
 
-def from_features(data: Dataset, n_neighbors: int, n_components: int) -> Problem:
+def from_features(data: Dataset, n_neighbors: int, n_components: int) -> DataProblem:
     """The usual problem: kNN graph, scored against itself and whatever is known."""
     n_neighbors = min(n_neighbors, data.n_samples - 1)
     graph, note = connected_knn(data.data, n_neighbors, n_components)
     color = data.labels if data.parameters is None else data.parameters[:, 0]
-    return Problem(
+    return DataProblem(
         graph, n_neighbors, n_components, data.truth, data.parameters, data.labels, color=color, note=note
     )
 
 
 def sampled(
     request: Request, generate: Callable[..., Dataset], n_neighbors: int, n_components: int
-) -> Problem:
+) -> DataProblem:
     data = generate(request.size(N_SAMPLES), random_state=request.seed)
     return from_features(data, n_neighbors, n_components)
 
 
-def swiss(request: Request, n_neighbors: int) -> Problem:
+def swiss(request: Request, n_neighbors: int) -> DataProblem:
     """With many neighbours some graphs are short-circuited; there the true distances are the reference."""
     problem = sampled(request, datasets.swiss_roll, n_neighbors, 2)
     return replace(problem, distances=cdist(problem.truth, problem.truth)) if n_neighbors >= 16 else problem
 
 
-def klein(request: Request) -> Problem:
+def klein(request: Request) -> DataProblem:
     """As in the paper, maps are compared with Isomap's."""
     problem = sampled(request, datasets.klein_bottle, 8, 3)
     return replace(problem, parameters=run_baseline("isomap", problem.graph, 3, n_jobs=1))
 
 
-def image_group(request: Request, load: Callable[..., Dataset]) -> Problem:
+def image_group(request: Request, load: Callable[..., Dataset]) -> DataProblem:
     """Disjoint groups of 1,000 test images; the seed is the number of the group."""
     whole = load("test", data_home=request.data_home, fetch=request.fetch)
     order = np.random.default_rng(7).permutation(whole.n_samples)
@@ -80,7 +80,7 @@ def image_group(request: Request, load: Callable[..., Dataset]) -> Problem:
     return from_features(replace(whole, data=whole.data[members], labels=whole.labels[members]), 13, 13)
 
 
-def expression(request: Request, load: Callable[..., Dataset], principal: bool) -> Problem:
+def expression(request: Request, load: Callable[..., Dataset], principal: bool) -> DataProblem:
     """Gene expression; k = N = the two-nearest-neighbour estimate of the dimension, as in the paper."""
     whole = load(data_home=request.data_home)
     data = np.asarray(whole.data, dtype=np.float64)
@@ -104,7 +104,7 @@ def expression(request: Request, load: Callable[..., Dataset], principal: bool) 
     return replace(problem, note="; ".join(filter(None, (note + size, problem.note))))
 
 
-def shortcut_roll(request: Request, n_shortcuts: int) -> Problem:
+def shortcut_roll(request: Request, n_shortcuts: int) -> DataProblem:
     """A swiss roll's true neighbours with false edges between its sheets; scored without them."""
     data = datasets.swiss_roll(request.size(N_SAMPLES), random_state=request.seed)
     assert data.truth is not None
@@ -117,7 +117,7 @@ def shortcut_roll(request: Request, n_shortcuts: int) -> Problem:
     return replace(problem, graph=graph_from_matrix(matrix), clean_graph=clean)
 
 
-def noisy_roll(request: Request, noise: float) -> Problem:
+def noisy_roll(request: Request, noise: float) -> DataProblem:
     """A swiss roll with Gaussian noise; scored against the graph of the same points without it."""
     data = datasets.swiss_roll(request.size(N_SAMPLES), noise=noise, random_state=request.seed)
     problem = from_features(data, 10, 2)
@@ -126,7 +126,7 @@ def noisy_roll(request: Request, noise: float) -> Problem:
     return replace(problem, clean_graph=clean, distances=cdist(data.truth, data.truth))
 
 
-def cities(request: Request, max_miles: float | None) -> Problem:
+def cities(request: Request, max_miles: float | None) -> DataProblem:
     """128 cities by road miles; the map is to be recovered up to an affine map (roads are not straight).
 
     Local scores are against each city's eight nearest by road, global ones against all the miles.
@@ -136,7 +136,7 @@ def cities(request: Request, max_miles: float | None) -> Problem:
     graph = graph_from_matrix(part.graph)
     miles: FloatArray = whole.graph.toarray()
     assert whole.truth is not None
-    return Problem(
+    return DataProblem(
         graph,
         8,
         2,
@@ -148,7 +148,7 @@ def cities(request: Request, max_miles: float | None) -> Problem:
     )
 
 
-def mesh(request: Request, name: str) -> Problem:
+def mesh(request: Request, name: str) -> DataProblem:
     """A surface to be flattened: the edges of its triangles. Fewer vertices: a disk around one of them."""
     data = datasets.load_mesh(name, data_home=request.data_home)
     graph = graph_from_matrix(data.graph)
@@ -158,10 +158,10 @@ def mesh(request: Request, name: str) -> Problem:
         nearest = np.argsort(geodesics(graph, 0), kind="stable")
         members = np.sort(nearest[: request.size(graph.n_vertices)])
         graph, color = subgraph(graph, members), color[members]
-    return Problem(graph, 6, 2, color=color, note=f"{graph.n_vertices:,} vertices")
+    return DataProblem(graph, 6, 2, color=color, note=f"{graph.n_vertices:,} vertices")
 
 
-def faces(request: Request) -> Problem:
+def faces(request: Request) -> DataProblem:
     data = datasets.load_faces(data_home=request.data_home)
     n = request.size(data.n_samples)
     members = np.sort(np.random.default_rng(7).permutation(data.n_samples)[:n])

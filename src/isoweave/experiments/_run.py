@@ -19,7 +19,7 @@ from isoweave.datasets import DatasetMissingError
 from isoweave.experiments._catalog import EXPERIMENTS
 from isoweave.experiments._methods import METHODS, choose_methods, run_method, warm_up
 from isoweave.experiments._records import Key, Records, RunRecord, fingerprint, versions
-from isoweave.experiments._spec import FULL, DataHome, Problem, Request, Scale, Setting
+from isoweave.experiments._spec import FULL, DataHome, DataProblem, Request, Scale, Setting
 from isoweave.metrics import GeodesicRows, evaluate, geodesic_rows
 
 # Methods and dimensions this process has compiled for.
@@ -272,14 +272,16 @@ def map_path(folder: Path, experiment: str, row: str, seed: int, method: str, sc
     return folder / f"{experiment}-{row}-{method}-{scale}.npz"
 
 
-def reference_distances(problem: Problem) -> GeodesicRows | FloatArray:
+def reference_distances(problem: DataProblem) -> GeodesicRows | FloatArray:
     """What global scores are against: shortest paths, unless the problem brings true distances."""
     if problem.distances is not None:
         return problem.distances
     return geodesic_rows(problem.clean_graph or problem.graph)
 
 
-def score(problem: Problem, embedding: FloatArray, reference: GeodesicRows | FloatArray) -> dict[str, float]:
+def score(
+    problem: DataProblem, embedding: FloatArray, reference: GeodesicRows | FloatArray
+) -> dict[str, float]:
     """The metrics that tables and figures show.
 
     The reference is made once for all methods, and measures by rank that nothing shows are left out: together
@@ -300,7 +302,7 @@ def score(problem: Problem, embedding: FloatArray, reference: GeodesicRows | Flo
 
 
 def _run_task(
-    task: Task, problem: Problem, reference: GeodesicRows | FloatArray
+    task: Task, problem: DataProblem, reference: GeodesicRows | FloatArray
 ) -> tuple[RunRecord, FloatArray | None]:
     n, k = problem.n_components, problem.n_neighbors
     record: RunRecord = {

@@ -59,7 +59,7 @@ class Request:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class DataProblem:
     """A distance graph to embed, and all that maps of it are compared with.
 
     Attributes
@@ -101,7 +101,7 @@ class Setting:
     name: str
     title: str
     # Raises DatasetMissingError where its file is not there.
-    load: Callable[[Request], Problem]
+    load: Callable[[Request], DataProblem]
     seeds: tuple[int, ...] = (0,)
     # The row is a point of this curve, at this abscissa.
     curve: str | None = None

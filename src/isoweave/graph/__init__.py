@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from isoweave.graph._components import bridge_components, connected_components, pack_components, subgraph
-from isoweave.graph._densify import geodesic_neighbors, nearest_entries
-from isoweave.graph._detours import bypass_doubtful
+from isoweave.graph._components import bridge_components, connected_components, pack_components
 from isoweave.graph._dimension import choose_n_components, intrinsic_dimension, intrinsic_dimension_graph
 from isoweave.graph._duplicates import merge_duplicates
-from isoweave.graph._edges import edge_distortion, edge_keys, is_edge, positions_of
 from isoweave.graph._euclidean import block_rows, nearest_of_all
-from isoweave.graph._geodesics import geodesics
-from isoweave.graph._graph import NeighborGraph
-from isoweave.graph._index import NeighborIndex, build_index, choose_knn_search
+from isoweave.graph._geodesics import geodesic_neighbors, geodesics, nearest_entries
+from isoweave.graph._graph import (
+    NeighborGraph,
+    edge_distortion,
+    edge_keys,
+    is_edge,
+    keep_edges,
+    positions_of,
+    subgraph,
+)
+from isoweave.graph._index import TREE_DIMENSIONS, NeighborIndex, build_index
 from isoweave.graph._knn import knn_from_distances, knn_graph
 from isoweave.graph._order import local_order, renumber, rows_by_length, sums_of_lengths
 from isoweave.graph._prepared import PreparedGraph, members_of, normalise_lengths, prepare_graph
-from isoweave.graph._shortcuts import ShortcutReport, drop_shortcuts, keep_edges, shared_neighborhood
-from isoweave.graph._validate import assemble_graph, graph_from_matrix
+from isoweave.graph._shortcuts import ShortcutReport, bypass_doubtful, drop_shortcuts
+from isoweave.graph._validate import assemble_graph, counting_argsort, graph_from_matrix
 
 __all__ = [
+    "TREE_DIMENSIONS",
     "NeighborGraph",
     "NeighborIndex",
     "PreparedGraph",
@@ -28,9 +34,9 @@ __all__ = [
     "bridge_components",
     "build_index",
     "bypass_doubtful",
-    "choose_knn_search",
     "choose_n_components",
     "connected_components",
+    "counting_argsort",
     "drop_shortcuts",
     "edge_distortion",
     "edge_keys",
@@ -54,7 +60,6 @@ __all__ = [
     "prepare_graph",
     "renumber",
     "rows_by_length",
-    "shared_neighborhood",
     "subgraph",
     "sums_of_lengths",
 ]

@@ -22,17 +22,9 @@ _WIDTH_OF_SQUARE = 2.0
 
 
 def connected_components(graph: NeighborGraph) -> tuple[int, IntArray]:
-    """Number of connected components and the component of each vertex.
+    """Number of connected components, and the component of each vertex as int32 labels of shape (n,).
 
-    Parameters
-    ----------
-    graph : NeighborGraph
-
-    Returns
-    -------
-    n_components : int
-    labels : int32 array of shape (n,)
-        Numbered by size, largest first; among equals by smallest vertex.
+    Components are numbered by size, largest first; among equals by smallest vertex.
 
     Examples
     --------
@@ -52,33 +44,6 @@ def connected_components(graph: NeighborGraph) -> tuple[int, IntArray]:
     return int(n_components), number[found]
 
 
-def subgraph(graph: NeighborGraph, vertices: AnyArray) -> NeighborGraph:
-    """Subgraph induced by some vertices, which are renumbered in their order.
-
-    Parameters
-    ----------
-    graph : NeighborGraph
-    vertices : int array of shape (n_sub,)
-        Sorted, without repetitions.
-
-    Returns
-    -------
-    NeighborGraph
-        Vertex ``i`` of it is ``vertices[i]`` of ``graph``.
-    """
-    vertices = np.asarray(vertices)
-    n = graph.n_vertices
-    if len(vertices) and (vertices[0] < 0 or vertices[-1] >= n or np.any(np.diff(vertices) <= 0)):
-        raise ValueError(f"vertices must be sorted, distinct and within 0 .. {n - 1}.")
-    number = np.full(n, -1, dtype=np.int32)
-    number[vertices] = np.arange(len(vertices), dtype=np.int32)
-    rows, cols = number[graph.sources], number[graph.indices]
-    keep = (rows >= 0) & (cols >= 0)
-    indptr = np.zeros(len(vertices) + 1, dtype=np.int32)
-    np.cumsum(np.bincount(rows[keep], minlength=len(vertices)), out=indptr[1:])
-    return NeighborGraph(indptr, cols[keep], graph.lengths[keep])
-
-
 def bridge_components(
     graph: NeighborGraph,
     X: Any,
@@ -93,7 +58,7 @@ def bridge_components(
     The components joined are those of a minimum spanning tree, where the distance of two components is
     that of their nearest points. Each pair is joined by up to ``n_bridges`` edges, so that one part
     cannot swing around the end of a single edge: the shortest with ends all different, and, where a
-    component has too few points for that, the shortest others.
+    component has too few points for that, the shortest others. A connected graph is returned as it is.
 
     Parameters
     ----------
@@ -101,17 +66,10 @@ def bridge_components(
     X : array or sparse matrix of shape (n, n_features), or None
         Features of the vertices. A graph alone says nothing about the distance between its components,
         so None is an error unless the graph is connected.
-    metric, metric_params
+    metric, metric_params, n_jobs
         As in :func:`knn_graph`.
     n_bridges : int
         Edges per joined pair; N + 1 or more for an embedding in N dimensions.
-    n_jobs : int or None
-        Number of threads.
-
-    Returns
-    -------
-    NeighborGraph
-        Connected; the same object if ``graph`` is.
     """
     n_bridges = check_integer("n_bridges", n_bridges, minimum=1)
     n_components, labels = connected_components(graph)
@@ -152,7 +110,7 @@ def _spanning_tree(
 
     Each round finds, for every part but the largest, its nearest point outside. Two parts differ in some
     bit of their numbers; so it is enough to search, for each bit, the points with a 0 there among those
-    with a 1, and the other way round: log2 of the number of parts searches instead of one per part.
+    with a 1, and vice versa: log2 of the number of parts searches instead of one per part.
     """
     part_of = np.arange(n_components)
     edges: list[tuple[int, int]] = []
@@ -201,11 +159,14 @@ def _shortest_pairs(
     order = np.lexsort((cols, rows, flat))
     used: set[int] = set()
     separate: list[int] = []
-    for e in order:
-        if not used & {int(rows[e]), int(cols[e])}:
-            used |= {int(rows[e]), int(cols[e])}
-            separate.append(int(e))
-    rest = [int(e) for e in order if e not in set(separate)]
+    rest: list[int] = []
+    for e in order.tolist():
+        ends = {int(rows[e]), int(cols[e])}
+        if used & ends:
+            rest.append(e)
+        else:
+            used |= ends
+            separate.append(e)
     chosen = (separate + rest)[:n_pairs]
     return rows[chosen], cols[chosen], flat[chosen]
 
@@ -227,24 +188,13 @@ def _nearest(
 
 
 def pack_components(coordinates: Sequence[FloatArray], gap_ratio: float = 0.2) -> list[FloatArray]:
-    """Shifts that lay embedded components side by side without overlap.
+    """Shifts, one of shape (N,) each, that lay embedded components side by side without overlap.
 
     Larger components come first, from left to right along the first axis; smaller ones are stacked in
     columns beside them and, when a row gets too wide, in further rows along the second axis. In one
     dimension everything lies in one row. The centroid of all points together ends up at the origin.
-
-    Parameters
-    ----------
-    coordinates : sequence of float64 arrays of shape (n_c, N)
-        Embedding of each component, all with the same N.
-    gap_ratio : float
-        Space around each component as a part of its extent (a little more around single points: the
-        typical spacing of points in the largest component).
-
-    Returns
-    -------
-    list of float64 arrays of shape (N,)
-        What to add to the coordinates of each component. A function of the input alone.
+    ``gap_ratio`` is the space around each component as a part of its extent; around single points it is
+    the typical spacing of points in the largest component.
 
     Examples
     --------

@@ -16,16 +16,15 @@ from isoweave.graph._index import build_index
 
 
 def intrinsic_dimension(
-    X: Any = None,
+    X: Any,
     *,
-    graph: NeighborGraph | None = None,
     discard_fraction: float = 0.1,
     metric: Metric = "euclidean",
     metric_params: dict[str, Any] | None = None,
     max_samples: int = 10_000,
     n_jobs: int | None = None,
 ) -> float:
-    """Estimate the dimension of the manifold that points lie on, or that a graph describes.
+    """Estimate the dimension of the manifold that points lie on.
 
     Where the density is constant on the scale of two neighbours, the ratio mu = r2 / r1 of a point's
     distances to its two nearest has the distribution F(mu) = 1 - mu^-d. The estimate is the slope of the
@@ -33,29 +32,20 @@ def intrinsic_dimension(
 
     Parameters
     ----------
-    X : array or sparse matrix of shape (n, n_features), or None
-        Features. Either these or ``graph`` must be given.
-    graph : NeighborGraph or None
-        Used instead of features: the two shortest edges of each vertex.
+    X : array or sparse matrix of shape (n, n_features)
     discard_fraction : float
         Part of the points, those of the largest ratios, that is left out of the fit. From 0 to less than 1.
-    metric, metric_params
+    metric, metric_params, n_jobs
         As in :func:`knn_graph`.
     max_samples : int
         With more distinct points than this, the neighbours (among all points) of so many are looked at; the
         choice depends on the points alone.
-    n_jobs : int or None
-        Number of threads.
 
     Returns
     -------
     float
-        Not rounded; see :func:`choose_n_components`.
-
-    Notes
-    -----
-    Duplicates count once. The estimate falls short in high dimensions, the more the fewer points there are:
-    13.6 for the 10,000 MNIST test images, 11.0 for 1,000 of them.
+        Not rounded; see :func:`choose_n_components`. Duplicates count once. The estimate falls short in high
+        dimensions, the more the fewer points there are: 13.6 for 10,000 MNIST images, 11.0 for 1,000.
 
     References
     ----------
@@ -69,14 +59,7 @@ def intrinsic_dimension(
     >>> round(intrinsic_dimension(sheet[:, :1]))
     1
     """
-    if (X is None) == (graph is None):
-        raise TypeError("Give either X or graph to intrinsic_dimension, and not both.")
-    discard_fraction = check_real(
-        "discard_fraction", discard_fraction, minimum=0, maximum=1, include_maximum=False
-    )
     max_samples = check_integer("max_samples", max_samples, minimum=3)
-    if graph is not None:
-        return intrinsic_dimension_graph(graph, discard_fraction=discard_fraction)
     with thread_team(n_jobs) as team:
         index = build_index(X, metric, metric_params, team=team)
         n = index.space.groups.n_groups
@@ -99,20 +82,7 @@ def intrinsic_dimension_graph(graph: NeighborGraph, *, discard_fraction: float =
     This is the estimate of :func:`intrinsic_dimension` if each vertex has its two nearest among its
     neighbours, as in a kNN graph. Duplicates are merged first; vertices with fewer than two edges are left
     out.
-
-    Parameters
-    ----------
-    graph : NeighborGraph
-    discard_fraction : float
-        Part of the vertices, those of the largest ratios, that is left out of the fit.
-
-    Returns
-    -------
-    float
     """
-    discard_fraction = check_real(
-        "discard_fraction", discard_fraction, minimum=0, maximum=1, include_maximum=False
-    )
     graph, _ = merge_duplicates(graph)
     by_length = np.lexsort((graph.lengths, graph.sources))
     starts = graph.indptr[:-1][graph.degrees >= 2]
@@ -136,6 +106,7 @@ def choose_n_components(dimension: float) -> int:
 
 
 def _fit(nearest: FloatArray, second: FloatArray, discard_fraction: float) -> float:
+    check_real("discard_fraction", discard_fraction, minimum=0, maximum=1, include_maximum=False)
     n = len(nearest)
     ratios = np.sort(np.log(second) - np.log(nearest))
     # F = i / n is 1 for the last point, whose logarithm does not exist.

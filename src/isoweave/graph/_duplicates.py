@@ -12,23 +12,18 @@ from numpy.typing import NDArray
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.engines.hashing import hash_rows, hash_sparse_rows
-from isoweave.graph._graph import NeighborGraph
+from isoweave.graph._graph import NeighborGraph, row_starts
 from isoweave.graph._validate import assemble_graph, counting_argsort
 
 
 def merge_duplicates(graph: NeighborGraph) -> tuple[NeighborGraph, IntArray]:
     """Merge vertices joined by edges of length zero, directly or through others.
 
-    Parameters
-    ----------
-    graph : NeighborGraph
-
     Returns
     -------
     reduced : NeighborGraph
         One vertex per group of duplicates, numbered by the smallest member; the edge between two groups
         has the smallest length among their members' edges. The same object if there is nothing to merge.
-        A single vertex without edges if everything collapses.
     representative : int32 array of shape (n,)
         Vertex of ``reduced`` that stands for each vertex of ``graph``.
 
@@ -59,22 +54,18 @@ def group_pairs(n: int, rows: AnyArray, cols: AnyArray) -> tuple[int, IntArray]:
     links = sp.coo_array((np.ones(len(rows), dtype=np.int8), (rows, cols)), shape=(n, n)).tocsr()
     links.data[:] = 1
     n_groups, labels = sp.csgraph.connected_components(links, directed=False)
-    _, smallest, group = np.unique(labels, return_index=True, return_inverse=True)
+    _, smallest = np.unique(labels, return_index=True)
     number = np.empty(n_groups, dtype=np.int32)
     number[np.argsort(smallest)] = np.arange(n_groups, dtype=np.int32)
-    return int(n_groups), number[group.reshape(-1)]
+    return int(n_groups), number[labels]
 
 
 @dataclass(frozen=True, eq=False)
 class PointGroups:
     """Points sorted into groups of identical ones.
 
-    Attributes
-    ----------
-    members : int32 array of shape (n,)
-        Points of group 0, of group 1 and so on, each group in rising order.
-    starts : int32 array of shape (n_groups + 1,)
-        Where each group begins in ``members``.
+    ``members`` lists the points of group 0, of group 1 and so on, each group in rising order; ``starts``,
+    shape (n_groups + 1,), says where each group begins.
     """
 
     members: IntArray
@@ -96,22 +87,16 @@ class PointGroups:
 
 def groups_from_labels(labels: AnyArray, n_groups: int) -> PointGroups:
     """Groups of the points with equal labels in ``0 .. n_groups``."""
-    starts = np.zeros(n_groups + 1, dtype=np.int32)
-    np.cumsum(np.bincount(labels, minlength=n_groups), out=starts[1:])
-    return PointGroups(counting_argsort(labels, n_groups).astype(np.int32, copy=False), starts)
+    order = counting_argsort(labels, n_groups).astype(np.int32, copy=False)
+    return PointGroups(order, row_starts(labels, n_groups))
 
 
 def group_equal_rows(features: Any, team: ThreadTeam) -> PointGroups:
     """Groups of identical rows, numbered by a hash of the row's contents.
 
     Numbering by contents makes whatever is done with the groups in order (trees, ties between equal
-    distances, sampling) independent of the order in which the rows came.
-
-    Parameters
-    ----------
-    features : float64 array or canonical CSR array of shape (n, n_features)
-        Without negative zeros, which have other bits than zero.
-    team : ThreadTeam
+    distances, sampling) independent of the order in which the rows came. Features are a float64 array or a
+    canonical CSR array without negative zeros, which have other bits than zero.
     """
     n = features.shape[0]
     hashes = np.empty(n, dtype=np.uint64)
@@ -157,18 +142,8 @@ def spread_neighbors(
     than ``n_neighbors`` points only the first is joined to other groups: thousands of duplicates would make
     hubs of their neighbours and change nothing else.
 
-    Parameters
-    ----------
-    groups : PointGroups
-    neighbors : int32 array of shape (n_groups, k)
-        Neighbouring groups, nearest first.
-    distances : float64 array of shape (n_groups, k)
-    n_neighbors : int
-
-    Returns
-    -------
-    rows, cols : int32 arrays of shape (m,)
-    lengths : float64 array of shape (m,)
+    ``neighbors`` and ``distances`` have the shape (n_groups, k), nearest first; returns the rows, columns and
+    lengths of the edges.
     """
     k = neighbors.shape[1]
     if groups.n_groups == len(groups.members):

@@ -234,19 +234,18 @@ class GraphSearch:
 def _in_unit_ball(points: FloatArray, team: ThreadTeam) -> AnyArray:
     """The points around their mean in single precision, none longer than 1."""
     mean = points.mean(axis=0)
-    table = np.empty(points.shape, dtype=np.float32)
-    lengths = np.empty(-(-len(points) // _ROW_BLOCK))
+    table, lengths = np.empty(points.shape, dtype=np.float32), np.empty(len(points))
 
-    def measure_block(block: int, rows: slice) -> None:
+    def measure(rows: slice) -> None:
         centred = points[rows] - mean
-        lengths[block] = np.sqrt(np.einsum("ij,ij->i", centred, centred).max())
+        lengths[rows] = np.sqrt(np.einsum("ij,ij->i", centred, centred))
 
-    def fill_block(block: int, rows: slice) -> None:
+    def fill(rows: slice) -> None:
         table[rows] = (points[rows] - mean) / radius
 
-    _over_rows(team, len(points), measure_block)
+    _over_rows(team, len(points), measure)
     radius = float(lengths.max()) or 1.0
-    _over_rows(team, len(points), fill_block)
+    _over_rows(team, len(points), fill)
     return table
 
 
@@ -262,7 +261,7 @@ def project(table: AnyArray, k: int, width: int, team: ThreadTeam, seed: int) ->
     random = np.random.default_rng(seed)
     spread = table[np.sort(random.choice(n, min(n, _SAMPLE_SPREAD), replace=False))].astype(np.float64)
     directions = np.linalg.eigh(spread.T @ spread)[1][:, ::-1]
-    queries = np.sort(random.choice(n, min(n, _SAMPLE_QUERIES), replace=False))
+    queries = np.sort(random.choice(n, min(n, _SAMPLE_QUERIES), replace=False)).astype(np.int32)
     wanted = _nearest(table, queries, k, team)
     for n_directions in _DIRECTIONS:
         if _LEAST_SAVING * n_directions > n_features:
@@ -274,38 +273,29 @@ def project(table: AnyArray, k: int, width: int, team: ThreadTeam, seed: int) ->
     return None
 
 
-def _nearest(table: AnyArray, queries: AnyArray, k: int, team: ThreadTeam) -> AnyArray:
-    """The k nearest points of each query, in any order, up to rounding in single precision."""
+def _nearest(table: AnyArray, queries: IntArray, k: int, team: ThreadTeam) -> IntArray:
+    """The k nearest other points of some points, up to rounding in single precision."""
     halves = 0.5 * np.einsum("ij,ij->i", table, table)
-    found = np.empty((len(queries), k), dtype=np.int64)
-
-    def search(start: int, stop: int) -> None:
-        for at in range(start, stop):
-            few = queries[at * _QUERY_BLOCK : (at + 1) * _QUERY_BLOCK]
-            scores = halves - table[few] @ table.T
-            scores[np.arange(len(few)), few] = np.inf
-            found[at * _QUERY_BLOCK : (at + 1) * _QUERY_BLOCK] = np.argpartition(scores, k - 1, axis=1)[:, :k]
-
-    team.run(search, -(-len(queries) // _QUERY_BLOCK), grain=1)
-    return found
+    scores = partial(_scores, table, halves, table, queries)
+    return nearest_of_all(scores, queries, k, team, _QUERY_BLOCK, np.float32)[0]
 
 
 def _times(table: AnyArray, matrix: AnyArray, team: ThreadTeam) -> AnyArray:
     out = np.empty((len(table), matrix.shape[1]), dtype=np.float32)
 
-    def multiply(block: int, rows: slice) -> None:
+    def multiply(rows: slice) -> None:
         np.matmul(table[rows], matrix, out=out[rows])
 
     _over_rows(team, len(table), multiply)
     return out
 
 
-def _over_rows(team: ThreadTeam, n_rows: int, task: Callable[[int, slice], None]) -> None:
+def _over_rows(team: ThreadTeam, n_rows: int, task: Callable[[slice], None]) -> None:
     """Call ``task`` for blocks of rows that do not depend on the number of threads, nor do results then."""
 
     def work(start: int, stop: int) -> None:
         for block in range(start, stop):
-            task(block, slice(block * _ROW_BLOCK, (block + 1) * _ROW_BLOCK))
+            task(slice(block * _ROW_BLOCK, (block + 1) * _ROW_BLOCK))
 
     team.run(work, -(-n_rows // _ROW_BLOCK), grain=1)
 

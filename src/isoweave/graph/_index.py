@@ -5,10 +5,11 @@ It holds the distinct points, numbered by a hash of their contents (see
 found does not depend on the order of the rows, not even where distances tie. The searches are
 
 =============  ===========================================================================================
-"tree"         k-d tree (Minkowski, haversine) or ball tree, up to ``TREE_DIMENSIONS`` features
-"brute"        all pairs by matrix products, Euclidean; exact, see ``ProductSearch``
-"approximate"  HNSW index of faiss (extra ``knn``), Euclidean, above ``EXACT_SAMPLES`` points
-"pairwise"     all pairs by scikit-learn, any metric
+"tree"         up to ``TREE_DIMENSIONS`` features: k-d tree (Minkowski, haversine) or ball tree (canberra,
+               mahalanobis, seuclidean; functions above 1,000 points)
+"brute"        Euclidean and cosine, all pairs by matrix products; exact, see ``ProductSearch``
+"approximate"  the same above ``EXACT_SAMPLES`` points with the extra ``knn``: HNSW index of faiss
+"pairwise"     any metric, all pairs by scikit-learn
 =============  ===========================================================================================
 """
 
@@ -26,7 +27,7 @@ from sklearn.neighbors import BallTree
 from sklearn.utils import check_random_state
 
 from isoweave._lazy import computed_once
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave._validation import check_option
 from isoweave.graph._euclidean import (
@@ -39,7 +40,7 @@ from isoweave.graph._euclidean import (
     nearest_of_all,
     own_numbers,
 )
-from isoweave.graph._features import METRIC_ALIASES, MINKOWSKI_P, FeatureSpace, Metric, prepare_features
+from isoweave.graph._features import MINKOWSKI_P, FeatureSpace, Metric, prepare_features
 
 # Measured on 2 busy cores, 20,000 normal points, 10 neighbours: the k-d tree needs 0.05 s in 3 dimensions,
 # 0.8 s in 8, 1.7 s in 10 and 12.6 s in 20; all pairs 1 to 2 s throughout. Trees gain with more points.
@@ -51,7 +52,8 @@ _FUNCTION_SAMPLES = 1000
 # hardly more than linearly, and takes half of that where the features can be projected (MNIST); over
 # 99 % of the edges are found.
 EXACT_SAMPLES = 50_000
-_BALL_TREE_METRICS = ("canberra", "mahalanobis", "seuclidean")
+# The last three by a ball tree, as functions are.
+_TREE_METRICS = (*MINKOWSKI_P, "minkowski", "haversine", "canberra", "mahalanobis", "seuclidean")
 # Dense metrics that scikit-learn computes by matrix products: their bits depend on the rows of a block.
 _BY_PRODUCTS = ("cosine", "euclidean", "sqeuclidean", "nan_euclidean")
 
@@ -148,11 +150,7 @@ def build_index(
     team : ThreadTeam
     """
     space = prepare_features(X, metric, metric_params, team)
-    n, d = space.points.shape
-    name = choose_knn_search(n, d, space.metric, sparse=space.is_sparse, method=method)
-    weighted = space.params and (space.metric in MINKOWSKI_P or "w" in space.params)
-    if space.metric in ("sqeuclidean", "cosine") or weighted:
-        name = "pairwise"  # could not be reduced to a plain metric by prepare_features
+    name = _choose_search(space, method)
     if name == "approximate":
         random = check_random_state(DEFAULT_SEED if random_state is None else random_state)
         return NeighborIndex(space, name, GraphSearch(space.points, int(random.randint(2**31 - 1))))
@@ -161,58 +159,34 @@ def build_index(
     return NeighborIndex(space, name, _TreeSearch(space) if name == "tree" else _PairwiseSearch(space))
 
 
-def choose_knn_search(
-    n_samples: int,
-    n_features: int,
-    metric: Metric = "euclidean",
-    *,
-    sparse: bool = False,
-    method: str = "auto",
-) -> str:
-    """Name of the search :func:`knn_graph` uses: "tree", "brute", "approximate" or "pairwise".
-
-    Minkowski metrics use a k-d tree up to 10 dense features; so do haversine and, with a ball tree, canberra,
-    mahalanobis, seuclidean, and functions for more than 1,000 samples. The Euclidean, squared Euclidean and
-    cosine metrics then go by all pairs through matrix products up to 50,000 samples and by an approximate
-    index above, if faiss is installed. Everything else is computed pair by pair.
-
-    Parameters
-    ----------
-    n_samples, n_features : int
-    metric : str or callable
-    sparse : bool
-        Whether the features are too large to be made dense.
-    method : {"auto", "exact", "approximate"}
-
-    Examples
-    --------
-    >>> choose_knn_search(100_000, 3)
-    'tree'
-    """
+def _choose_search(space: FeatureSpace, method: str) -> str:
+    """Name of the search for these points."""
     check_option("method", method, ("auto", "exact", "approximate"))
-    name = METRIC_ALIASES.get(metric, metric) if isinstance(metric, str) else None
-    euclidean = name in ("euclidean", "sqeuclidean", "cosine") and not sparse
+    (n, d), metric = space.points.shape, space.metric
+    euclidean = metric in ("euclidean", "sqeuclidean", "cosine") and not space.is_sparse
     has_faiss = importlib.util.find_spec("faiss") is not None
+    if method == "approximate" and not euclidean:
+        got = "sparse features" if space.is_sparse else f"metric={metric!r}"
+        raise ValueError(
+            "method='approximate' needs dense features and metric 'euclidean', 'sqeuclidean' or 'cosine', "
+            f"got {got}. Use method='exact'."
+        )
+    if method == "approximate" and not has_faiss:
+        raise ImportError("method='approximate' needs faiss: pip install 'isoweave[knn]', or method='exact'.")
+    weighted = space.params and (metric in MINKOWSKI_P or "w" in space.params)
+    if metric in ("sqeuclidean", "cosine") or weighted:
+        return "pairwise"  # could not be reduced to a plain metric by prepare_features
     if method == "approximate":
-        if not euclidean:
-            raise ValueError(
-                "method='approximate' needs dense features and metric 'euclidean', 'sqeuclidean' or "
-                f"'cosine', got {'sparse features' if sparse else f'metric={metric!r}'}. Use method='exact'."
-            )
-        if not has_faiss:
-            raise ImportError(
-                "method='approximate' needs faiss: pip install 'isoweave[knn]', or method='exact'."
-            )
         return "approximate"
-    if name is None:
-        has_tree = n_samples > _FUNCTION_SAMPLES
+    if callable(metric):
+        has_tree = n > _FUNCTION_SAMPLES
     else:
-        has_tree = euclidean or name in (*MINKOWSKI_P, "minkowski", "haversine", *_BALL_TREE_METRICS)
-    if n_features <= TREE_DIMENSIONS and has_tree and not sparse:
+        has_tree = metric in _TREE_METRICS
+    if d <= TREE_DIMENSIONS and has_tree and not space.is_sparse:
         return "tree"
     if not euclidean:
         return "pairwise"
-    return "approximate" if method == "auto" and n_samples > EXACT_SAMPLES and has_faiss else "brute"
+    return "approximate" if method == "auto" and n > EXACT_SAMPLES and has_faiss else "brute"
 
 
 class _TreeSearch:
@@ -230,29 +204,38 @@ class _TreeSearch:
         return BallTree(self.space.points, metric=self.space.metric, **self.space.params)
 
     def __call__(self, queries: FloatArray, own: IntArray | None, k: int, team: ThreadTeam) -> Found:
-        options = {} if self.p is None else {"p": self.p, "workers": team.n_threads}
+        if self.space.metric == "mahalanobis":
+            # scikit-learn's object for it holds a buffer that all queries of a tree write to.
+            team = ONE_THREAD
         if own is None:
-            return self._query(self._tree, queries, k, team, **options)
+            return _query(self._tree, queries, k, team, self.p)
         if self.space.metric == "haversine":
             # The order of great-circle distances is that of chords, for which there is a faster tree.
             sphere = _on_sphere(self.space.points)
-            chords = self._query(cKDTree(sphere), sphere[own], k + 1, team, p=2.0, workers=team.n_threads)
+            rows = sphere if len(own) == len(sphere) else sphere[own]
+            chords = _query(cKDTree(sphere), rows, k + 1, team, 2.0)
             neighbors, _ = _without_self(*chords, own)
             return neighbors, _great_circle(queries[:, None, :], self.space.points[neighbors])
-        return _without_self(*self._query(self._tree, queries, k + 1, team, **options), own)
+        return _without_self(*_query(self._tree, queries, k + 1, team, self.p), own)
 
-    @staticmethod
-    def _query(tree: Any, queries: FloatArray, k: int, team: ThreadTeam, **options: Any) -> Found:
-        neighbors, distances = np.empty((len(queries), k), dtype=np.int32), np.empty((len(queries), k))
-        if options:
-            distances, found = tree.query(queries, np.arange(1, k + 1), **options)
-            return found.astype(np.int32), distances
 
-        def work(lo: int, hi: int) -> None:
-            distances[lo:hi], neighbors[lo:hi] = tree.query(queries[lo:hi], k)
+def _query(tree: Any, queries: FloatArray, k: int, team: ThreadTeam, p: float | None) -> Found:
+    """Neighbours from a k-d tree (with its exponent) or a ball tree, in pieces on the team's own threads.
 
-        team.run(work, len(queries))
-        return neighbors, distances
+    The threads of cKDTree outlive an interrupted wait for them, and the process does not outlive that.
+    """
+    m = len(queries)
+    neighbors, distances = np.empty((m, k), dtype=np.int32), np.empty((m, k))
+    # All points go in the order of the leaves: successive queries then touch the same part of the tree.
+    order = tree.indices if p is not None and queries is tree.data else np.arange(m)
+
+    def work(lo: int, hi: int) -> None:
+        at = order[lo:hi]
+        found = tree.query(queries[at], k) if p is None else tree.query(queries[at], np.arange(1, k + 1), p=p)
+        distances[at], neighbors[at] = found
+
+    team.run(work, m)
+    return neighbors, distances
 
 
 def _on_sphere(points: FloatArray) -> FloatArray:

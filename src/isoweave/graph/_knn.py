@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 
-from isoweave._parallel import ThreadTeam, thread_team
+from isoweave._parallel import ONE_THREAD, thread_team
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_integer
 from isoweave.graph._duplicates import group_pairs, groups_from_labels, spread_neighbors
@@ -56,8 +56,8 @@ def knn_graph(
         Seed of the approximate search. None is a fixed seed.
     method : {"auto", "exact", "approximate"}
         "auto" is approximate for more than 50,000 points of more than 10 Euclidean (or cosine) features
-        if the extra ``knn`` is installed, and exact otherwise; see :func:`choose_knn_search`. Without
-        the extra large searches take longer, nothing else changes.
+        if the extra ``knn`` is installed, and exact otherwise. Without the extra large searches take
+        longer, nothing else changes.
 
     Returns
     -------
@@ -126,7 +126,7 @@ def knn_from_distances(D: Any, n_neighbors: int = 10) -> NeighborGraph:
         return np.ascontiguousarray(matrix[first[lo:hi]][:, first], dtype=np.float64)
 
     own = np.arange(n_groups, dtype=np.int32)
-    found = nearest_of_all(to_all, own, min(k, n_groups - 1), ThreadTeam(1), block_rows(n))
+    found = nearest_of_all(to_all, own, min(k, n_groups - 1), ONE_THREAD, block_rows(n))
     rows, cols, _ = spread_neighbors(groups, *found, k)
     lengths = np.maximum(np.maximum(matrix[rows, cols], matrix[cols, rows]).astype(np.float64), 0.0)
     return assemble_graph(n, rows, cols, lengths, asymmetry="max")

@@ -10,12 +10,11 @@ import numpy as np
 from isoweave._lazy import computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, IntArray
-from isoweave.graph._components import connected_components, subgraph
+from isoweave.graph._components import connected_components
 from isoweave.graph._duplicates import merge_duplicates
-from isoweave.graph._edges import is_edge
-from isoweave.graph._graph import NeighborGraph
+from isoweave.graph._graph import NeighborGraph, is_edge, keep_edges, subgraph
 from isoweave.graph._order import local_order, renumber
-from isoweave.graph._shortcuts import drop_shortcuts, keep_edges
+from isoweave.graph._shortcuts import drop_shortcuts
 
 # Beyond this ratio of lengths fourth powers overflow, and nothing at the small end would be visible.
 _LARGEST_RATIO = 1e70

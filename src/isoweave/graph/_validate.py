@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave._validation import check_option, check_real
-from isoweave.graph._graph import NeighborGraph
+from isoweave.graph._graph import NeighborGraph, row_starts
 
 ASYMMETRY_POLICIES = ("error", "max", "min", "mean")
 
@@ -100,17 +100,10 @@ def assemble_graph(
     asymmetry: str = "max",
     rtol: float = 0.0,
 ) -> NeighborGraph:
-    """Graph of the given entries, each taken in both directions; equal pairs are made one.
+    """Graph of n vertices from entries whose ends differ, in any order and with repetitions.
 
-    Parameters
-    ----------
-    n : int
-        Number of vertices.
-    rows, cols : int arrays of shape (m,)
-        Ends of each entry, different from each other, in any order and with repetitions.
-    values : float64 array of shape (m,)
-    asymmetry, rtol
-        As in :func:`graph_from_matrix`.
+    Each is taken in both directions; equal pairs are made one as ``asymmetry`` and ``rtol`` say, see
+    :func:`graph_from_matrix`.
     """
     # Every edge as (smaller, larger) end. Two stable counting sorts, by larger and then by smaller end, are
     # linear in the number of entries and, unlike scipy's A.maximum(A.T), neither sum repeated entries nor
@@ -145,10 +138,7 @@ def _mirror(n: int, small: IntArray, large: IntArray, lengths: FloatArray) -> Ne
             f"The graph has {m} edges, more than the {MAX_STORED_EDGES // 2} that 32-bit indices can number. "
             "Use fewer neighbours per vertex."
         )
-    upper = np.zeros(n + 1, dtype=np.int32)
-    np.cumsum(np.bincount(small, minlength=n), out=upper[1:])
-    lower = np.zeros(n + 1, dtype=np.int32)
-    np.cumsum(np.bincount(large, minlength=n), out=lower[1:])
+    upper, lower = row_starts(small, n), row_starts(large, n)
     order = counting_argsort(large, n)
     # In each row the edges to smaller vertices come first, then those to larger ones.
     here = np.arange(m, dtype=np.int32)
@@ -212,7 +202,7 @@ def _entries(matrix: Any) -> tuple[AnyArray, AnyArray, FloatArray]:
             filled = values != 0
             rows, cols, values = rows[filled], cols[filled], values[filled]
         if matrix.format == "coo":
-            _check_range(rows, cols, matrix.shape[0])
+            _check_range(matrix.shape[0], rows, cols)
     return rows, cols, _as_float64(values)
 
 
@@ -232,8 +222,7 @@ def _symmetric_as_it_is(matrix: Any, rtol: float) -> NeighborGraph | None:
     indices, data = matrix.indices[:m], _as_float64(matrix.data[:m])
     rising = np.ones(m, dtype=np.bool_)
     np.greater(indices[1:], indices[:-1], out=rising[1:])
-    row_starts = indptr[:-1]
-    rising[row_starts[row_starts < m]] = True
+    rising[indptr[:-1][indptr[:-1] < m]] = True
     if not rising.all():
         return None
     # The arrays of a CSR and of a CSC matrix describe transposes of each other; for a symmetric matrix
@@ -241,12 +230,13 @@ def _symmetric_as_it_is(matrix: Any, rtol: float) -> NeighborGraph | None:
     transposed = sp.csr_array((data, indices, indptr), shape=(n, n)).tocsc()
     if not (np.array_equal(transposed.indptr, indptr) and np.array_equal(transposed.indices, indices)):
         return None
-    if np.any(indices == np.repeat(np.arange(n, dtype=np.int32), np.diff(indptr))):
-        return None
     opposite = transposed.data
-    if not np.isfinite(data).all() or (m and data.min() < 0):
-        return None
-    if np.any(np.abs(data - opposite) > rtol * np.maximum(data, opposite)):
+    if (
+        np.any(indices == np.repeat(np.arange(n, dtype=np.int32), np.diff(indptr)))
+        or not np.isfinite(data).all()
+        or (m and data.min() < 0)
+        or np.any(np.abs(data - opposite) > rtol * np.maximum(data, opposite))
+    ):
         return None
     return NeighborGraph(
         np.array(indptr, dtype=np.int32), np.array(indices, dtype=np.int32), np.maximum(data, opposite)
@@ -268,11 +258,11 @@ def _check_compressed(matrix: Any) -> None:
             f"The matrix is not a valid {matrix.format.upper()} matrix: indptr announces {m} entries, but "
             f"there are {len(indices)} indices and {len(matrix.data)} values."
         )
-    _check_range(indices[:m], indices[:m], n)
+    _check_range(n, indices[:m])
 
 
-def _check_range(rows: AnyArray, cols: AnyArray, n: int) -> None:
-    for indices in (rows, cols):
+def _check_range(n: int, *indices_of_entries: AnyArray) -> None:
+    for indices in indices_of_entries:
         if len(indices) and (indices.min() < 0 or indices.max() >= n):
             at = int(np.argmax((indices < 0) | (indices >= n)))
             raise ValueError(f"Stored entry {at} has index {indices[at]}, outside 0 .. {n - 1}.")

@@ -16,8 +16,7 @@ from isoweave.graph import NeighborGraph, geodesics, graph_from_matrix
 
 GraphLike: TypeAlias = NeighborGraph | sp.sparray | sp.spmatrix
 
-ALL_ROWS_UP_TO = 5_000
-"""Largest graph whose geodesics are computed from every vertex."""
+_ALL_ROWS_UP_TO = 5_000
 _SAMPLED_PAIRS = 25_000_000
 _FEWEST_ROWS, _MOST_ROWS = 50, 500
 _SEED = 20_250
@@ -102,9 +101,7 @@ def default_n_rows(n: int) -> int:
     stress, the correlations and the rank scores (worst of torus, swiss roll and the 5-D set, 8 samples
     each, poor embeddings) was about 0.005 with 500 rows and 0.015 with 50 to 100.
     """
-    if n <= ALL_ROWS_UP_TO:
-        return n
-    return min(_MOST_ROWS, max(_FEWEST_ROWS, _SAMPLED_PAIRS // n))
+    return n if n <= _ALL_ROWS_UP_TO else min(_MOST_ROWS, max(_FEWEST_ROWS, _SAMPLED_PAIRS // n))
 
 
 def geodesic_rows(graph: GraphLike, *, n_rows: int | None = None, random_state: Any = None) -> GeodesicRows:

@@ -124,13 +124,8 @@ def local_angle(graph: GraphLike, embedding: Any, *, n_jobs: int | None = None) 
     Returns
     -------
     float
-        Degrees. Pairs with a zero arm, in the graph or in the embedding, are left out; NaN when no
-        pair is left.
-
-    Notes
-    -----
-    The cost is n short searches and the number of pairs, the sum of squared degrees; no matrix of
-    distances is stored.
+        Pairs with a zero arm, in the graph or in the embedding, are left out; NaN when no pair is left.
+        The cost is n short searches and the number of pairs, the sum of squared degrees.
     """
     return shape_errors(*as_pair(graph, embedding), n_jobs).local_angle
 

@@ -33,13 +33,13 @@ from isoweave.optimise._run import (
 from isoweave.optimise._starts import (
     ENDED_EARLY,
     LOW_DIMENSION,
-    SYNCHRONISED_LIMIT,
+    SYNCHRONIZED_LIMIT,
     Plan,
     minimise_from,
     sample_energy,
 )
 from isoweave.optimise._state import Callback, IterationResult, IterationState, StepRecord
-from isoweave.optimise._synchronize import connection_laplacian, synchronized_alignments
+from isoweave.optimise._synchronize import connection_laplacian, frame_transitions, synchronized_alignments
 
 __all__ = [
     "ALONE",
@@ -47,7 +47,7 @@ __all__ = [
     "LBFGS",
     "LOW_DIMENSION",
     "N_LANDMARKS",
-    "SYNCHRONISED_LIMIT",
+    "SYNCHRONIZED_LIMIT",
     "THINNING",
     "Alternating",
     "Callback",
@@ -74,6 +74,7 @@ __all__ = [
     "connection_laplacian",
     "farthest_landmarks",
     "find_landmarks",
+    "frame_transitions",
     "landmark_start",
     "minimise",
     "minimise_from",

@@ -21,13 +21,13 @@ from isoweave.optimise._run import ALONE, Run
 from isoweave.optimise._state import IterationResult
 from isoweave.optimise._synchronize import synchronized_alignments
 
-# The companion graph of the synchronised start: frames must overlap well, whatever the graph's own degree.
+# The companion graph of the synchronized start: frames must overlap well, whatever the graph's own degree.
 _FEWEST_COMPANIONS = 20
 _MOST_COMPANIONS = 40
-# "auto" tries the synchronised start up to this many unknowns (n N) and dimensions: it factors a matrix of
+# "auto" tries the synchronized start up to this many unknowns (n N) and dimensions: it factors a matrix of
 # that order with N x N blocks, which beyond costs more than all the rest. Larger graphs go through a coarser
 # one.
-SYNCHRONISED_LIMIT = 6_000
+SYNCHRONIZED_LIMIT = 6_000
 LOW_DIMENSION = 3
 # The landmark start wins unless the other has clearly less energy: on surfaces that cannot be flattened, near
 # ties go with much worse global distances (flat tori: Pearson .69 against .91 at 15 % less energy). Where
@@ -47,8 +47,8 @@ class Plan:
     Attributes
     ----------
     optimiser : LBFGS or Alternating
-    start : {"auto", "landmark", "synchronised", "coarse", "identity"}
-        "auto": the landmark start; in up to three dimensions also the synchronised one, which is taken if it
+    start : {"auto", "landmark", "synchronized", "coarse", "identity"}
+        "auto": the landmark start; in up to three dimensions also the synchronized one, which is taken if it
         ends with less than 0.75 of the energy; where that would be costly (n N > 6,000), the coarse start
         instead, which does the same on a sample of the vertices.
     tol : float
@@ -75,8 +75,8 @@ def minimise_from(problem: Problem, plan: Plan, run: Run = ALONE) -> tuple[str, 
         run.stage(plan.stage)
         return minimise(plan.optimiser, problem, x, stage=plan.stage, run=here)
 
-    low, large = n_components <= LOW_DIMENSION, n * n_components > SYNCHRONISED_LIMIT
-    if start in ("identity", "synchronised"):
+    low, large = n_components <= LOW_DIMENSION, n * n_components > SYNCHRONIZED_LIMIT
+    if start in ("identity", "synchronized"):
         found = attempt(start)
         assert found is not None
         return start, found
@@ -89,10 +89,10 @@ def minimise_from(problem: Problem, plan: Plan, run: Run = ALONE) -> tuple[str, 
     exact = best.energy <= 1e-12 * problem.mass
     if start != "auto" or not low or large or exact or best.status in ENDED_EARLY:
         return "landmark", best
-    other = attempt("synchronised")
+    other = attempt("synchronized")
     assert other is not None
     if other.energy < CLEARLY_LESS * best.energy:
-        return "synchronised", other
+        return "synchronized", other
     # The other might have become the better one.
     return "landmark", replace(best, status=other.status) if other.status in ENDED_EARLY else best
 
@@ -144,8 +144,8 @@ def _coarse(problem: Problem, tol: float, run: Run) -> FloatArray | None:
     return prolong(graph, level, result.coordinates, team=team)
 
 
-def _synchronised(problem: Problem, tol: float, run: Run) -> FloatArray:
-    """Rotations synchronised and integrated on a denser companion graph, then its minimum (eqs. 14 to 16).
+def _synchronized(problem: Problem, tol: float, run: Run) -> FloatArray:
+    """Rotations synchronized and integrated on a denser companion graph, then its minimum (eqs. 14 to 16).
 
     The companion joins every vertex to its geodesically nearest ones. Right on flat data of any outline,
     where landmarks fail: a landmark start bends whatever shortest paths have to walk around.
@@ -159,17 +159,17 @@ def _synchronised(problem: Problem, tol: float, run: Run) -> FloatArray:
     here = run.aside("companion")
     x = _start(
         dense,
-        "synchronised rotations",
+        "synchronized rotations",
         lambda: dense.integrate(synchronized_alignments(companion, energy.frames, team)),
         here,
     )
     assert x is not None
-    return minimise(LBFGS(tol, _AUXILIARY_STEPS), dense, x, stage="synchronised start", run=here).coordinates
+    return minimise(LBFGS(tol, _AUXILIARY_STEPS), dense, x, stage="synchronized start", run=here).coordinates
 
 
 _STARTS: dict[str, Callable[[Problem, float, Run], FloatArray | None]] = {
     "identity": _identity,
     "landmark": _landmark,
     "coarse": _coarse,
-    "synchronised": _synchronised,
+    "synchronized": _synchronized,
 }

@@ -1,6 +1,5 @@
 """New points in a finished map, and maps that grow with their graph."""
 
-from isoweave.geometry import rigid_motion
 from isoweave.place._distances import nearest_columns, sparse_rows
 from isoweave.place._grow import settle_on, warm_start
 from isoweave.place._place import FinishedMap, Placement, finished_map, place_points
@@ -11,7 +10,6 @@ __all__ = [
     "finished_map",
     "nearest_columns",
     "place_points",
-    "rigid_motion",
     "settle_on",
     "sparse_rows",
     "warm_start",

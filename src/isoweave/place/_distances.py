@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ONE_THREAD
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.graph import block_rows, nearest_of_all
 
@@ -70,5 +70,5 @@ def nearest_columns(matrix: AnyArray, columns: IntArray, k: int) -> Rows:
 
     m, k = len(matrix), min(k, len(columns))
     nobody = np.full(m, -1, dtype=np.int32)
-    nearest, distances = nearest_of_all(to_all, nobody, k, ThreadTeam(1), block_rows(matrix.shape[1]))
+    nearest, distances = nearest_of_all(to_all, nobody, k, ONE_THREAD, block_rows(matrix.shape[1]))
     return np.arange(m + 1) * k, columns[nearest.reshape(-1)], distances.reshape(-1)

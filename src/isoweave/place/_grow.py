@@ -10,7 +10,7 @@ import numpy as np
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave.geometry import rigid_motion
-from isoweave.graph import NeighborGraph, connected_components, merge_duplicates, subgraph
+from isoweave.graph import NeighborGraph, connected_components, members_of, merge_duplicates, subgraph
 from isoweave.optimise import find_landmarks
 from isoweave.place._place import FinishedMap, finished_map, place_points
 
@@ -22,24 +22,20 @@ def warm_start(
     team: ThreadTeam,
     embed_rest: Callable[[NeighborGraph], FloatArray],
 ) -> FloatArray:
-    """Coordinates of all vertices from those of some of them.
+    """Coordinates of all vertices, shape (n, N), from those of some of them.
 
     The others are placed in rounds, each by its neighbours that have a place (:func:`place_points`): first
-    all that have N + 1 such neighbours; when there is none, those that have the most. A patch of new vertices
-    is so filled from its rim inwards.
+    all that have N + 1 such neighbours; when there is none, those that have the most. This fills a patch of
+    new vertices from its rim inwards.
 
     Parameters
     ----------
     graph : NeighborGraph
     known : float64 array of shape (n, N)
-        NaN where there are none.
+        NaN where a vertex has no coordinates yet.
     team : ThreadTeam
     embed_rest : callable
         From a connected graph, all of it out of reach of the known vertices, to its coordinates.
-
-    Returns
-    -------
-    float64 array of shape (n, N)
     """
     placed = finished_map(graph, known, team=team)
     # A duplicate knows what any of its twins knows.
@@ -53,7 +49,7 @@ def warm_start(
     lost = np.flatnonzero(~_has_place(result))
     if len(lost):
         rest = subgraph(graph, lost)
-        for part in _members(connected_components(rest)[1]):
+        for part in members_of(connected_components(rest)[1]):
             result[lost[part]] = _begin(subgraph(rest, part), known.shape[1], embed_rest, team)
     return result
 
@@ -71,12 +67,6 @@ def _begin(
     if merged.n_vertices == 1:
         return np.zeros((graph.n_vertices, n_components))
     return find_landmarks(merged, n_components, team=team).start[representative]
-
-
-def _members(labels: IntArray) -> list[AnyArray]:
-    """Vertices of every component."""
-    order = np.argsort(labels, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(labels))[:-1])
 
 
 def _fill(placed: FinishedMap, coordinates: FloatArray, team: ThreadTeam) -> None:
@@ -119,27 +109,15 @@ def _edges_of(indptr: IntArray, vertices: AnyArray) -> AnyArray:
 def settle_on(
     previous: FloatArray, coordinates: FloatArray, alignments: FloatArray, labels: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Move every component rigidly to where its vertices were, so that what was there before does not jump.
+    """Move every component of a new map rigidly to where its vertices were, so that old ones do not jump.
 
-    Parameters
-    ----------
-    previous : float64 array of shape (n, N)
-        Where the vertices were; NaN for new ones.
-    coordinates : float64 array of shape (n, N)
-        The new map.
-    alignments : float64 array of shape (n, N, N)
-    labels : int array of shape (n,)
-        Component of every vertex.
-
-    Returns
-    -------
-    coordinates, alignments : arrays
-        Components of new vertices only are laid beside the others.
+    ``previous`` is NaN for new vertices; components without old ones are laid beside the others. Returns
+    coordinates of shape (n, N) and alignments of shape (n, N, N).
     """
-    moved, turned = coordinates.copy(), alignments.copy()
+    moved, rotated = coordinates.copy(), alignments.copy()
     stays = _has_place(previous) & _has_place(coordinates)
     fresh = []
-    parts = _members(labels)
+    parts = members_of(labels)
     for part in parts:
         anchors = part[stays[part]]
         if len(anchors) == 0:
@@ -147,10 +125,10 @@ def settle_on(
             continue
         rotation, shift = rigid_motion(coordinates[anchors], previous[anchors])
         moved[part] = coordinates[part] @ rotation + shift
-        turned[part] = alignments[part] @ rotation
+        rotated[part] = alignments[part] @ rotation
     if 0 < len(fresh) < len(parts):
         _lay_beside(moved, fresh)
-    return moved, turned
+    return moved, rotated
 
 
 def _lay_beside(coordinates: FloatArray, parts: list[Any]) -> None:

@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.geometry import HUB_LIMIT
-from isoweave.graph import NeighborGraph, merge_duplicates, rows_by_length
+from isoweave.graph import NeighborGraph, merge_duplicates, normalise_lengths, rows_by_length
 
-# Of more neighbours than this only the nearest are used.
-NEIGHBOR_LIMIT = HUB_LIMIT
 # In units of the map's median edge; squares of squares of more would overflow.
 _LONGEST = 1e70
 
@@ -89,7 +87,7 @@ def finished_map(
     graph: NeighborGraph,
     coordinates: Any,
     *,
-    team: ThreadTeam,
+    team: ThreadTeam = ONE_THREAD,
     labels: IntArray | None = None,
     keeps_lengths: bool = True,
 ) -> FinishedMap:
@@ -119,22 +117,18 @@ def finished_map(
             f"coordinates must have one row for each of the {graph.n_vertices} vertices, got shape "
             f"{places.shape}."
         )
-    positive = graph.lengths[graph.lengths > 0]
-    unit = float(np.ldexp(1.0, int(np.frexp(np.median(positive))[1]))) if len(positive) else 1.0
-    merged, representative = merge_duplicates(graph)
+    unit, normal = normalise_lengths(graph)
+    merged, representative = merge_duplicates(normal)
     firsts = np.unique(representative, return_index=True)[1]
     places = np.ascontiguousarray(places[firsts] / unit)
     parts = np.zeros(len(firsts), dtype=np.int32) if labels is None else labels[firsts].astype(np.int32)
-    lengths = merged.lengths / unit
-    factors = np.ones(len(firsts))
-    if not keeps_lengths:
-        factors = _map_factors(merged, lengths, places, parts)
+    factors = np.ones(len(firsts)) if keeps_lengths else _map_factors(merged, places, parts)
     near, near_lengths = rows_by_length(merged, team)
     return FinishedMap(
         coordinates=places,
         indptr=merged.indptr,
         near=near,
-        near_lengths=near_lengths / unit * factors[merged.sources],
+        near_lengths=near_lengths * factors[merged.sources],
         labels=parts,
         representative=representative,
         factors=factors,
@@ -142,22 +136,20 @@ def finished_map(
     )
 
 
-def _map_factors(
-    graph: NeighborGraph, lengths: FloatArray, coordinates: FloatArray, labels: IntArray
-) -> FloatArray:
+def _map_factors(graph: NeighborGraph, coordinates: FloatArray, labels: IntArray) -> FloatArray:
     """Least-squares size of each component of the map against the lengths of its edges, per vertex."""
     apart = np.linalg.norm(coordinates[graph.indices] - coordinates[graph.sources], axis=1)
     of_edge = labels[graph.sources]
-    cross = np.bincount(of_edge, np.nan_to_num(apart * lengths), minlength=int(labels.max()) + 1)
-    square = np.bincount(of_edge, lengths * lengths, minlength=len(cross))
+    cross = np.bincount(of_edge, np.nan_to_num(apart * graph.lengths), minlength=int(labels.max()) + 1)
+    square = np.bincount(of_edge, graph.lengths * graph.lengths, minlength=len(cross))
     found = np.divide(cross, square, out=np.ones_like(cross), where=(cross > 0) & (square > 0))
     return found[labels]
 
 
 def place_points(
-    placed: FinishedMap, indptr: Any, indices: Any, distances: Any, *, team: ThreadTeam | None = None
+    placed: FinishedMap, indptr: Any, indices: Any, distances: Any, *, team: ThreadTeam = ONE_THREAD
 ) -> Placement:
-    """Place new points by their distances to points of the map (eqs. 18 to 20).
+    """Place new points by their distances to points of the map (docs/new_points.md, N1 to N4).
 
     Every neighbour j sees the new point in some direction, which least squares in its own neighbourhood give;
     the new point is put where these directions and the distances fit best, the map held fixed. Points do not
@@ -173,10 +165,6 @@ def place_points(
         zero gives the new point that vertex's own place. Of more than 128 neighbours the nearest are used.
     team : ThreadTeam, optional
 
-    Returns
-    -------
-    Placement
-
     Notes
     -----
     O(k d N^2 + k N^3) per point with k neighbours of degree d.
@@ -185,19 +173,17 @@ def place_points(
     --------
     >>> import numpy as np
     >>> from isoweave import embed_graph
-    >>> from isoweave._parallel import ThreadTeam
     >>> from isoweave.place import finished_map, place_points
     >>> import scipy.sparse as sp
     >>> square = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
     >>> lengths = np.linalg.norm(square[:, None] - square, axis=-1)
     >>> result = embed_graph(sp.csr_array(lengths))
-    >>> placed = finished_map(result.graph, result.coordinates, team=ThreadTeam(1))
+    >>> placed = finished_map(result.graph, result.coordinates)
     >>> centre = place_points(placed, [0, 4], [0, 1, 2, 3], np.full(4, np.sqrt(0.5)))
     >>> bool(np.allclose(centre.coordinates, result.coordinates.mean(axis=0)))
     True
     """
-    from isoweave.place import _kernels as kernels
-    from isoweave.place._small import sort_rows
+    from isoweave.engines import placing as kernels
 
     starts, neighbors, lengths = _checked_rows(placed, indptr, indices, distances)
     m, n_components = len(starts) - 1, placed.coordinates.shape[1]
@@ -207,9 +193,8 @@ def place_points(
             f"New points need at least one neighbour each; {_listed(empty)} of the new distances "
             f"{'has' if len(empty) == 1 else 'have'} none. Leave them out or give them distances."
         )
-    team = team or ThreadTeam(1)
     given = np.empty(m, dtype=np.int32)
-    team.run(sort_rows, m, starts, neighbors, lengths, NEIGHBOR_LIMIT, given)
+    team.run(kernels.sort_rows, m, starts, neighbors, lengths, HUB_LIMIT, given)
     places = np.empty((m, n_components))
     residual = np.empty(m)
     n_iter, n_used = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.int32)

@@ -1,0 +1,435 @@
+"""Compiled kernels that place new points in a finished map.
+
+Every new point is worked out from its own row alone, so its bits do not depend on the others in the batch.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isoweave.engines.compile import helper, kernel
+
+# Two points of the map this many times farther apart than their distances allow are not neighbours of one
+# point: the triangle inequality holds with 1, maps that must stretch somewhere reach 2, and sheets that
+# touch lie at least 7 times farther apart along the data (see docs/theory.md, shortcut filter).
+FAR = 3.0
+# Directions are regularised by this part of a neighbourhood's mean square at most, and 1e-9 at least.
+_MOST_RIDGE = 1e-2
+_LEAST_RIDGE = 1e-9
+# From the largest to the smallest ridge in steps of a quarter or less there are 13.
+_MAX_RIDGES = 16
+_SHORTEST_ROW = 1e-6
+# Smaller distances, in units of the median edge, are none: their squares vanish. So do the ridges of a
+# neighbourhood whose mean square is smaller than the second.
+_COINCIDENT = 1e-150
+_COLLAPSED = 1e-290
+# What a distance counts for against the direction a neighbour's frame gives (docs/new_points.md).
+_LENGTH_WEIGHT = 16.0
+# Where distances alone can be met this much better (as squares) they are exact, and directions, which paths
+# make up, are in the way. Real data stay above a half.
+_CLEARLY_BETTER = 1e-4
+_EXACT_WEIGHT = 1e10
+_MAX_STEPS = 60
+_STEP_TOLERANCE = 1e-9
+
+
+@helper
+def factor(matrix, ridge, lower):
+    """Cholesky factor of a positive semi-definite matrix plus ``ridge`` on the diagonal."""
+    n = matrix.shape[0]
+    for c in range(n):
+        for r in range(c, n):
+            value = matrix[r, c]
+            if r == c:
+                value += ridge
+            for k in range(c):
+                value -= lower[r, k] * lower[c, k]
+            if r == c:
+                # Rounding can eat the ridge of a singular matrix.
+                lower[c, c] = np.sqrt(max(value, 0.5 * ridge))
+            else:
+                lower[r, c] = value / lower[c, c]
+
+
+@helper
+def substitute(lower, x):
+    """Solve with a Cholesky factor, in place."""
+    n = len(x)
+    for r in range(n):
+        for k in range(r):
+            x[r] -= lower[r, k] * x[k]
+        x[r] /= lower[r, r]
+    for r in range(n - 1, -1, -1):
+        for k in range(r + 1, n):
+            x[r] -= lower[k, r] * x[k]
+        x[r] /= lower[r, r]
+
+
+@kernel
+def sort_rows(start, stop, starts, vertices, lengths, limit, counts):
+    """Sort the rows start..stop by length, in place; a vertex given twice counts once, at the smaller length.
+
+    ``counts[i]`` entries at the front of row i are what is left, ``limit`` at most; ties go by vertex.
+    """
+    for i in range(start, stop):
+        lo, hi = starts[i], starts[i + 1]
+        order = np.argsort(vertices[lo:hi], kind="mergesort")
+        names = vertices[lo:hi][order]
+        values = lengths[lo:hi][order]
+        count = 0
+        for a in range(hi - lo):
+            if count > 0 and names[count - 1] == names[a]:
+                values[count - 1] = min(values[count - 1], values[a])
+            else:
+                names[count] = names[a]
+                values[count] = values[a]
+                count += 1
+        order = np.argsort(values[:count], kind="mergesort")
+        counts[i] = min(count, limit)
+        for a in range(counts[i]):
+            vertices[lo + a] = names[order[a]]
+            lengths[lo + a] = values[order[a]]
+
+
+@helper
+def _gap(coordinates, a, b):
+    total = 0.0
+    for c in range(coordinates.shape[1]):
+        step = coordinates[a, c] - coordinates[b, c]
+        total += step * step
+    return np.sqrt(total)
+
+
+@helper
+def same_sheet(lo, hi, neighbors, distances, coordinates, labels, group):
+    """Number the sheets that the neighbours lo..hi lie on; return the number of the one to use.
+
+    Two neighbours are on one sheet if the map puts them no farther apart than ``FAR`` times the way over the
+    new point, or if others link them. The sheet with the most neighbours wins, among equals the nearest.
+    Vertices without coordinates are linked among each other by their component alone.
+    """
+    count = hi - lo
+    for a in range(count):
+        group[a] = a
+    for a in range(1, count):
+        for b in range(a):
+            if group[a] == group[b] or labels[neighbors[lo + a]] != labels[neighbors[lo + b]]:
+                continue
+            reach = FAR * (distances[lo + a] + distances[lo + b])
+            gap = _gap(coordinates, neighbors[lo + a], neighbors[lo + b])
+            is_open = np.isnan(coordinates[neighbors[lo + a], 0])
+            if gap > reach or is_open != np.isnan(coordinates[neighbors[lo + b], 0]):
+                continue
+            old, new = max(group[a], group[b]), min(group[a], group[b])
+            for other in range(count):
+                if group[other] == old:
+                    group[other] = new
+    best, most = 0, 0
+    for a in range(count):
+        size = 0
+        for b in range(count):
+            size += group[b] == a
+        # Groups are numbered by their nearest member.
+        if size > most:
+            best, most = a, size
+    return best
+
+
+@helper
+def reach(
+    used,
+    n_used,
+    lengths,
+    indptr,
+    near,
+    near_lengths,
+    row_limit,
+    path,
+    stamp,
+    mark,
+):
+    """Distances from the new point: measured ones to its neighbours, paths over one edge to theirs.
+
+    ``stamp[v] == mark + 1`` says measured, ``mark`` a path.
+    """
+    for a in range(n_used):
+        path[used[a]] = lengths[a]
+        stamp[used[a]] = mark + 1
+    for a in range(n_used):
+        j = used[a]
+        for e in range(indptr[j], min(indptr[j + 1], indptr[j] + row_limit)):
+            v = near[e]
+            t = lengths[a] + near_lengths[e]
+            if stamp[v] < mark or (stamp[v] == mark and t < path[v]):
+                path[v] = t
+                stamp[v] = mark
+
+
+@helper
+def direction(
+    j,
+    d,
+    indptr,
+    near,
+    near_lengths,
+    row_limit,
+    coordinates,
+    path,
+    rows,
+    products,
+    gram,
+    lower,
+    right,
+    out,
+):
+    """Where the frame of j, as it lies in the map, sees a new point at distance d; False if nowhere.
+
+    With x_l = phi_l - phi_j over the neighbours l of j, distances give the scalar products
+    ``x . x_l = (d_j^2 + d_jl^2 - d_l^2) / 2`` of the new point's x, and least squares give x. The ridge
+    is what the misfit of those products asks for (noise over signal), within bounds: none on exact distances.
+    """
+    n = coordinates.shape[1]
+    count = 0
+    gram[:] = 0.0
+    right[:] = 0.0
+    for e in range(indptr[j], min(indptr[j + 1], indptr[j] + row_limit)):
+        v = near[e]
+        s = near_lengths[e]
+        square = 0.0
+        for c in range(n):
+            rows[count, c] = coordinates[v, c] - coordinates[j, c]
+            square += rows[count, c] * rows[count, c]
+        # An edge stretched this far is a shortcut, or torn; also skips what has no coordinates (NaN).
+        if not square <= FAR * FAR * s * s:
+            continue
+        products[count] = 0.5 * (d * d + s * s - path[v] * path[v])
+        for r in range(n):
+            right[r] += rows[count, r] * products[count]
+            for c in range(r + 1):
+                gram[r, c] += rows[count, r] * rows[count, c]
+        count += 1
+    mean = 0.0
+    for c in range(n):
+        mean += gram[c, c] / n
+    if not mean > _COLLAPSED:
+        return False
+    ridge = _MOST_RIDGE * mean
+    for _ in range(_MAX_RIDGES):
+        factor(gram, ridge, lower)
+        out[:] = right
+        substitute(lower, out)
+        misfit = 0.0
+        for a in range(count):
+            value = products[a]
+            for c in range(n):
+                value -= rows[a, c] * out[c]
+            misfit += value * value
+        wanted = max(n * misfit / (max(count - n, 1) * d * d), _LEAST_RIDGE * mean)
+        # Also where nothing is a number any more.
+        if not wanted <= 0.25 * ridge:
+            break
+        ridge = wanted
+    if ridge <= 1e-6 * mean:
+        # Well determined: take out what the ridge holds back.
+        for r in range(n):
+            value = right[r]
+            for c in range(n):
+                value -= (gram[r, c] if c <= r else gram[c, r]) * out[c]
+            products[r] = value
+        substitute(lower, products[:n])
+        for c in range(n):
+            out[c] += products[c]
+    norm = np.sqrt((out * out).sum())
+    if not norm > _SHORTEST_ROW * d:
+        return False
+    for c in range(n):
+        out[c] *= d / norm
+    return True
+
+
+@helper
+def _energies(y, used, n_used, lengths, coordinates, seen):
+    """Mismatch of directions and of distances, each neighbour weighted by 1 / distance."""
+    turned, stretched = 0.0, 0.0
+    for a in range(n_used):
+        square, off = 0.0, 0.0
+        for c in range(len(y)):
+            square += (y[c] - coordinates[used[a], c]) ** 2
+            off += (y[c] - seen[a, c]) ** 2
+        turned += off / lengths[a]
+        stretched += (np.sqrt(square) - lengths[a]) ** 2 / lengths[a]
+    return turned, stretched
+
+
+@helper
+def _settle(
+    y,
+    used,
+    n_used,
+    lengths,
+    coordinates,
+    seen,
+    hessian,
+    lower,
+    step,
+    trial,
+    weight,
+):
+    """Minimise directions plus ``weight`` times distances from y, in place; return the steps taken.
+
+    Gauss-Newton; a step that raises the energy is replaced by one of majorisation (every neighbour pulls to
+    its distance along the present direction), which never does.
+    """
+    n = len(y)
+    turned, stretched = _energies(y, used, n_used, lengths, coordinates, seen)
+    energy = turned + weight * stretched
+    mean = lengths[:n_used].mean()
+    for iteration in range(1, _MAX_STEPS + 1):
+        hessian[:] = 0.0
+        step[:] = 0.0
+        total = 0.0
+        for a in range(n_used):
+            w = 1.0 / lengths[a]
+            total += w
+            length = 0.0
+            for c in range(n):
+                trial[c] = y[c] - coordinates[used[a], c]
+                length += trial[c] * trial[c]
+            length = np.sqrt(length)
+            for r in range(n):
+                step[r] += w * (seen[a, r] - y[r])
+                if length > 0.0:
+                    step[r] += weight * w * (lengths[a] - length) * trial[r] / length
+                    for c in range(r + 1):
+                        hessian[r, c] += weight * w * trial[r] * trial[c] / (length * length)
+        for c in range(n):
+            trial[c] = y[c] + step[c] / (total * (1.0 + weight))
+        factor(hessian, total, lower)
+        substitute(lower, step)
+        for c in range(n):
+            step[c] += y[c]
+        turned, stretched = _energies(step, used, n_used, lengths, coordinates, seen)
+        if not turned + weight * stretched <= energy:
+            step[:] = trial
+            turned, stretched = _energies(step, used, n_used, lengths, coordinates, seen)
+            if not turned + weight * stretched < energy:
+                return iteration - 1
+        energy = turned + weight * stretched
+        moved = 0.0
+        for c in range(n):
+            moved += (step[c] - y[c]) ** 2
+            y[c] = step[c]
+        if moved <= (_STEP_TOLERANCE * mean) ** 2:
+            return iteration
+    return _MAX_STEPS
+
+
+@kernel
+def place_rows(
+    start,
+    stop,
+    starts,
+    counts,
+    neighbors,
+    distances,
+    indptr,
+    near,
+    near_lengths,
+    row_limit,
+    coordinates,
+    labels,
+    places,
+    residual,
+    n_iter,
+    n_used,
+):
+    """Places of the new points start..stop, neighbours sorted by distance (see ``place_points``)."""
+    n_points, n = coordinates.shape
+    widest, longest = 1, n
+    for i in range(start, stop):
+        widest = max(widest, counts[i])
+    for v in range(n_points):
+        longest = max(longest, min(indptr[v + 1] - indptr[v], row_limit))
+    group = np.empty(widest, dtype=np.int32)
+    used = np.empty(widest, dtype=np.int32)
+    lengths = np.empty(widest)
+    seen = np.empty((widest, n))
+    path = np.empty(n_points)
+    stamp = np.zeros(n_points, dtype=np.int64)
+    rows = np.empty((longest + 1, n))
+    products = np.empty(longest + 1)
+    square = np.empty((n, n))
+    lower = np.zeros((n, n))
+    right = np.empty(n)
+    work = np.empty(n)
+    y = np.empty(n)
+    mark = 0
+    for i in range(start, stop):
+        mark += 2
+        lo, hi = starts[i], starts[i] + counts[i]
+        n_iter[i] = 0
+        if distances[lo] <= _COINCIDENT:
+            # A point of the map: its own place, whatever the others say.
+            places[i] = coordinates[neighbors[lo]]
+            residual[i] = np.nan if np.isnan(places[i, 0]) else 0.0
+            n_used[i] = 1
+            continue
+        best = same_sheet(lo, hi, neighbors, distances, coordinates, labels, group)
+        count = 0
+        for a in range(hi - lo):
+            if group[a] == best:
+                used[count] = neighbors[lo + a]
+                lengths[count] = distances[lo + a]
+                count += 1
+        n_used[i] = count
+        if np.isnan(coordinates[used[0], 0]):
+            places[i] = np.nan
+            residual[i] = np.nan
+            continue
+        reach(used, count, lengths, indptr, near, near_lengths, row_limit, path, stamp, mark)
+        y[:] = 0.0
+        total = 0.0
+        for a in range(count):
+            found = direction(
+                used[a],
+                lengths[a],
+                indptr,
+                near,
+                near_lengths,
+                row_limit,
+                coordinates,
+                path,
+                rows,
+                products,
+                square,
+                lower,
+                right,
+                work,
+            )
+            for c in range(n):
+                seen[a, c] = coordinates[used[a], c] + (work[c] if found else 0.0)
+                y[c] += seen[a, c] / lengths[a]
+            total += 1.0 / lengths[a]
+        for c in range(n):
+            y[c] /= total
+        weight = _LENGTH_WEIGHT
+        n_iter[i] = _settle(y, used, count, lengths, coordinates, seen, square, lower, right, work, weight)
+        turned, stretched = _energies(y, used, count, lengths, coordinates, seen)
+        total = lengths[:count].sum()
+        # Up to N distances can always be met, which says nothing about them.
+        if count > n:
+            places[i] = y
+            before = stretched
+            steps = _settle(
+                y, used, count, lengths, coordinates, seen, square, lower, right, work, _EXACT_WEIGHT
+            )
+            turned_now, stretched = _energies(y, used, count, lengths, coordinates, seen)
+            if stretched <= _CLEARLY_BETTER * before:
+                n_iter[i] += steps
+                weight, turned = _EXACT_WEIGHT, turned_now
+            else:
+                y[:] = places[i]
+                stretched = before
+        places[i] = y
+        scale = (1.0 + weight) * total
+        residual[i] = np.inf if count < max(n, 2) else np.sqrt((turned + weight * stretched) / scale)
