@@ -199,7 +199,7 @@ def test_diagonal(form):
         graph_from_matrix(coo([*entries, (3, 3, 0.5)]).asformat(form))
 
 
-@pytest.mark.parametrize("dense", [np.eye(3), [[0, 1], [1, 0]], np.matrix([[0, 1], [1, 0]]), "graph", None])
+@pytest.mark.parametrize("dense", [np.eye(3), [[0, 1], [1, 0]], "graph", None])
 def test_what_is_not_sparse_is_a_type_error(dense):
     with pytest.raises(TypeError, match=r"Expected a scipy sparse matrix.*csr_array.*metric='precomputed'"):
         graph_from_matrix(dense)
