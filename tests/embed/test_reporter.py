@@ -73,6 +73,13 @@ def test_verbose_prints_stages_and_steps(capsys, monkeypatch):
     assert any("step 1  energy" in line and "misfit" in line for line in lines)
 
 
+def test_verbose_one_prints_what_was_found_and_no_stages(capsys):
+    embed_graph(knn_graph(POINTS, 8).to_matrix(), verbose=1)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("[isoweave] start:")
+    assert not any("step 1" in line or line.endswith("frames") for line in lines)
+
+
 def test_steps_are_printed_about_once_a_second(capsys):
     reporter = Reporter(2)
     for k in range(50):
