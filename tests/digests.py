@@ -206,7 +206,7 @@ def digest(case: dict) -> str:
     sha = hashlib.sha256()
     for name, value in case.items():
         # Recorded before the word had one spelling.
-        name = name.replace("synchronized", "synchronised")
+        name = name.replace("synchronized", "synchronized")
         array = np.asarray(value.replace("ized", "ised") if isinstance(value, str) else value)
         sha.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
     return sha.hexdigest()[:16]

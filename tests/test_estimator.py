@@ -21,33 +21,14 @@ from reference_graphs import distance_gap
 
 SHEET = s_curve(250, random_state=281)
 
-# The public names, with their defaults, as the design lists them.
+# The public names, with their defaults.
 PARAMETERS = {
-    "n_components": 2,
-    "n_neighbors": 10,
-    "metric": "euclidean",
-    "metric_params": None,
-    "preset": "default",
-    "start": "auto",
-    "solver": "auto",
-    "inner_product": "auto",
-    "frame_size": "auto",
-    "calibrate": "auto",
-    "scale": "edges",
-    "shortcuts": "auto",
-    "components": "separate",
-    "asymmetry": "error",
-    "refine": "none",
-    "tol": None,
-    "max_iter": None,
-    "n_jobs": None,
-    "random_state": None,
-    "memory_limit": None,
-    "verbose": 0,
-    "callback": None,
-    "checkpoint": None,
-    "on_interrupt": "raise",
-}
+    "n_components": 2, "n_neighbors": 10, "metric": "euclidean", "metric_params": None, "preset": "default",
+    "start": "auto", "solver": "auto", "inner_product": "auto", "frame_size": "auto", "calibrate": "auto",
+    "scale": "edges", "shortcuts": "auto", "components": "separate", "asymmetry": "error", "refine": "none",
+    "tol": None, "max_iter": None, "n_jobs": None, "random_state": None, "memory_limit": None, "verbose": 0,
+    "callback": None, "checkpoint": None, "on_interrupt": "raise",
+}  # fmt: skip
 
 
 def blobs(sizes=(40, 25, 10), seed=283):
@@ -130,12 +111,9 @@ def test_dimension_is_estimated():
     assert model.embedding_.shape == (800, 2)
     from_graph = IsometricEmbedding("auto", metric="precomputed").fit(model.graph_)
     assert from_graph.embedding_.shape[1] == from_graph.n_components_ == 2
-
-
-def test_dimension_never_exceeds_what_points_span():
-    data = np.random.default_rng(307).normal(size=(6, 40))
-    model = IsometricEmbedding("auto", n_neighbors=5).fit(data)
-    assert 1 <= model.n_components_ <= 5
+    # Never more than the points span.
+    few = np.random.default_rng(307).normal(size=(6, 40))
+    assert 1 <= IsometricEmbedding("auto", n_neighbors=5).fit(few).n_components_ <= 5
 
 
 def test_neighbours_are_clipped_with_a_warning():
@@ -148,20 +126,15 @@ def test_neighbours_are_clipped_with_a_warning():
     assert model.n_neighbors_ == 6
 
 
-def test_separate_parts():
+def test_separate_parts_and_the_largest():
     points, label = blobs()
     with pytest.warns(UserWarning, match=r"3 connected components \(sizes 40, 25, 10\)") as caught:
         model = IsometricEmbedding(n_neighbors=6).fit(points)
     assert len(caught) == 1
     np.testing.assert_array_equal(model.component_labels_, label)
-    assert model.embedding_.shape == (75, 2)
     assert np.isfinite(model.embedding_).all()
     for blob in range(3):
         assert procrustes_error(points[label == blob], model.embedding_[label == blob]) < 0.2
-
-
-def test_largest_part():
-    points, label = blobs()
     with pytest.warns(UserWarning, match="only the largest|Only the largest") as caught:
         model = IsometricEmbedding(n_neighbors=6, components="largest").fit(points)
     assert len(caught) == 1
@@ -181,20 +154,15 @@ def test_bridged_parts():
         assert found == pytest.approx(true, rel=0.1)
 
 
-def test_bridges_of_a_connected_graph_change_nothing():
+def test_bridges_not_needed_or_not_possible():
     expected = IsometricEmbedding(n_neighbors=8).fit_transform(SHEET.data)
-    np.testing.assert_array_equal(
-        IsometricEmbedding(n_neighbors=8, components="bridge").fit_transform(SHEET.data), expected
-    )
-
-
-def test_refused_parts_and_bridges_without_features():
+    bridged = IsometricEmbedding(n_neighbors=8, components="bridge").fit_transform(SHEET.data)
+    np.testing.assert_array_equal(bridged, expected)
     points, _ = blobs()
     with pytest.raises(ValueError, match="3 connected components .*Raise n_neighbors"):
         IsometricEmbedding(n_neighbors=6, components="error").fit(points)
-    graph = knn_graph(points, 6).to_matrix()
     with pytest.raises(ValueError, match="components='bridge' needs features"):
-        IsometricEmbedding(metric="precomputed", components="bridge").fit(graph)
+        IsometricEmbedding(metric="precomputed", components="bridge").fit(knn_graph(points, 6).to_matrix())
 
 
 def test_duplicate_points():
@@ -208,13 +176,10 @@ def test_duplicate_points():
     assert len(np.unique(y, axis=0)) == 250
 
 
-def test_identical_points():
+def test_points_in_one_place_and_on_a_line():
     model = IsometricEmbedding(n_neighbors=4).fit(np.ones((30, 3)))
     np.testing.assert_array_equal(model.embedding_, np.zeros((30, 2)))
     assert model.status_ == "converged"
-
-
-def test_points_on_a_line():
     line = np.outer(np.sort(np.random.default_rng(311).uniform(size=60)), [1.0, 2.0, -1.0])
     y = IsometricEmbedding(2, n_neighbors=8).fit_transform(line)
     assert np.isfinite(y).all()
@@ -245,6 +210,10 @@ def test_callback_and_limit():
     with pytest.warns(ConvergenceWarning, match="max_iter=1"):
         model = IsometricEmbedding(n_neighbors=8, max_iter=1, tol=1e-9).fit(SHEET.data)
     assert model.status_ == "max_iter"
+    with pytest.warns(ConvergenceWarning, match="max_iter=5"):
+        model = IsometricEmbedding(n_neighbors=8, preset="paper", max_iter=5).fit(SHEET.data)
+    assert np.isfinite(model.embedding_).all()
+    assert model.n_iter_ == 5
 
 
 @pytest.mark.parametrize("random_state", [None, 5, np.int64(5), np.random.RandomState(5)])
@@ -266,24 +235,12 @@ def test_names_pipelines_clones_and_pickles():
     assert again.history_ == model.history_
 
 
-def test_parameters_are_stored_untouched():
+def test_parameters_are_stored_untouched_and_refitting_forgets():
     start = np.zeros((250, 2))
     model = IsometricEmbedding(n_neighbors=8, start=start, calibrate=True, shortcuts=False).fit(SHEET.data)
     assert model.start is start
     assert model.calibrate is True
     assert model.shortcuts is False
-
-
-def test_paper_preset():
-    with pytest.warns(ConvergenceWarning, match="max_iter=5"):
-        model = IsometricEmbedding(n_neighbors=8, preset="paper", max_iter=5).fit(SHEET.data)
-    assert np.isfinite(model.embedding_).all()
-    assert model.n_iter_ == 5
-
-
-def test_refitting_forgets():
-    model = IsometricEmbedding(n_neighbors=8)
-    model.fit(SHEET.data[:100])
-    model.set_params(n_components=3).fit(SHEET.data)
-    assert model.embedding_.shape == (250, 3)
-    assert model.alignments_.shape == (250, 3, 3)
+    model.set_params(n_components=3, start="auto").fit(SHEET.data[:100])
+    assert model.embedding_.shape == (100, 3)
+    assert model.alignments_.shape == (100, 3, 3)

@@ -63,9 +63,9 @@ class ResourceEstimate:
 def estimate_resources(graph: Any, n_components: int = 2, **options: Any) -> ResourceEstimate:
     """Predict memory, time and solver of :func:`embed_graph` without embedding.
 
-    Takes up to a tenth of the time of the fit. Memory is meant to be right to -5 and +25 % (docs/forecast.md
-    compares it with measured peaks). The compiled code that the first fit of a process loads is counted;
-    compiling it, once after installation, is not: about 20 s and 170 MB more.
+    Takes up to an eighth of the time of the fit. Memory is meant to be right to -5 and +25 %
+    (docs/forecast.md compares it with measured peaks). The compiled code that a first fit loads
+    is counted; compiling it, once after installation, is not: about 20 s and 170 MB more.
 
     Parameters
     ----------

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isoweave._parallel import ThreadTeam
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames
 from reference_graphs import knn_of, row_of, with_hubs
+from reference_problems import TEAM
 
-TEAM = ThreadTeam(1)
+MODES = pytest.mark.parametrize("mode", ["rows", "vertices"])
 
 
 def case():
@@ -30,63 +30,44 @@ def calibrated_loop(graph, frames, mode):
     return rows
 
 
-@pytest.mark.parametrize("mode", ["rows", "vertices"])
+@MODES
 def test_agrees_with_the_loop(mode):
     graph, frames = case()
+    before = frames.rows.copy()
     result = calibrate_frames(graph, frames, mode)
     np.testing.assert_allclose(result.rows, calibrated_loop(graph, frames, mode), rtol=1e-12, atol=1e-14)
     assert not np.allclose(result.rows, frames.rows)
     assert result.included is frames.included
     assert result.spectrum is frames.spectrum
-
-
-def test_rows_get_the_length_of_their_edges():
-    graph, frames = case()
-    rows = calibrate_frames(graph, frames, "rows").rows
-    np.testing.assert_allclose(
-        np.linalg.norm(rows, axis=1), np.where(frames.included, graph.lengths, 0.0), rtol=1e-13
-    )
-
-
-def test_none_changes_nothing_and_rows_is_the_default():
-    graph, frames = case()
-    assert calibrate_frames(graph, frames, "none") is frames
-    np.testing.assert_array_equal(
-        calibrate_frames(graph, frames).rows, calibrate_frames(graph, frames, "rows").rows
-    )
-
-
-def test_input_is_not_changed():
-    graph, frames = case()
-    before = frames.rows.copy()
-    calibrate_frames(graph, frames, "rows")
-    calibrate_frames(graph, frames, "vertices")
     np.testing.assert_array_equal(frames.rows, before)
 
 
-def test_rows_without_a_direction_stay_as_they_are():
+def test_rows_get_the_length_of_their_edges_by_default():
+    graph, frames = case()
+    rows = calibrate_frames(graph, frames).rows
+    expected = np.where(frames.included, graph.lengths, 0.0)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), expected, rtol=1e-13)
+    assert calibrate_frames(graph, frames, "none") is frames
+    with pytest.raises(ValueError, match=r"calibrate must be one of .*'rows'.* got 'columns'"):
+        calibrate_frames(graph, frames, "columns")
+
+
+@MODES
+def test_rows_without_a_direction_stay_as_they_are(mode):
     """A vanishing row, or one of rounding only, would be blown up to nonsense."""
     graph = knn_of(np.random.default_rng(257).normal(size=(12, 2)), 4)
     rows = np.random.default_rng(263).normal(size=(len(graph.indices), 2))
-    rows[3] = 0.0
-    rows[5] = [1e-12, 0.0]
+    rows[3], rows[5] = 0.0, [1e-12, 0.0]
     rows[graph.sources == 7] = 0.0
     frames = LocalFrames(rows, np.ones(len(rows), bool), np.ones((12, 2)), np.ones(12))
-    for mode in ("rows", "vertices"):
-        result = calibrate_frames(graph, frames, mode).rows
-        assert np.isfinite(result).all()
-        assert np.all(result[graph.sources == 7] == 0.0)
-        assert np.linalg.norm(result[5]) < 1e-9
+    result = calibrate_frames(graph, frames, mode).rows
+    assert np.isfinite(result).all()
+    assert np.all(result[graph.sources == 7] == 0.0)
+    assert np.linalg.norm(result[5]) < 1e-9
 
 
-def test_exact_frames_are_left_alone():
+@MODES
+def test_exact_frames_are_left_alone(mode):
     graph = knn_of(np.random.default_rng(269).normal(size=(30, 2)), 29)
     frames = local_frames(graph, 2, team=TEAM)
-    for mode in ("rows", "vertices"):
-        np.testing.assert_allclose(calibrate_frames(graph, frames, mode).rows, frames.rows, atol=1e-12)
-
-
-def test_unknown_mode():
-    graph, frames = case()
-    with pytest.raises(ValueError, match=r"calibrate must be one of .*'rows'.* got 'columns'"):
-        calibrate_frames(graph, frames, "columns")
+    np.testing.assert_allclose(calibrate_frames(graph, frames, mode).rows, frames.rows, atol=1e-12)

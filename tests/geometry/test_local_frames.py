@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isoweave._parallel import ThreadTeam, thread_team
+from isoweave._parallel import thread_team
 from isoweave.geometry import _local_mds, local_frames, resolve_frame_size
 from reference_frames import frame_loop, kruskal
 from reference_graphs import (
@@ -22,8 +22,7 @@ from reference_graphs import (
     star_graph,
     with_hubs,
 )
-
-TEAM = ThreadTeam(1)
+from reference_problems import TEAM
 
 
 def small_graph(name):
@@ -115,12 +114,9 @@ def test_every_edge_a_graph_hangs_on_has_a_row(monkeypatch):
     bridge = [e for e, v, _ in row_of(graph, 0) if v == 1] + [e for e, v, _ in row_of(graph, 1) if v == 0]
     assert frames.included[bridge].all()
     assert np.linalg.norm(frames.rows[bridge], axis=1).min() > 0.0
-    seen = {tuple(sorted((int(i), int(j)))) for i, j in _pairs(graph, frames.included)}
+    ends = np.sort(np.column_stack([graph.sources, graph.indices])[frames.included], axis=1)
+    seen = {tuple(pair) for pair in ends.tolist()}
     assert kruskal(edges_of(graph), 42) <= seen
-
-
-def _pairs(graph, mask):
-    return zip(graph.sources[mask], graph.indices[mask], strict=True)
 
 
 @pytest.mark.parametrize("n_components", range(1, 7))

@@ -5,12 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isoweave._parallel import ThreadTeam
 from isoweave.geometry import calibrate_frames, local_frames, local_stretch, rigid_motion
 from reference_graphs import complete_of, knn_of, random_rotations, with_hubs
-from reference_problems import exact_frames
-
-TEAM = ThreadTeam(1)
+from reference_problems import TEAM, exact_frames
 
 
 @pytest.mark.parametrize("n_components", [1, 2, 3])

@@ -47,9 +47,14 @@ def sphere_points(dimension, radius, n, seed):
     return radius * points / np.linalg.norm(points, axis=1, keepdims=True)
 
 
-def test_equal():
+def test_equal_and_unknown_modes():
     graph, frames, _ = stars([cube(2, 1.0)])
     np.testing.assert_array_equal(neighborhood_volumes(graph, frames), np.ones(graph.n_vertices))
+    with pytest.raises(ValueError, match=r"volumes must be one of .*'hull'.* got 'sphere'"):
+        neighborhood_volumes(graph, frames, "sphere")
+    # Nothing but flat neighbourhoods.
+    graph, frames, _ = stars([np.array([[1.0, 1.0], [2.0, 2.0], [-1.0, -1.0]])])
+    np.testing.assert_array_equal(neighborhood_volumes(graph, frames, "hull"), np.ones(4))
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 4, 6])
@@ -78,12 +83,8 @@ def test_volume_of_a_cube_and_a_simplex(dimension):
     assert _hull_volume(corner) == pytest.approx(2.0**dimension / gamma(dimension + 1))
 
 
-def test_volume_of_a_ball():
-    points = sphere_points(3, 2.0, 800, 271)
-    assert _hull_volume(points) == pytest.approx(4.0 / 3.0 * pi * 8.0, rel=0.03)
-
-
-def test_flat_or_few_points_have_none():
+def test_volumes_of_a_ball_and_of_flat_or_few_points():
+    assert _hull_volume(sphere_points(3, 2.0, 800, 271)) == pytest.approx(4.0 / 3.0 * pi * 8.0, rel=0.03)
     assert _hull_volume(np.zeros((1, 2))) == 0.0
     assert _hull_volume(np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])) == 0.0
     assert _hull_volume(np.array([[1.0], [4.0], [2.0]])) == 3.0
@@ -113,14 +114,3 @@ def test_kubota_is_seeded():
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
     np.testing.assert_allclose(first, other, rtol=0.5)
-
-
-def test_nothing_but_flat_neighbourhoods():
-    graph, frames, _ = stars([np.array([[1.0, 1.0], [2.0, 2.0], [-1.0, -1.0]])])
-    np.testing.assert_array_equal(neighborhood_volumes(graph, frames, "hull"), np.ones(4))
-
-
-def test_unknown_mode():
-    graph, frames, _ = stars([cube(2, 1.0)])
-    with pytest.raises(ValueError, match=r"volumes must be one of .*'hull'.* got 'sphere'"):
-        neighborhood_volumes(graph, frames, "sphere")

@@ -21,6 +21,7 @@ from isoweave.io._text import Block, Row, check_n_cells, parse_number, read_bloc
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _WORD = re.compile(r"[^\W\d][\w .()\[\]/-]*")
 _MAX_VERTICES = 2**31
+_NAMES_HINT = ", as the vertices of the first edge; name all of them or none"
 # Longer than any line of numbers; comments are the only reason for long lines.
 _MAX_MARKET_LINE_BYTES = 1 << 19
 
@@ -130,14 +131,19 @@ def read_edge_list(path: Path, delimiter: str | None) -> tuple[sp.csr_array, tup
             if first is None:
                 first = row
                 is_integer = all(_INTEGER.fullmatch(cell) for cell in row.cells[:2])
+            i_text, j_text, length = row.cells
             if is_integer:
-                i, j = (_row_number(path, cell, row, first) for cell in row.cells[:2])
+                i, j = (_index(path, text, row.line, 0, top, _NAMES_HINT) for text in (i_text, j_text))
             else:
-                if not row.cells[0] or not row.cells[1]:
+                if not i_text or not j_text:
                     raise InputFileError(path, "empty vertex name", row.line)
-                i = number_of.setdefault(row.cells[0], len(number_of))
-                j = number_of.setdefault(row.cells[1], len(number_of))
-            edges.append(i, j, _distance(path, row), row.line)
+                i = number_of.setdefault(i_text, len(number_of))
+                j = number_of.setdefault(j_text, len(number_of))
+            value = _number(path, length, row.line, "distance")
+            if not 0 <= value < float("inf"):
+                said = f"distance {value}; distances must be finite and not negative"
+                raise InputFileError(path, said, row.line)
+            edges.append(i, j, value, row.line)
     if first is None:
         raise InputFileError(path, "the file holds no edges; expected lines of: i j distance")
     check_words(path, number_of, len(number_of), path.stat().st_size)
@@ -155,24 +161,20 @@ def graph_from_edges(
     return symmetric_csr(path, i, j, lengths, n, lines, may_repeat=True)
 
 
-def _row_number(path: Path, text: str, row: Row, first: Row) -> int:
-    if not _INTEGER.fullmatch(text):
-        said = f"vertex {quoted(text)} is not an integer, as on line {first.line}; name all vertices or none"
-        raise InputFileError(path, said, row.line)
-    # Counted before int() sees them, which refuses thousands of digits in its own way.
+def _index(path: Path, text: str, line: int, low: int, high: int, hint: str = "") -> int:
+    """A row or column number, or a size."""
+    # Digits are counted before int() sees them, which refuses thousands of them in its own way.
     digits = text.lstrip("+-0")
-    if len(digits) > 10 or (digits and text[0] == "-") or int(digits or "0") >= _MAX_VERTICES:
-        said = f"vertex {text[:40]} is not a row number: integers are counted from 0"
-        raise InputFileError(path, said, row.line)
+    is_integer = _INTEGER.fullmatch(text) is not None and len(digits) < 19 and not (digits and text[0] == "-")
+    if not is_integer or not low <= int(digits or "0") <= high:
+        raise InputFileError(path, f"{quoted(text)} is not an integer from {low} to {high}{hint}", line)
     return int(digits or "0")
 
 
-def _distance(path: Path, row: Row) -> float:
-    value = parse_number(row.cells[2])
+def _number(path: Path, text: str, line: int, what: str) -> float:
+    value = parse_number(text)
     if value is None:
-        raise InputFileError(path, f"distance {quoted(row.cells[2])} is not a number", row.line)
-    if not 0 <= value < float("inf"):
-        raise InputFileError(path, f"distance {value}; distances must be finite and not negative", row.line)
+        raise InputFileError(path, f"{what} {quoted(text)} is not a number", line)
     return value
 
 
@@ -262,7 +264,7 @@ def _parse_banner(path: Path, text: str) -> tuple[bool, bool]:
 
 def _parse_sizes(path: Path, text: str, line: int, is_symmetric: bool) -> list[int]:
     """Rows, columns and entries, once the file is known to be long enough for them."""
-    sizes = [_market_integer(path, token, line) for token in split_spaces(text)]
+    sizes = [_index(path, token, line, 0, 2**62) for token in split_spaces(text)]
     if len(sizes) != 3:
         raise InputFileError(path, f"the size line needs three integers, got {quoted(text)}", line)
     n_rows, n_columns, n_entries = sizes
@@ -282,19 +284,8 @@ def _parse_entry(
     tokens = split_spaces(text)
     if len(tokens) != 3:
         raise InputFileError(path, f"expected: row column value, got {quoted(text)}", line)
-    i, j = _market_integer(path, tokens[0], line), _market_integer(path, tokens[1], line)
-    if not (1 <= i <= shape[0] and 1 <= j <= shape[1]):
-        raise InputFileError(path, f"entry ({i}, {j}) is outside the {shape[0]} x {shape[1]} matrix", line)
-    value = parse_number(tokens[2])
-    if value is None:
-        raise InputFileError(path, f"value {quoted(tokens[2])} is not a number", line)
+    i, j = (_index(path, token, line, 1, size) for token, size in zip(tokens[:2], shape, strict=True))
+    value = _number(path, tokens[2], line, "value")
     if is_integer and not value.is_integer():
         raise InputFileError(path, f"value {quoted(tokens[2])} is not an integer, as declared", line)
     return i, j, value
-
-
-def _market_integer(path: Path, token: str, line: int) -> int:
-    digits = token.removeprefix("+")
-    if not (digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) < 19):
-        raise InputFileError(path, f"{quoted(token)} is not a positive integer", line)
-    return int(digits.lstrip("0") or "0")

@@ -10,20 +10,22 @@ import zipfile
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from isoweave._files import atomic_write, check_writable
 from isoweave._typing import AnyArray
-from isoweave.graph import NeighborGraph, graph_from_matrix
 from isoweave.io._arrays import read_npy, read_npz
 from isoweave.io._isolated import NEEDED
 from isoweave.io._read import read_input
 from isoweave.io._source import InputFileError, brief, check_characters, reading, words_from_array
-from isoweave.optimise import StepRecord
-from isoweave.result import Embedding, as_embedding
+
+# Compiled code is loaded with these, and readers of plain data need none of it.
+if TYPE_CHECKING:
+    from isoweave.graph import NeighborGraph
+    from isoweave.result import Embedding
 
 _SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
 _ROWS_AT_ONCE = 10_000
@@ -67,6 +69,8 @@ def write_embedding(path: str | os.PathLike[str], result: Any, *, names: Sequenc
     names : sequence of n str, optional
         In place of those of the result.
     """
+    from isoweave.result import as_embedding
+
     path = check_output_path(path)
     suffix = path.suffix.lower()
     source = as_embedding(result)
@@ -157,6 +161,8 @@ def read_embedding(path: str | os.PathLike[str]) -> Embedding:
     InputFileError
         The file is missing, damaged, or one of its arrays does not go with the others.
     """
+    from isoweave.result import Embedding
+
     path = Path(path)
     suffix = path.suffix.lower()
     with reading(path):
@@ -191,6 +197,7 @@ def _points(path: Path, array: AnyArray, label: str) -> AnyArray:
 
 def _known(path: Path, arrays: dict[str, AnyArray], shape: tuple[int, ...]) -> dict[str, Any]:
     """Fields of the Embedding beside coordinates and names, checked."""
+    from isoweave.optimise import StepRecord
 
     def found(key: str, shape: tuple[int, ...], kinds: str) -> AnyArray | None:
         """An array if it is there, of a given shape (-1: any size) and of certain types."""
@@ -240,6 +247,8 @@ def _check_ends(path: Path, key: str, edges: AnyArray, n: int) -> None:
 
 
 def _graph(path: Path, found: Any, n: int) -> NeighborGraph | None:
+    from isoweave.graph import graph_from_matrix
+
     edges = found("edges", (-1, 2), "iu")
     if edges is None or n < 2:
         return None
