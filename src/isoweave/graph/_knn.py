@@ -33,12 +33,10 @@ def knn_graph(
     Two points are joined if either is among the other's ``n_neighbors`` nearest. Euclidean lengths are
     computed from coordinate differences, so they have full relative accuracy.
 
-    Identical points count once: each point is joined to its ``n_neighbors`` nearest *distinct* points
-    (and to further duplicates of those while it has fewer than ``n_neighbors`` neighbours), and to its
-    own duplicates by edges of length zero. Of more than ``n_neighbors`` identical points only the first
-    is joined to others. Merging duplicates therefore leaves the kNN graph of the distinct points, however
-    many there are. Where several points tie for the last place, the choice depends on the contents of the
-    rows, not on their order.
+    Identical points count once: each point is joined to its ``n_neighbors`` nearest *distinct* points,
+    and to its own duplicates by edges of length zero, so that merging duplicates leaves the kNN graph of
+    the distinct points. Where several points tie for the last place, the choice depends on the contents of
+    the rows, not on their order.
 
     Parameters
     ----------
@@ -58,10 +56,6 @@ def knn_graph(
         "auto" is approximate for more than 50,000 points of more than 10 Euclidean (or cosine) features
         if the extra ``knn`` is installed, and exact otherwise. Without the extra large searches take
         longer, nothing else changes.
-
-    Returns
-    -------
-    NeighborGraph
 
     Examples
     --------
@@ -98,10 +92,6 @@ def knn_from_distances(D: Any, n_neighbors: int = 10) -> NeighborGraph:
         Distances between all pairs, finite and symmetric, zero on the diagonal.
     n_neighbors : int
         Less than n.
-
-    Returns
-    -------
-    NeighborGraph
 
     Examples
     --------

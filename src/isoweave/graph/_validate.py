@@ -39,10 +39,6 @@ def graph_from_matrix(matrix: Any, *, asymmetry: str = "error", rtol: float = 1e
         Relative difference that counts as rounding (the larger value is then taken). Raised to 16 units
         of rounding of the matrix's own type: 2e-6 for float32.
 
-    Returns
-    -------
-    NeighborGraph
-
     Raises
     ------
     TypeError
