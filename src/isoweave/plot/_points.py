@@ -129,7 +129,7 @@ def _values(source: Embedding, color: Any) -> tuple[Any, list[str] | None, Any, 
 
 
 def vertex_errors(graph: NeighborGraph, coordinates: FloatArray) -> FloatArray:
-    """Mean of |distortion| over the edges of positive length at every vertex, shape (n,); NaN without any."""
+    """Mean absolute distortion of the edges of positive length at every vertex, shape (n,); NaN without."""
     edges, lengths, distortion = edge_table(graph, coordinates)
     use = (lengths > 0.0) & np.isfinite(distortion)
     ends = edges[use].ravel(order="F")
