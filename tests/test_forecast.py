@@ -323,3 +323,10 @@ def test_the_address_space_is_a_limit(monkeypatch):
     assert found.source == "RLIMIT_AS of the process"
     # Resident memory moves a little between the two readings.
     assert found.bytes == pytest.approx(status["VmRSS"] + 10**6, abs=5e6)
+
+
+@pytest.mark.parametrize("n", [2, 3, 17])
+def test_the_coarse_start_of_a_tiny_graph_is_forecast(n):
+    """Sampling one vertex in eight ends at two vertices: the forecast once went on for ever."""
+    path = sp.diags_array([1.0], offsets=[1], shape=(n, n))
+    assert estimate_resources(path, n_components=1, start="coarse").peak_bytes > 0

@@ -93,7 +93,8 @@ class PartSizes:
         """Vertices, edges and fill of the synchronized start of this graph, or of the last of its samples."""
         n, c, ratio, coarse = self.n, self.options.n_components, self.ratio, self.start == "coarse"
         degree = max(20, min(1.8 * self.m / n, 40), 2 * c)
-        while coarse and (n == self.n or n * c > SYNCHRONIZED_LIMIT):
+        # Two vertices are sampled no further.
+        while coarse and n > 2 and (n == self.n or n * c > SYNCHRONIZED_LIMIT):
             # Samples have 14 neighbours. Fill over entries of graphs and their samples: 3.7 and 3.1 on
             # 200,000 points of a swiss roll, 3.4 and 3.6 on a sphere, 21 and 7 in a cube, 87 and 15 if
             # scale-free.
