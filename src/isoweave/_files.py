@@ -232,7 +232,8 @@ def _mode_to_keep(target: Path, path: AnyPath) -> int | None:
         return None
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not os.access(target, os.W_OK):
+    # What another process has removed since is not there to be protected.
+    if not os.access(target, os.W_OK) and os.path.exists(target):
         raise WriteError(errno.EACCES, "it is write-protected", path)
     return stat.S_IMODE(mode) & 0o777
 

@@ -150,9 +150,9 @@ def _notes(runs: pd.DataFrame) -> Iterator[str]:
     yield f"n = {size}, k = {first['n_neighbors']}, N = {first['n_components']}."
     noted = dict.fromkeys(note for found in by_method.values() for note in found["note"] if note)
     yield from (f"{note}." for note in list(noted)[:3])
-    dropped = runs.loc[runs["method"] == OURS, "dropped_edges"].fillna(0)
+    dropped = runs.loc[runs["method"] == OURS, "dropped_edges"].dropna()
     if dropped.any():
-        yield f"Edges dropped by isoweave's shortcut filter: up to {dropped.max()} per graph."
+        yield f"Edges dropped by isoweave's shortcut filter: up to {int(dropped.max())} per graph."
     for name, found in by_method.items():
         limited = (found["status"] == "max_iter").sum()
         if limited:
