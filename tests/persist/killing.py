@@ -69,7 +69,8 @@ def read(path, mmap=False):
 
 def kill_models(folder, kills, rng):
     """At every system call, before, after and halfway through it; at random instants; among readers."""
-    path, found, last = folder / "model", Counter(), 1000
+    path, last = folder / "model", 1000
+    found = Counter(dict.fromkeys(("none", "1", "2", "random: old", "random: new"), 0))
     for had_old, when in itertools.product((True, False), ("before", "torn", "after")):
         for number in itertools.count(1):
             path.unlink(missing_ok=True)
