@@ -25,7 +25,10 @@ from isoweave.optimise import (
     badly_solved,
     build_problem,
     check_finite,
+    balanced_weight,
     find_landmarks,
+    global_energy,
+    openness,
     minimise,
     minimise_from,
     numerical_stage,
@@ -38,6 +41,8 @@ _LARGEST_START = 1e75
 # Energy of an embedding over that of all points in one place. At most 1 but for rounding wherever the Poisson
 # problems were solved.
 _MOST_ENERGY = 1.0 + 1e-6
+# Long bends relax last, and the misfit that the tolerance is relative to is large where there are any.
+_GLOBAL_TOL = 1 / 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +54,7 @@ class ComponentResult:
     mass: float
     start: str
     solver: str
+    global_weight: float = 0.0
 
 
 def embed_component(
@@ -78,6 +84,7 @@ def embed_component(
     else:
         frames = frames_from(stored, paths, options, team)
     name, problem, result = _optimise(frames, options, known.anchors, start, run)
+    weight, problem, result = _globalise(problem, options, result, run)
     if options.refine == "distances" and result.status not in ENDED_EARLY:
         result = _refine(problem, graph, options, result, run.within("refine"))
     if options.scale == "geodesics":
@@ -88,7 +95,7 @@ def embed_component(
         stretch = local_stretch(graph, frames.frames, result.coordinates, team=team)
     check_finite("stretch", "singular values", stretch)
     solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
-    return ComponentResult(result, stretch, problem.mass, name, solver)
+    return ComponentResult(result, stretch, problem.mass, name, solver, weight)
 
 
 def _frames(
@@ -206,6 +213,41 @@ def _continue(problem: Problem, options: EmbeddingOptions, x: FloatArray, run: R
     plan = _plan(options, "anchors")
     run.stage("anchors")
     return minimise(plan.optimiser, problem, x, stage=plan.stage, run=run.within("anchors"))
+
+
+def _globalise(
+    problem: Problem, options: EmbeddingOptions, result: IterationResult, run: Run
+) -> tuple[float, Problem, IterationResult]:
+    """Continue with the long distances in the energy (eq. 24): their weight, the problem, where it ended.
+
+    Energy and rotations are those of the frames there.
+    """
+    assert options.tol is not None
+    assert options.max_iter is not None
+    frames, x, weight = problem.frames, result.coordinates, options.global_weight
+    share = result.energy / problem.mass if problem.mass > 0 else 0.0
+    opening = openness(problem.graph, options.n_components, share) if weight == "auto" else 1.0
+    # Anchors tell where things are, better than paths can.
+    unwanted = weight == 0.0 or opening == 0.0 or (weight == "auto" and problem.anchors is not None)
+    if unwanted or result.status in ENDED_EARLY:
+        return 0.0, problem, result
+    run.stage("landmarks")
+    far = global_energy(frames, x)
+    check_finite("landmarks", "geodesics", far.geodesics)
+    if weight == "auto":
+        weight = opening * balanced_weight(share, far.evaluate(x).energy / far.weight)
+    far = replace(far, weight=weight * far.weight)
+    # One factor at a time.
+    solver, anchors = options.solver, problem.anchors
+    del problem
+    problem = build_problem(frames, solver=solver, anchors=anchors, far=far, near=x)
+    optimiser = LBFGS(_GLOBAL_TOL * options.tol, options.max_iter)
+    run.stage("global")
+    moved = minimise(optimiser, problem, x, stage="global", run=run.within("global"))
+    here = frames.evaluate(moved.coordinates)
+    status = moved.status if result.status == "converged" else result.status
+    result = IterationResult(moved.coordinates, here.alignments, here.energy, result.history, status)
+    return weight, replace(problem, far=None), result
 
 
 def _refine(

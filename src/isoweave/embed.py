@@ -96,6 +96,8 @@ def embed(
     first = results[0]
     if first is not None:
         say(f"start: {first.start}; solver {first.solver}; {first.iteration.n_iter} steps")
+        if first.global_weight:
+            say(f"long distances count with global_weight={first.global_weight:.2g}")
     embedding = _assemble(prepared, parts, options, results)
     say(f"relative energy {embedding.relative_energy:.2g}; isoweave.diagnose tells what it means")
     run.finish()
@@ -313,4 +315,5 @@ def _assemble(
         status=_STATUSES[status],
         start="none" if first is None else first.start,
         solver="none" if first is None else first.solver,
+        global_weight=0.0 if first is None else first.global_weight,
     )

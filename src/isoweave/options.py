@@ -160,6 +160,14 @@ class FitOptions:
         choices=("none", "distances"),
         command="Finish with the least squares of the distances.",
     )
+    global_weight: Any = option(
+        "auto",
+        """How much long distances count beside short ones: the weight of the stress to geodesics of landmarks.
+        0 keeps neighbourhoods only, 1 costs them little, 10 is nearer to Isomap than Isomap's own embedding.
+        "auto" is 0 where the data are flat in N dimensions, whatever their outline, and up to 2 elsewhere.""",
+        kind='"auto" or float',
+        command="How much long distances count beside short ones: auto, or a number from 0.",
+    )
     tol: float | None = option(
         None,
         """Iterations end when one more sweep would change the embedding by less than ``tol`` times the misfit
@@ -309,6 +317,10 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
             "refine='distances' needs one weight per edge, but the inner product is the paper's; "
             "use inner_product='edge'."
         )
+    if values["global_weight"] == "auto":
+        values["global_weight"] = 0.0 if paper else "auto"
+    else:
+        values["global_weight"] = check_real("global_weight", values["global_weight"], minimum=0.0)
     tol = (PAPER_TOL if paper else DEFAULT_TOL) if values["tol"] is None else values["tol"]
     values["tol"] = check_real("tol", tol, minimum=0.0, include_minimum=False)
     max_iter = (1000 if paper else 500) if values["max_iter"] is None else values["max_iter"]

@@ -60,6 +60,8 @@ class Embedding:
         "interrupted" (by Ctrl-C).
     start, solver : str or None
         The start that won and the solver used (with the reason), of the largest component.
+    global_weight : float or None
+        How much long distances counted, in the largest component.
     features : array or sparse matrix of n rows, or None
     names : tuple of n str or None
     parameters : dict
@@ -77,6 +79,7 @@ class Embedding:
     status: str | None = None
     start: str | None = None
     solver: str | None = None
+    global_weight: float | None = None
     features: Any = None
     names: tuple[str, ...] | None = None
     parameters: dict[str, Any] = field(default_factory=dict)

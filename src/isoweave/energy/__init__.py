@@ -11,6 +11,7 @@ from isoweave.energy._frames import (
     edge_energy,
     paper_energy,
 )
+from isoweave.energy._global import GlobalEnergy
 from isoweave.energy._operators import differences, divergence, edge_laplacian, paper_differential
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Energy",
     "Evaluation",
     "FrameEnergy",
+    "GlobalEnergy",
     "PaperEnergy",
     "Sum",
     "differences",

@@ -47,6 +47,19 @@ def _scratch(n, m):
 
 
 @kernel
+def geodesics_from(start, stop, sources, indptr, indices, lengths, geodesics):
+    """Shortest-path distances from the sources ``start .. stop`` to all vertices; infinite without a path."""
+    n = len(indptr) - 1
+    distance, reached, is_target, keys, items = _scratch(n, len(indices))
+    for s in range(start, stop):
+        for i in range(n):
+            reached[i] = -1
+        _reach(sources[s], 1, is_target, indptr, indices, lengths, distance, reached, keys, items)
+        for i in range(n):
+            geodesics[s, i] = distance[i] if reached[i] >= 0 else np.inf
+
+
+@kernel
 def edge_geodesics(start, stop, indptr, indices, lengths, geodesics):
     """Shortest-path distance between the ends of every stored edge of rows ``start .. stop``."""
     distance, reached, is_target, keys, items = _scratch(len(indptr) - 1, len(indices))

@@ -6,7 +6,7 @@ from isoweave.graph._components import bridge_components, connected_components, 
 from isoweave.graph._dimension import choose_n_components, intrinsic_dimension, intrinsic_dimension_graph
 from isoweave.graph._duplicates import merge_duplicates
 from isoweave.graph._euclidean import block_rows, nearest_of_all
-from isoweave.graph._geodesics import geodesic_neighbors, geodesics, nearest_entries
+from isoweave.graph._geodesics import geodesic_neighbors, geodesics, geodesics_from, nearest_entries
 from isoweave.graph._graph import (
     NeighborGraph,
     edge_distortion,
@@ -42,6 +42,7 @@ __all__ = [
     "edge_keys",
     "geodesic_neighbors",
     "geodesics",
+    "geodesics_from",
     "graph_from_matrix",
     "intrinsic_dimension",
     "intrinsic_dimension_graph",

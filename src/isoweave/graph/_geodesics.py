@@ -27,6 +27,16 @@ def geodesics(graph: NeighborGraph | sp.csr_array, sources: Any = None) -> Float
     return distances
 
 
+def geodesics_from(graph: NeighborGraph, sources: AnyArray, *, team: ThreadTeam = ONE_THREAD) -> FloatArray:
+    """As :func:`geodesics`, on the threads of a team; sources int32 of shape (r,)."""
+    from isoweave.engines import paths as kernels
+
+    distances = np.empty((len(sources), graph.n_vertices))
+    arrays = (sources, graph.indptr, graph.indices, graph.lengths, distances)
+    team.run(kernels.geodesics_from, len(sources), *arrays, grain=1)
+    return distances
+
+
 def geodesic_neighbors(
     graph: NeighborGraph, n_neighbors: int, *, team: ThreadTeam = ONE_THREAD
 ) -> NeighborGraph:

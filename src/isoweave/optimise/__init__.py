@@ -11,6 +11,7 @@ from isoweave.optimise._errors import (
     numerical_stage,
     unsolved,
 )
+from isoweave.optimise._global import balanced_weight, global_energy, openness
 from isoweave.optimise._landmark import (
     N_LANDMARKS,
     Landmarks,
@@ -67,6 +68,7 @@ __all__ = [
     "StepRecord",
     "UnsolvedError",
     "badly_solved",
+    "balanced_weight",
     "build_problem",
     "check_finite",
     "classical_scaling",
@@ -75,9 +77,11 @@ __all__ = [
     "farthest_landmarks",
     "find_landmarks",
     "frame_transitions",
+    "global_energy",
     "landmark_start",
     "minimise",
     "minimise_from",
+    "openness",
     "numerical_stage",
     "prolong",
     "sample_energy",

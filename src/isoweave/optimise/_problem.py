@@ -15,6 +15,7 @@ from isoweave.energy import (
     Energy,
     Evaluation,
     FrameEnergy,
+    GlobalEnergy,
     Sum,
     differences,
     divergence,
@@ -37,12 +38,15 @@ class Problem:
         Known positions of some vertices.
     measured : DistanceEnergy or None
         Minimised in place of the frames' energy.
+    far : GlobalEnergy or None
+        Long distances, minimised beside it.
     """
 
     frames: FrameEnergy
     metric: SolverState
     anchors: AnchorEnergy | None = None
     measured: DistanceEnergy | None = None
+    far: GlobalEnergy | None = None
 
     @property
     def graph(self) -> NeighborGraph:
@@ -56,7 +60,8 @@ class Problem:
     @computed_once
     def energy(self) -> Energy:
         main: Energy = self.frames if self.measured is None else self.measured
-        return main if self.anchors is None else Sum((main, self.anchors))
+        others = [term for term in (self.anchors, self.far) if term is not None]
+        return Sum((main, *others)) if others else main
 
     @computed_once
     def mass(self) -> float:
@@ -110,21 +115,36 @@ class Problem:
 
 
 def build_problem(
-    frames: FrameEnergy, *, solver: str = "auto", anchors: AnchorEnergy | None = None
+    frames: FrameEnergy,
+    *,
+    solver: str = "auto",
+    anchors: AnchorEnergy | None = None,
+    far: GlobalEnergy | None = None,
+    near: FloatArray | None = None,
 ) -> Problem:
-    """Assemble and factor the Laplacian, once for all steps."""
+    """Assemble and factor the Laplacian, once for all steps; ``far`` enters with its springs at ``near``."""
     laplacian, n_components, team = frames.laplacian(), frames.frames.n_components, frames.team
     metric: SolverState
-    if anchors is None:
+    pulls = np.zeros(frames.graph.n_vertices)
+    held = np.empty(0, dtype=np.int32)
+    if far is not None:
+        assert near is not None
+        pulls += far.springs(near)
+    if anchors is not None:
+        held = anchors.held
+        pulls[anchors.pulled] += anchors.pull
+        pulls[held] = 0.0
+    pulled = np.flatnonzero(pulls)
+    if len(held) + len(pulled) == 0:
         metric = factor(laplacian, solver=solver, n_components=n_components, team=team)
     else:
         metric = factor_anchored(
             laplacian,
-            anchors.held,
-            anchors.pulled,
-            anchors.pull,
+            held,
+            pulled,
+            pulls[pulled],
             solver=solver,
             n_components=n_components,
             team=team,
         )
-    return Problem(frames, metric, anchors)
+    return Problem(frames, metric, anchors, far=far)

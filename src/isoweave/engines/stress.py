@@ -1,0 +1,45 @@
+"""Compiled kernel of the global energy: distances from all vertices to the landmarks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isoweave.engines.compile import kernel
+
+
+@kernel
+def landmark_stress(
+    start, stop, size, coordinates, landmarks, geodesics, cross, squares, pulls, landmark_pulls
+):
+    """Sums over the landmarks for every vertex, and over the vertices of every block (eq. 25).
+
+    Blocks of ``size`` vertices are the items: their sums over vertices are added in a fixed order later, so
+    that no bit depends on the number of threads. With ``d`` the distance and ``g`` the geodesic, ``cross``
+    is the sum of ``d g``, ``squares`` that of ``d d``, and ``pulls`` that of ``g / d`` times the difference.
+    """
+    n, n_components = coordinates.shape
+    n_landmarks = len(landmarks)
+    step = np.empty(n_components)
+    for block in range(start, stop):
+        for a in range(n_landmarks):
+            for c in range(n_components):
+                landmark_pulls[block, a, c] = 0.0
+        for i in range(block * size, min((block + 1) * size, n)):
+            cross[i] = squares[i] = 0.0
+            for c in range(n_components):
+                pulls[i, c] = 0.0
+            for a in range(n_landmarks):
+                square = 0.0
+                for c in range(n_components):
+                    step[c] = coordinates[i, c] - coordinates[landmarks[a], c]
+                    square += step[c] * step[c]
+                if square == 0.0:
+                    # Ends that coincide may part in any direction: none is taken.
+                    continue
+                distance = np.sqrt(square)
+                squares[i] += square
+                cross[i] += distance * geodesics[i, a]
+                ratio = geodesics[i, a] / distance
+                for c in range(n_components):
+                    pulls[i, c] += ratio * step[c]
+                    landmark_pulls[block, a, c] -= ratio * step[c]

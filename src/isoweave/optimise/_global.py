@@ -1,0 +1,60 @@
+"""From local to global: how much the long distances count, and the landmarks they are measured from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isoweave._typing import FloatArray, IntArray
+from isoweave.energy import FrameEnergy, GlobalEnergy
+from isoweave.graph import NeighborGraph, geodesics_from
+
+_FEWEST_LANDMARKS = 50
+_LANDMARKS_PER_DIMENSION = 20
+# Geodesics to hold, at most: beyond, fewer landmarks do, because there are more vertices to each.
+_MOST_GEODESICS = 20_000_000
+# Relative energies of finished local embeddings: below the first the data are flat in N dimensions, and then
+# geodesics that walk around a hole or a bay are wrong where the frames are right (docs/choices.md has the
+# energies of 40 data sets). Above the second, the long distances count in full.
+_FLAT = 0.027
+_CURVED = 0.035
+# A vertex with few more than N neighbours fits any frame, so that the energy says nothing about flatness.
+_WELL_CONNECTED = 4.0
+# The stress of the local embedding, weighted, is this part of its misfit.
+_SHARE = 0.055
+_MOST_WEIGHT = 2.0
+
+
+def farthest_in(x: FloatArray, n_landmarks: int) -> IntArray:
+    """Vertices far apart in an embedding, int32; each is farthest from those before."""
+    nearest = np.einsum("ic,ic->i", x - x.mean(axis=0), x - x.mean(axis=0))
+    chosen: list[int] = []
+    for _ in range(n_landmarks):
+        chosen.append(int(np.argmax(nearest)))
+        away = x - x[chosen[-1]]
+        squares = np.einsum("ic,ic->i", away, away)
+        nearest = squares if len(chosen) == 1 else np.minimum(nearest, squares)
+        if nearest.max() == 0.0:
+            break
+    return np.array(chosen, dtype=np.int32)
+
+
+def global_energy(frames: FrameEnergy, x: FloatArray) -> GlobalEnergy:
+    """The stress to landmarks that are far apart in an embedding, with the weight of the frames' mass."""
+    n, n_components = x.shape
+    wanted = max(_FEWEST_LANDMARKS, _LANDMARKS_PER_DIMENSION * n_components)
+    landmarks = farthest_in(x, min(wanted, max(_MOST_GEODESICS // n, 2 * n_components + 2), n))
+    distances = geodesics_from(frames.graph, landmarks, team=frames.team)
+    return GlobalEnergy(landmarks, np.ascontiguousarray(distances.T), frames.mass, frames.team)
+
+
+def openness(graph: NeighborGraph, n_components: int, share: float) -> float:
+    """Between 0, flat data, and 1, data that N dimensions cannot hold, by the relative energy ``share``."""
+    degree = float(np.mean(graph.degrees))
+    known = min(1.0, max(0.0, (degree - n_components) / _WELL_CONNECTED))
+    t = min(1.0, max(0.0, (share - known * _FLAT) / (_CURVED - _FLAT)))
+    return t * t * (3.0 - 2.0 * t)
+
+
+def balanced_weight(share: float, stress: float) -> float:
+    """The weight at which long distances take little from the short ones and give most of what they can."""
+    return min(_MOST_WEIGHT, _SHARE * float(np.sqrt(share)) / stress) if stress > 0.0 else 0.0
