@@ -23,15 +23,15 @@ from isoweave.optimise import (
     Problem,
     Run,
     badly_solved,
+    balanced_weight,
     build_problem,
     check_finite,
-    balanced_weight,
     find_landmarks,
     global_energy,
-    openness,
     minimise,
     minimise_from,
     numerical_stage,
+    openness,
     unsolved,
 )
 from isoweave.options import EmbeddingOptions

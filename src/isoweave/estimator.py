@@ -97,6 +97,8 @@ class IsometricEmbedding(  # type: ignore[misc]
     n_iter_ : int
     status_ : str
         "converged", "stalled", "max_iter", "stopped" (by the callback) or "interrupted" (by Ctrl-C).
+    global_weight_ : float
+        How much long distances counted.
     component_labels_ : int array of shape (n_samples,)
     stretch_ : array of shape (n_samples, n_components)
         Singular values of the local differential; 1 where lengths are kept.
@@ -501,7 +503,15 @@ class IsometricEmbedding(  # type: ignore[misc]
         self.embedding_ = result.coordinates.astype(dtype, copy=False)
         self.graph_ = graph.to_matrix()
         self.n_components_ = result.n_components
-        for name in ("alignments", "energy", "relative_energy", "history", "n_iter", "status"):
+        for name in (
+            "alignments",
+            "energy",
+            "relative_energy",
+            "history",
+            "n_iter",
+            "status",
+            "global_weight",
+        ):
             setattr(self, f"{name}_", getattr(result, name))
         for name in ("component_labels", "stretch", "dropped_edges"):
             setattr(self, f"{name}_", getattr(result, name))

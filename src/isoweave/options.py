@@ -162,9 +162,9 @@ class FitOptions:
     )
     global_weight: Any = option(
         "auto",
-        """How much long distances count beside short ones: the weight of the stress to geodesics of landmarks.
-        0 keeps neighbourhoods only, 1 costs them little, 10 is nearer to Isomap than Isomap's own embedding.
-        "auto" is 0 where the data are flat in N dimensions, whatever their outline, and up to 2 elsewhere.""",
+        """How much long distances count beside short ones: the weight of the stress to landmark geodesics. 0
+        keeps neighbourhoods only, 1 costs them little, 10 is a better Isomap. "auto" is 0 where the data are
+        flat in N dimensions, whatever their outline, and up to 2 elsewhere.""",
         kind='"auto" or float',
         command="How much long distances count beside short ones: auto, or a number from 0.",
     )

@@ -188,7 +188,13 @@ def _made_estimator(store: Store, cls: type[Estimator], mmap: bool) -> Estimator
 
 _INTEGER, _FLOAT = (int, np.integer), (float, np.floating)
 _TYPES: dict[str, Any] = {
-    **{"energy": _FLOAT, "relative_energy": _FLOAT, "history": tuple, "n_iter": _INTEGER},
+    **{
+        "energy": _FLOAT,
+        "relative_energy": _FLOAT,
+        "global_weight": _FLOAT,
+        "history": tuple,
+        "n_iter": _INTEGER,
+    },
     **{"status": str, "start": str, "solver": str, "n_components": _INTEGER, "n_features_in": _INTEGER},
     **{"n_neighbors": (*_INTEGER, type(None)), "graph": (NeighborGraph, sp.csr_array, sp.csr_matrix)},
     **{"names": tuple, "parameters": dict},

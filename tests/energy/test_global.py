@@ -1,0 +1,190 @@
+"""The dial from local to global: its energy against a dense twin, and what it does to embeddings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.sparse.csgraph import dijkstra
+from scipy.spatial.distance import cdist
+
+from isoweave import Anchors, IsometricEmbedding, embed_graph
+from isoweave._parallel import thread_team
+from isoweave.datasets import flat_torus, klein_bottle
+from isoweave.energy import GlobalEnergy
+from isoweave.graph import geodesics_from, knn_graph
+from isoweave.metrics import geodesic_rows, neighborhood_scores, pearson, procrustes_error
+from isoweave.optimise import balanced_weight, global_energy, openness
+from reference_problems import TEAM, make_problem
+
+
+def far_of(n_components, n=1100, seed=3, weight=2.5, team=TEAM):
+    """More vertices than two blocks hold."""
+    rng = np.random.default_rng(seed)
+    landmarks = rng.choice(n, 7, replace=False).astype(np.int32)
+    return GlobalEnergy(landmarks, rng.uniform(0.5, 4.0, size=(n, 7)), weight, team), rng
+
+
+def stress(far, x):
+    """S from all distances at once."""
+    d, g = cdist(x, x[far.landmarks]), far.geodesics
+    return 1.0 - np.sum(d * g) ** 2 / (np.sum(d * d) * np.sum(g * g))
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 5])
+def test_energy_gradient_and_invariance(n_components):
+    far, rng = far_of(n_components)
+    x = rng.normal(size=(1100, n_components))
+    here = far.evaluate(x)
+    assert here.energy == pytest.approx(2.5 * stress(far, x), rel=1e-12)
+    assert here.energies.sum() == pytest.approx(here.energy, rel=1e-12)
+    for _ in range(5):
+        direction, h = rng.normal(size=x.shape), 1e-5
+        slope = (2.5 * stress(far, x + h * direction) - 2.5 * stress(far, x - h * direction)) / (2 * h)
+        # Central differences: rounding of the stress over h.
+        assert 2.0 * np.sum(here.half_gradient * direction) == pytest.approx(slope, abs=1e-9)
+    rotation = np.linalg.qr(rng.normal(size=(n_components, n_components)))[0]
+    moved = far.evaluate(3.7 * x @ rotation + 11.0)
+    assert moved.energy == pytest.approx(here.energy, rel=1e-10)
+    np.testing.assert_allclose(3.7 * moved.half_gradient, here.half_gradient @ rotation, atol=1e-12)
+    # Neither translation nor scale is a direction of descent.
+    np.testing.assert_allclose(here.half_gradient.sum(axis=0), 0.0, atol=1e-12)
+    assert np.sum(here.half_gradient * x) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_exact_distances_have_no_stress():
+    far, rng = far_of(2)
+    x = rng.normal(size=(1100, 2))
+    exact = replace(far, geodesics=np.ascontiguousarray(cdist(x, x[far.landmarks])))
+    assert exact.evaluate(5.0 * x).energy == pytest.approx(0.0, abs=1e-14)
+    np.testing.assert_allclose(exact.evaluate(5.0 * x).half_gradient, 0.0, atol=1e-14)
+
+
+def test_springs_are_the_diagonal_of_the_quadratic_part():
+    far, rng = far_of(2, n=40)
+    x = rng.normal(size=(40, 2))
+    d, g = cdist(x, x[far.landmarks]), far.geodesics
+    spring = 2.5 * (np.sum(d * g) / np.sum(d * d)) ** 2 / np.sum(g * g)
+    bipartite = np.zeros((40, 40))
+    for a in far.landmarks:
+        for i in range(40):
+            bipartite[i, i] += spring
+            bipartite[a, a] += spring
+            bipartite[i, a] -= spring
+            bipartite[a, i] -= spring
+    # A landmark's edge to itself is no edge; the springs count it at both ends.
+    expected = np.diag(bipartite) + 2.0 * spring * np.isin(np.arange(40), far.landmarks)
+    np.testing.assert_allclose(far.springs(x), expected, rtol=1e-12)
+
+
+def test_same_bits_on_any_number_of_threads():
+    far, rng = far_of(3, n=3000)
+    x, found = rng.normal(size=(3000, 3)), []
+    graph = knn_graph(x, 8)
+    for n_jobs in (1, 2, 3):
+        with thread_team(n_jobs) as team:
+            here = replace(far, team=team).evaluate(x)
+            paths = geodesics_from(graph, far.landmarks, team=team)
+            found.append((here.energy, here.half_gradient.tobytes(), paths.tobytes()))
+    assert found[0] == found[1] == found[2]
+    np.testing.assert_array_equal(paths, dijkstra(graph.to_matrix(), indices=far.landmarks))
+
+
+def test_points_in_one_place():
+    far, _ = far_of(2)
+    here = far.evaluate(np.zeros((1100, 2)))
+    assert here.energy == 2.5
+    assert not here.half_gradient.any()
+
+
+def test_landmarks_of_an_embedding():
+    problem, rng = make_problem("edge", 2)
+    x = rng.normal(size=(50, 2))
+    x[7] = x[9]
+    far = global_energy(problem.frames, x)
+    assert far.weight == problem.mass
+    # 50 are wanted, and of two in one place only one is taken.
+    assert sorted([*far.landmarks, *{7, 9} - set(far.landmarks.tolist())]) == list(range(50))
+    np.testing.assert_array_equal(far.geodesics.T, dijkstra(problem.graph.to_matrix(), indices=far.landmarks))
+
+
+def test_what_auto_goes_by():
+    graph = knn_graph(np.random.default_rng(0).random((300, 2)), 8)
+    shares = np.linspace(0.0, 0.1, 2001)
+    opened = np.array([openness(graph, 2, share) for share in shares])
+    assert opened[shares <= 0.0269].max() == 0.0
+    assert opened[shares >= 0.0351].min() == 1.0
+    # No jump anywhere: a smooth step of width 0.008.
+    assert np.abs(np.diff(opened)).max() < 1.6 * (shares[1] - shares[0]) / 0.008
+    # Roads: neighbourhoods so small that they fit any frame.
+    chain = knn_graph(np.arange(300.0)[:, None], 2)
+    assert openness(chain, 2, 0.02) > 0.9
+    assert balanced_weight(0.04, 0.01) == pytest.approx(0.055 * 0.2 / 0.01)
+    assert balanced_weight(0.04, 1e-9) == 2.0
+    assert balanced_weight(0.04, 0.0) == 0.0
+
+
+def outlines(rng, n=900):
+    u = rng.random((8 * n, 2))
+    angle, radius = np.pi * (0.15 + 1.7 * u[:, 0]), 1.0 + 0.5 * u[:, 1]
+    square = 2.0 * u - 1.0
+    walls = (np.abs(u[:, 0] - 0.33) < 0.04) & (u[:, 1] < 0.7) | (np.abs(u[:, 0] - 0.66) < 0.04) & (
+        u[:, 1] > 0.3
+    )
+    return {
+        "strip": np.c_[radius * np.cos(angle), radius * np.sin(angle)][:n],
+        "hole": square[np.abs(square).max(axis=1) > 0.6][:n],
+        "maze": u[~walls][:n],
+    }
+
+
+@pytest.mark.parametrize("name", ["strip", "hole", "maze"])
+def test_flat_data_of_any_outline_are_left_alone(name):
+    """Geodesics walk around bays and holes: there they are wrong, and the frames are right."""
+    points = outlines(np.random.default_rng(11))[name]
+    matrix = knn_graph(points, 12).to_matrix()
+    found, local = embed_graph(matrix, 2), embed_graph(matrix, 2, global_weight=0)
+    assert found.global_weight == 0.0
+    np.testing.assert_array_equal(found.coordinates, local.coordinates)
+    assert procrustes_error(points, found.coordinates) < 5e-3
+    forced = embed_graph(matrix, 2, global_weight=1.0)
+    assert procrustes_error(points, forced.coordinates) > procrustes_error(points, found.coordinates)
+
+
+def test_the_dial_on_a_torus():
+    """More weight: less stress and better long distances, fewer of the neighbours, no more energy than asked."""
+    data = flat_torus(800, random_state=1021).data
+    graph = knn_graph(data, 10)
+    geodesics = geodesic_rows(graph)
+    dial = {w: embed_graph(graph.to_matrix(), 3, global_weight=w) for w in (0.0, 0.3, 3.0, "auto")}
+    far = {w: pearson(geodesics, r.coordinates) for w, r in dial.items()}
+    near = {w: neighborhood_scores(graph, r.coordinates, n_neighbors=10).f1 for w, r in dial.items()}
+    assert far[0.0] < far[0.3] < far[3.0]
+    assert near[0.0] >= near[0.3] > near[3.0]
+    assert 0.05 < dial["auto"].global_weight < 2.0
+    assert far["auto"] > far[0.0] + 0.01
+    assert near["auto"] > near[0.0] - 0.03
+    assert dial[0.0].relative_energy <= dial[0.3].relative_energy <= dial[3.0].relative_energy < 0.2
+
+
+def test_with_anchors_the_weight_must_be_asked_for():
+    data = klein_bottle(400, random_state=5).data
+    graph = knn_graph(data, 8)
+    free = embed_graph(graph.to_matrix(), 3)
+    assert free.global_weight > 0
+    anchors = Anchors(np.arange(0, 400, 80), free.coordinates[::80])
+    assert embed_graph(graph.to_matrix(), 3, anchors=anchors).global_weight == 0.0
+    asked = embed_graph(graph.to_matrix(), 3, anchors=anchors, global_weight=1.0)
+    np.testing.assert_allclose(asked.coordinates[::80], free.coordinates[::80], atol=1e-9)
+    assert asked.global_weight == 1.0
+
+
+def test_estimator_paper_and_errors():
+    data = klein_bottle(300, random_state=6).data
+    model = IsometricEmbedding(3, n_neighbors=8).fit(data)
+    assert 0 < model.global_weight_ <= 2.0
+    assert IsometricEmbedding(3, n_neighbors=8, preset="paper", tol=1e-2).fit(data).global_weight_ == 0.0
+    for wrong in (-1.0, np.nan, "much"):
+        with pytest.raises((ValueError, TypeError), match="global_weight"):
+            IsometricEmbedding(3, global_weight=wrong).fit(data)
