@@ -160,8 +160,8 @@ def _shape(n: int, s: ShapeFacts, *, kept: bool) -> Iterator[Verdict]:
         yield Verdict(
             "closed",
             severity,
-            f"the data close up on themselves (like a cylinder or a torus): in {_dimensions(s.dimension)} small "
-            "loops close, but long ones do not",
+            "the data close up on themselves (like a cylinder or a torus): in "
+            f"{_dimensions(s.dimension)} small loops close, but long ones do not",
             f"{room}; in {s.dimension} the map is torn or folded",
             {"loops": loops, "irremovable": at_start.irremovable},
         )
