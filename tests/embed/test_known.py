@@ -425,5 +425,5 @@ def test_bad_weights(weights, error, match):
 
 
 def test_paper_product_refuses_edge_weights():
-    with pytest.raises(ValueError, match="one weight per edge, which the paper's has not"):
+    with pytest.raises(ValueError, match="one weight per edge, which the paper's does not have"):
         embed_graph(ROLL, weights=ones_like(ROLL), preset="paper")

@@ -286,7 +286,7 @@ def test_a_file_that_takes_the_name_meanwhile_is_not_replaced(tmp_path, way):
     if way == "removed":
         path.unlink()
     path.write_text("mine")
-    with pytest.warns(UserWarning, match="another file has taken its name"):
+    with pytest.warns(UserWarning, match="another file now has its name"):
         assert not journal.write()
     journal.close()
     assert path.read_text() == "mine"
