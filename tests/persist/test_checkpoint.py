@@ -167,7 +167,7 @@ def test_another_parameter_is_refused(unfinished):
     with pytest.raises(CheckpointError, match=r"parameters\.n_components was 2 and is now 3"):
         embed_graph(GRAPH, 3, checkpoint=keep)
     with pytest.raises(
-        CheckpointError, match=r"parameters\.start was 'auto' and is 'float64 260 x 2, sha256"
+        CheckpointError, match=r"parameters\.start was 'auto' and is now 'float64 260 x 2, sha256"
     ):
         embed_graph(GRAPH, start=POINTS[:, :2], checkpoint=keep)
 
