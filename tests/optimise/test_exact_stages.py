@@ -8,7 +8,8 @@ import pytest
 from isoweave.energy import PaperEnergy, edge_energy
 from isoweave.graph import connected_components
 from isoweave.metrics import procrustes_error
-from isoweave.optimise import build_problem, synchronized_alignments
+from isoweave.optimise import build_problem
+from isoweave.optimise._starts import synchronized_alignments
 from reference_graphs import knn_of
 from reference_problems import TEAM, descend, exact_frames, recur
 

@@ -10,7 +10,7 @@ import pytest
 
 from isoweave.energy import AnchorEnergy, edge_energy
 from isoweave.optimise import IterationState, build_problem
-from isoweave.optimise import _lbfgs as module
+from isoweave.optimise import _optimisers as module
 from reference_graphs import distance_gap, knn_of, random_rotations
 from reference_operators import divergence_loop, energy_loop, inner_matrix
 from reference_problems import TEAM, descend, exact_frames, make_problem, recur
