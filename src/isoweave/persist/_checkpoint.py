@@ -287,8 +287,8 @@ class FileJournal:
         found = first_difference(stored if isinstance(stored, dict) else {}, self._fields) if slots else None
         if found is not None:
             before, now = (shown(value, 120) for value in found[1:])
-            reason = f"is of another run: {found[0]} was {before} and is {now} now. "
-            raise CheckpointError(self.path, f"{reason}Run with what it was, or remove the file.", *found)
+            reason = f"belongs to another run: {found[0]} was {before} and is now {now}. "
+            raise CheckpointError(self.path, f"{reason}Use the former value, or remove the file.", *found)
         try:
             arrays = store.arrays()
             require(isinstance(slots, dict), self.path, "slots", f"cannot be {shown(slots)}")
