@@ -71,11 +71,9 @@ def check_option(name: str, value: Any, options: Iterable[str]) -> str:
 def check_array(name: str, value: Any, shape: tuple[int, ...], what: str = "") -> Any:
     """Numbers as float64 of this shape; ``what`` explains the shape in the error."""
     array = np.asarray(value)
-    if array.dtype.kind not in "fiu":
-        raise TypeError(f"{name} must be a real array, got dtype {array.dtype}.")
-    if array.shape != shape:
-        what = f", {what}" if what else ""
-        raise ValueError(f"{name} must be a real array of shape {shape}{what}, got shape {array.shape}.")
+    if array.dtype.kind not in "fiu" or array.shape != shape:
+        wanted = f"a real array of shape {shape}{', ' if what else ''}{what}"
+        raise ValueError(f"{name} must be {wanted}, got shape {array.shape} and dtype {array.dtype}.")
     return array.astype(np.float64)
 
 

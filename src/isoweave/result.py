@@ -210,7 +210,7 @@ def as_embedding(source: Any, graph: Any = None) -> Embedding:
 def _from_estimator(estimator: Any) -> Embedding:
     """The fitted attributes of an estimator, where it has them."""
     names = ("alignments", "component_labels", "energy", "relative_energy", "history", "status", "stretch")
-    found = {name: getattr(estimator, f"{name}_", None) for name in names}
+    found: dict[str, Any] = {name: getattr(estimator, f"{name}_", None) for name in names}
     if found["stretch"] is not None:
         found["stretch"] = np.asarray(found["stretch"], dtype=np.float64)
     # Only a graph that comes with its dropped edges is ours: ``graph_`` of other packages may hold weights.

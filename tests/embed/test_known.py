@@ -347,7 +347,7 @@ BAD_ANCHORS = {
         r"shape \(8, 2\), one row per anchor .* got shape \(7, 2\)",
     ),
     "columns": (Anchors(CHOSEN, np.zeros((8, 3))), ValueError, r"shape \(8, 2\).* got shape \(8, 3\)"),
-    "text": (Anchors(CHOSEN, [["a", "b"]] * 8), TypeError, "real array, got dtype <U1"),
+    "text": (Anchors(CHOSEN, [["a", "b"]] * 8), ValueError, "real array .* dtype <U1"),
     "nan": (
         Anchors(CHOSEN, np.where(np.arange(16).reshape(8, 2) == 5, np.nan, AT)),
         ValueError,
@@ -406,7 +406,7 @@ BAD_WEIGHTS = [
     (np.zeros(250), ValueError, "that of vertex 0 is 0.0"),
     (np.where(NINTH, np.nan, 1.0), ValueError, "that of vertex 9 is nan"),
     (np.where(NINTH, 1e-12, 1.0), ValueError, "ratio over 1e"),
-    (np.array(["a"] * 250), TypeError, "vertex weights must be a real array, got dtype <U1"),
+    (np.array(["a"] * 250), ValueError, "dtype <U1"),
 ]
 
 

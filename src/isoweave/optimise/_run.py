@@ -210,14 +210,16 @@ class Run:
         """A step has been taken, and ``make_record`` tells how to go on; the status if that is not wanted."""
         if self.report is not None:
             self.report.step(make_progress())
-        if self.interrupt.is_asked:
+        # Read once: a request that comes during the write is met by the next step.
+        status = self.interrupt.status
+        if status == "interrupted":
             self._end(make_record)
-        elif self.journal is not None and not self.interrupt.is_stopped:
+        elif self.journal is not None and not status:
             n_bytes = sum(array.nbytes for array in make_record().arrays.values())
             if self.journal.is_due(n_bytes):
                 self.journal.keep(self.place + "state", make_record)
                 self.journal.write()
-        return self.interrupt.status
+        return status
 
     def stop(self, make_record: Callable[[], Record]) -> None:
         """A callback has ended the run: keep how to go on, and nothing that is made of the rest."""
