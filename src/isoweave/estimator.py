@@ -146,7 +146,7 @@ class IsometricEmbedding(  # type: ignore[misc]
         options = self._options(1 if _is(self.n_components, "auto") else self.n_components)
         if not self._is_precomputed() and _has_edge_weights(weights):
             raise ValueError(
-                "weights of edges are for metric='precomputed'; from features the graph is only made in fit."
+                "edge weights need metric='precomputed'; with features, the graph is only built in fit."
             )
         X = self._checked_input(X)
 
@@ -461,8 +461,8 @@ class IsometricEmbedding(  # type: ignore[misc]
         graph = fresh._joined(X, fresh._graph_of(X, options.seed), self.n_components_)
         if len(kept) > graph.n_vertices:
             raise ValueError(
-                f"{len(kept)} vertices are kept, but the new graph has only {graph.n_vertices}. Name those "
-                "that are left with kept=."
+                f"{len(kept)} vertices are kept, but the new graph has only {graph.n_vertices}. List the "
+                "remaining ones with kept=."
             )
         previous = np.full((graph.n_vertices, self.n_components_), np.nan)
         previous[: len(kept)] = self.embedding_[kept]
