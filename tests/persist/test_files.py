@@ -98,18 +98,10 @@ def test_what_libraries_do_with_a_file(path):
     assert np.load(path).sum() == 499_500
 
 
-def test_a_failed_write_is_reported_even_if_a_library_loses_it(path, monkeypatch):
-    def fail(fd, data):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    def write_and_lose():
-        with atomic_write(path) as file, suppress(OSError):
-            file.write(b"x" * 5_000_000)
-
-    monkeypatch.setattr(os, "write", fail)
-    with pytest.raises(WriteError, match="no space is left on the device"):
-        write_and_lose()
-    assert list(path.parent.iterdir()) == []
+def write_and_lose(path):
+    """What a library does that catches everything."""
+    with atomic_write(path) as file, suppress(OSError):
+        file.write(b"x" * 5_000_000)
 
 
 def test_permissions(path, monkeypatch):
@@ -195,18 +187,16 @@ def test_names_that_cannot_be_written(tmp_path, name, code, reason):
     with pytest.raises(WriteError, match=f"cannot write {path}: "):
         append_text(path, "")
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
-
-
-@pytest.mark.parametrize("name", ["x" * 255, "é" * 127])
-def test_long_names_that_fit_can_be_written(tmp_path, name):
-    write_text(tmp_path / name, "text")
-    assert (tmp_path / name).read_text() == "text"
-    assert len(list(tmp_path.iterdir())) == 1
+    write_text(tmp_path / ("é" * 127), "text")  # the longest that fits
 
 
 @pytest.mark.parametrize(
     ("call", "code", "reason"),
-    [("open", errno.EACCES, "no permission to write in .*"), ("replace", errno.EXDEV, "Invalid cross-dev.*")],
+    [
+        ("open", errno.EACCES, "no permission to write in .*"),
+        ("write", errno.ENOSPC, "no space is left on the device"),
+        ("replace", errno.EXDEV, "Invalid cross-dev.*"),
+    ],
 )
 def test_errors_in_words(path, monkeypatch, call, code, reason):
     def refuse(*arguments, **named):
@@ -214,7 +204,7 @@ def test_errors_in_words(path, monkeypatch, call, code, reason):
 
     monkeypatch.setattr(os, call, refuse)
     with pytest.raises(WriteError, match=rf"y\.txt: {reason}\.") as caught:
-        write_text(path, "")
+        write_and_lose(path)
     assert list(path.parent.iterdir()) == []
     again = pickle.loads(pickle.dumps(caught.value))
     assert (type(again), str(again)) == (WriteError, str(caught.value))

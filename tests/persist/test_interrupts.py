@@ -52,7 +52,7 @@ def test_return():
         embed_graph(GRAPH, on_interrupt="stop")
 
 
-def test_return_during_a_start(monkeypatch):
+def test_return_during_a_start(caplog):
     """The coarse start breaks off too; what it has becomes the map."""
 
     def press(record):
@@ -61,10 +61,8 @@ def test_return_during_a_start(monkeypatch):
             signal.raise_signal(signal.SIGINT)
         return True
 
-    logger = logging.getLogger("isoweave")
-    monkeypatch.setattr(logger, "level", logging.DEBUG)
-    monkeypatch.setattr(logger, "filters", [press])
-    result = embed_graph(GRAPH, start="coarse", tol=1e-6, on_interrupt="return")
+    with caplog.at_level(logging.DEBUG, logger="isoweave"), caplog.filtering(press):
+        result = embed_graph(GRAPH, start="coarse", tol=1e-6, on_interrupt="return")
     assert (result.status, result.n_iter, result.start) == ("interrupted", 0, "coarse")
     assert result.relative_energy < 0.5
 

@@ -252,7 +252,8 @@ class FileJournal:
         except StoreError as error:
             reason = f"exists and is no checkpoint ({error.reason}); it is left alone."
             raise CheckpointError(self.path, reason) from error
-        slots, stored = store.content.get("slots"), store.content.get("fingerprint")
+        slots: Any = store.content.get("slots")
+        stored = store.content.get("fingerprint")
         self._is_finished = store.content.get("finished") is True
         if slots and not resume:
             if not self._is_finished:
