@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -194,30 +195,22 @@ def test_evaluations(monkeypatch, name, product, field, step):
 @pytest.mark.parametrize("step", [0, 3])
 def test_poisson_solutions(monkeypatch, name, product, step):
     problem, steps, calls = problem_of(product), [0], []
-    original = PoissonState.solve
 
-    def solve(self, rhs, **settings):
-        calls.append(rhs)
-        value = original(self, rhs, **settings)
+    def spoil(found):
+        calls.append(found)
         # One solve before the first step, one for every step.
-        return replace(value, value=spoiled(value.value)) if len(calls) == step + 1 else value
+        return replace(found, value=spoiled(found.value)) if len(calls) == step + 1 else found
 
-    monkeypatch.setattr(PoissonState, "solve", solve)
+    spoil_result(monkeypatch, PoissonState, "solve", spoil)
     with pytest.raises(NumericalError, match=f"step {step}: (the solution of the Poisson|coordinates)"):
         run(name, problem, lambda state: steps.append(state.iteration))
     assert steps[-1] == max(step - 1, 0)
 
 
 def test_a_solution_that_overflows_is_a_matter_of_the_data(monkeypatch):
-    problem, original = problem_of(), PoissonState.solve
-
-    def solve(self, rhs, **settings):
-        value = original(self, rhs, **settings)
-        return replace(value, value=1e200 * value.value)
-
-    monkeypatch.setattr(PoissonState, "solve", solve)
+    spoil_result(monkeypatch, PoissonState, "solve", lambda v: replace(v, value=1e200 * v.value))
     with pytest.raises(UnsolvedError, match=r"step 1: the energy overflows at .* remove the extreme ones"):
-        run("descent", problem)
+        run("descent", problem_of())
 
 
 def test_a_spoiled_factor_is_replaced(monkeypatch):
@@ -250,10 +243,8 @@ def test_starts(name):
 
 
 def test_dense_algebra_that_fails_has_a_stage(monkeypatch):
-    def fail(*args, **kwargs):
-        raise np.linalg.LinAlgError("Eigenvalues did not converge")
-
-    monkeypatch.setattr(_component, "local_frames", fail)
+    error = np.linalg.LinAlgError("Eigenvalues did not converge")
+    monkeypatch.setattr(_component, "local_frames", Mock(side_effect=error))
     with pytest.raises(NumericalError, match="local frames: a decomposition failed .*did not converge"):
         embed_graph(MATRIX, 2)
 

@@ -161,10 +161,14 @@ def nudged(matrix):
 @pytest.mark.parametrize(
     ("matrix", "options", "reason"),
     [
-        (GRAPH, {"tol": 0.01}, r"parameters\.tol was 0\.03 and is 0\.01 now"),
-        (GRAPH, {"n_components": 3}, r"parameters\.n_components was 2 and is 3 now"),
-        (GRAPH, {"start": POINTS[:, :2]}, r"parameters\.start was 'auto' and is 'float64 130 x 2, sha256"),
-        (GRAPH, {}, rf"versions\.numpy was '{VERSIONS['numpy']}' and is '9\.9\.9' now"),
+        (GRAPH, {"tol": 0.01}, r"parameters\.tol was 0\.03 and is now 0\.01"),
+        (GRAPH, {"n_components": 3}, r"parameters\.n_components was 2 and is now 3"),
+        (
+            GRAPH,
+            {"start": POINTS[:, :2]},
+            r"parameters\.start was 'auto' and is now 'float64 130 x 2, sha256",
+        ),
+        (GRAPH, {}, rf"versions\.numpy was '{VERSIONS['numpy']}' and is now '9\.9\.9'"),
         (nudged(GRAPH), {"asymmetry": "max"}, r"input\.graph\.lengths was 'float64 \d+, sha256"),
     ],
 )
@@ -261,7 +265,7 @@ def test_a_file_that_takes_the_name_meanwhile_is_not_replaced(tmp_path, way):
     if way == "removed":
         path.unlink()
     path.write_text("mine")
-    with pytest.warns(UserWarning, match="another file has taken its name"):
+    with pytest.warns(UserWarning, match="another file now has its name"):
         assert not journal.write()
     journal.close()
     assert path.read_text() == "mine"

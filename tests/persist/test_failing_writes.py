@@ -136,7 +136,7 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_fit(tmp_path):
     calls = Calls(12, fail_with(errno.EFBIG), is_lasting=True)
     with (
         calls.active(),
-        pytest.warns(UserWarning, match="was not written, the fit goes on: cannot write .*large"),
+        pytest.warns(UserWarning, match="was not written; the fit continues: cannot write .*large"),
     ):
         found = model.set_params(checkpoint=keep).fit_transform(LARGE[:90])
     assert found.tobytes() == expected.tobytes()

@@ -148,7 +148,7 @@ def write_store(
     if len(text) > _MAX_CONTENT or len(arrays) > _MAX_ARRAYS:
         raise ValueError(
             f"{len(text):,} bytes of values and {len(arrays):,} arrays are more than a file may hold, "
-            f"{_MAX_CONTENT:,} and {_MAX_ARRAYS:,}; hold long lists as arrays."
+            f"{_MAX_CONTENT:,} and {_MAX_ARRAYS:,}; store long lists as arrays."
         )
     # The widest first: then all are aligned without gaps, which the format does not allow.
     names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
@@ -225,7 +225,7 @@ def read_header(file: io.FileIO, path: Path, kind: str | None = None) -> Store:
     unknown = [field for field in metadata if field not in _METADATA]
     require(not unknown, path, "header", f"unknown field {shown(unknown[:1])}")
     sha256, found_kind = metadata["sha256"], metadata["kind"]
-    require(_SHA256.fullmatch(sha256) is not None, path, "sha256", f"{shown(sha256)} is no checksum")
+    require(_SHA256.fullmatch(sha256) is not None, path, "sha256", f"{shown(sha256)} is not a checksum")
     require(kind in (None, found_kind), path, "kind", f"must be {kind!r}, found {shown(found_kind)}")
     fortran = {name for name in _parsed(path, "fortran", metadata["fortran"], list) if isinstance(name, str)}
     content = _parsed(path, "content", metadata["content"], dict)
@@ -299,7 +299,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _float(text: str) -> float:
     value = float(text) if len(text) <= _MAX_DIGITS else math.inf
     if not math.isfinite(value):
-        raise ValueError(f"{text[:30]} is no number of JSON, or too large")
+        raise ValueError(f"{text[:30]} is not a JSON number, or is too large")
     return value
 
 
@@ -384,7 +384,7 @@ class Decoder:
             raise
         except (ValueError, TypeError, OverflowError) as error:
             kind = value[_TYPE] if isinstance(value, dict) else "value"
-            raise StoreError(self._path, where, f"is no valid {shown(kind)}: {error!s:.300}") from error
+            raise StoreError(self._path, where, f"is not a valid {shown(kind)}: {error!s:.300}") from error
 
     def _decode(self, value: Any, where: str) -> Any:
         match value:
@@ -418,12 +418,12 @@ class Decoder:
             }:
                 return _sparse(getattr(sp, name), value.get("shape"), *map(self._take, names))
             case {"$type": kind}:
-                raise StoreError(self._path, where, f"unknown type {shown(kind)}, or not all it needs")
+                raise StoreError(self._path, where, f"unknown type {shown(kind)}, or incomplete")
         return value
 
     def _take(self, name: Any) -> AnyArray:
         if not isinstance(name, str) or name not in self._arrays:
-            raise ValueError(f"there is no array {shown(name)}, or it stands elsewhere too")
+            raise ValueError(f"there is no array {shown(name)}, or it is used elsewhere")
         return self._arrays.pop(name)
 
 
@@ -439,7 +439,7 @@ def check_array(name: str, value: Any, kinds: Any, shape: tuple[int | None, ...]
 
 def _strings(shape: list[Any], items: list[Any]) -> AnyArray:
     if not are_sizes(shape) or math.prod(shape) != len(items) or not all(isinstance(i, str) for i in items):
-        raise ValueError(f"{len(items)} items are no texts of shape {shown(shape)}")
+        raise ValueError(f"{len(items)} items are not texts of shape {shown(shape)}")
     # Never in cells of one width, which may take far more memory than the characters.
     made = np.empty(len(items), dtype=object)
     made[:] = items
