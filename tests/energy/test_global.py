@@ -129,9 +129,8 @@ def outlines(rng, n=900):
     u = rng.random((8 * n, 2))
     angle, radius = np.pi * (0.15 + 1.7 * u[:, 0]), 1.0 + 0.5 * u[:, 1]
     square = 2.0 * u - 1.0
-    walls = (np.abs(u[:, 0] - 0.33) < 0.04) & (u[:, 1] < 0.7) | (np.abs(u[:, 0] - 0.66) < 0.04) & (
-        u[:, 1] > 0.3
-    )
+    across, up = u.T
+    walls = (np.abs(across - 0.33) < 0.04) & (up < 0.7) | (np.abs(across - 0.66) < 0.04) & (up > 0.3)
     return {
         "strip": np.c_[radius * np.cos(angle), radius * np.sin(angle)][:n],
         "hole": square[np.abs(square).max(axis=1) > 0.6][:n],
@@ -153,7 +152,7 @@ def test_flat_data_of_any_outline_are_left_alone(name):
 
 
 def test_the_dial_on_a_torus():
-    """More weight: less stress and better long distances, fewer of the neighbours, no more energy than asked."""
+    """More weight: better long distances, fewer of the neighbours, more energy of the frames."""
     data = flat_torus(800, random_state=1021).data
     graph = knn_graph(data, 10)
     geodesics = geodesic_rows(graph)
