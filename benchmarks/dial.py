@@ -1,0 +1,75 @@
+"""The dial from local to global: every data set at several values of global_weight, against Isomap.
+
+``python benchmarks/dial.py klein torus --seeds 15`` prints a Markdown table of means: F1, edge error, Pearson,
+Spearman, stress at the best scale, parameter error, accuracy. Data sets are rows of the experiments
+(``graphs:faces`` is a row by name); the real ones need ISOWEAVE_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+
+import numpy as np
+from scipy.stats import rankdata
+
+from isoweave import embed_graph
+from isoweave.experiments._catalog import EXPERIMENTS
+from isoweave.experiments._run import reference_distances, score
+from isoweave.experiments._spec import Request
+from isoweave.experiments.baselines import run_baseline
+
+METRICS = ("f1", "local_distance", "pearson", "spearman", "stress", "parameter_error", "accuracy")
+FIRST_SEED = 601
+
+
+def far_scores(graph, embedding, n_rows=200):
+    """Spearman and the stress at the best scale, over geodesics of 200 vertices."""
+    from isoweave.graph import geodesics
+
+    rows = np.random.default_rng(0).choice(len(embedding), min(n_rows, len(embedding)), replace=False)
+    g = geodesics(graph, rows).ravel()
+    d = np.linalg.norm(embedding[rows, None] - embedding, axis=-1).ravel()
+    cosine = np.sum(d * g) / np.sqrt(np.sum(d * d) * np.sum(g * g))
+    return np.corrcoef(rankdata(d), rankdata(g))[0, 1], np.sqrt(max(0.0, 1.0 - cosine**2))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="+")
+    parser.add_argument("--seeds", type=int, default=15)
+    parser.add_argument("--weights", nargs="+", default=["0", "auto", "1", "10", "isomap"])
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    print("| data | weight | chosen | relative energy | " + " | ".join(METRICS) + " |")
+    print("|" + "---|" * (4 + len(METRICS)))
+    for name in arguments.names:
+        experiment, _, row = name.partition(":")
+        setting = next(s for s in EXPERIMENTS[experiment].rows if row in ("", s.name))
+        # Groups and single data sets have seeds of their own; samplings get fresh ones.
+        own = setting.seeds if setting.seeds[0] == 0 else range(FIRST_SEED, FIRST_SEED + arguments.seeds)
+        found: dict[str, list[list[float]]] = {weight: [] for weight in arguments.weights}
+        for seed in list(own)[: arguments.seeds]:
+            problem = setting.load(Request(seed))
+            reference, graph = reference_distances(problem), problem.clean_graph or problem.graph
+            for weight, lines in found.items():
+                if weight == "isomap":
+                    facts = [np.nan, np.nan]
+                    y = run_baseline(
+                        "isomap", problem.graph, problem.n_components, n_neighbors=problem.n_neighbors
+                    )
+                else:
+                    value = weight if weight == "auto" else float(weight)
+                    result = embed_graph(problem.graph, problem.n_components, global_weight=value)
+                    y, facts = result.coordinates, [result.global_weight, result.relative_energy]
+                scores = score(problem, y, reference)
+                scores["spearman"], scores["stress"] = far_scores(graph, y)
+                lines.append([*facts, *(scores.get(metric, np.nan) for metric in METRICS)])
+        for weight, lines in found.items():
+            means = np.mean(lines, axis=0)
+            shown = ["" if np.isnan(v) else f"{v:.3g}" if k < 2 else f"{v:.4f}" for k, v in enumerate(means)]
+            print(f"| {name}, {len(lines)} | {weight} | " + " | ".join(shown) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
