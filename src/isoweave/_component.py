@@ -9,7 +9,7 @@ import numpy as np
 from isoweave._parallel import ThreadTeam
 from isoweave._stages import frames_from, frames_record
 from isoweave._typing import BoolArray, FloatArray
-from isoweave.energy import AnchorEnergy, FrameEnergy, edge_energy, paper_energy
+from isoweave.energy import AnchorEnergy, EdgeEnergy, FrameEnergy, differences, edge_energy, paper_energy
 from isoweave.geometry import calibrate_frames, local_frames, local_stretch, neighborhood_volumes
 from isoweave.graph import NeighborGraph, bypass_doubtful
 from isoweave.known import Known
@@ -95,6 +95,9 @@ def embed_component(
         mass, result = _refine(problem, graph, options, result, run.within("refine"))
     if options.scale == "geodesics":
         factor = _geodesic_factor(result.coordinates, paths, team)
+        result = replace(result, coordinates=result.coordinates * factor)
+    elif options.keeps_lengths and known.anchors is None:
+        factor = _edge_factor(result.coordinates, frames, graph)
         result = replace(result, coordinates=result.coordinates * factor)
     check_finite("result", "coordinates", result.coordinates)
     with numerical_stage("stretch"):
@@ -275,6 +278,19 @@ def _at_lost_edges(graph: NeighborGraph, x: FloatArray) -> BoolArray:
         steps = np.abs(x[graph.indices[at]] - x[i]).max(axis=1)
         found[i[(steps <= _NO_LENGTH * lengths) & (lengths > _NO_LENGTH)]] = True
     return found
+
+
+def _edge_factor(coordinates: FloatArray, frames: FrameEnergy, graph: NeighborGraph) -> float:
+    """The one factor that brings the edges nearest to their lengths (weighted least squares).
+
+    Frames that cannot all fit average each other out, so that the minimum of their energy is too small: by
+    12 % for images of digits in 13 dimensions, by 2 % for a Klein bottle, by nothing for flat data.
+    """
+    weights = frames.weights if isinstance(frames, EdgeEnergy) else np.ones(len(graph.lengths))
+    steps = differences(graph, coordinates)
+    lengths = np.sqrt(np.einsum("ec,ec->e", steps, steps))
+    square = float(np.sum(weights * lengths * lengths))
+    return float(np.sum(weights * lengths * graph.lengths)) / square if square > 0 else 1.0
 
 
 def _geodesic_factor(coordinates: FloatArray, graph: NeighborGraph, team: ThreadTeam) -> float:
