@@ -58,7 +58,6 @@ def test_table(name, n_components):
         inside = result.component_labels == 0
         assert np.isnan(result.coordinates[~inside]).all()
     assert np.isfinite(result.coordinates[inside]).all()
-    assert result.status == "converged"
     assert 0 <= result.n_iter <= 500
     check_energies(result)
     assert result.component_labels.max() + 1 == case.parts
@@ -71,6 +70,9 @@ def test_table(name, n_components):
     bound = case.bounds[DIMENSIONS.index(n_components)]
     assert result.relative_energy <= bound + 1e-20
     wanted, found = edge_lengths(case.matrix, result.coordinates)
+    assert result.status == (
+        "collapsed" if (found[wanted > 0] <= 1e-6 * wanted[wanted > 0]).any() else "converged"
+    )
     if bound == 0.0 and not case.is_collapsed:
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10)
     if n_components in case.halved:
