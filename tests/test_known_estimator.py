@@ -50,5 +50,5 @@ def test_features_with_anchors_and_new_points():
     error = np.linalg.norm(model.transform(sheet.data[400:]) - sheet.truth[400:], axis=1)
     assert np.median(error) < 0.1
     for weights in (sp.eye_array(500), Weights(edges=np.eye(500))):
-        with pytest.raises(ValueError, match="weights of edges are for metric='precomputed'"):
+        with pytest.raises(ValueError, match="edge weights need metric='precomputed'"):
             model.fit(sheet.data, weights=weights)

@@ -97,7 +97,7 @@ def embed(
     if first is not None:
         say(f"start: {first.start}; solver {first.solver}; {first.iteration.n_iter} steps")
     embedding = _assemble(prepared, parts, options, results)
-    say(f"relative energy {embedding.relative_energy:.2g}; isoweave.diagnose tells what it means")
+    say(f"relative energy {embedding.relative_energy:.2g}; isoweave.diagnose explains it")
     run.finish()
     if embedding.status == "max_iter":
         from sklearn.exceptions import ConvergenceWarning

@@ -154,7 +154,7 @@ class IsometricEmbedding(  # type: ignore[misc]
         options = self._options(1 if self._is_auto() else self.n_components)
         if not self._is_precomputed() and _has_edge_weights(weights):
             raise ValueError(
-                "weights of edges are for metric='precomputed'; from features the graph is only made in fit."
+                "edge weights need metric='precomputed'; with features, the graph is only built in fit."
             )
         X = self._checked_input(X)
 
@@ -351,8 +351,8 @@ class IsometricEmbedding(  # type: ignore[misc]
         graph = fresh._graph_of(X, options.seed)
         if len(stays) > graph.n_vertices:
             raise ValueError(
-                f"{len(stays)} vertices are kept, but the new graph has only {graph.n_vertices}. Name those "
-                "that are left with kept=."
+                f"{len(stays)} vertices are kept, but the new graph has only {graph.n_vertices}. List the "
+                "remaining ones with kept=."
             )
         fresh._solve_again(X, graph, stays, options)
         self.__dict__.update(fresh.__dict__)

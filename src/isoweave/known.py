@@ -100,8 +100,8 @@ def check_known(
     edges, vertices = _split_weights(graph, weights)
     if edges is not None and options.inner_product == "paper":
         raise ValueError(
-            "edge weights need an inner product with one weight per edge, which the paper's has not; use "
-            "inner_product='edge', or weights of the vertices."
+            "edge weights need an inner product with one weight per edge, which the paper's does not have; "
+            "use inner_product='edge', or weights of the vertices."
         )
     if points is not None and options.scale == "geodesics":
         raise ValueError(
@@ -206,7 +206,7 @@ def _edge_weights(graph: NeighborGraph, weights: Any) -> FloatArray:
             f"{type(weights).__name__}."
         )
     if weights.shape != (n, n):
-        raise ValueError(f"edge weights must have shape ({n}, {n}) as the graph, got {weights.shape}.")
+        raise ValueError(f"edge weights must have shape ({n}, {n}) like the graph, got {weights.shape}.")
     if weights.dtype.kind not in "fiu":
         raise TypeError(f"edge weights must be real, got dtype {weights.dtype}.")
     if sp.issparse(weights):
@@ -222,7 +222,7 @@ def _edge_weights(graph: NeighborGraph, weights: Any) -> FloatArray:
         what = "has none" if np.isnan(values[e]) else f"has {values[e]}"
         raise ValueError(
             f"edge weights must give every edge a positive, finite weight, but edge ({graph.sources[e]}, "
-            f"{graph.indices[e]}) {what}. Take edges that should not count out of the graph."
+            f"{graph.indices[e]}) {what}. Remove edges that should not count."
         )
     differ = np.flatnonzero(np.abs(values - opposite) > _RTOL * np.maximum(values, opposite))
     if len(differ):
@@ -246,15 +246,15 @@ def _at_edges(graph: NeighborGraph, weights: Any) -> FloatArray:
     if (at < 0).any():
         wrong = int(np.argmax(at < 0))
         raise ValueError(
-            f"edge weights has an entry ({keys[wrong] // n}, {keys[wrong] % n}), but the graph has no such "
+            f"edge weights have an entry ({keys[wrong] // n}, {keys[wrong] % n}), but the graph has no such "
             "edge; give it the pattern of the graph."
         )
     if len(np.unique(at)) < len(at):
-        raise ValueError("edge weights stores some edges more than once; sum or choose before passing it.")
+        raise ValueError("edge weights store some edges more than once; store each once.")
     # NaN that the user stored is not a missing entry: it must not be filled from the other direction.
     if np.isnan(values).any():
         wrong = int(np.argmax(np.isnan(values)))
-        raise ValueError(f"edge weights is NaN at ({keys[wrong] // n}, {keys[wrong] % n}).")
+        raise ValueError(f"edge weights are NaN at ({keys[wrong] // n}, {keys[wrong] % n}).")
     found = np.full(len(graph.indices), np.nan)
     found[at] = values
     return found
@@ -267,8 +267,8 @@ def _in_unit(name: str, weights: FloatArray | None) -> tuple[float, FloatArray |
     low, high = float(weights.min()), float(weights.max())
     if high / _LARGEST_RATIO > low:
         raise ValueError(
-            f"{name} span from {low:.3g} to {high:.3g}, a ratio over {_LARGEST_RATIO:g}; take out what "
-            "should not count instead of giving it next to nothing."
+            f"{name} span from {low:.3g} to {high:.3g}, a ratio over {_LARGEST_RATIO:g}; leave out what "
+            "should not count instead of giving it a tiny weight."
         )
     middle = float(np.partition(weights, len(weights) // 2)[len(weights) // 2])
     exponent = int(np.clip(np.frexp(middle)[1] - 1, -500, 500))

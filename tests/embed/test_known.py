@@ -394,7 +394,7 @@ NINTH = np.arange(250) == 9
 EDGE = rf"edge \(0, {FIRST}\) has"
 BAD_WEIGHTS = [
     (Weights(edges=[1.0]), TypeError, "sparse matrix with the pattern of the graph"),
-    (sp.csr_array((3, 3)), ValueError, r"shape \(250, 250\) as the graph, got \(3, 3\)"),
+    (sp.csr_array((3, 3)), ValueError, r"shape \(250, 250\) like the graph, got \(3, 3\)"),
     (ones_like(ROLL).astype(complex), TypeError, "must be real, got dtype complex"),
     (with_entries((0, FIRST, 2.0)), ValueError, f"symmetric, but {EDGE} 2.0 one way and 1.0"),
     (with_entries((0, FIRST, -1.0)), ValueError, f"{EDGE} -1.0"),
@@ -425,5 +425,5 @@ def test_bad_weights(weights, error, match):
 
 
 def test_paper_product_refuses_edge_weights():
-    with pytest.raises(ValueError, match="one weight per edge, which the paper's has not"):
+    with pytest.raises(ValueError, match="one weight per edge, which the paper's does not have"):
         embed_graph(ROLL, weights=ones_like(ROLL), preset="paper")

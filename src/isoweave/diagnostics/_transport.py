@@ -85,7 +85,7 @@ def _loop_edges(graph: NeighborGraph, loop: Any) -> list[int]:
             raise ValueError(f"loop names vertex {i}, but the graph has {graph.n_vertices} vertices.")
         at = np.flatnonzero(graph.indices[graph.indptr[i] : graph.indptr[i + 1]] == j)
         if len(at) == 0:
-            raise ValueError(f"loop goes from {i} to {j}, which are no neighbours in the graph.")
+            raise ValueError(f"loop goes from {i} to {j}, which are not neighbours in the graph.")
         edges.append(int(graph.indptr[i] + at[0]))
     return edges
 

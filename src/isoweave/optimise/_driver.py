@@ -172,7 +172,7 @@ def _restored(optimiser: Optimiser, problem: Problem, record: Record, stage: str
     restore_solver(problem, record)
     x, table = record.array("x", problem.shape), record.array("history", (None, 4))
     if len(table) == 0:
-        raise ValueError("The checkpoint cannot be used: its iteration is of another kind. Remove it.")
+        raise ValueError("The checkpoint cannot be used: it holds the state of another optimiser. Remove it.")
     history = [StepRecord(int(i), float(e), float(g), float(s)) for i, e, g, s in table]
     status, iteration = record.value("status", str), record.value("iteration", int)
     here = checked_evaluation(problem, x, f"{stage}, step {history[-1].iteration}")
