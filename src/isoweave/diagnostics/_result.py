@@ -38,15 +38,9 @@ class EnergySplit:
     irremovable: float  #: no map can remove it while the frames are rotated as they are
     #: What ``irremovable`` would be if frames had independent errors of the size that ``disagreement`` shows.
     expected: float
-<<<<<<< HEAD
     curl: float | None = None  #: co-exact part: frames do not fit around triangles and other small loops
-    loops: float | None = None  #: harmonic part: small loops are in order, but long ones do not close
+    loops: float | None = None  #: harmonic part: small loops close, but long ones do not
     concentration: float | None = None  #: share of ``loops`` on one edge in a hundred
-=======
-    curl: float | None  #: co-exact part: frames do not fit around triangles and other small loops
-    loops: float | None  #: harmonic part: small loops close, but long ones do not
-    concentration: float | None  #: share of ``loops`` on one edge in a hundred
->>>>>>> main
 
     def __str__(self) -> str:
         parts = f"irremovable {self.irremovable:.2%}"
