@@ -118,7 +118,7 @@ def fit(case: Case, variant: Variant) -> Embedding:
     options = replace(resolve_options(case.row.n_components, n_jobs=1), **variant.changes)
     with (
         warnings.catch_warnings(),
-        patch("isoweave.optimise._landmark.N_LANDMARKS", variant.n_landmarks),
+        patch("isoweave.optimise._starts.N_LANDMARKS", variant.n_landmarks),
         patch("isoweave._component.edge_energy", partial(edge_energy, weights=variant.weights)),
     ):
         warnings.simplefilter("ignore", ConvergenceWarning)

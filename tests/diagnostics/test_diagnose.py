@@ -201,7 +201,7 @@ def test_distances_ten_times_too_long_are_named(share):
 
 @pytest.mark.parametrize(("seed", "n_components"), [(3, 2), (13, 2), (27, 3), (0, 1)])
 def test_small_dense_graphs(seed, n_components):
-    """Half of all pairs joined, hop counts: frames are in no order, and there may be no patches to compare."""
+    """Half of all pairs joined, hop counts: frames are incoherent, and there may be no patches to compare."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(50, 121))
     half = np.triu(rng.random((n, n)) < 0.5, 1).astype(float)

@@ -148,14 +148,13 @@ class Browser:
     def mouse(self, kind, x, y, **more):
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
+    def _move(self, x, y):
+        self.mouse("mouseMoved", x - 2, y)
+        self.mouse("mouseMoved", x, y)
+
     def hover(self, x, y, condition, timeout=20):
         """Move the pointer to a place, and about it, until the page has taken notice."""
-
-        def move():
-            self.mouse("mouseMoved", x - 2, y)
-            self.mouse("mouseMoved", x, y)
-
-        self.wait(condition, timeout, move, polls=10)
+        self.wait(condition, timeout, lambda: self._move(x, y), polls=10)
 
     def click(self, x, y, condition="true", timeout=20):
         """Click at a place until the page has taken notice.
@@ -165,8 +164,7 @@ class Browser:
         """
 
         def press():
-            self.mouse("mouseMoved", x - 2, y)
-            self.mouse("mouseMoved", x, y)
+            self._move(x, y)
             time.sleep(0.2)
             self.mouse("mousePressed", x, y, button="left", buttons=1, clickCount=1)
             self.mouse("mouseReleased", x, y, button="left", buttons=0, clickCount=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -27,7 +28,7 @@ from isoweave.diagnostics._verdicts import judge, keeps_edges
 from isoweave.energy import EdgeEnergy, edge_energy
 from isoweave.geometry import LocalFrames
 from isoweave.graph import NeighborGraph, PreparedGraph, graph_from_matrix, is_edge, prepare_graph
-from isoweave.optimise import LBFGS, Plan, Problem, build_problem, minimise_from
+from isoweave.optimise import LBFGS, Problem, build_problem, minimise_from
 from isoweave.options import DEFAULT_TOL, resolve_options
 from isoweave.result import Embedding, as_embedding
 
@@ -225,7 +226,7 @@ def _better_energy(problem: Problem, coordinates: FloatArray, energy: float) -> 
     distortion = edge_table(problem.graph, coordinates)[2]
     if keeps_edges(float(np.mean(np.abs(distortion))), torn_share(distortion)):
         return None
-    _, found = minimise_from(problem, Plan(LBFGS(DEFAULT_TOL, _STEPS), "auto", DEFAULT_TOL))
+    _, found = minimise_from(problem, LBFGS(DEFAULT_TOL, _STEPS), "auto", DEFAULT_TOL)
     return found.energy / problem.mass if _POOR * found.energy <= energy else None
 
 
@@ -263,7 +264,7 @@ def _map_facts(
     )
 
 
-def _mean(parts: list[_MapPart], values: list[float | None]) -> float | None:
+def _mean(parts: list[_MapPart], values: Sequence[float | None]) -> float | None:
     """Mean over the components, weighted by their mass; None where one is unknown."""
     known = [v for v in values if v is not None]
     if len(known) < len(parts):

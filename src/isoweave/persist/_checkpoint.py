@@ -107,7 +107,7 @@ class Checkpoint:
 
 
 class FileJournal:
-    """What :class:`isoweave.optimise.Journal` asks for, in one file; see :class:`Checkpoint`."""
+    """Keeps the slots of a :class:`isoweave.optimise.Run` in one file; see :class:`Checkpoint`."""
 
     def __init__(self, path: Path, fields: Mapping[str, Any], *, every: float | None, resume: bool) -> None:
         self.path = path

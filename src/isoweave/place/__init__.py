@@ -1,6 +1,6 @@
 """New points in a finished map, and maps that grow with their graph."""
 
-from isoweave.place._grow import settle_on, warm_start
+from isoweave.place._grow import embed_again, settle_on, warm_start
 from isoweave.place._place import (
     FinishedMap,
     Placement,
@@ -13,6 +13,7 @@ from isoweave.place._place import (
 __all__ = [
     "FinishedMap",
     "Placement",
+    "embed_again",
     "finished_map",
     "nearest_columns",
     "place_points",
