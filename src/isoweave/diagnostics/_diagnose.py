@@ -76,17 +76,6 @@ def diagnose(
     -----
     Frames are those of the default options (``frame_size`` and ``calibrate`` of an estimator are taken over);
     energies are measured with the edge inner product. docs/diagnose.md has costs and error rates.
-
-    Examples
-    --------
-    >>> from isoweave import diagnose, embed_graph
-    >>> from isoweave.datasets import s_curve
-    >>> from isoweave.graph import knn_graph
-    >>> sheet = knn_graph(s_curve(500, random_state=3).data, 10)
-    >>> diagnose(sheet, n_components=2).codes
-    ('flat',)
-    >>> diagnose(embed_graph(sheet.to_matrix(), n_components=2)).codes
-    ('isometric',)
     """
     dropped: bool | AnyArray = resolve_options(2, shortcuts=shortcuts).drop_shortcuts
     if n_components is not None:
@@ -121,8 +110,8 @@ def _examine(
         )
     parts = [prepared.part(c) for c, vertices in enumerate(prepared.parts) if len(vertices) > 1]
     options = _frame_options(embedding)
-    with_frames = embedding is not None
-    frames = [frames_of(part, n_components, **options, with_frames=with_frames, team=team) for part in parts]
+    options["with_frames"] = embedding is not None
+    frames = [frames_of(part, n_components, **options, team=team) for part in parts]
     spectrum = np.concatenate([np.empty((0, n_components + 1)), *(spectrum for _, spectrum in frames)])
     dimension = dimension_facts(prepared.graph, spectrum)
     facts, outlying = graph_facts(prepared, spectrum, min(dimension.local, n_components), team=team)

@@ -42,24 +42,12 @@ def nearest_along(graph: NeighborGraph, width: int, *, team: ThreadTeam) -> Neig
 
 
 def loop_holonomy(graph: Any, loop: Any, n_components: int = 2, *, n_jobs: int | None = None) -> FloatArray:
-    """What happens to a frame that is carried around a loop of edges (eq. D7).
+    """What happens to a frame of N directions that is carried around a loop of edges (eq. D7).
 
-    Parameters
-    ----------
-    graph : NeighborGraph or sparse matrix of shape (n, n)
-    loop : sequence of int
-        Vertices in order of travel; each is a neighbour of the next, the last of the first.
-    n_components : int
-        N, dimension of the frames.
-    n_jobs : int or None
-        Threads.
-
-    Returns
-    -------
-    float64 array of shape (N, N)
-        Orthogonal H: a vector v in the frame of ``loop[0]`` comes back as H v. The identity on flat data;
-        determinant -1 where the frame comes back reflected. On a surface its angle is the integral of the
-        curvature over what the loop encloses.
+    ``loop`` lists vertices in order of travel; each is a neighbour of the next, the last of the first.
+    Returns the orthogonal H, shape (N, N): a vector v in the frame of ``loop[0]`` comes back as H v. It is
+    the identity on flat data, and of determinant -1 where the frame comes back reflected. On a surface its
+    angle is the integral of the curvature over what the loop encloses.
     """
     check_integer("n_components", n_components, minimum=1)
     checked = graph_from_matrix(graph)

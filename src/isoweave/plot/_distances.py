@@ -35,6 +35,9 @@ def plot_edges(
 ) -> Axes:
     """Draw the graph's edges in the map, red where they became longer and blue where shorter.
 
+    Returns the axes, whose last collection holds the lines, with the distortions as its array, the largest on
+    top.
+
     Parameters
     ----------
     result, ax, components
@@ -49,11 +52,6 @@ def plot_edges(
         Whether edges that the shortcut filter removed are drawn too.
     linewidth : float
     colorbar : bool
-
-    Returns
-    -------
-    matplotlib Axes
-        Its last collection holds the lines, with the distortions as its array, the largest on top.
     """
     import_pyplot()
     from matplotlib.collections import LineCollection
@@ -110,7 +108,7 @@ def plot_shepard(
     bins: int = 120,
     random_state: Any = None,
 ) -> Axes:
-    """Draw distances in the map against shortest paths in the graph (a Shepard diagram).
+    """Draw distances in the map against shortest paths in the graph (a Shepard diagram); returns the axes.
 
     On the diagonal lie pairs whose distance the map keeps, below it those it brings closer. Many pairs are
     drawn as a density.
@@ -127,10 +125,6 @@ def plot_shepard(
         Cells of the density along each axis.
     random_state : int, RandomState or None
         Chooses the vertices; None is a fixed seed.
-
-    Returns
-    -------
-    matplotlib Axes
     """
     import_pyplot()
     from matplotlib.colors import LogNorm

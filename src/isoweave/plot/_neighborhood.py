@@ -77,31 +77,14 @@ def _closed_distances(graph: NeighborGraph, vertices: AnyArray) -> FloatArray:
 
 
 def plot_neighborhood(
-    result: Any,
-    vertex: int,
-    axes: Sequence[Axes] | None = None,
-    *,
-    graph: Any = None,
-    limit: float = 0.25,
+    result: Any, vertex: int, axes: Sequence[Axes] | None = None, *, graph: Any = None, limit: float = 0.25
 ) -> tuple[Axes, Axes]:
     """Draw a vertex and its neighbours as measured, and beside it as they lie in the map.
 
     Left, directions come from classical scaling of the neighbourhood's own distances and lengths are the
-    measured ones; the whole is rotated onto the map. Lines are coloured by the distortion of the edge: length
-    in the map over measured length, minus 1. In more than two dimensions both are seen along the two longest
-    axes of the neighbourhood in the map.
-
-    Parameters
-    ----------
-    result, graph, limit
-        As in :func:`plot_edges`.
-    vertex : int
-    axes : two matplotlib Axes, optional
-        On a new figure by default.
-
-    Returns
-    -------
-    pair of matplotlib Axes
+    measured ones; the whole is rotated onto the map. Lines are coloured by the distortion of the edge, as by
+    :func:`plot_edges`. In more than two dimensions both are seen along the two longest axes of the
+    neighbourhood in the map. Returns both axes, ``axes`` or those of a new figure.
     """
     import_pyplot()
     from matplotlib.collections import LineCollection

@@ -96,7 +96,7 @@ def plot_embedding(
     colorbar: bool | None = None,
     title: str | None = None,
 ) -> Axes:
-    """Draw an embedding as points, with the same scale on every axis.
+    """Draw an embedding as points, with the same scale on every axis; returns the axes.
 
     Parameters
     ----------
@@ -121,10 +121,6 @@ def plot_embedding(
     colorbar : bool, optional
         By default for "stretch" and "edge_error".
     title : str, optional
-
-    Returns
-    -------
-    matplotlib Axes
     """
     import_pyplot()
     from matplotlib.colors import LogNorm
@@ -243,24 +239,11 @@ def plot_before_after(
     size: float | None = None,
     cmap: str | None = None,
 ) -> tuple[Axes, Axes]:
-    """Draw the input features and, beside them, the map, both in the same colours.
+    """Draw the input features and, beside them, the map, both in the same colours; returns both axes.
 
-    Parameters
-    ----------
-    result : Embedding, fitted estimator, or array of shape (n, N)
-    color
-        As in :func:`plot_embedding`.
-    axes : two matplotlib Axes, optional
-        On a new figure by default. The first must be 3-D for features of three columns or more.
-    features : array of shape (n, d), optional
-        By default those the estimator was fitted on. More than three columns are drawn along their three
-        principal axes.
-    components, size, cmap
-        As in :func:`plot_embedding`.
-
-    Returns
-    -------
-    pair of matplotlib Axes
+    ``features`` are by default those the estimator was fitted on; more than three columns are drawn along
+    their three principal axes. The first of two ``axes`` must be 3-D for three columns or more. The other
+    parameters are those of :func:`plot_embedding`.
     """
     import_pyplot()
     source = as_embedding(result)
@@ -272,16 +255,15 @@ def plot_before_after(
         raise ValueError(f"features have {len(before)} rows, but the map has {source.n_points} points.")
     points = points_to_draw(source.coordinates, components)
     left, right = two_axes(axes, (before.shape[1] == 3, points.shape[1] == 3))
+    plot_embedding(source, color, right, components=components, size=size, cmap=cmap, title="map")
     if isinstance(color, str) and color in _COLORINGS:
-        plot_embedding(source, color, right, components=components, size=size, cmap=cmap, title="map")
-        drawn = right.collections[0]
+        drawn: Any = right.collections[0]
         scatter: Any = left.scatter
-        area = drawn.get_sizes()[0]  # type: ignore[attr-defined]
+        area = drawn.get_sizes()[0]
         scatter(*before.T, c=drawn.get_array(), s=area, cmap=drawn.get_cmap(), norm=drawn.norm, linewidths=0)
         left.set(title="input", aspect="equal")
-        return left, right
-    plot_embedding(before, color, left, size=size, cmap=cmap, title="input")
-    plot_embedding(source, color, right, components=components, size=size, cmap=cmap, title="map")
+    else:
+        plot_embedding(before, color, left, size=size, cmap=cmap, title="input")
     return left, right
 
 

@@ -193,8 +193,7 @@ def _graph_payload(source: Embedding) -> dict[str, Any] | None:
         return None
     edges, lengths, _ = edge_table(graph, source.coordinates)
     counts = np.bincount(edges[:, 0], minlength=graph.n_vertices)
-    indptr = np.zeros(graph.n_vertices + 1, dtype=np.int32)
-    np.cumsum(counts, out=indptr[1:])
+    indptr = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
     dropped = np.flatnonzero(is_edge(graph, source.dropped_edges)[graph.sources < graph.indices])
     return {
         "indptr": encode(indptr),

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -91,12 +89,15 @@ def write_report(
     page = _page(
         library,
         title=title or "isoweave report",
-        facts=_facts(source),
-        notes=_notes(source, scores, voted, metrics),
+        source=source,
+        n_placed=int(source.is_placed.sum()),
         verdicts=tuple(getattr(found, "verdicts", ())),
         no_verdict=why_not,
-        scores=_score_rows(scores),
-        parameters={name: _short(value) for name, value in source.parameters.items()},
+        metrics=metrics,
+        scores=scores,
+        meanings=METRIC_MEANINGS,
+        voted=voted,
+        most_edges=MOST_EDGES,
         data=build_payload(source, [*given, *known]),
     )
     write_text(path, page)
@@ -192,57 +193,3 @@ def _measure(source: Embedding, columns: list[Column]) -> tuple[dict[str, float]
             labels, voted = c.values[placed], c.name
             break
     return evaluate(graph, points, labels=labels, n_rows=sample_rows(len(placed))), voted
-
-
-def _score_rows(scores: Mapping[str, float]) -> list[tuple[str, str, str, str]]:
-    """Name, value, which end is the better one, and meaning of every metric."""
-    rows = []
-    for name, (meaning, direction) in METRIC_MEANINGS.items():
-        if name in scores:
-            value = "undefined" if math.isnan(scores[name]) else f"{scores[name]:.4g}"
-            rows.append((name.replace("_", " "), value, "high" if direction > 0 else "low", meaning))
-    return rows
-
-
-def _short(value: Any) -> str:
-    text = f"array of shape {value.shape}" if hasattr(value, "shape") and value.shape else str(value)
-    return text if len(text) <= 200 else text[:200] + "..."
-
-
-def _facts(source: Embedding) -> dict[str, str]:
-    """Sizes and the optimiser's end, in words."""
-    facts = {"points": f"{source.n_points:,}", "dimensions": f"{source.n_components}"}
-    if not source.is_placed.all():
-        facts["not embedded"] = f"{np.sum(~source.is_placed):,}"
-    if source.graph is not None:
-        facts["edges"] = f"{source.graph.n_edges:,}"
-        facts["dropped edges"] = f"{len(source.dropped_edges):,}"
-    if source.component_labels is not None:
-        facts["components"] = f"{len(np.unique(source.component_labels)):,}"
-    if source.energy is not None:
-        facts["energy"] = f"{source.energy:.4g}"
-    if source.relative_energy is not None:
-        facts["misfit of edges"] = f"{100 * source.relative_energy**0.5:.2g} %"
-    if source.history:
-        facts["steps"] = f"{source.history[-1].iteration:,}"
-    if source.status is not None:
-        facts["status"] = source.status
-    return facts
-
-
-def _notes(source: Embedding, scores: dict[str, float], voted: str | None, is_asked: bool) -> list[str]:
-    if source.graph is None:
-        missing = "there are no neighbourhoods, metrics or Shepard diagram"
-        return [f"The measured distances were not given: {missing}."]
-    notes = []
-    if source.graph.n_edges > MOST_EDGES:
-        notes.append(f"Neighbourhoods are left out of graphs with more than {MOST_EDGES:,} edges.")
-    if scores:
-        sample = int(scores["n_rows"])
-        rows = "all vertices" if sample >= int(source.is_placed.sum()) else f"{sample} sampled vertices"
-        notes.append(f"Global metrics and the Shepard diagram: shortest paths from {rows}.")
-        if voted is not None:
-            notes.append(f"Accuracy, nmi and ari are of the column {voted!r}.")
-    elif not is_asked:
-        notes.append("No metrics were asked for.")
-    return notes
