@@ -76,6 +76,11 @@ def test_exact_distances_give_the_exact_place(n_components):
     found = place_points(placed, *rows_of_nearest(new[:20], points, 2 * n_components + 4))
     np.testing.assert_allclose(found.coordinates, new[:20], atol=1e-7)
     assert found.residual.max() < 1e-4
+    # Points on a line stay on it.
+    line = np.column_stack([np.linspace(0, 10, 41), np.zeros(41)])
+    new = np.array([[4.1, 0.0], [7.33, 0.0]])
+    found = place_points(map_of(line, line, k=4), *rows_of_nearest(new, line, 4))
+    np.testing.assert_allclose(found.coordinates, new, atol=1e-6)
 
 
 def noisy(n, seed):
@@ -102,45 +107,30 @@ def test_agrees_with_the_slow_twin(make, k, m, atol):
         assert found.n_used[i] == len(used)
 
 
-def test_bits_do_not_depend_on_batch_order_or_threads():
-    points, coordinates = curved(900, 421)
-    placed = map_of(points[:300], coordinates[:300])
-    indptr, indices, distances = rows_of_nearest(points[300:], points[:300], 8)
-    whole = place_points(placed, indptr, indices, distances)
+def test_bits_do_not_depend_on_batch_order_threads_or_unit(curve):
+    indptr, indices, distances = rows_of_nearest(curved(300, 439)[0], CURVE, 8)
+    whole = place_points(curve, indptr, indices, distances)
     with thread_team(3) as team:
-        threaded = place_points(placed, indptr, indices, distances, team=team)
+        threaded = place_points(curve, indptr, indices, distances, team=team)
     np.testing.assert_array_equal(whole.coordinates, threaded.coordinates)
     np.testing.assert_array_equal(whole.residual, threaded.residual)
-    for i in (0, 17, 599):
+    for i in (0, 17, 299):
         part = slice(indptr[i], indptr[i + 1])
         # Nor on the order in which the neighbours are named.
         for step in (1, -1):
-            alone = place_points(placed, [0, 8], indices[part][::step], distances[part][::step])
+            alone = place_points(curve, [0, 8], indices[part][::step], distances[part][::step])
             np.testing.assert_array_equal(alone.coordinates[0], whole.coordinates[i])
-
-
-def test_moves_with_the_map():
-    """A rigid motion of the map moves new points with it."""
-    points, coordinates = curved(200, 431)
-    rows = rows_of_nearest(points[170:], points[:170], 8)
-    found = place_points(map_of(points[:170], coordinates[:170]), *rows)
-    rotation = random_rotations(1, 2, np.random.default_rng(433))[0]
-    shift = np.array([5.0, -3.0])
-    moved = map_of(points[:170], coordinates[:170] @ rotation + shift)
-    expected = found.coordinates @ rotation + shift
-    np.testing.assert_allclose(place_points(moved, *rows).coordinates, expected, atol=1e-7)
-
-
-@pytest.mark.parametrize("exponent", [-900, 60, 800])
-def test_the_unit_does_not_matter(exponent, curve):
-    indptr, indices, distances = rows_of_nearest(curved(20, 439)[0], CURVE, 8)
-    expected = place_points(curve, indptr, indices, distances)
     graph = knn_of(CURVE, 8)
-    scaled = NeighborGraph(graph.indptr, graph.indices, np.ldexp(graph.lengths, exponent))
-    placed = finished_map(scaled, np.ldexp(FLAT, exponent), team=TEAM)
-    found = place_points(placed, indptr, indices, np.ldexp(distances, exponent))
-    np.testing.assert_array_equal(np.ldexp(found.coordinates, -exponent), expected.coordinates)
-    np.testing.assert_array_equal(found.residual, expected.residual)
+    for exponent in (-900, 60, 800):
+        scaled = NeighborGraph(graph.indptr, graph.indices, np.ldexp(graph.lengths, exponent))
+        placed = finished_map(scaled, np.ldexp(FLAT, exponent), team=TEAM)
+        found = place_points(placed, indptr, indices, np.ldexp(distances, exponent))
+        np.testing.assert_array_equal(np.ldexp(found.coordinates, -exponent), whole.coordinates)
+        np.testing.assert_array_equal(found.residual, whole.residual)
+    # A rigid motion of the map moves new points with it.
+    rotation, shift = random_rotations(1, 2, np.random.default_rng(433))[0], np.array([5.0, -3.0])
+    moved = place_points(map_of(CURVE, FLAT @ rotation + shift), indptr, indices, distances)
+    np.testing.assert_allclose(moved.coordinates, whole.coordinates @ rotation + shift, atol=1e-7)
 
 
 def test_maps_of_another_size_are_measured_part_by_part():
@@ -258,13 +248,6 @@ def test_too_few_neighbours_are_flagged(curve):
     found = place_points(finished_map(graph_of([(0, 1, 1.0)], 3), alone, team=TEAM), [0, 1], [2], [0.7])
     np.testing.assert_array_equal(found.coordinates, [[5.0, 5.0]])
     assert found.residual[0] == np.inf
-
-
-def test_points_on_a_line_stay_on_it():
-    line = np.column_stack([np.linspace(0, 10, 41), np.zeros(41)])
-    new = np.array([[4.1, 0.0], [7.33, 0.0]])
-    found = place_points(map_of(line, line, k=4), *rows_of_nearest(new, line, 4))
-    np.testing.assert_allclose(found.coordinates, new, atol=1e-6)
 
 
 def test_only_the_nearest_of_very_many_neighbours_count():

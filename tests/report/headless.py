@@ -22,23 +22,13 @@ from PIL import Image
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-dev-shm-usage",
-    # WebGL without a graphics card.
-    "--use-angle=swiftshader",
-    "--enable-unsafe-swiftshader",
-    "--ignore-gpu-blocklist",
-    # A browser at rest calls home; nothing but the page is to be looked at.
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-quic",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-    "--remote-debugging-pipe",
-)
+# WebGL without a graphics card; and nothing but the page is to be looked at: a browser at rest calls home.
+FLAGS = [
+    *["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--remote-debugging-pipe"],
+    *["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"],
+    *["--no-first-run", "--disable-background-networking", "--disable-component-update"],
+    *("--disable-sync", "--disable-quic", "--host-resolver-rules=MAP * ~NOTFOUND"),
+]
 
 
 class Browser:

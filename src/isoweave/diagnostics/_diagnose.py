@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -25,12 +24,15 @@ from isoweave.diagnostics._local import (
 from isoweave.diagnostics._result import Diagnosis, EnergySplit, MapFacts
 from isoweave.diagnostics._shape import FEWEST_VERTICES, Shape, find_shape
 from isoweave.diagnostics._verdicts import judge, keeps_edges
-from isoweave.energy import EdgeEnergy, edge_energy
+from isoweave.energy import EdgeEnergy, Evaluation, edge_energy
 from isoweave.geometry import LocalFrames
 from isoweave.graph import NeighborGraph, PreparedGraph, graph_from_matrix, is_edge, prepare_graph
-from isoweave.optimise import LBFGS, Problem, build_problem, minimise_from
+from isoweave.optimise import LBFGS, build_problem, minimise_from
 from isoweave.options import DEFAULT_TOL, resolve_options
 from isoweave.result import Embedding, as_embedding
+
+# Of the map of one component: energy of the collapsed map, relative energies, and the least one known.
+_Part = tuple[float, EnergySplit, float]
 
 # Components whose shape is looked at, the largest first.
 _MOST_SHAPES = 5
@@ -168,13 +170,14 @@ def _examine_map(
     points = embedding.coordinates[prepared.firsts] / prepared.unit
     placed: BoolArray = np.asarray(np.isfinite(points).all(axis=1))
     misfit, stretch = np.full(len(points), np.nan), np.ones(points.shape)
-    found: list[_MapPart] = []
+    found: list[_Part] = []
     for c, (part, made) in enumerate(zip(parts, frames, strict=True)):
         vertices = prepared.parts[c]
         if placed[vertices].all():
             energy = edge_energy(part, made, team=team)
-            found.append(_examine_part(energy, points[vertices], shapes.get(c)))
-            misfit[vertices], stretch[vertices] = found[-1].misfit, found[-1].stretch
+            at = energy.evaluate(points[vertices])
+            found.append(_examine_part(energy, at, points[vertices], shapes.get(c)))
+            misfit[vertices], stretch[vertices] = frame_fit(energy, at, points[vertices])
     of_rows = stretch[back] if embedding.stretch is None else embedding.stretch
     _, lengths, distortion = edge_table(graph, embedding.coordinates)
     counts = (lengths > 0.0) & ~is_edge(graph, embedding.dropped_edges)[graph.sources < graph.indices]
@@ -182,45 +185,29 @@ def _examine_map(
     return {"map": facts, "edge_distortion": distortion, "misfit": misfit[back], "stretch": of_rows}
 
 
-@dataclass(frozen=True, eq=False)
-class _MapPart:
-    """The map of one component: its energy, and how the frames of its vertices lie in it."""
-
-    mass: float
-    split: EnergySplit
-    misfit: FloatArray
-    stretch: FloatArray
-    better: float | None
-
-
-def _examine_part(energy: EdgeEnergy, coordinates: FloatArray, shape: Shape | None) -> _MapPart:
-    """Energy and stretch of the map of one component, given in the unit of its graph."""
+def _examine_part(energy: EdgeEnergy, at: Evaluation, coordinates: FloatArray, shape: Shape | None) -> _Part:
+    """Energies of the map of one component, given in the unit of its graph and evaluated there."""
     graph, n_components = energy.graph, energy.frames.n_components
-    problem, at = build_problem(energy), energy.evaluate(coordinates)
+    problem = build_problem(energy)
     misfit = measure_misfit(problem, at.alignments, coordinates)
-    split, better = misfit.split, None
+    split, best = misfit.split, misfit.split.total
     if shape is not None and n_components <= _MOST_COMPONENTS and graph.n_edges <= _MOST_EDGES:
         split = split_misfit(misfit, cell_boundaries(graph, team=energy.team))
     if shape is not None and shape.facts.kind == "flat" and shape.facts.dimension == n_components:
         assert shape.problem is not None
         assert shape.facts.relaxed is not None
         fitted = shape.facts.relaxed.total * shape.problem.mass
-        if shape.problem.evaluate(coordinates[shape.vertices]).energy >= _POOR * fitted:
-            better = _better_energy(problem, coordinates, at.energy)
-    return _MapPart(misfit.mass, split, *frame_fit(energy, at, coordinates), better)
-
-
-def _better_energy(problem: Problem, coordinates: FloatArray, energy: float) -> float | None:
-    """Relative energy of a clearly better map, if one is found; maps that keep the edges are good enough."""
-    distortion = edge_table(problem.graph, coordinates)[2]
-    if keeps_edges(float(np.mean(np.abs(distortion))), torn_share(distortion)):
-        return None
-    _, found = minimise_from(problem, LBFGS(DEFAULT_TOL, _STEPS), "auto", DEFAULT_TOL)
-    return found.energy / problem.mass if _POOR * found.energy <= energy else None
+        distortion = edge_table(graph, coordinates)[2]
+        is_kept = keeps_edges(float(np.mean(np.abs(distortion))), torn_share(distortion))
+        if not is_kept and shape.problem.evaluate(coordinates[shape.vertices]).energy >= _POOR * fitted:
+            _, found = minimise_from(problem, LBFGS(DEFAULT_TOL, _STEPS), "auto", DEFAULT_TOL)
+            if _POOR * found.energy <= at.energy:
+                best = found.energy / problem.mass
+    return misfit.mass, split, best
 
 
 def _map_facts(
-    parts: list[_MapPart], distortion: FloatArray, stretch: FloatArray, local: int, status: str | None
+    parts: list[_Part], distortion: FloatArray, stretch: FloatArray, local: int, status: str | None
 ) -> MapFacts:
     """Put the components together.
 
@@ -233,12 +220,16 @@ def _map_facts(
     values = values if len(values) else np.ones((1, 1))
     edge_low, edge_median, edge_high = np.percentile(known, (5, 50, 95)).tolist()
     low, median, high = np.percentile(values, (5, 50, 95)).tolist()
-    energy = {f.name: _mean(parts, [getattr(p.split, f.name) for p in parts]) for f in fields(EnergySplit)}
-    is_poor = any(p.better is not None for p in parts)
-    best = [p.split.total if p.better is None else p.better for p in parts]
+    # Energies of all components over the sum of their masses; None where one is unknown.
+    mass = sum(m for m, _, _ in parts) or 1.0
+    energy: dict[str, Any] = {}
+    for name in (field.name for field in fields(EnergySplit)):
+        each = [(m, getattr(split, name)) for m, split, _ in parts]
+        energy[name] = None if any(v is None for _, v in each) else float(sum(m * v for m, v in each) / mass)
+    best = sum(m * lowest for m, _, lowest in parts) / mass
     return MapFacts(
         status=status,
-        energy=EnergySplit(**energy),  # type: ignore[arg-type]
+        energy=EnergySplit(**energy),
         edge_error=float(np.mean(np.abs(known))),
         edge_median=edge_median,
         edge_low=edge_low,
@@ -249,14 +240,5 @@ def _map_facts(
         stretch_low=low,
         stretch_high=high,
         stretch_within=float(np.mean(np.all(np.abs(values - 1.0) <= _WITHIN, axis=1))),
-        better=_mean(parts, best) if is_poor else None,
+        better=best if any(lowest < split.total for _, split, lowest in parts) else None,
     )
-
-
-def _mean(parts: list[_MapPart], values: Sequence[float | None]) -> float | None:
-    """Mean over the components, weighted by their mass; None where one is unknown."""
-    known = [v for v in values if v is not None]
-    if len(known) < len(parts):
-        return None
-    mass = sum(p.mass for p in parts) or 1.0
-    return float(sum(v * p.mass for v, p in zip(known, parts, strict=True)) / mass)
