@@ -202,9 +202,7 @@ def _words(color: Any) -> AnyArray | None:
     from matplotlib.colors import is_color_like
 
     values = np.asarray(color)
-    if values.ndim != 1 or values.dtype.kind not in "UO":
-        return None
-    if values.dtype.kind == "O" and not all(isinstance(value, str) for value in values):
+    if values.ndim != 1 or not all(isinstance(value, str) for value in values.tolist()):
         return None
     words = values.astype(str)
     return None if all(is_color_like(word) for word in np.unique(words)) else words
