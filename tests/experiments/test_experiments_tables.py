@@ -63,7 +63,7 @@ def test_cells():
     assert titles.index("Isomap, printed in the paper") == titles.index("Isomap") + 1
     best = {(table.lines[line][0], table.head[column]) for line, column in table.best}
     assert {pair for pair in best if pair[1] != "Pearson"} == {("isoweave", "F1"), ("isoweave", "Gram error")}
-    assert any("paper as printed: 1 of 1 runs ended at the limit" in note for note in table.notes)
+    assert any("paper as printed: 1 of 1 runs reached the step limit" in note for note in table.notes)
     assert "LLE failed: ValueError: <no> & no" in table.notes
 
 

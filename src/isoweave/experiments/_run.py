@@ -74,7 +74,7 @@ def plan_tasks(
     for kind, known, asked in (("experiment", everything, names), ("method", METHODS, methods or ())):
         unknown = [name for name in asked if name not in known]
         if unknown:
-            raise ValueError(f"unknown {kind} {unknown[0]!r}; there are {', '.join(known)}.")
+            raise ValueError(f"unknown {kind} {unknown[0]!r}; choose from {', '.join(known)}.")
     tasks, skipped = [], []
     installed = (*OPTIONS, *available_baselines())
     for name in EXPERIMENTS if "all" in names else dict.fromkeys(names):

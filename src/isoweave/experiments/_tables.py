@@ -85,7 +85,7 @@ def _sign(metric: str) -> int:
 
 
 def make_tables(experiment: Experiment, runs: pd.DataFrame, scale: Scale) -> list[ResultTable]:
-    """A table for every row that has runs; the paper's numbers stand in the first."""
+    """A table for every row that has runs; the first has the paper's numbers."""
     found = [(row, select(runs, experiment.name, scale.name, row.name)) for row in experiment.rows_for(scale)]
     found = [(row, own) for row, own in found if len(own)]
     return [_table(experiment, row, own, has_printed=row is found[0][0]) for row, own in found]
@@ -138,7 +138,7 @@ def _notes(runs: pd.DataFrame) -> Iterator[str]:
     for name, found in by_method.items():
         limited = (found["status"] == "max_iter").sum()
         if limited:
-            yield f"{METHODS[name]}: {limited} of {len(found)} runs ended at the limit of steps."
+            yield f"{METHODS[name]}: {limited} of {len(found)} runs reached the step limit."
         yield from (f"{METHODS[name]} failed: {error}" for error in found["error"].dropna().unique()[:2])
 
 
@@ -160,7 +160,7 @@ def write_tables(
     lines += [
         "",
         "Means ± standard deviations over the seeds; the best of a column in bold. Spectral methods, t-SNE "
-        "and UMAP have a scale of their own: their edge errors and stress say little.\n",
+        "and UMAP have no unit of length, so their edge errors and stress say little.\n",
     ]
     write_text(paths[0], "\n".join(lines))
     own = select(runs, experiment.name, scale.name)
