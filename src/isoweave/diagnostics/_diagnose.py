@@ -54,7 +54,7 @@ def diagnose(
     asymmetry: str = "error",
     n_jobs: int | None = None,
 ) -> Diagnosis:
-    """Tell what a map keeps, what its graph allows, and what to do.
+    """Find out what a map keeps, what its graph allows, and what to do.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ def diagnose(
     n_components : int, optional
         N, dimension of the map to be made; for a graph alone, where 2 is the default.
     shortcuts, asymmetry
-        As in :func:`isoweave.embed_graph`, for a graph that is given; a result brings its own dropped edges.
+        As in :func:`isoweave.embed_graph`, for a graph that is given; a result has its own dropped edges.
     n_jobs : int or None
-        Threads; None or -1 takes all cores. The result does not depend on it.
+        Threads; None and -1 use all cores. The result does not depend on it.
 
     Returns
     -------
