@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from isoweave._parallel import thread_team
 from isoweave.datasets import swiss_roll
 from isoweave.energy import edge_energy
-from isoweave.engines.transitions import frame_transitions
+from isoweave.engines.alignment import frame_transitions
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import knn_graph
 from isoweave.linalg import lowest_eigenvectors

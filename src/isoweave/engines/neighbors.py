@@ -1,18 +1,14 @@
-"""Compiled kernels of the neighbour searches."""
-
-from __future__ import annotations
+"""Kernels of the neighbour searches and of duplicates: distances, smallest entries, hashes of rows."""
 
 import numpy as np
 
-from isoweave.engines.compile import kernel
+from isoweave.engines.compile import helper, kernel
 
 
 @kernel
 def measure_rows(start, stop, queries, own, points, candidates, neighbors, distances):
-    """Nearest candidates of each query by coordinate differences, sorted; ties go to the lower index.
-
-    ``own`` is the number of a query among the points, -1 if it is none: no point is its own neighbour.
-    """
+    """Nearest candidates of each query by coordinate differences, sorted; ties go to the lower index."""
+    # ``own`` is the number of a query among the points, -1 if it is none: no point is its own neighbour.
     k = neighbors.shape[1]
     for r in range(start, stop):
         neighbors[r] = -1
@@ -33,11 +29,9 @@ def measure_rows(start, stop, queries, own, points, candidates, neighbors, dista
             ):
                 slot -= 1
             for q in range(k - 1, slot, -1):
-                distances[r, q] = distances[r, q - 1]
-                neighbors[r, q] = neighbors[r, q - 1]
+                distances[r, q], neighbors[r, q] = distances[r, q - 1], neighbors[r, q - 1]
             if slot < k:
-                distances[r, slot] = length
-                neighbors[r, slot] = j
+                distances[r, slot], neighbors[r, slot] = length, j
 
 
 @kernel
@@ -53,9 +47,36 @@ def k_smallest(start, stop, scores, own, indices, values):
             if score < worst and j != own[r]:
                 slot = k - 1
                 while slot > 0 and values[r, slot - 1] > score:
-                    values[r, slot] = values[r, slot - 1]
-                    indices[r, slot] = indices[r, slot - 1]
+                    values[r, slot], indices[r, slot] = values[r, slot - 1], indices[r, slot - 1]
                     slot -= 1
-                values[r, slot] = score
-                indices[r, slot] = j
+                values[r, slot], indices[r, slot] = score, j
                 worst = values[r, k - 1]
+
+
+@helper
+def _mix(x):
+    """Finaliser of splitmix64: every bit of the result depends on every bit of ``x``."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@kernel
+def hash_rows(start, stop, bits, seed, hashes):
+    """Hash of each row's bit patterns."""
+    for i in range(start, stop):
+        h = seed
+        for j in range(bits.shape[1]):
+            h = _mix(h + bits[i, j] + np.uint64(0x9E3779B97F4A7C15))
+        hashes[i] = h
+
+
+@kernel
+def hash_sparse_rows(start, stop, bits, indices, indptr, seed, hashes):
+    """Hash of each row's stored entries, their columns and bit patterns."""
+    for i in range(start, stop):
+        h = seed
+        for e in range(indptr[i], indptr[i + 1]):
+            h = _mix(h + np.uint64(indices[e]) + np.uint64(0x9E3779B97F4A7C15))
+            h = _mix(h + bits[e])
+        hashes[i] = h

@@ -20,7 +20,7 @@ from isoweave.energy import (
     divergence,
 )
 from isoweave.graph import NeighborGraph
-from isoweave.linalg import SolverState, factor, factor_anchored
+from isoweave.linalg import PoissonState, factor, factor_anchored
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Problem:
     ----------
     frames : EdgeEnergy or PaperEnergy
         The frames, their weights and their graph.
-    metric : SolverState
+    metric : PoissonState
         Factored Laplacian of the energy, with the anchors if there are any.
     anchors : AnchorEnergy or None
         Known positions of some vertices.
@@ -40,7 +40,7 @@ class Problem:
     """
 
     frames: FrameEnergy
-    metric: SolverState
+    metric: PoissonState
     anchors: AnchorEnergy | None = None
     measured: DistanceEnergy | None = None
 
@@ -114,7 +114,7 @@ def build_problem(
 ) -> Problem:
     """Assemble and factor the Laplacian, once for all steps."""
     laplacian, n_components, team = frames.laplacian(), frames.frames.n_components, frames.team
-    metric: SolverState
+    metric: PoissonState
     if anchors is None:
         metric = factor(laplacian, solver=solver, n_components=n_components, team=team)
     else:

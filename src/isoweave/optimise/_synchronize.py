@@ -16,7 +16,7 @@ def frame_transitions(
     graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam
 ) -> tuple[FloatArray, FloatArray]:
     """Orthogonal maps between the frames at the ends of every edge, and how much they explain (eq. 14)."""
-    from isoweave.engines import transitions as kernels
+    from isoweave.engines import alignment as kernels
 
     n_components, m = frames.n_components, len(graph.indices)
     transitions, weights = np.empty((m, n_components, n_components)), np.empty(m)
