@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isoweave.engines.elimination import MAX_WIDTH, sort_range
+from isoweave.engines.elimination import MAX_WIDTH
 from isoweave.linalg._cholesky import analyse, elimination_order, factorise, plan_elimination, substitute
 from laplacians import TEAM, random_block
 
@@ -121,7 +121,7 @@ def test_counting_does_not_take_the_time_of_the_factor():
 
 
 @given(st.integers(1, 14), st.integers(0, 2**32 - 1), st.floats(0.0, 1.0))
-@settings(max_examples=200)
+@settings(max_examples=60)
 def test_counts_of_any_pattern_in_any_order(n, seed, density):
     rng = np.random.default_rng(seed)
     half = np.triu(rng.random((n, n)) < density, 1)
@@ -143,11 +143,3 @@ def test_minimum_degree_beats_the_natural_order_and_copes_with_hubs():
     assert order[-1] == 1000
     assert sorted(order) == list(range(3600))
     assert plan_of(hub, order).fill <= ordered * 1.5 + 3600
-
-
-@pytest.mark.parametrize("size", [0, 1, 2, 40, 1000])
-def test_sort_range(size):
-    a = np.random.default_rng(size + 1).integers(0, 500, size + 4).astype(np.int32)
-    expected = np.concatenate([a[:2], np.sort(a[2 : size + 2]), a[size + 2 :]])
-    sort_range(a, 2, size + 2)
-    np.testing.assert_array_equal(a, expected)

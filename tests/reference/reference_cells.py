@@ -11,21 +11,14 @@ from reference_graphs import row_of
 
 def triangles_loop(graph):
     """Sorted triples of vertices that are all joined."""
-    neighbours = {i: {v for _, v, _ in row_of(graph, i)} for i in range(graph.n_vertices)}
-    found = []
-    for i in range(graph.n_vertices):
-        for j, k in combinations(sorted(v for v in neighbours[i] if v > i), 2):
-            if k in neighbours[j]:
-                found.append((i, j, k))
-    return found
+    near = [{v for _, v, _ in row_of(graph, i) if v > i} for i in range(graph.n_vertices)]
+    return [(i, j, k) for i in range(len(near)) for j, k in combinations(sorted(near[i]), 2) if k in near[j]]
 
 
 def incidence(graph, edges):
     """Dense differences (E, n): row e of the stored edge (i, j) is f_j - f_i."""
-    d = np.zeros((len(edges), graph.n_vertices))
-    d[np.arange(len(edges)), graph.indices[edges]] = 1.0
-    d[np.arange(len(edges)), graph.sources[edges]] -= 1.0
-    return d
+    ends = np.eye(graph.n_vertices)
+    return ends[graph.indices[edges]] - ends[graph.sources[edges]]
 
 
 def split_dense(graph, frames, weights, alignments, coordinates, boundary):
