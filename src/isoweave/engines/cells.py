@@ -17,8 +17,7 @@ def list_triangles(start, stop, indptr, indices, offsets, sides):
             j = indices[e]
             if j <= i:
                 continue
-            p = e + 1
-            q = indptr[j]
+            p, q = e + 1, indptr[j]
             while p < indptr[i + 1] and q < indptr[j + 1]:
                 if indices[p] < indices[q]:
                     p += 1
@@ -27,9 +26,7 @@ def list_triangles(start, stop, indptr, indices, offsets, sides):
                 else:
                     if not counting:
                         sides[t, 0], sides[t, 1], sides[t, 2] = e, q, p
-                    t += 1
-                    p += 1
-                    q += 1
+                    t, p, q = t + 1, p + 1, q + 1
         if counting:
             offsets[i] = t
 
@@ -37,8 +34,7 @@ def list_triangles(start, stop, indptr, indices, offsets, sides):
 @helper
 def _grow_ball(i, mark, indptr, indices, lengths, parent, place, found, distance, stamp, keys, items):
     """Settle the vertices nearest to i, i first, with the tree of shortest paths; how many there are."""
-    # ``parent[v]`` is the stored edge to v from the vertex before it, ``place[v]`` the rank of v in
-    # ``found``.
+    # ``parent[v]`` is the stored edge to v from the vertex before it, ``place[v]`` the rank of v.
     # Nothing is stamped -1: the search goes on until ``found`` is full.
     count = settle(i, 1, stamp, -1, found, mark, indptr, indices, lengths, distance, stamp, keys, items)
     for b in range(count):
@@ -78,9 +74,8 @@ def hole_loops(start, stop, centres, limit, indptr, indices, lengths, sources, l
     parent, place, found = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(limit, np.int32)
     distance, stamp, keys, items = search_scratch(n, len(indices))
     lower, link = np.empty(limit, np.int32), np.empty(limit, np.int32)
-    mark = 0
     for a in range(start, stop):
-        mark += 2
+        mark = 2 * (a + 1)
         count = _grow_ball(
             centres[a], mark, indptr, indices, lengths,
             parent, place, found, distance, stamp, keys, items,
@@ -152,9 +147,8 @@ def ball_curvature(
     distance, stamp, keys, items = search_scratch(n, len(indices))
     rotation, spot = np.empty((limit, dim, dim)), np.empty((limit, dim))
     half, holonomy = np.empty((1, dim, dim)), np.empty((dim, dim))
-    mark = 0
     for a in range(start, stop):
-        mark += 2
+        mark = 2 * (a + 1)
         count = _grow_ball(
             centres[a], mark, indptr, indices, lengths,
             parent, place, found, distance, stamp, keys, items,

@@ -14,9 +14,8 @@ def sample_balls(
     # ``members[s, :counts[s]]`` are the vertices of ball s in order of distance, cut at the width of that.
     distance, stamp, keys, items = search_scratch(len(indptr) - 1, len(indices))
     found = np.empty(members.shape[1], dtype=np.int32)
-    mark = 0
     for s in range(start, stop):
-        mark += 2
+        mark = 2 * (s + 1)
         counts[s] = settle(
             sample[s], n_wanted + 1, is_sample, 1, found, mark,
             indptr, indices, lengths, distance, stamp, keys, items,
@@ -53,6 +52,7 @@ def triangulate(start, stop, filled, anchors, distances, places, coordinates):
     # y. Vertices with too few anchors are put at the nearest one; those with none are left alone.
     n_components = places.shape[1]
     gram, right, mean = np.empty((n_components, n_components)), np.empty(n_components), np.empty(n_components)
+    excess = np.empty(anchors.shape[1])
     for i in range(start, stop):
         count = filled[i]
         if count == 0:
@@ -65,23 +65,19 @@ def triangulate(start, stop, filled, anchors, distances, places, coordinates):
         for a in range(count):
             for c in range(n_components):
                 mean[c] += places[anchors[i, a], c] / count
-        level = 0.0
+        level = trace = 0.0
         for a in range(count):
             square = 0.0
             for c in range(n_components):
                 x = places[anchors[i, a], c] - mean[c]
                 square += x * x
-            level += (square - distances[i, a] * distances[i, a]) / count
+            excess[a] = square - distances[i, a] * distances[i, a]
+            level += excess[a] / count
+            trace += square
         right[:] = 0.0
         gram[:] = 0.0
-        trace = 0.0
         for a in range(count):
-            square = 0.0
-            for c in range(n_components):
-                x = places[anchors[i, a], c] - mean[c]
-                square += x * x
-            value = 0.5 * (square - distances[i, a] * distances[i, a] - level)
-            trace += square
+            value = 0.5 * (excess[a] - level)
             for r in range(n_components):
                 x = places[anchors[i, a], r] - mean[r]
                 right[r] += x * value

@@ -92,7 +92,7 @@ def relax(d, first, last, indices, lengths, mark, distance, stamp, keys, items, 
     return size
 
 
-@helper
+@inlined
 def search_scratch(n, m):
     """Distances, stamps, and a heap with room for every stored edge."""
     return np.empty(n), np.zeros(n, np.int32), np.empty(m + 1), np.empty(m + 1, np.int32)
@@ -155,9 +155,8 @@ def nearest_lists(start, stop, indptr, near_indices, near_lengths, columns, dist
     limit = columns.shape[1] + 1
     found = np.empty(limit, dtype=np.int32)
     distance, stamp, keys, items = search_scratch(n, limit * limit)
-    mark = 0
     for i in range(start, stop):
-        mark += 2
+        mark = 2 * (i + 1)
         count = nearest_by_geodesic(
             i, limit, limit, indptr, near_indices, near_lengths, distance, stamp, mark, found, keys, items
         )

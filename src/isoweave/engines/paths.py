@@ -38,7 +38,6 @@ def find_detours(
     """Whether a path of trusted edges no longer than the limit joins the ends, for suspects start..stop."""
     # ``found``: 1 yes, 0 no, 2 undecided (the ball around the edge is too large to search).
     distance, stamp, keys, items = search_scratch(len(indptr) - 1, max_scanned)
-    mark = 0
     for s in range(start, stop):
         u, v, limit = sources[suspects[s]], indices[suspects[s]], limits[s]
         found[s] = 0
@@ -52,7 +51,7 @@ def find_detours(
                     break
         if found[s] == 1:
             continue
-        mark += 2
+        mark = 2 * (s + 1)
         size = search_from(u, mark, distance, stamp, keys, items)
         settled = scanned = 0
         while size > 0:
