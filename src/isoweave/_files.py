@@ -23,10 +23,10 @@ _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | get
 _NO_NAMELESS = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
 _DEVICE_REASONS = {
     errno.ENOSPC: "no space is left on the device",
-    errno.EDQUOT: "the disk quota is used up",
+    errno.EDQUOT: "the disk quota is exhausted",
     errno.EROFS: "the file system is read-only",
     errno.EIO: "the device failed (input/output error)",
-    errno.EFBIG: "the file would be larger than is allowed",
+    errno.EFBIG: "the file would be larger than allowed",
 }
 
 

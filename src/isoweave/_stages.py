@@ -57,7 +57,7 @@ def graph_from(record: Record) -> NeighborGraph:
         raise _unusable("graph.indptr does not count the edges")
     _check_indices(indices, n, "graph.indices")
     if not np.isfinite(lengths).all() or lengths.min(initial=0.0) < 0:
-        raise _unusable("graph.lengths holds what is no length")
+        raise _unusable("graph.lengths has a value that is not a length")
     return NeighborGraph(indptr, indices, lengths)
 
 

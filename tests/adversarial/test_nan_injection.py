@@ -22,9 +22,7 @@ from isoweave.optimise import (
     NumericalError,
     Run,
     UnsolvedError,
-    _landmark,
     _starts,
-    _synchronize,
     build_problem,
     minimise,
 )
@@ -83,12 +81,12 @@ STAGES = {
     "paper product": (_component, "paper_energy", spoil_field("inverse"), PAPER, INVERSE),
     "laplacian": (_energies, "edge_laplacian", spoil_matrix, {}, "laplacian has 1 entries .* not finite"),
     "landmark distances": (
-        _landmark, "farthest_landmarks", lambda v: (v[0], spoiled(v[1])), {}, "start 'auto'|optimise: start",
+        _starts, "farthest_landmarks", lambda v: (v[0], spoiled(v[1])), {}, "start 'auto'|optimise: start",
     ),
-    "landmark start": (_landmark, "landmark_start", spoiled, {}, "optimise: start at"),
+    "landmark start": (_starts, "landmark_start", spoiled, {}, "optimise: start at"),
     "companion graph": (_starts, "geodesic_neighbors", spoil_lengths, SYNCHRONIZED, "synchronized|optimise"),
     "transitions": (
-        _synchronize, "connection_laplacian", spoil_matrix, SYNCHRONIZED, "start 'synchronized'",
+        _starts, "connection_laplacian", spoil_matrix, SYNCHRONIZED, "start 'synchronized'",
     ),
     "synchronized alignments": (
         _starts, "synchronized_alignments", spoiled, SYNCHRONIZED, "rhs must be finite|alignments",

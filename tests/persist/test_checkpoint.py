@@ -161,13 +161,13 @@ def unfinished(tmp_path, monkeypatch):
 
 def test_another_parameter_is_refused(unfinished):
     keep = Checkpoint(unfinished, resume=True)
-    with pytest.raises(CheckpointError, match=r"parameters\.tol was 0\.03 and is 0\.01 now") as caught:
+    with pytest.raises(CheckpointError, match=r"parameters\.tol was 0\.03 and is now 0\.01") as caught:
         embed_graph(GRAPH, tol=0.01, checkpoint=keep)
     assert (caught.value.field, caught.value.stored, caught.value.now) == ("parameters.tol", 0.03, 0.01)
-    with pytest.raises(CheckpointError, match=r"parameters\.n_components was 2 and is 3 now"):
+    with pytest.raises(CheckpointError, match=r"parameters\.n_components was 2 and is now 3"):
         embed_graph(GRAPH, 3, checkpoint=keep)
     with pytest.raises(
-        CheckpointError, match=r"parameters\.start was 'auto' and is 'float64 260 x 2, sha256"
+        CheckpointError, match=r"parameters\.start was 'auto' and is now 'float64 260 x 2, sha256"
     ):
         embed_graph(GRAPH, start=POINTS[:, :2], checkpoint=keep)
 
@@ -185,7 +185,7 @@ def test_another_input_is_refused(unfinished):
 def test_another_version_is_refused(unfinished, monkeypatch):
     was = _fingerprint.versions()
     monkeypatch.setattr(_fingerprint, "versions", lambda: {**was, "numpy": "9.9.9"})
-    with pytest.raises(CheckpointError, match=rf"versions\.numpy was '{was['numpy']}' and is '9\.9\.9' now"):
+    with pytest.raises(CheckpointError, match=rf"versions\.numpy was '{was['numpy']}' and is now '9\.9\.9'"):
         embed_graph(GRAPH, checkpoint=Checkpoint(unfinished, resume=True))
 
 
@@ -286,7 +286,7 @@ def test_a_file_that_takes_the_name_meanwhile_is_not_replaced(tmp_path, way):
     if way == "removed":
         path.unlink()
     path.write_text("mine")
-    with pytest.warns(UserWarning, match="another file has taken its name"):
+    with pytest.warns(UserWarning, match="another file now has its name"):
         assert not journal.write()
     journal.close()
     assert path.read_text() == "mine"

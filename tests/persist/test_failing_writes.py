@@ -21,7 +21,7 @@ from isoweave.persist._checkpoint import FileJournal
 
 CODES = {
     "ENOSPC": "no space is left on the device",
-    "EDQUOT": "the disk quota is used up",
+    "EDQUOT": "the disk quota is exhausted",
     "EROFS": "the file system is read-only",
     "EIO": "the device failed",
 }
@@ -176,11 +176,11 @@ def test_a_limit_the_system_sets(tmp_path):
         text=True,
         check=True,
     )
-    reason = "the file would be larger than is allowed; what was there before is unchanged"
+    reason = "the file would be larger than allowed; what was there before is unchanged"
     *lines, warning, is_same = done.stdout.splitlines()
     assert lines == [f"cannot write {name}: {reason}." for name in names]
     # A checkpoint that cannot be written does not end the fit.
-    assert warning == f"The checkpoint was not written, the fit goes on: cannot write run.ckpt: {reason}."
+    assert warning == f"The checkpoint was not written; the fit continues: cannot write run.ckpt: {reason}."
     assert is_same == "True"
     assert {name: (tmp_path / name).read_text() for name in names} == dict.fromkeys(names, "old")
 

@@ -183,8 +183,8 @@ def test_command_line(command, tmp_path, monkeypatch, number, code):
         patch.setattr(FileJournal, "is_due", press)
         result = runner.invoke(app, command + keep)
     assert result.exit_code == code
-    line = f"isoweave: interrupted; the run so far is kept in {tmp_path / 'run'}; go on with the same command"
-    assert " ".join(result.stderr.split()) == f"{line} and --resume"
+    line = f"isoweave: interrupted; the run so far is kept in {tmp_path / 'run'}"
+    assert " ".join(result.stderr.split()) == f"{line}; continue with the same command and --resume"
     assert not (tmp_path / "out.npz").exists()
     again = runner.invoke(app, command + keep)
     assert again.exit_code == 2

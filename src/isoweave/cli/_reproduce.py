@@ -55,7 +55,7 @@ def run_reproduce(
     methods : sequence of str or None
         Names, possibly several to a string with commas between them.
     n_seeds : int or None
-        Most seeds of a row.
+        Maximum number of seeds per row.
     n_jobs : int
     """
     if n_seeds is not None and n_seeds < 1:

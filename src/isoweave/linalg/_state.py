@@ -256,7 +256,7 @@ def factor_anchored(
     """
     n = laplacian.shape[0]
     if len(held) + len(pulled) == 0:
-        raise ValueError("At least one vertex must be held or pulled; use factor without any.")
+        raise ValueError("At least one vertex must be held or pulled; for a free Laplacian use factor.")
     free = np.setdiff1d(np.arange(n), held)
     ground = len(free)
     place = np.full(n, ground)

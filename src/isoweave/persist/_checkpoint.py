@@ -107,7 +107,7 @@ class Checkpoint:
 
 
 class FileJournal:
-    """What :class:`isoweave.optimise.Journal` asks for, in one file; see :class:`Checkpoint`."""
+    """Keeps the slots of a :class:`isoweave.optimise.Run` in one file; see :class:`Checkpoint`."""
 
     def __init__(self, path: Path, fields: Mapping[str, Any], *, every: float | None, resume: bool) -> None:
         self.path = path
@@ -172,7 +172,7 @@ class FileJournal:
         except OSError as error:
             # A fit of hours does not end because a disk is full; the next write may succeed.
             reason = write_error(error, self.path)
-            warnings.warn(f"The checkpoint was not written, the fit goes on: {reason}", stacklevel=2)
+            warnings.warn(f"The checkpoint was not written; the fit continues: {reason}", stacklevel=2)
             is_written = False
         self._last = time.monotonic()
         self._spent += self._last - started
@@ -232,7 +232,7 @@ class FileJournal:
             # Somebody may have removed the file; nobody else's is ever replaced.
             is_new = self._held is None or not os.path.lexists(self._target)
             if not is_new and not self._is_ours():
-                raise WriteError(errno.EEXIST, "another file has taken its name since", self.path)
+                raise WriteError(errno.EEXIST, "another file now has its name", self.path)
             new.publish(is_new=is_new)
         finally:
             # The name may be ours even after an error: of the sync that comes last.
@@ -287,8 +287,8 @@ class FileJournal:
         found = first_difference(stored if isinstance(stored, dict) else {}, self._fields) if slots else None
         if found is not None:
             before, now = (shown(value, 120) for value in found[1:])
-            reason = f"is of another run: {found[0]} was {before} and is {now} now. "
-            raise CheckpointError(self.path, f"{reason}Run with what it was, or remove the file.", *found)
+            reason = f"belongs to another run: {found[0]} was {before} and is now {now}. "
+            raise CheckpointError(self.path, f"{reason}Use the former value, or remove the file.", *found)
         try:
             arrays = store.arrays()
             require(isinstance(slots, dict), self.path, "slots", f"cannot be {shown(slots)}")

@@ -120,7 +120,7 @@ def write_store(
     if len(text) > _MAX_CONTENT or len(arrays) > _MAX_ARRAYS:
         raise ValueError(
             f"{len(text):,} bytes of values and {len(arrays):,} arrays are more than a file may hold, "
-            f"{_MAX_CONTENT:,} and {_MAX_ARRAYS:,}; hold long lists as arrays."
+            f"{_MAX_CONTENT:,} and {_MAX_ARRAYS:,}; store long lists as arrays."
         )
     # The widest first: then all are aligned without gaps, which the format does not allow.
     names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
@@ -197,7 +197,7 @@ def read_header(file: io.FileIO, path: Path, kind: str | None = None) -> Store:
     unknown = [field for field in metadata if field not in _METADATA]
     require(not unknown, path, "header", f"unknown field {shown(unknown[:1])}")
     sha256, found_kind = metadata["sha256"], metadata["kind"]
-    require(_SHA256.fullmatch(sha256) is not None, path, "sha256", f"{shown(sha256)} is no checksum")
+    require(_SHA256.fullmatch(sha256) is not None, path, "sha256", f"{shown(sha256)} is not a checksum")
     require(kind in (None, found_kind), path, "kind", f"must be {kind!r}, found {shown(found_kind)}")
     fortran = [name for name in _parsed(path, "fortran", metadata["fortran"], list) if isinstance(name, str)]
     return Store(
@@ -310,5 +310,5 @@ def _int(text: str) -> int:
 def _float(text: str) -> float:
     value = float(text) if len(text) <= _MAX_DIGITS else math.inf
     if not math.isfinite(value):
-        raise ValueError(f"{text[:30]} is no number of JSON, or too large")
+        raise ValueError(f"{text[:30]} is not a JSON number, or is too large")
     return value

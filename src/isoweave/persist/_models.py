@@ -164,7 +164,7 @@ def _made_estimator(store: Store, cls: type[Estimator], mmap: bool) -> Estimator
         reason = f"{cls.__name__} has no such parameter; written by isoweave {shown(store.isoweave_version)}"
         require(name in known, path, f"content.parameters.{shown(name)[1:-1]}", reason)
     for name in content["attributes"]:
-        require(_is_stored(cls, name), path, "content.attributes", f"{shown(name)} is no fitted attribute")
+        require(_is_stored(cls, name), path, "content.attributes", f"{shown(name)} is not a fitted attribute")
     decoder = Decoder(path, store.arrays(mmap=mmap))
     made: dict[str, dict[str, Any]] = {
         group: {

@@ -123,7 +123,7 @@ class Decoder:
             raise
         except (ValueError, TypeError, OverflowError) as error:
             kind = value[_TYPE] if isinstance(value, dict) else "value"
-            raise StoreError(self._path, where, f"is no valid {shown(kind)}: {error!s:.300}") from error
+            raise StoreError(self._path, where, f"is not a valid {shown(kind)}: {error!s:.300}") from error
 
     def _decode(self, value: Any, where: str) -> Any:
         match value:
@@ -155,12 +155,12 @@ class Decoder:
             case {"$type": "random_state", "state": dict(state)}:
                 return _random_state(**self.decode(state, where))
             case {"$type": kind}:
-                raise StoreError(self._path, where, f"unknown type {shown(kind)}, or not all it needs")
+                raise StoreError(self._path, where, f"unknown type {shown(kind)}, or incomplete")
         return value
 
     def _take(self, name: str) -> AnyArray:
         if name not in self._arrays:
-            raise ValueError(f"there is no array {shown(name)}, or it stands elsewhere too")
+            raise ValueError(f"there is no array {shown(name)}, or it is used elsewhere")
         return self._arrays.pop(name)
 
 
@@ -182,7 +182,7 @@ def check_indices(name: str, indices: AnyArray, n: int) -> None:
 
 def _strings(kind: str, shape: list[Any], items: list[Any]) -> AnyArray:
     if not are_sizes(shape) or math.prod(shape) != len(items) or not all(isinstance(i, str) for i in items):
-        raise ValueError(f"{len(items)} items are no texts of shape {shown(shape)}")
+        raise ValueError(f"{len(items)} items are not texts of shape {shown(shape)}")
     made = np.empty(len(items), dtype=object)
     made[:] = items
     if kind == "O":
@@ -258,7 +258,7 @@ def _random_state(key: Any, pos: Any, has_gauss: Any, gauss: Any) -> np.random.R
     # numpy trusts the position: outside the key it would read foreign memory.
     if type(pos) is not int or not 0 <= pos <= len(key) or has_gauss not in (0, 1):
         raise ValueError(
-            f"a state of 624 words cannot stand at {shown(pos)}, or has_gauss {shown(has_gauss)}"
+            f"a state of 624 words cannot be at position {shown(pos)}, or has_gauss {shown(has_gauss)}"
         )
     made = np.random.RandomState(0)
     made.set_state(("MT19937", key, pos, int(has_gauss), float(gauss)))
