@@ -147,14 +147,12 @@ def test_watched_processes(tmp_path, body, status):
 
 
 def test_peak_memory_is_that_since_it_was_forgotten():
-    big = np.ones(30_000_000)
-    size = big.nbytes
-    del big
+    np.ones(30_000_000)
     idle = process.forget_peak()
-    small = np.ones(5_000_000)
+    np.ones(5_000_000)
     grown = process.peak_bytes() - idle
-    assert small.nbytes * 0.9 < grown
-    assert grown < 0.5 * size or sys.platform != "linux"
+    assert grown > 0.9 * 40e6
+    assert grown < 120e6 or sys.platform != "linux"
 
 
 def test_ratios_and_targets():

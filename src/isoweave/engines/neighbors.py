@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from isoweave.engines.compile import helper, kernel
+from isoweave.engines.compile import helper, inlined, kernel
 
 
-@helper
+@inlined
 def _insert(r, value, j, values, indices):
     """Put a pair into a sorted row, which drops its last; ties go to the lower index."""
     k = values.shape[1]
