@@ -30,10 +30,9 @@ _this_thread = _ThisThread()
 
 @contextmanager
 def forks_wait() -> Iterator[None]:
-    """Hold up forks by other threads of the process while any thread is inside.
+    """Hold up forks by other threads while any thread is inside, for seconds at most.
 
-    For work of seconds at most. Threads do not wait for each other, only forks for them, and newcomers for
-    a fork that waits; a thread may fork from inside, as in a signal handler.
+    Threads wait for a fork that waits, not for each other; one may fork from inside, as in a signal handler.
     """
     global _inside
     with _changed:

@@ -62,15 +62,13 @@ class ThreadTeam:
         try:
             for future in futures:
                 future.result()
-        except BaseException:
+        finally:
             # After Ctrl-C or an error nobody waits for ranges that have not begun.
             for future in futures:
                 future.cancel()
-            raise
 
 
-# Entered again by a thread that forks from inside, as in a signal handler.
-_blas_lock = threading.RLock()
+_blas_lock = threading.RLock()  # entered again by a thread that forks from inside, as in a signal handler
 _blas_users = 0
 _blas_limit: threadpool_limits | None = None
 _this_thread = threading.local()
@@ -78,11 +76,7 @@ _this_thread = threading.local()
 
 @contextmanager
 def single_blas_thread() -> Iterator[None]:
-    """BLAS held to one thread while any computation of the process is inside.
-
-    The limit belongs to the library, not to a thread: computations in several threads share one, and the
-    last to leave lifts it.
-    """
+    """BLAS held to one thread while any computation is inside; threads share the limit, the last lifts it."""
     global _blas_users, _blas_limit
     with forks_wait(), _blas_lock:
         if _blas_users == 0:
