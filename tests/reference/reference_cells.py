@@ -24,17 +24,11 @@ def incidence(graph, edges):
 def split_dense(graph, frames, weights, alignments, coordinates, boundary):
     """Removable, disagreement, curl and loops by dense least squares, in the order of these names."""
     edges = np.flatnonzero(graph.sources < graph.indices)
-    forms, both, sums = [], 0.0, []
-    for e in edges:
-        back = graph.reverse[e]
-        a, b = weights[e], weights[back]
-        there = frames.rows[e] @ alignments[graph.sources[e]]
-        home = frames.rows[back] @ alignments[graph.sources[back]]
-        forms.append((a * there - b * home) / (a + b))
-        both += a * b / (a + b) * np.sum((there + home) ** 2)
-        sums.append(a + b)
-    root = np.sqrt(np.array(sums))[:, None]
-    form = root * np.array(forms)
+    a, b = weights[edges, None], weights[graph.reverse[edges], None]
+    rotated = np.einsum("er,erc->ec", frames.rows, alignments[graph.sources])
+    there, home = rotated[edges], rotated[graph.reverse[edges]]
+    both, root = np.sum(a * b / (a + b) * (there + home) ** 2), np.sqrt(a + b)
+    form = root * (a * there - b * home) / (a + b)
     gradient = root * incidence(graph, edges)
     exact = gradient @ np.linalg.lstsq(gradient, form, rcond=None)[0]
     curls = boundary.toarray().T / root

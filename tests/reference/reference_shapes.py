@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import dijkstra
 
 from isoweave.graph import graph_from_matrix, knn_graph
 
@@ -33,10 +34,7 @@ def sphere_graph(n, k, seed, radius=1.0, lowest=-1.0):
 
 
 def strip_graph(n, k, seed, *, twisted, length=12.0, width=2.0):
-    """A strip glued along its ends, straight (cylinder) or twisted (Möbius), with exact distances.
-
-    Returns the places (u, v) and the graph.
-    """
+    """Places (u, v) and graph of a strip glued along its ends, straight (cylinder) or twisted (Möbius)."""
     rng = np.random.default_rng(seed)
     u, v = rng.uniform(0.0, length, n), rng.uniform(-0.5 * width, 0.5 * width, n)
     sides = {turns: -1.0 if twisted and turns else 1.0 for turns in (-1, 0, 1)}
@@ -82,8 +80,6 @@ def grid_graph(side):
 
 def nearest_loop(graph, places, targets):
     """A closed walk of edges through the vertices nearest to the targets, without immediate returns."""
-    from scipy.sparse.csgraph import dijkstra
-
     stops = [int(np.argmin(np.linalg.norm(places - target, axis=1))) for target in targets]
     walk = []
     for i, j in zip(stops, stops[1:] + stops[:1], strict=True):
