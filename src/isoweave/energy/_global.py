@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from isoweave._lazy import computed_once
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.energy._frames import Evaluation
+from isoweave.energy._energies import Evaluation
 
 _BLOCK = 512
 

@@ -80,15 +80,18 @@ def find_detours(
 
 @kernel
 def geodesics_from(start, stop, sources, indptr, indices, lengths, geodesics):
-    """Shortest-path distances from the sources ``start .. stop`` to all vertices; infinite without a path."""
+    """Shortest-path distances from the sources ``start .. stop`` to all vertices, infinite without a path."""
     n = len(indptr) - 1
-    distance, reached, is_target, keys, items = _scratch(n, len(indices))
+    found, wanted = np.empty(n, np.int32), np.full(n, -1, np.int32)
+    distance, stamp, keys, items = search_scratch(n, len(indices))
     for s in range(start, stop):
+        mark = 2 * (s + 1)
+        settle(
+            sources[s], 1, wanted, 0, found, mark,
+            indptr, indices, lengths, distance, stamp, keys, items,
+        )  # fmt: skip
         for i in range(n):
-            reached[i] = -1
-        _reach(sources[s], 1, is_target, indptr, indices, lengths, distance, reached, keys, items)
-        for i in range(n):
-            geodesics[s, i] = distance[i] if reached[i] >= 0 else np.inf
+            geodesics[s, i] = distance[i] if stamp[i] == mark + 1 else np.inf
 
 
 @kernel
