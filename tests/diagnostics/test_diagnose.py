@@ -13,7 +13,7 @@ from sklearn.manifold import Isomap
 from isoweave import Diagnosis, IsometricEmbedding, diagnose, embed_graph
 from isoweave.datasets import swiss_roll
 from isoweave.diagnostics._local import dimension_facts
-from isoweave.graph import graph_from_matrix, knn_graph, renumber
+from isoweave.graph import knn_graph, renumber
 from isoweave.io import InputFileError
 from reference_graphs import complete_of
 from reference_shapes import (
