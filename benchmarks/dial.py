@@ -1,7 +1,7 @@
 """The dial from local to global: every data set at several values of global_weight, against Isomap.
 
-``python benchmarks/dial.py klein torus --seeds 15`` prints a Markdown table of means: F1, edge error, Pearson,
-Spearman, stress at the best scale, parameter error, accuracy. Data sets are rows of the experiments
+``python benchmarks/dial.py klein torus --seeds 15`` prints a Markdown table of means: F1, edge error,
+Pearson, Spearman, stress at the best scale, parameter error, accuracy. Data sets are rows of the experiments
 (``graphs:faces`` is a row by name); the real ones need ISOWEAVE_DATA.
 """
 
@@ -14,9 +14,8 @@ import numpy as np
 from scipy.stats import rankdata
 
 from isoweave import embed_graph
-from isoweave.experiments._catalog import EXPERIMENTS
+from isoweave.experiments import EXPERIMENTS, Request
 from isoweave.experiments._run import reference_distances, score
-from isoweave.experiments._spec import Request
 from isoweave.experiments.baselines import run_baseline
 
 METRICS = ("f1", "local_distance", "pearson", "spearman", "stress", "parameter_error", "accuracy")

@@ -232,7 +232,7 @@ def _globalise(
     far = global_energy(frames, x)
     check_finite("landmarks", "geodesics", far.geodesics)
     if weight == "auto":
-        weight = opening * balanced_weight(share, far.evaluate(x).energy / far.weight)
+        weight = opening * balanced_weight(share, far, options.n_components)
     if weight == 0.0:
         return 0.0, problem, result
     far = replace(far, weight=weight * far.weight)

@@ -69,9 +69,9 @@ def test_weights_from_tiny_to_infinite():
     np.testing.assert_array_equal(hard.coordinates, infinite.coordinates)
     np.testing.assert_allclose(huge.coordinates, hard.coordinates, atol=2e-3 * RADIUS)
     assert not np.array_equal(huge.coordinates[CHOSEN], AT)
-    # Next to nothing only lays the map down.
+    # Next to nothing only lays the map down; the size of a map without anchors follows its edges.
     free = embed_graph(NOISY, tol=1e-5).coordinates
-    assert distance_gap(tiny.coordinates, free) < 1e-3
+    assert distance_gap(tiny.coordinates, free) < 3e-3
     turn, shift = rigid_motion(free[CHOSEN], AT)
     np.testing.assert_allclose(tiny.coordinates, free @ turn + shift, atol=0.02 * RADIUS)
 

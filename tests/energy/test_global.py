@@ -16,6 +16,7 @@ from isoweave.energy import GlobalEnergy
 from isoweave.graph import geodesics_from, knn_graph
 from isoweave.metrics import geodesic_rows, neighborhood_scores, pearson, procrustes_error
 from isoweave.optimise import balanced_weight, global_energy, openness
+from isoweave.optimise._starts import landmark_start
 from reference_problems import TEAM, make_problem
 
 
@@ -120,9 +121,11 @@ def test_what_auto_goes_by():
     # Roads: neighbourhoods so small that they fit any frame.
     chain = knn_graph(np.arange(300.0)[:, None], 2)
     assert openness(chain, 2, 0.02) > 0.9
-    assert balanced_weight(0.04, 0.01) == pytest.approx(0.055 * 0.2 / 0.01)
-    assert balanced_weight(0.04, 1e-9) == 2.0
-    assert balanced_weight(0.04, 0.0) == 0.0
+    # A tenth of the energy of the frames over the stress of classical scaling.
+    far = global_energy(make_problem("edge", 2)[0].frames, np.random.default_rng(1).normal(size=(50, 2)))
+    scaled = landmark_start(far.landmarks, np.ascontiguousarray(far.geodesics.T), 2)
+    assert balanced_weight(0.04, far, 2) == pytest.approx(0.1 * 0.04 / stress(far, scaled))
+    assert balanced_weight(10.0, far, 2) == 2.0
 
 
 def outlines(rng, n=900):

@@ -63,7 +63,7 @@ def test_small_changes_take_few_steps(whole):
     rotation = np.array([[0.0, 1.0], [-1.0, 0.0]])
     model.embedding_ = whole.embedding_ @ rotation + 7.0
     model.update_graph(WHOLE)
-    np.testing.assert_allclose(model.embedding_, whole.embedding_ @ rotation + 7.0, atol=1e-3)
+    np.testing.assert_allclose(model.embedding_, whole.embedding_ @ rotation + 7.0, atol=3e-3)
     np.testing.assert_allclose(model.alignments_, whole.alignments_ @ rotation, atol=1e-3)
     upper = sp.triu(WHOLE).tocoo()
     noise = np.random.default_rng(761).uniform(0.98, 1.02, size=upper.nnz)

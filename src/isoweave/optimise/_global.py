@@ -7,6 +7,7 @@ import numpy as np
 from isoweave._typing import FloatArray, IntArray
 from isoweave.energy import FrameEnergy, GlobalEnergy
 from isoweave.graph import NeighborGraph, geodesics_from
+from isoweave.optimise._starts import landmark_start
 
 _FEWEST_LANDMARKS = 50
 _LANDMARKS_PER_DIMENSION = 20
@@ -19,8 +20,8 @@ _FLAT = 0.027
 _CURVED = 0.035
 # A vertex with few more than N neighbours fits any frame, so that the energy says nothing about flatness.
 _WELL_CONNECTED = 4.0
-# The stress of the local embedding, weighted, is this part of its misfit.
-_SHARE = 0.055
+# The stress that classical scaling leaves, weighted, is this part of the energy that the frames leave.
+_SHARE = 0.1
 _MOST_WEIGHT = 2.0
 
 
@@ -55,6 +56,8 @@ def openness(graph: NeighborGraph, n_components: int, share: float) -> float:
     return t * t * (3.0 - 2.0 * t)
 
 
-def balanced_weight(share: float, stress: float) -> float:
+def balanced_weight(share: float, far: GlobalEnergy, n_components: int) -> float:
     """The weight at which long distances take little from the short ones and give most of what they can."""
-    return min(_MOST_WEIGHT, _SHARE * float(np.sqrt(share)) / stress) if stress > 0.0 else 0.0
+    scaled = landmark_start(far.landmarks, np.ascontiguousarray(far.geodesics.T), n_components)
+    stress = far.evaluate(scaled).energy / far.weight
+    return min(_MOST_WEIGHT, _SHARE * share / stress) if stress > 0.0 else 0.0
