@@ -64,7 +64,7 @@ def test_small_changes_take_few_steps(whole):
     model.embedding_ = whole.embedding_ @ rotation + 7.0
     model.update_graph(WHOLE)
     np.testing.assert_allclose(model.embedding_, whole.embedding_ @ rotation + 7.0, atol=3e-3)
-    np.testing.assert_allclose(model.alignments_, whole.alignments_ @ rotation, atol=1e-3)
+    np.testing.assert_allclose(model.alignments_, whole.alignments_ @ rotation, atol=5e-3)
     upper = sp.triu(WHOLE).tocoo()
     noise = np.random.default_rng(761).uniform(0.98, 1.02, size=upper.nnz)
     changed = sp.coo_array((upper.data * noise, (upper.row, upper.col)), shape=WHOLE.shape)
