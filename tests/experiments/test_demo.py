@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from isoweave.cli import _demo
+from isoweave.cli import _reproduce as _demo
 from isoweave.experiments._figures import aligned
 from isoweave.experiments.demo import DemoResult, demo_cases, run_case, write_demo_page
 
@@ -51,7 +51,7 @@ def test_page_without_figures(tmp_path, cases):
 
 def test_without_optional_packages(tmp_path, capsys, cases, monkeypatch):
     monkeypatch.setattr(_demo, "find_spec", lambda name: None)
-    monkeypatch.setattr(_demo, "demo_cases", lambda: cases[:1])
+    monkeypatch.setattr(_demo.demo, "demo_cases", lambda: cases[:1])
     _demo.run_demo_command(tmp_path)
     printed = capsys.readouterr().out
     assert "isoweave[plot]" in printed

@@ -12,7 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from isoweave.cli import _reproduce, app
-from isoweave.cli._reproduce import _duration, _skipped_lines
+from isoweave.cli._console import duration as _duration
+from isoweave.cli._reproduce import _skipped_lines
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -42,7 +43,7 @@ def out(tmp_path_factory, tiny, data_folder):
     """Output of a tiny run with box plots, curves, maps and something skipped."""
     folder = tmp_path_factory.mktemp("reproduce") / "results"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_reproduce, "QUICK", tiny)
+        patch.setattr(_reproduce.experiments, "QUICK", tiny)
         options = ("--out", folder, "--quick", "--methods", "default,isomap", "--methods", "lle")
         for names, data in ((("torus", "swiss"), data_folder), (("mnist",), folder)):
             result = invoke(*names, *options, "--data", data)
@@ -118,7 +119,7 @@ def test_missing_packages_are_said(tmp_path, tiny, monkeypatch):
         assert result.exit_code == 2
         assert "pip install 'isoweave[experiments]'" in result.stderr
         assert not (tmp_path / "out").exists()
-    monkeypatch.setattr(_reproduce, "QUICK", tiny)
+    monkeypatch.setattr(_reproduce.experiments, "QUICK", tiny)
     monkeypatch.setattr(_reproduce, "find_spec", lambda name: None)
     result = invoke("torus", "--out", tmp_path, "--quick", "--methods", "isomap")
     assert result.exit_code == 0, result.output

@@ -63,22 +63,11 @@ def test_header_reader_agrees_with_numpy(put):
     "header",
     [
         '{"descr": "<f8", "fortran_order": False, "shape": (2, 2)}',
-        "{'descr': '<f8', 'fortran_order': False, 'shape': (2L, 2L), }",
         "  {'descr':'<f8','fortran_order':False,'shape':(2,2,),}   \n",
     ],
 )
 def test_headers_of_other_writers(put, header):
     assert read_input(put("x.npy", npy(header=header))).n_rows == 2
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_large_npy_is_memory_mapped(put, monkeypatch, order):
-    path = put("x.npy", saved(**{"": np.asarray(FEATURES, order=order)}))
-    assert not isinstance(read_input(path).features, np.memmap)
-    monkeypatch.setattr(_arrays, "_MAP_BYTES", 100)
-    loaded = read_input(path)
-    assert isinstance(loaded.features, np.memmap)
-    np.testing.assert_array_equal(loaded.features, FEATURES)
 
 
 def test_numbers_that_are_hard_to_hold(put):
@@ -120,12 +109,6 @@ def test_sparse_npz_is_a_graph(put, distances, layout, container):
         assert loaded.graph.has_sorted_indices
         np.testing.assert_array_equal(loaded.graph.toarray(), matrix.toarray())
         np.testing.assert_array_equal(read_input(path, as_graph=False).features, matrix.toarray())
-
-
-def test_bare_csr_arrays_are_a_graph(put, distances):
-    parts = {key: getattr(distances, key) for key in ("data", "indices", "indptr")}
-    path = put("a.npz", saved(**parts, coords=np.zeros((5, 2))))
-    np.testing.assert_array_equal(read_input(path).graph.toarray(), distances.toarray())
 
 
 @pytest.mark.parametrize("name", ["a.npz", "a.mtx"])
@@ -326,7 +309,7 @@ def test_other_spaces_do_not_separate(put, space):
     if space == "\t":
         assert read_input(put("g.edges", "New York\tBoston\t306\n")).names == ("New York", "Boston")
         return
-    with pytest.raises(InputFileError, match="line 2: .* is not a number"):
+    with pytest.raises(InputFileError, match="line 2: .* not a number"):
         read_input(put("x.txt", f"1{space}2\n3{space}4\n"))
     loaded = read_input(put("x.edges", f"New{space}York Boston 306\n"))
     assert loaded.names == (f"New{space}York", "Boston")
@@ -377,9 +360,9 @@ def test_blocks_make_no_difference(put, monkeypatch, n_bytes):
     monkeypatch.setattr("isoweave.io._text._BLOCK_BYTES", n_bytes)
     for path, whole in zip((edges, market), expected, strict=True):
         np.testing.assert_array_equal(read_input(path).graph.toarray(), whole)
-    with pytest.raises(InputFileError, match=f"line {len(lines) + 1}: distance 'x' is not a number"):
+    with pytest.raises(InputFileError, match=f"line {len(lines) + 1}: cell 3 .* holds 'x', not a number"):
         read_input(put("bad.edges", "\n".join([*lines, "7 8 x"])))
-    with pytest.raises(InputFileError, match="line 153: '999' is not an integer from 1 to 201"):
+    with pytest.raises(InputFileError, match="line 153: index 999 is not an integer from 1 to 201"):
         read_input(put("bad.mtx", market.read_text().replace("\n150 149 ", "\n150 999 ")))
 
 
@@ -450,5 +433,5 @@ def test_anchors(put, text):
     anchors, positions = read_anchors(put("a.csv", text), 3)
     assert anchors.tolist() == [0, 2]
     np.testing.assert_array_equal(positions, [[3, 4], [1, 1]])
-    with pytest.raises(InputFileError, match="line 1: no vertex is named '0'|line 2: no vertex"):
+    with pytest.raises(InputFileError, match="line [12]: expected a vertex's name, found '0'"):
         read_anchors(put("a.csv", text), 3, names=("a", "b", "c"))

@@ -26,12 +26,18 @@ def one_line(message: object) -> str:
     return " ".join(str(message).split())
 
 
+def duration(seconds: float) -> str:
+    """A time, roughly."""
+    if seconds < 90:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 @contextmanager
 def reported(verbose: bool = False) -> Iterator[None]:
     """Print an error of the user's making as one line on standard error and exit with code 2.
 
-    The library raises ValueError and TypeError for bad input, ImportError for a missing extra and OSError
-    for files. Anything else is a fault of ours and keeps its traceback, as all do if ``verbose``.
+    Errors of any other type are faults of ours and keep their traceback, as all do if ``verbose``.
     """
     global _is_terminated
     _is_terminated = False
