@@ -54,7 +54,7 @@ def test_cells(klein):
     best = {(table.lines[line][0], table.head[column]) for line, column in table.best}
     assert {("isoweave", "F1"), ("isoweave", "Gram error")} <= best
     assert not {("Isomap", "F1"), ("Isomap", "Gram error"), ("paper as printed", "Gram error")} & best
-    assert any("paper as printed: 1 of 1 runs ended at the limit" in note for note in table.notes)
+    assert any("paper as printed: 1 of 1 runs reached the step limit" in note for note in table.notes)
     assert "LLE failed: ValueError: <no> & no" in table.notes
 
 

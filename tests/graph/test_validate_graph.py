@@ -235,7 +235,7 @@ def test_corrupt_compressed_matrices():
         graph_from_matrix(broken)
     broken = good.copy()
     broken.indptr[-1] = 9
-    with pytest.raises(ValueError, match="announces 9 entries"):
+    with pytest.raises(ValueError, match="declares 9 entries"):
         graph_from_matrix(broken)
 
 

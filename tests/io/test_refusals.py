@@ -120,10 +120,12 @@ NPY = {
     "needs 8000000000000 bytes of data, the file has 0": [npy(shape="(1000000, 1000000)", body=b"")],
     r"got shape \(\)": [npy(shape="()", body=bytes(8))],
     "holds Python objects": [npy("|O", body=b"cos\nsystem\n(S'true'\ntR."), saved(**{"": np.array([{}])})],
-    "arrays of type .* are not read": [
+    "arrays of type .* are not supported": [
         npy(kind) for kind in ("<M8[D]", "<m8", "|V8", "<U9999999999", "<f7", "float64", "<f8,<f8")
     ],
-    "arrays of type '.*0' are not read": [npy(kind, "(9999999, 9999999)", b"") for kind in ("<U0", "|S0")],
+    "arrays of type '.*0' are not supported": [
+        npy(kind, "(9999999, 9999999)", b"") for kind in ("<U0", "|S0")
+    ],
     "expected real numbers, the array has dtype": [npy("<c16", "(2, 1)"), saved(**{"": np.array([["a"]])})],
     "structured arrays": [npy(header="{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (4,), }")],
     r"format version \(.*\) is not supported": [npy(version=3), npy(version=9)],
@@ -144,10 +146,10 @@ NPZ = {
     "data are missing": [raw_zip(deflated(npy(shape="(2, 3)")), size=len(GOOD) + 16)],
     "reaches into the archive's directory": [raw_zip(deflated(GOOD), csize=2**31)],
     "encrypted": [raw_zip(stored(), flags=1)],
-    "compression method [19][24]? is not read": [raw_zip(stored(), method=k) for k in (9, 12, 14)],
+    "compression method [19][24]? is not supported": [raw_zip(stored(), method=k) for k in (9, 12, 14)],
     "damaged .npz archive": [raw_zip(stored(), method=8, csize=len(GOOD))],
     "array 'X': there are two of that name": [raw_zip(stored(), stored())],
-    "5000 members; at most 4096": [raw_zip(*[stored(f"{k}.npy", b"") for k in range(5000)])],
+    "5000 members; at most 4096 are allowed": [raw_zip(*[stored(f"{k}.npy", b"") for k in range(5000)])],
     "array 'X': not a .npy array": [raw_zip(stored("X.npy", b""))],
     r"array '\\x1b\[31mX': not": [raw_zip(stored("\x1b[31mX.npy", b""))],
     "found nothing readable": [
@@ -199,7 +201,7 @@ COLUMNS = {
     "column 2 has no name": ["age,\n1,2\n"],
     "must name the columns, but holds the number '3'": ["age,3\n1,2\n"],
     "names of rows, but no columns": ["vertex\na\n"],
-    "1001 columns; at most 1000": [",".join(f"c{i}" for i in range(1001)) + "\n"],
+    "1001 columns; at most 1000 are allowed": [",".join(f"c{i}" for i in range(1001)) + "\n"],
     "badly quoted": ['age,"town\n1,2\n'],
 }
 LABELS = {
@@ -211,7 +213,7 @@ ANCHORS = {
     "the file holds no rows": [""],
     "line 1: no number in any row": ["vertex,x,y\n", "0\n"],
     "line 1: expected a vertex number from 0 to 3, found": ["7,0,0\n", "+1,0,0\n", "9" * 5000 + ",0,0\n"],
-    "line 2: vertex '0' was given on line 1 already": ["0,0,0\n0,1,1\n"],
+    "line 2: vertex '0' was already given on line 1": ["0,0,0\n0,1,1\n"],
     "line 2: expected 3 cells, found 2": ["0,0,0\n1,1\n"],
     "line 2: cell 3 holds 'x', not a number": ["0,0,0\n1,1,x\n"],
     "line 2: cell 3 holds inf; numbers must be finite": ["0,0,0\n1,1,inf\n"],
@@ -252,7 +254,7 @@ def no_character(member, code, endian):
 
 
 CODES = [(code, endian) for code in (0x110000, 0x7FFFFFFF, 0xD800, 0xDFFF) for endian in "<>"]
-NO_CHARACTER = "entry 0 holds what is no character"
+NO_CHARACTER = "entry 0 holds what is not a character"
 NESTED = with_schema(element(b"r", 1), element(b"g", 1), element(b"x", None, 5))
 FEATURE_COLUMNS = [
     (pa.array([[1.0], [2.0]]), "column 'a' has type list"),
@@ -264,7 +266,7 @@ FEATURE_COLUMNS = [
     (pa.array(["a", None]), "has no value in row 1"),
     (pa.array([1.0, float("nan")]), "nan at row 1"),
     (pa.array([b"a", b"b"]).dictionary_encode(), "only numbers and text are read"),
-    (pa.array(["a\0", "b"]), "text with a NUL character is not read"),
+    (pa.array(["a\0", "b"]), "text with a NUL character is not supported"),
 ]
 PARQUET = {
     "features are columns of numbers, .*'b' .text": [parquet({"a": [1.0], "b": ["x"]})],
@@ -440,7 +442,7 @@ def test_one_long_name_beside_many_short(put):
         (read_labels, "y.csv", f"{long}\n" + "a\n" * 30_000),
         (read_columns, "c.csv", f"name,x\n{long},1\n" + "a,1\n" * 30_000),
     ):
-        with pytest.raises(InputFileError, match="'xxxx.* of 200000 characters is refused"):
+        with pytest.raises(InputFileError, match="'xxxx.* of 200000 characters is too long"):
             read(put(name, text))
     assert read_labels(put("y.csv", f"{long}\na\n"))[0] == long
 

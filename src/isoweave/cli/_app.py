@@ -24,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-_INPUT_HELP = "Features (.npy .npz .csv .tsv .parquet) or distance graph (sparse square .npz, .mtx, .edges)."
+_INPUT_HELP = "Features (.npy .npz .csv .tsv .parquet .h5ad) or distance graph (sparse .npz, .mtx, .edges)."
 _GRAPH_HELP = "Read INPUT as a distance graph (tables: lines of i, j, distance) or as features."
 _COLUMNS_HELP = "Table (.csv, .tsv) with a header and a row per vertex, to colour the page by."
 # What parameters of these names are, in whichever command.

@@ -151,7 +151,7 @@ def report(
     title: str | None = None,
     diagnosis: bool = True,
 ) -> None:
-    """Write one interactive page about a map; it opens without network."""
+    """Write one interactive page about a map; it opens without a network."""
     from rich.console import Console
 
     from isoweave.graph import graph_from_matrix
@@ -199,10 +199,10 @@ def demo(out: Path = Path("isoweave-demo")) -> None:
     ),
     fetch=Option("--fetch", help="Fetch MNIST and Fashion-MNIST from OpenML if not in the folder."),
     methods=Option(
-        help=f"Methods to run: {_METHODS}; repeat the option or put commas.",
-        show_default="those of each experiment",
+        help=f"Methods to run: {_METHODS}; repeat the option or separate by commas.",
+        show_default="by experiment",
     ),
-    n_seeds=Option("--seeds", help="Most seeds of a row.", show_default="those of each experiment"),
+    n_seeds=Option("--seeds", help="Maximum number of seeds per row.", show_default="by experiment"),
     n_jobs=Option("--n-jobs", "-j", help="Problems solved at a time, each on a core; -1: all cores."),
 )
 def reproduce(

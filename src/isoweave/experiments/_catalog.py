@@ -29,10 +29,10 @@ _TABLE_1 = ("local_metric", "f1", "pearson", "global_stress", "parameter_error")
 _TABLE_2 = (*_LABELS, "f1", "local_metric", "global_stress")
 
 _SUBSTITUTE = (
-    "The paper's own set (lung cancer, 1,625 cases, 51 diagnoses) cannot be had. TCGA samples of eleven "
+    "The paper's own set (lung cancer, 1,625 cases, 51 diagnoses) is not available. TCGA samples of eleven "
     "cohorts (22 classes: cohort, and tumour or normal), TCGA lung squamous carcinoma and two sets of "
-    "lung-cancer cell lines stand in, so the printed numbers beside ours are of other data. k and N are the "
-    "two-nearest-neighbour estimate, as in the paper; single-cell counts are reduced to 50 principal "
+    "lung-cancer cell lines replace it, so the printed numbers beside ours are for other data. k and N are "
+    "the two-nearest-neighbour estimate, as in the paper; single-cell counts are reduced to 50 principal "
     "components first. The paper's recursion takes many minutes in more than 20 dimensions and is run on the "
     "first set only."
 )
@@ -173,7 +173,7 @@ _EXPERIMENTS = (
         "graphs",
         "Distances without features",
         "Road miles between 128 North American cities (all pairs, and only those up to 500 miles), "
-        "compared with the map, with each city's eight nearest by road and with all the miles; the "
+        "compared with the map, with each city's eight nearest by road and with all distances; the "
         "camel's head flattened; 698 rendered faces against their pose.",
         (
             Setting("cities", "cities, all road miles", partial(_problems.cities, max_miles=None)),
@@ -220,7 +220,7 @@ PRINTED: dict[str, dict[str, dict[str, float]]] = {
         isomap=(0.60, 0.55, 0.94, 0.14, 0.67),
         paper=(1.14, 0.76, 0.80, 0.41, 0.48),
     ),
-    # Of its own lung set, which cannot be had.
+    # Of its own lung set, which is not available.
     "rnaseq": _printed(
         _TABLE_2,
         lle=(0.6954, 0.2934, 0.3356, 0.5258, 0.0756, 0.9428),

@@ -50,7 +50,7 @@ def choose_methods(asked: Sequence[str] | None, usual: Sequence[str]) -> tuple[l
     """Of the methods asked for (None: the usual ones) those that can run here, and why others cannot."""
     unknown = [name for name in asked or () if name not in METHODS]
     if unknown:
-        raise ValueError(f"unknown method {unknown[0]!r}; there are {', '.join(METHODS)}.")
+        raise ValueError(f"unknown method {unknown[0]!r}; choose from {', '.join(METHODS)}.")
     chosen, missing = [], {}
     installed = available_baselines()
     for name in asked or usual:

@@ -88,7 +88,7 @@ def plan_tasks(
     """
     unknown = [name for name in names if name not in EXPERIMENTS and name != "all"]
     if unknown:
-        raise ValueError(f"unknown experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)} and all.")
+        raise ValueError(f"unknown experiment {unknown[0]!r}; choose from {', '.join(EXPERIMENTS)} and all.")
     chosen = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
     tasks, skipped = [], []
     for experiment in (EXPERIMENTS[name] for name in chosen):

@@ -156,13 +156,13 @@ def _notes(runs: pd.DataFrame) -> Iterator[str]:
     for name, found in by_method.items():
         limited = (found["status"] == "max_iter").sum()
         if limited:
-            yield f"{METHODS[name].title}: {limited} of {len(found)} runs ended at the limit of steps."
+            yield f"{METHODS[name].title}: {limited} of {len(found)} runs reached the step limit."
         errors = list(found["error"].dropna().unique())
         yield from (f"{METHODS[name].title} failed: {error}" for error in errors[:2])
 
 
 def make_tables(experiment: Experiment, runs: pd.DataFrame, scale: Scale) -> list[ResultTable]:
-    """A table for every row that has runs; the paper's numbers stand in the first."""
+    """A table for every row that has runs; the first has the paper's numbers."""
     tables: list[ResultTable] = []
     for row in experiment.rows_for(scale):
         table = make_table(experiment, row, runs, scale, with_printed=not tables)
@@ -202,7 +202,7 @@ def _markdown(experiment: Experiment, runs: pd.DataFrame, scale: Scale, skipped:
     lines += [
         "",
         "Means ± standard deviations over the seeds; the best of a column in bold. Spectral methods, t-SNE "
-        "and UMAP have a scale of their own: their edge errors and stress say little.",
+        "and UMAP have no unit of length, so their edge errors and stress say little.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -121,7 +121,7 @@ def _fit(nearest: FloatArray, second: FloatArray, discard_fraction: float) -> fl
     square = float(x @ x)
     if square == 0:
         raise ValueError(
-            "The two nearest neighbours of the points are equally far (as on a grid), so their ratio does "
-            "not tell the dimension. Choose n_components yourself."
+            "The two nearest neighbours of the points are equally far (as on a grid), so their ratio says "
+            "nothing about the dimension. Choose n_components yourself."
         )
     return float(x @ y) / square

@@ -246,12 +246,12 @@ def _check_compressed(matrix: Any) -> None:
     if len(indptr) != n + 1 or indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]):
         raise ValueError(
             f"The matrix is not a valid {matrix.format.upper()} matrix: indptr must have {n + 1} entries, "
-            "start at 0 and never fall."
+            "start at 0 and never decrease."
         )
     m = int(indptr[-1])
     if m > len(indices) or m > len(matrix.data):
         raise ValueError(
-            f"The matrix is not a valid {matrix.format.upper()} matrix: indptr announces {m} entries, but "
+            f"The matrix is not a valid {matrix.format.upper()} matrix: indptr declares {m} entries, but "
             f"there are {len(indices)} indices and {len(matrix.data)} values."
         )
     _check_range(n, indices[:m])
@@ -288,5 +288,5 @@ def _raise_conflict(
     )
     raise ValueError(
         f"The distances of one edge disagree: {stored}; they differ by more than rounding "
-        f"(rtol = {rtol:g}). Choose asymmetry='max', 'min' or 'mean' to settle such edges."
+        f"(rtol = {rtol:g}). Choose asymmetry='max', 'min' or 'mean' to resolve such edges."
     )

@@ -44,7 +44,7 @@ def from_anndata(adata: Any, key: str = "distances", *, asymmetry: str = "max") 
         raise TypeError(f"Expected an AnnData object, got {type(adata).__name__}.")
     if key not in obsp:
         raise ValueError(
-            f"obsp has no {key!r}; it has {sorted(obsp.keys())}. Make the graph of neighbours first, for "
+            f"obsp has no {key!r}; it has {sorted(obsp.keys())}. Compute the neighbour graph first, for "
             "example with scanpy.pp.neighbors(adata), or name another entry with key=."
         )
     if key.endswith("connectivities"):

@@ -65,7 +65,7 @@ def read_archive(file: IO[bytes], size: int) -> dict[str, AnyArray]:
     with archive:
         members = archive.infolist()
         if len(members) > _MAX_MEMBERS:
-            raise Fault(f"{len(members)} members; at most {_MAX_MEMBERS} are read")
+            raise Fault(f"{len(members)} members; at most {_MAX_MEMBERS} are allowed")
         for info in members:
             name = info.filename.removesuffix(".npy")
             if name == info.filename:
@@ -99,7 +99,7 @@ def _stock(what: str) -> Iterator[None]:
 def _check_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         # Others expand without bound, and numpy never writes them.
-        raise Fault(f"compression method {info.compress_type} is not read", offset=info.header_offset)
+        raise Fault(f"compression method {info.compress_type} is not supported", offset=info.header_offset)
     if info.header_offset + info.compress_size > archive.start_dir:
         raise Fault("it reaches into the archive's directory", offset=info.header_offset)
 
@@ -124,7 +124,7 @@ def _read_header(file: IO[bytes], n_bytes: int) -> _Header:
     if len(raw) < length:
         raise Fault(f"{damaged}: it is cut short")
     if match is None and re.match(r"\s*\{\s*'descr'\s*:\s*\[", text):
-        raise Fault("structured arrays are not read; save plain numbers")
+        raise Fault("structured arrays are not supported; save plain numbers")
     if match is None:
         raise Fault(f"{damaged}: {quoted(text.strip())}")
     descr, order, sizes = match[3], match[5], match[7]
@@ -156,7 +156,7 @@ def _parse_type(descr: str) -> np.dtype[Any] | None:
 
 def _read_data(file: IO[bytes], header: _Header) -> AnyArray:
     if header.dtype is None:
-        what = f"arrays of type {quoted(header.descr)} are not read"
+        what = f"arrays of type {quoted(header.descr)} are not supported"
         if header.descr.lstrip("|<>=").startswith("O"):
             what = "the array holds Python objects (dtype object)"
         raise Fault(f"{what}; save it as numbers")
@@ -171,7 +171,7 @@ def _read_data(file: IO[bytes], header: _Header) -> AnyArray:
         target[done : done + len(piece)] = piece
         done += len(piece)
     if file.read(1):  # at the end of an array zipfile compares checksums
-        raise Fault("there are more data than declared")
+        raise Fault("there is more data than declared")
     if flat.dtype.kind == "b":
         # A byte that is neither 0 nor 1 makes a boolean that is neither true nor false to numpy.
         flat = flat.view(np.uint8) != 0

@@ -179,7 +179,7 @@ def _read_isolated(path: Path, kind: str, as_graph: bool) -> tuple[dict[str, Any
             return read_archive(output, size), size
         except Fault as fault:
             # Out of memory or time, or a crash of the library.
-            said = f"the process that read it broke down: {fault.reason}"
+            said = f"the process reading it failed: {fault.reason}"
             raise Fault(f"the file is damaged ({said})") from fault
 
 

@@ -134,7 +134,7 @@ def open_input(path: Path) -> Iterator[tuple[IO[bytes], int]]:
     with file:
         before = os.fstat(file.fileno())
         if not stat.S_ISREG(before.st_mode):
-            raise Fault("is not a regular file; copy what it gives into one")
+            raise Fault("is not a regular file; copy its contents into one")
         yield file, before.st_size
         after = os.fstat(file.fileno())
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
@@ -168,4 +168,4 @@ def check_characters(array: AnyArray) -> None:
             array.astype(array.dtype.newbyteorder("<")).tobytes().decode("utf-32-le")
         except UnicodeDecodeError as error:
             at = error.start // array.dtype.itemsize
-            raise Fault(f"entry {at} holds what is no character ({error.reason})") from error
+            raise Fault(f"entry {at} holds what is not a character ({error.reason})") from error

@@ -223,7 +223,7 @@ def check_words(words: Sequence[str], file_size: int, place: _Place | None = Non
     """
     longest = max(words, key=len, default="")
     if 4 * len(words) * len(longest) > max(_FREE_WORD_BYTES, _MAX_WORD_EXPANSION * file_size):
-        said = f"{quoted(longest)} of {len(longest)} characters is refused beside {len(words)}"
+        said = f"{quoted(longest)} of {len(longest)} characters is too long among {len(words)}"
         raise Fault(f"the word {said}; shorten it")
     if place and all(not word or _is_number(word) for word in words):
         at = next((k for k, word in enumerate(words) if is_written_number(word)), None)
@@ -324,7 +324,7 @@ def _check_heads(header: Row) -> None:
     if numbers:
         fault = f"the first row must name the columns, but holds the number {quoted(numbers[0])}"
     elif len(heads) > _MAX_COLUMNS:
-        fault = f"{len(heads)} columns; at most {_MAX_COLUMNS} are read"
+        fault = f"{len(heads)} columns; at most {_MAX_COLUMNS} are allowed"
     elif len(set(heads)) < len(heads):
         fault = f"two columns are named {quoted(max(heads, key=heads.count))}"
     elif "" in heads[1:]:
@@ -426,7 +426,7 @@ def read_anchors(
                 raise Fault(f"expected {wanted}, found {quoted(name)}", line)
             if line_of.setdefault(number[name], line) != line:
                 before = line_of[number[name]]
-                raise Fault(f"vertex {quoted(name)} was given on line {before} already", line)
+                raise Fault(f"vertex {quoted(name)} was already given on line {before}", line)
     return np.array(list(line_of), dtype=np.int64), found.numbers
 
 
@@ -451,8 +451,8 @@ def match_names(
     with reading(path):
         for row, name in enumerate(names):
             if row_of[name] != row:
-                raise Fault(f"the name {quoted(name)} stands on more than one row")
+                raise Fault(f"the name {quoted(name)} occurs in more than one row")
         for name in vertex_names:
             if name not in row_of:
-                raise Fault(f"no row is named {quoted(name)}, as a vertex of the graph is")
+                raise Fault(f"no row is named {quoted(name)}, but a vertex of the graph is")
     return np.array([row_of[name] for name in vertex_names], dtype=np.intp)

@@ -79,9 +79,9 @@ def text_array(words: list[bytes], max_bytes: int) -> Any:
 
     width = max(map(len, words), default=1) or 1
     if width * len(words) > max_bytes:
-        raise Refused(f"text of {width} characters is refused beside {len(words)} others; shorten it")
+        raise Refused(f"text of {width} characters is too long among {len(words)}; shorten it")
     if any(b"\0" in word for word in words):
-        raise Refused("text with a NUL character is not read")
+        raise Refused("text with a NUL character is not supported")
     return numpy.array(words, dtype=f"S{width}")
 
 
@@ -100,7 +100,7 @@ def parquet_arrays(path: str, as_graph: bool, max_bytes: int) -> dict[str, Any]:
     n_rows = opened.metadata.num_rows
     if not 0 <= n_rows * len(kinds) * 8 <= max_bytes:
         what = f"{n_rows} rows of {len(kinds)} columns"
-        raise Refused(f"{what} would take far more memory than {size} bytes of file may")
+        raise Refused(f"{what} would take far more memory than a file of {size} bytes may")
     table = opened.read(use_threads=False)
     table.validate(full=True)
     if table.column_names != list(kinds) or len(table) != n_rows:
@@ -207,7 +207,7 @@ def element(h5py: Any, group: Any, path: str) -> Any:
         if link is None:
             return None
         if not isinstance(link, h5py.HardLink):
-            raise Refused(f"{path} is a link to another place or file, which is not followed")
+            raise Refused(f"{path} is a link to another location or file, which is not followed")
         group = group[part]
     return group
 

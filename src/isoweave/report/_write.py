@@ -130,7 +130,7 @@ def check_report(path: Path) -> str:
     lower = text.lower()
     if "</script" in lower or ("<!--" in lower and "<script" in lower):
         raise RuntimeError(
-            "This version of plotly.js cannot stand inside a page; try another version of plotly."
+            "This version of plotly.js cannot be embedded in a page; try another version of plotly."
         )
     return text
 
