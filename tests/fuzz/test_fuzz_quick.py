@@ -17,7 +17,7 @@ import campaign
 import fuzz_targets
 from fuzz_mutate import MUTATORS, mutated
 from fuzz_process import run_fuzzer
-from fuzz_targets import TARGETS, register, seeds
+from fuzz_targets import TARGETS, seeds
 
 # Later versions of Python warn of every fork in a process that has threads, as those of pytest-xdist have.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -31,13 +31,9 @@ def test_300_inputs():
 
 
 @pytest.mark.parametrize("target", sorted(TARGETS))
-def test_every_target_has_seeds(target):
+def test_every_target_has_seeds_and_they_pass(target):
     assert len(seeds(target)) >= 3
-
-
-@pytest.mark.parametrize("target", sorted(set(TARGETS) - {"parquet", "h5ad"}))
-def test_seeds_pass(target):
-    for data in seeds(target):
+    for data in seeds(target) if target not in ("parquet", "h5ad") else ():
         TARGETS[target](data)
 
 
@@ -107,12 +103,10 @@ def test_the_fuzzer_notices(monkeypatch, fault, message):
     function = getattr(Broken(), fault)
     monkeypatch.setitem(TARGETS, "broken", lambda data: function(data) if len(data) % 3 == 0 else None)
     monkeypatch.setattr(campaign, "seeds", lambda name: [b"0 1 2\n"])
-    expected = [
-        number for number in range(12) if len(campaign.input_of("broken", 3, number, [b"0 1 2\n"])) % 3 == 0
-    ][:1]
-    assert expected
-    found = list(campaign.run_target("broken", expected[0] + 1, 3))
-    assert [failure.number for failure in found] == expected
+    inputs = [campaign.input_of("broken", 3, number, [b"0 1 2\n"]) for number in range(12)]
+    first = next(number for number, data in enumerate(inputs) if len(data) % 3 == 0)
+    found = list(campaign.run_target("broken", first + 1, 3))
+    assert [failure.number for failure in found] == [first]
     assert message in found[0].what
     assert not found[0].is_contained
 
@@ -139,11 +133,3 @@ def test_promises_are_checked():
 
     with pytest.raises(fuzz_targets.BrokenPromise, match="not one printable line"):
         fuzz_targets.attempt(refuse)
-
-
-def test_register(monkeypatch):
-    monkeypatch.setattr(fuzz_targets, "TARGETS", dict(TARGETS))
-    monkeypatch.setattr(fuzz_targets, "WEIGHTS", dict(fuzz_targets.WEIGHTS))
-    register("another", len)
-    assert fuzz_targets.TARGETS["another"] is len
-    assert fuzz_targets.WEIGHTS["another"] == 1

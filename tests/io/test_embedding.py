@@ -52,6 +52,10 @@ def test_everything_comes_back(tmp_path):
     for key in ("stretch", "component_labels", "dropped_edges"):
         np.testing.assert_array_equal(getattr(found, key), getattr(MAP, key))
     assert found.parameters == {"n_neighbors": 7, "metric": None}
+    points = POINTS.copy()
+    points[2] = np.nan  # a vertex that was not embedded
+    write_embedding(tmp_path / "map.npz", replace(MAP, coordinates=points))
+    np.testing.assert_array_equal(read_embedding(tmp_path / "map.npz").coordinates, points)
 
 
 def test_arrays_of_an_archive(tmp_path):
@@ -71,13 +75,6 @@ def test_arrays_of_an_archive(tmp_path):
         np.testing.assert_array_equal((rebuilt + rebuilt.T).toarray(), model.graph_.toarray())
 
 
-def test_archives_are_those_of_numpy(tmp_path):
-    for name in ("a.npz", "b.npz"):
-        write_embedding(tmp_path / name, POINTS)
-    np.savez(tmp_path / "c.npz", embedding=POINTS)
-    assert len({(tmp_path / name).read_bytes() for name in ("a.npz", "b.npz", "c.npz")}) == 1
-
-
 def test_archives_of_earlier_versions(tmp_path):
     """Without edges, history and relative energy."""
     np.savez(
@@ -86,15 +83,6 @@ def test_archives_of_earlier_versions(tmp_path):
     found = read_embedding(tmp_path / "map.npz")
     assert (found.graph, found.history, found.relative_energy, found.energy) == (None, (), None, 1.5)
     np.testing.assert_array_equal(found.stretch, np.ones((4, 2)))
-
-
-def test_vertices_that_were_not_embedded(tmp_path):
-    points = POINTS.copy()
-    points[2] = np.nan
-    write_embedding(tmp_path / "map.npz", replace(MAP, coordinates=points))
-    found = read_embedding(tmp_path / "map.npz")
-    np.testing.assert_array_equal(found.coordinates, points)
-    assert found.is_placed.tolist() == [True, True, False, True]
 
 
 @pytest.mark.parametrize("key", ["coordinates", "truth", "parameters", "coords", "X"])
@@ -123,14 +111,6 @@ def test_tables_come_back(tmp_path, suffix, names):
         frame = (pd.read_csv if suffix == ".csv" else pd.read_parquet)(path)
         assert list(frame.columns) == ["vertex", "x1", "x2"]
         assert tuple(frame["vertex"]) == NAMES
-
-
-def test_large_tables_are_written_in_blocks(tmp_path):
-    embedding = np.random.default_rng(6).normal(size=(25_003, 2))
-    write_embedding(tmp_path / "y.csv", embedding, names=[str(i) for i in range(len(embedding))])
-    head, *rows = (tmp_path / "y.csv").read_text().splitlines()
-    assert head == "vertex,x1,x2"
-    assert rows == [f"{i},{x!r},{y!r}" for i, (x, y) in enumerate(embedding.tolist())]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

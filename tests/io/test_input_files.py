@@ -80,15 +80,6 @@ def test_links(tmp_path):
     assert read_input(tmp_path / "z.npy").n_rows == 3
 
 
-@posix
-@pytest.mark.skipif(os.name == "posix" and os.geteuid() == 0, reason="root may read everything")
-@every_suffix
-def test_no_permission(put, suffix):
-    path = put(f"x{suffix}", b"")
-    path.chmod(0)
-    refused(path, "cannot be read .Permission denied")
-
-
 def test_errors_of_the_system_are_translated(put, tmp_path, monkeypatch):
     def denied(*_):
         raise PermissionError(13, "Permission denied")

@@ -4,7 +4,13 @@ None of them is imported here: objects are read through their own methods, so no
 that made no object.
 """
 
-from isoweave.interop._anndata import from_anndata, to_anndata
-from isoweave.interop._graphs import NamedDistances, distances_of, from_igraph, from_networkx
+from isoweave.interop._graphs import (
+    NamedDistances,
+    distances_of,
+    from_anndata,
+    from_igraph,
+    from_networkx,
+    to_anndata,
+)
 
 __all__ = ["NamedDistances", "distances_of", "from_anndata", "from_igraph", "from_networkx", "to_anndata"]

@@ -7,7 +7,6 @@ import io
 import json
 import os
 from collections.abc import Callable, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from isoweave.result import Embedding
 
 _SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
-_ROWS_AT_ONCE = 10_000
 # Names under which coordinates are commonly stored, the first one found is taken.
 _COORDINATE_KEYS = ("embedding", "coordinates", "truth", "parameters", "coords")
 # How a fit was watched and kept is no part of its result.
@@ -105,14 +103,12 @@ def _facts(source: Embedding) -> dict[str, Any]:
 
 
 def _write_csv(file: IO[bytes], columns: dict[str, AnyArray]) -> None:
+    text = io.TextIOWrapper(file, "utf-8", newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
     # repr of a Python float is the shortest text that reads back as the same number.
-    rows = zip(*(values.tolist() for values in columns.values()), strict=True)
-    block: list[Any] = [tuple(columns)]
-    while block:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(block)
-        file.write(text.getvalue().encode("utf-8"))
-        block = list(islice(rows, _ROWS_AT_ONCE))
+    writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))
+    text.detach()
 
 
 def _write_parquet(file: IO[bytes], columns: dict[str, AnyArray]) -> None:

@@ -39,16 +39,10 @@ _WAIT_FACTOR = 10
 
 @dataclass(frozen=True, eq=False)
 class LoadedInput:
-    """What a file held: features or a distance graph, never both.
+    """What a file held: ``features`` (finite floats) or a distance ``graph``, never both.
 
-    Attributes
-    ----------
-    features : array of shape (n, d) or None
-        float32 or float64, finite.
-    graph : csr array of shape (n, n) or None
-        Finite lengths, none negative; zero lengths are explicit.
-    names : tuple of n str or None
-        Names of the rows, where the file has them.
+    Lengths of the graph are finite and not negative, zero lengths are explicit. ``names`` are those of the
+    rows, where the file has them.
     """
 
     features: AnyArray | None = None

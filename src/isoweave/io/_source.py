@@ -27,15 +27,8 @@ _SHOWN_MESSAGE = 160
 class InputFileError(ValueError):
     """A file could not be read as features, as a distance graph, or as whatever else was asked for.
 
-    Attributes
-    ----------
-    path : pathlib.Path
-    reason : str
-        What was wrong and what to do, without the file's name.
-    line : int or None
-        1-based line of the first fault, for text files.
-    offset : int or None
-        Byte of the first fault counted from 0, for binary files, where it is known.
+    ``path`` is the file, ``reason`` what was wrong and what to do, without the file's name, ``line`` the
+    1-based line of a fault in a text file, ``offset`` its byte from 0 in a binary one, where it is known.
     """
 
     def __init__(self, path: Path, reason: str, line: int | None = None, offset: int | None = None) -> None:

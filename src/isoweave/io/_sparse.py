@@ -23,8 +23,6 @@ _MAX_EMPTY_VERTICES = 1_000_000
 _VERTICES_PER_ENTRY = 100
 # Row pointers, and what it takes to make them, per row or column that is declared.
 _BYTES_PER_VERTEX = 16
-# Sparse features are held dense, up to this many bytes.
-_MAX_DENSE_BYTES = 8 << 30
 # A dense matrix of distances is taken in blocks of this many values.
 _BLOCK_VALUES = 1 << 22
 _TOP = 2**31 - 1
@@ -190,10 +188,8 @@ def as_distances(matrix: sp.csr_array) -> sp.csr_array:
 def densify(matrix: sp.csr_array, file_size: int) -> AnyArray:
     """Sparse features as an ordinary array; repeated entries are summed, as sparse formats mean them."""
     n_bytes, what = 8 * matrix.shape[0] * matrix.shape[1], f"sparse features of shape {matrix.shape}"
-    check_expansion(n_bytes, file_size, f"{what}, held dense,")
-    if n_bytes > _MAX_DENSE_BYTES:
-        hint = "reduce them first (for example with TruncatedSVD)"
-        raise Fault(f"{what} would take {n_bytes / 2**30:.0f} GiB held dense; {hint}")
+    hint = "; reduce them first (for example with TruncatedSVD)"
+    check_expansion(n_bytes, file_size, f"{what}, held dense,", hint)
     dense: AnyArray = matrix.toarray()
     return dense
 

@@ -40,8 +40,6 @@ _LABEL_KEYS = ("labels", "label", "y", "target")
 # A first column with one of these headers holds names of the vertices.
 _NAME_HEADERS = ("", "vertex", "name", "id")
 _MAX_COLUMNS = 1000
-
-
 _Place: TypeAlias = Callable[[int], tuple[str, int]]
 
 
