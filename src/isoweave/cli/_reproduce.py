@@ -101,7 +101,7 @@ def run_reproduce(
             if can_draw:
                 folders = (out / "figures", out / "maps")
                 figures[experiment.name] = experiments.draw_experiment(experiment, runs, scale, *folders)
-            console.print(f"wrote {out / experiment.name}.md .csv .json", highlight=False, soft_wrap=True)
+            console.print(f"wrote {out / experiment.name}.md .csv", highlight=False, soft_wrap=True)
     comparisons = experiments.compare(runs, scale)
     if comparisons:
         write_text(out / "summary.md", experiments.summary_markdown(comparisons))

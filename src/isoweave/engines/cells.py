@@ -40,6 +40,28 @@ def list_triangles(start, stop, indptr, indices, offsets, sides):
             offsets[i] = t
 
 
+@kernel
+def shortest_detours(start, stop, indptr, indices, lengths, detours, counts):
+    """Shortest path of two edges beside every stored edge (i, j) with i < j, and how many there are."""
+    for i in range(start, stop):
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            if j <= i:
+                continue
+            p = indptr[i]
+            q = indptr[j]
+            while p < indptr[i + 1] and q < indptr[j + 1]:
+                if indices[p] < indices[q]:
+                    p += 1
+                elif indices[p] > indices[q]:
+                    q += 1
+                else:
+                    detours[e] = min(detours[e], lengths[p] + lengths[q])
+                    counts[i] += 1
+                    p += 1
+                    q += 1
+
+
 @helper
 def grow_ball(i, limit, indptr, indices, lengths, distance, parent, place, stamp, mark, found, keys, items):
     """Settle the ``limit`` vertices nearest to i along the graph, i first, with the tree of shortest paths.

@@ -29,7 +29,7 @@ def from_networkx(
     """Distances along the edges of a networkx graph.
 
     Self-loops say nothing about distances and are left out. In directed graphs one direction of an edge is
-    enough; two directions, or parallel edges, of different lengths are settled by ``asymmetry``.
+    enough; two directions, or parallel edges, of different lengths are resolved by ``asymmetry``.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def from_networkx(
     -------
     NamedDistances
         ``distances`` and ``names``, which unpack like a pair; rows are in the order of ``G.nodes``. An edge
-        without a length, or with one that is no finite number from 0 on, is an error that names it.
+        without a length, or with one that is negative or not finite, is an error that names it.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def _assembled(
 def from_anndata(adata: Any, key: str = "distances", *, asymmetry: str = "max") -> NamedDistances:
     """Distances between neighbouring cells, as ``scanpy.pp.neighbors`` leaves them in ``obsp``.
 
-    Scanpy's matrix has the nearest neighbours of every cell in its row, so most pairs are stored in one
+    Each row of scanpy's matrix holds the nearest neighbours of one cell, so most pairs are stored in one
     direction only. Here each counts in both, as in every nearest-neighbour graph of isoweave.
 
     Parameters
