@@ -122,28 +122,22 @@ def test_what_is_no_graph():
         from_networkx(nx.empty_graph(1))
 
 
-class TestIgraph:
-    @pytest.fixture
-    def library(self):
-        return pytest.importorskip("igraph")
-
-    def test_same_as_networkx(self, library):
-        G = town_graph()
-        other = library.Graph.from_networkx(G)
-        other.vs["name"] = other.vs["_nx_name"]
-        expected, names = from_networkx(G)
-        found, found_names = from_igraph(other)
-        assert found_names == names
-        assert (found != expected).nnz == 0
-        model = IsometricEmbedding(metric="precomputed").fit(other)
-        np.testing.assert_array_equal(model.embedding_, embed_graph(expected).coordinates)
-
-    def test_lengths_and_names(self, library):
-        G = library.Graph(n=3, edges=[(0, 1), (1, 2), (1, 2), (2, 2)])
-        with pytest.raises(ValueError, match=r"Edge \(0, 1\) has no attribute 'weight'"):
-            from_igraph(G)
-        assert from_igraph(G, None).names == (0, 1, 2)
-        G.es["miles"] = [1.0, 2, 5, 1]
-        assert from_igraph(G, "miles", asymmetry="max").distances.data.tolist() == [1, 1, 5, 5]
-        twice = from_igraph(G, lambda edge: edge["miles"] * 2, asymmetry="min")
-        assert twice.distances.data.tolist() == [2, 2, 4, 4]
+def test_igraph():
+    library = pytest.importorskip("igraph")
+    G = town_graph()
+    other = library.Graph.from_networkx(G)
+    other.vs["name"] = other.vs["_nx_name"]
+    expected, names = from_networkx(G)
+    found, found_names = from_igraph(other)
+    assert found_names == names
+    assert (found != expected).nnz == 0
+    model = IsometricEmbedding(metric="precomputed").fit(other)
+    np.testing.assert_array_equal(model.embedding_, embed_graph(expected).coordinates)
+    G = library.Graph(n=3, edges=[(0, 1), (1, 2), (1, 2), (2, 2)])
+    with pytest.raises(ValueError, match=r"Edge \(0, 1\) has no attribute 'weight'"):
+        from_igraph(G)
+    assert from_igraph(G, None).names == (0, 1, 2)
+    G.es["miles"] = [1.0, 2, 5, 1]
+    assert from_igraph(G, "miles", asymmetry="max").distances.data.tolist() == [1, 1, 5, 5]
+    twice = from_igraph(G, lambda edge: edge["miles"] * 2, asymmetry="min")
+    assert twice.distances.data.tolist() == [2, 2, 4, 4]

@@ -26,30 +26,20 @@ quick = pytest.mark.usefixtures("in_process")
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "fuzz" / "corpus" / "h5ad"
 REGRESSIONS = ROOT / "tests" / "fuzz" / "regressions"
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-    "optional-dependencies"
-]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 SMALL = parquet({"a": [1.0, 2.0]})
 
 
-@pytest.mark.parametrize(
-    ("suffix", "package", "extra"), [("h5ad", "h5py", "anndata"), ("parquet", "pyarrow", "parquet")]
-)
-def test_the_extra_is_named(put, tmp_path, monkeypatch, suffix, package, extra):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: None if name == package else find(name, *rest)
-    )
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=rf"isoweave\[{extra}\]"):
-        read_input(put(f"x.{suffix}", b"anything"))
-    if suffix == "parquet":
-        with pytest.raises(ImportError, match=r"isoweave\[parquet\]"):
-            write_embedding(tmp_path / "y.parquet", np.zeros((2, 2)))
-    assert any(line.startswith(package) for line in EXTRAS[extra])
-
-
-def test_every_extra_that_an_error_names_exists():
+def test_extras_that_errors_name(put, tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for suffix, package, extra in (("h5ad", "h5py", "anndata"), ("parquet", "pyarrow", "parquet")):
+        with pytest.raises(ImportError, match=rf"isoweave\[{extra}\]"):
+            read_input(put(f"x.{suffix}", b"anything"))
+        assert any(line.startswith(package) for line in EXTRAS[extra])
+    with pytest.raises(ImportError, match=r"isoweave\[parquet\]"):
+        write_embedding(tmp_path / "y.parquet", np.zeros((2, 2)))
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
     named = {extra for text in texts for extra in re.findall(r"isoweave\[([\w-]+)\]", text)}
     assert {"anndata", "parquet", "plot", "knn"} <= named <= set(EXTRAS)
@@ -88,14 +78,12 @@ def test_types_of_columns(put):
     np.testing.assert_array_equal(loaded.features, [[1, 2.0**64, 0.5], [0, 0, 2]])
 
 
+WAYS = [{}, {"use_dictionary": False}, {"row_group_size": 7}, {"data_page_size": 64}, {"compression": "zstd"}]
+WAYS += [{"data_page_version": "2.0"}, {"store_schema": False}, {"version": "1.0"}, {"compression": "none"}]
+
+
 @quick
-@pytest.mark.parametrize("options", [
-    {}, {"use_dictionary": False}, {"row_group_size": 7}, {"data_page_size": 64}, {"compression": "zstd"},
-    {"compression": "gzip"}, {"compression": "brotli"}, {"compression": "lz4"}, {"compression": "none"},
-    {"data_page_version": "2.0"}, {"use_dictionary": False, "column_encoding": {"x": "BYTE_STREAM_SPLIT"}},
-    {"use_dictionary": False, "column_encoding": {"id": "DELTA_LENGTH_BYTE_ARRAY"}},
-    {"write_page_index": True}, {"store_schema": False}, {"version": "1.0"}, {"write_page_checksum": True},
-])  # fmt: skip
+@pytest.mark.parametrize("options", WAYS)
 def test_every_way_to_write(tmp_path, put, options):
     x = np.arange(100) % 7 / 3
     names = [f"n{k % 5}" for k in range(100)]
@@ -155,14 +143,7 @@ def test_files_that_may_crash_pyarrow(put):
 
 
 @pytest.mark.parametrize(
-    "code",
-    [
-        "import os; os.abort()",
-        "print('PK')",
-        "pass",
-        "import time; time.sleep(60)",
-        "print('refused: \\x1b')",
-    ],
+    "code", ["import os; os.abort()", "print('PK')", "import time; time.sleep(60)", "print('refused: \\x1b')"]
 )
 def test_a_worker_that_fails(put, monkeypatch, code):
     monkeypatch.setattr(_read, "_WORKER", put("worker.py", code))
@@ -304,20 +285,14 @@ def empty(shape, chunks):
         (virtual, False, "is stored in other files"),
         (whole("X", np.ones(3)), False, r"expected a 2-D array .* shape \(3,\)|found 'X' \(3,\)"),
         (whole("X", np.ones((2, 2, 2))), False, "expected a 2-D array"),
-        (whole("X", 3.0), False, "only arrays of numbers are read"),
         (whole("X", np.array([b"a"])), False, "only arrays of numbers are read"),
-        (whole("X", np.array([1j])), False, "only arrays of numbers are read"),
-        (whole("X", np.zeros(2, dtype=[("a", "i4")])), False, "only arrays of numbers are read"),
         (whole("X", np.void(b"cos\nsystem\n(S'true'\ntR.")), False, "only arrays of numbers are read"),
         (whole("X", np.array([[np.nan, 1]])), False, "nan at row 0, column 0"),
         (whole("obsp/distances", np.ones((3, 3))), True, "is dense; distances must be a sparse matrix"),
         (whole("obsm/X_pca/a", np.ones(3)), False, "obsm/X_pca is stored as ''"),
-        (whole("obsm", np.ones(3)), False, 'there is neither obsm."X_pca". nor X'),
         (changed(indices=np.array([0, 9, 1, 2])), True, "'indices' holds 9"),
         (changed(indptr=np.array([0, 2**63 - 1, -2, 4])), True, "'indptr' must rise"),
-        (changed(indptr=np.array([[0, 1, 3, 4]])), True, "must be 1-D integers"),
         (changed(data=np.array([1, -1, 1, 1.0])), True, "distance -1.0 between"),
-        (changed(shape=np.array([2**62, 2**62])), True, "is refused"),
         (changed(shape=np.array([3.0, 3.0])), True, "only arrays and whole csr or csc matrices"),
         (changed(shape="3 x 3"), True, "only arrays and whole csr or csc matrices"),
         (changed(**{"encoding-type": "coo_matrix"}), True, "is stored as 'coo'"),
@@ -329,7 +304,6 @@ def empty(shape, chunks):
         (named(["a", "b", "c"], key=7), False, "the index of obs has no usable name"),
         (named(["x" * 1_000_000] + ["y"] * 2999, n=3000), False, "of 1000000 characters is too long"),
         (empty((10**6, 10**6), None), False, "would take far more memory"),
-        (empty((10**9, 10**9), (1, 1)), False, "would take far more memory"),
         (empty((100, 10**6), (100, 10**6)), False, "would take far more memory"),
     ],
 )

@@ -54,13 +54,10 @@ def run_demo_command(folder: Path) -> None:
 def run_reproduce(
     names: Sequence[str],
     out: Path,
-    *,
     quick: bool,
-    data_home: Path | None,
-    fetch: bool,
     methods: Sequence[str] | None,
     n_seeds: int | None,
-    n_jobs: int,
+    **given: Any,
 ) -> None:
     """Run what is not done yet and write tables, figures and the page of everything in the folder."""
     if n_seeds is not None and n_seeds < 1:
@@ -82,8 +79,8 @@ def run_reproduce(
             left = "" if progress.seconds_left is None else f"{duration(progress.seconds_left)} left"
             bar.update(number, completed=progress.done, description=progress.label or "done", left=left)
 
-        where: dict[str, Any] = {"data_home": data_home, "fetch": fetch, "maps_folder": out / "maps"}
-        skipped += experiments.run_experiments(tasks, records, n_jobs=n_jobs, progress=show, **where)
+        given |= {"maps_folder": out / "maps", "progress": show}
+        skipped += experiments.run_experiments(tasks, records, **given)
     console = Console()
     for line in _skipped_lines(skipped):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -126,13 +123,6 @@ def _skipped_lines(skipped: Sequence[str]) -> list[str]:
 
 
 def _bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
+    texts = TextColumn("{task.description}"), TextColumn("{task.fields[left]}")
+    columns = (texts[0], BarColumn(bar_width=30), MofNCompleteColumn(), TimeElapsedColumn(), texts[1])
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
