@@ -178,7 +178,12 @@ def read_cells(
             row.check_length(n_cells, what)
             for column, word in zip(words, row.cells, strict=False):
                 column.append(word)
-            values.extend(row.number(at, what) for at in range(n_words, n_cells))
+            try:
+                if not block.is_plain:
+                    raise ValueError
+                values.extend([*map(float, row.cells[n_words:])])
+            except ValueError:  # slower, stricter, and it says which cell is at fault
+                values.extend([row.number(at, what) for at in range(n_words, n_cells)])
             lines.append(row.line)
     return Cells(words, np.asarray(values).reshape(len(lines), n_cells - n_words), np.asarray(lines))
 

@@ -177,17 +177,15 @@ def h5ad_arrays(path: str, as_graph: bool, max_bytes: int) -> dict[str, Any]:
 
 def find_matrix(h5py: Any, file: Any, as_graph: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """What is known of the matrix asked for, and the datasets it is in, by the names they get."""
-    where, found = "obsp/distances", element(h5py, file, "obsp/distances") if as_graph else None
-    if as_graph and found is None:
+    places = ("obsp/distances",) if as_graph else ("obsm/X_pca", "X")
+    elements = ((where, element(h5py, file, where)) for where in places)
+    where, found = next((pair for pair in elements if pair[1] is not None), ("", None))
+    if found is None and as_graph:
         raise Refused('there is no obsp["distances"]; make it with scanpy.pp.neighbors, or read features')
-    if as_graph and isinstance(found, h5py.Dataset):
-        raise Refused(f"{where} is dense; distances must be a sparse matrix")
-    for where in () if as_graph else ("obsm/X_pca", "X"):
-        found = element(h5py, file, where)
-        if found is not None:
-            break
     if found is None:
         raise Refused('there is neither obsm["X_pca"] nor X')
+    if isinstance(found, h5py.Dataset) and as_graph:
+        raise Refused(f"{where} is dense; distances must be a sparse matrix")
     if isinstance(found, h5py.Dataset):
         return {}, {"X": found}
     layout = str(found.attrs.get("encoding-type", ""))[:20].removesuffix("_matrix")
