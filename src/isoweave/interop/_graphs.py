@@ -120,7 +120,7 @@ def _assembled(
             raise TypeError(
                 f"{edge} has the length {length!r} of type {type(length).__name__}; give a number."
             )
-        if not 0 <= length < np.inf:
+        if not 0 <= float(length) < np.inf:
             raise ValueError(
                 f"{edge} has the length {float(length)}; lengths must be finite and not negative. Leave out "
                 "edges of unknown length."
