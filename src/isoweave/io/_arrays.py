@@ -55,8 +55,7 @@ def read_npz(path: Path) -> dict[str, AnyArray]:
 def read_archive(file: IO[bytes], size: int) -> dict[str, AnyArray]:
     """The arrays of an open archive, which may become as large as those of a file of ``size`` bytes.
 
-    Arrays of Python objects are left out: reading them would run code from the file. The sizes of all arrays
-    so far are held against the size of the file before another is read.
+    Arrays of Python objects are left out: reading them would run code from the file.
     """
     arrays: dict[str, AnyArray] = {}
     total, seen = 0, set()

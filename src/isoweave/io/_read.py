@@ -148,11 +148,7 @@ def _read_parquet(path: Path, as_graph: bool) -> _Found:
 
 
 def _read_h5ad(path: Path, as_graph: bool) -> _Found:
-    """``obsp["distances"]``, or ``obsm["X_pca"]`` or else ``X``, and the names of the observations.
-
-    Only these arrays are read, from the on-disk format of anndata 0.7 and later; objects, links and datasets
-    in other files are never followed.
-    """
+    """``obsp["distances"]``, or ``obsm["X_pca"]`` or else ``X``, as anndata 0.7 and later write them."""
     arrays, size = _read_isolated(path, "h5ad", as_graph)
     names = arrays.pop("vertex_names", None)
     found = _sparse.matrix_from_npz(path, arrays)

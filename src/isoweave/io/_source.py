@@ -78,10 +78,7 @@ def within(part: object) -> Iterator[None]:
 
 
 def quoted(text: object) -> str:
-    """The beginning of something a file holds, in quotes, with what does not print escaped.
-
-    A file must not be able to fill a terminal or to send it commands through an error message.
-    """
+    """The beginning of something a file holds, escaped: no file may send commands to a terminal."""
     whole = str(text)
     return repr(whole[:_SHOWN_CHARACTERS]) + ("..." if len(whole) > _SHOWN_CHARACTERS else "")
 
@@ -112,12 +109,7 @@ def check_expansion(n_bytes: int, file_size: int, what: str, hint: str = "") -> 
 
 @contextmanager
 def open_input(path: Path) -> Iterator[tuple[IO[bytes], int]]:
-    """A regular file, opened for reading, and its size in bytes.
-
-    Pipes, sockets and devices are refused: they have no size to hold memory against, and opening a pipe
-    waits for its other end. A file that was written to in the meantime is refused at the end, since what was
-    read may be half of one version and half of another.
-    """
+    """A regular file, opened for reading, and its size; refused at the end if it was written to meanwhile."""
     # Without O_NONBLOCK the opening of a pipe would not return; a regular file takes no notice of it.
     extra = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
     try:

@@ -1,7 +1,4 @@
-"""Features and distance graphs from arrays and text that may be hostile.
-
-All is checked before compiled code sees it.
-"""
+"""Features and distance graphs from arrays and text, all checked before compiled code sees it."""
 
 from __future__ import annotations
 
@@ -33,10 +30,7 @@ _MAX_MARKET_LINE_BYTES = 1 << 19
 
 
 def matrix_from_npz(path: Path, arrays: dict[str, AnyArray]) -> AnyArray | sp.csr_array:
-    """The matrix of an archive: a sparse one if scipy's save_npz wrote it.
-
-    Otherwise the array X, data or features, or the only 2-D array of numbers.
-    """
+    """A sparse matrix if scipy's save_npz wrote it; else X, data, features, or the only 2-D array."""
     if {"format", "shape"} <= arrays.keys():
         return _sparse_from_arrays(arrays, path.stat().st_size)
     matrices = [key for key, array in arrays.items() if array.ndim == 2 and array.dtype.kind in "biuf"]
@@ -200,10 +194,7 @@ def densify(matrix: sp.csr_array, file_size: int) -> AnyArray:
 def graph_from_edges(
     path: Path, ends: AnyArray, lengths: AnyArray, lines: AnyArray | None = None
 ) -> sp.csr_array:
-    """Symmetric graph from edges given once or in both directions, on as many vertices as they mention.
-
-    ``ends`` of shape (m, 2) are row numbers from 0. Without ``lines``, messages tell the row of an edge.
-    """
+    """Symmetric graph from edges given once or in both directions, on as many vertices as they mention."""
     _check_ends(ends, 0, (_TOP, _TOP), lines, "vertex")
     bad = ~((lengths >= 0) & (lengths < np.inf))
     if bad.any():
@@ -236,10 +227,7 @@ def _csr_from_entries(
     is_symmetric: bool,
     may_repeat: bool = False,
 ) -> sp.csr_array:
-    """A matrix from its entries; those of a symmetric one may come from either triangle.
-
-    A pair that comes again is a fault, or only with another value if equal ones ``may_repeat``.
-    """
+    """A matrix from entries, each given once, or equally often if it ``may_repeat``; of either triangle."""
     i, j = ends.T.astype(np.int64)
     row, col = (np.maximum(i, j), np.minimum(i, j)) if is_symmetric else (i, j)
     order = sorted_pairs(row, col, shape)
@@ -271,13 +259,10 @@ def number_names(first: Sequence[str], second: Sequence[str]) -> tuple[AnyArray,
 
 
 def read_edge_list(path: Path, delimiter: str | None) -> tuple[sp.csr_array, tuple[str, ...] | None]:
-    """A symmetric distance graph from a text file with one edge per line, and the names of its vertices.
+    """A symmetric distance graph from lines of two vertices and a distance, and the names of its vertices.
 
-    Each line holds two vertices and the distance between them; a header line is recognised. If the
-    vertices of the first edge are numbers, all must be: they are row numbers counted from 0. Otherwise
-    they are names, and rows follow the order in which names first appear. An edge may be given once or in
-    both directions, never with two different distances. Without a delimiter it is a comma if the first line
-    has one, else a tab if it has one, else white space.
+    If the vertices of the first edge are numbers, all must be: row numbers from 0. Otherwise they are names,
+    and rows follow their first appearance. Without a delimiter the first line tells: comma, tab or spaces.
     """
     first, blocks = _text.first_row(_text.read_blocks(path), delimiter)
     if first is not None and delimiter is None:
@@ -310,11 +295,8 @@ def read_edge_list(path: Path, delimiter: str | None) -> tuple[sp.csr_array, tup
 
 
 def read_matrix_market(path: Path) -> sp.csr_array:
-    """The matrix of a ``coordinate`` file, ``real`` or ``integer``, ``general`` or ``symmetric``.
-
-    Explicit zeros are kept; an entry given twice is an error, and so is a count that does not match the
-    size line. (scipy's reader can crash the interpreter on a NUL byte.)
-    """
+    """The matrix of a ``coordinate`` file; explicit zeros are kept, an entry given twice is a fault."""
+    # By hand, because scipy's reader can crash the interpreter on a NUL byte.
     # Comments may be in any encoding; what is read as numbers must be ASCII and is checked there.
     blocks = _text.read_blocks(path, "latin-1", _MAX_MARKET_LINE_BYTES)
     opening = next(blocks, _text.Block(1, [""], True))

@@ -74,12 +74,7 @@ class Row(NamedTuple):
 
 
 def read_blocks(path: Path, encoding: str = "utf-8", max_line_bytes: int | None = None) -> Iterator[Block]:
-    """The lines of a text file, about half a megabyte at a time.
-
-    Lines end with a line feed, or carriage return and line feed. NUL and other control characters, single
-    carriage returns and lines longer than 16 MiB are faults, and so is what is not UTF-8; ``"latin-1"``
-    accepts any byte above 127.
-    """
+    """The lines of a text file, about half a megabyte at a time; they end with LF or CR LF."""
     limit = max_line_bytes or _MAX_LINE_BYTES
     with open_input(path) as (file, size):
         first = 1
@@ -122,8 +117,7 @@ def _block(raw: bytes, first: int, encoding: str) -> Block:
 def split_block(block: Block, delimiter: str | None, comment: str = "#") -> Iterator[Row]:
     """Lines split into stripped cells, at runs of white space if ``delimiter`` is None.
 
-    Blank lines and comments are left out. Cells may be quoted with double quotes where a delimiter is given;
-    a quoted cell ends on its line.
+    Blank lines and comments are left out. Between delimiters cells may be quoted, and end on their line.
     """
     for line, text in enumerate(block.lines, block.first):
         if text.startswith(comment) or not text.strip(" \t"):
@@ -221,8 +215,7 @@ def _is_number(text: str) -> bool:
 def check_words(words: Sequence[str], file_size: int, place: _Place | None = None, hint: str = "") -> None:
     """Refuse words that one very long one would blow up as an array, and numbers that are not plain.
 
-    ``place`` tells cell and line of a word. Words may look like numbers if some do not; without ``place``
-    all may, because the file says that they are names.
+    ``place`` tells cell and line of a word; without it all may look like numbers: the file calls them names.
     """
     longest = max(words, key=len, default="")
     if 4 * len(words) * len(longest) > max(_FREE_WORD_BYTES, _MAX_WORD_EXPANSION * file_size):
@@ -243,11 +236,9 @@ def _check_header(row: Row, hint: str = ", or put # before the line if it is a h
 
 
 def read_table(path: Path, delimiter: str | None, is_named: bool = False) -> Cells:
-    """Rows of finite numbers, after a name each if ``is_named``, or if the file looks like that.
+    """Rows of finite numbers, after a name each if ``is_named``, or if the first entry is not a number.
 
-    A first row without a single number is a header, and so is one whose first cell is empty (the way
-    pandas writes its index). A first column holds names rather than features when its header cell is
-    empty or its first entry is not a number.
+    A first row without a number is a header, and so is one whose first cell is empty (pandas' index).
     """
     header, blocks = first_row(read_blocks(path), delimiter)
     if header is None:
