@@ -81,10 +81,8 @@ def sigterm_as_interrupt() -> Iterator[None]:
 
 
 def _pass_on(*_: object) -> None:
-    """Ask the fit to end, or end at once: if there is none, or if it has been asked before.
-
-    Not by way of SIGINT, which is ignored in a job that a shell has started in the background.
-    """
+    """Ask the fit to end, or end at once: if there is none, or if it has been asked before."""
+    # Not by way of SIGINT, which is ignored in a job that a shell has started in the background.
     global _is_terminated
     _is_terminated = True
     # A signal is no time to import: without the engine there is no fit yet.
@@ -96,12 +94,10 @@ def _pass_on(*_: object) -> None:
 
 
 class ProgressLine(logging.Handler):
-    """Shows the stage, the step, the energy, the misfit and the time left, once two seconds have gone by.
+    """Shows what the logger "isoweave" reports of stages and steps, once two seconds have gone by.
 
-    Used as a context manager; meanwhile it listens to the logger "isoweave", whose records of stages and
-    steps carry an event. A timer starts the display, because a stage may take long before anything is said.
-    Nothing is shown where standard error is not a terminal, unless ``verbose``: then every stage and step is
-    a line of its own.
+    Only on a terminal, unless ``verbose``: then every stage and step is a line of its own. A timer starts the
+    display, because a stage may take long before anything is said.
     """
 
     def __init__(self, console: Any = None, *, enabled: bool = True, verbose: bool = False) -> None:
@@ -118,7 +114,6 @@ class ProgressLine(logging.Handler):
         self._timer = threading.Timer(_DELAY_SECONDS, self._progress.start)
         self._timer.daemon = True
         self._logger = logging.getLogger("isoweave")
-        self._level = self._logger.level
 
     def __enter__(self) -> ProgressLine:
         if self._is_shown:
