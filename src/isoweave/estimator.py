@@ -28,7 +28,6 @@ from isoweave.graph import (
     NeighborIndex,
     bridge_components,
     build_index,
-    choose_n_components,
     connected_components,
     graph_from_matrix,
     intrinsic_dimension,
@@ -479,7 +478,7 @@ class IsometricEmbedding(  # type: ignore[misc]
             value = intrinsic_dimension_graph(graph)
         else:
             value = intrinsic_dimension(X, n_jobs=self.n_jobs, **self._metric())
-        return min(choose_n_components(value), graph.n_vertices - 1)
+        return min(max(1, round(value)), graph.n_vertices - 1)
 
     def _joined(self, X: Any, graph: NeighborGraph, n_components: int) -> NeighborGraph:
         """The graph, its components bridged if that is asked for."""

@@ -231,7 +231,7 @@ def _graph_of(loaded: LoadedInput, options: dict[str, Any], n_components: Any) -
         if n_components == "auto":
             estimated = graphs.intrinsic_dimension(loaded.features, **search)
     if n_components == "auto":
-        n_components = min(graphs.choose_n_components(estimated), graph.n_vertices - 1)
+        n_components = min(max(1, round(estimated)), graph.n_vertices - 1)
     if options.get("components") == "bridge" and isinstance(n_components, int):
         metric = options.get("metric", "euclidean")
         bridges = n_components + 1
