@@ -93,20 +93,6 @@ def test_merge_agrees_with_the_loop(entries):
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-def test_equal_rows_form_groups_that_do_not_depend_on_order(form):
-    rng = np.random.default_rng(91)
-    points = rng.integers(0, 3, size=(400, 4)).astype(float)
-    shuffle = rng.permutation(len(points))
-    groups, shuffled = (group_equal_rows(form(rows), ThreadTeam(1)) for rows in (points, points[shuffle]))
-    assert groups.n_groups == len(np.unique(points, axis=0)) < len(points)
-    for lo, hi in itertools.pairwise(groups.starts):
-        members = groups.members[lo:hi]
-        assert np.all(np.diff(members) > 0)
-        assert np.all(points[members] == points[members[0]])
-    np.testing.assert_array_equal(points[groups.first], points[shuffle][shuffled.first])
-
-
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_rows_with_one_hash_stay_different(form, monkeypatch):
     def weak(start, stop, *arrays):
         arrays[-1][start:stop] = 7

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from isoweave.graph import (
-    _index,
-    graph_from_matrix,
-    intrinsic_dimension,
-    intrinsic_dimension_graph,
-    knn_graph,
-)
+from isoweave.graph import _index, intrinsic_dimension, intrinsic_dimension_graph, knn_graph
+from reference_graphs import path_graph
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 5])
@@ -22,14 +16,6 @@ def test_uniform_points_in_a_wider_space(dimension):
     X = rng.uniform(size=(4000, dimension)) @ np.linalg.qr(rng.normal(size=(12, dimension)))[0].T
     # Statistical error about d / sqrt(n), and a bias of the border that grows with d.
     assert intrinsic_dimension(X) == pytest.approx(dimension, rel=0.08)
-
-
-def test_fit_recovers_the_exact_law():
-    # Ratios at the quantiles of F(mu) = 1 - mu^-d lie on the line exactly.
-    n, d = 500, 3.7
-    ratios = (1 - np.arange(1, n) / n) ** (-1 / d)
-    found = _index._fit(np.full(n, 2.0), 2.0 * np.append(ratios, 10 * ratios[-1]))
-    assert found == pytest.approx(d, rel=1e-12)
 
 
 def test_slow_twin():
@@ -66,15 +52,12 @@ def test_sample_of_many_points(monkeypatch):
     assert sampled == intrinsic_dimension(X[::-1])
 
 
-PATH = graph_from_matrix(sp.coo_array(([1.0, 2.0], ([0, 1], [1, 2])), shape=(3, 3)))
-
-
 @pytest.mark.parametrize(
     ("estimate", "text"),
     [
         (lambda: intrinsic_dimension([[0.0], [1.0], [0.0], [1.0]]), "3 distinct points, got 2 among 4"),
         (
-            lambda: intrinsic_dimension_graph(PATH),
+            lambda: intrinsic_dimension_graph(path_graph(3)),
             "vertices with two or more edges, got 1 among 3",
         ),
         (lambda: intrinsic_dimension(np.argwhere(np.ones((5, 5)))), "equally far"),

@@ -6,33 +6,23 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import dijkstra
 
+import reference_graphs as ref
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave.graph import connected_components, edge_distortion, geodesic_neighbors, is_edge, knn_graph
-from reference_graphs import (
-    complete_of,
-    dumbbell,
-    edges_of,
-    graph_of,
-    knn_of,
-    path_graph,
-    random_sparse,
-    random_tree,
-    with_hubs,
-)
 from reference_knn import assert_same_graph
 
 TEAM = ThreadTeam(1)
 RNG = np.random.default_rng(509)
 GRAPHS = {
-    "knn": knn_of(RNG.normal(size=(80, 2)), 5),
-    "sparse": random_sparse(70, 40, RNG),
-    "tree": random_tree(60, RNG),
-    "path": path_graph(9),
-    "hub": with_hubs(RNG.normal(size=(60, 2)), 5, [11], RNG),
-    "complete": complete_of(RNG.normal(size=(15, 2))),
-    "parts": graph_of([(0, 1, 1.0), (1, 2, 2.0), (3, 4, 1.5)], 6),
+    "knn": ref.knn_of(RNG.normal(size=(80, 2)), 5),
+    "sparse": ref.random_sparse(70, 40, RNG),
+    "tree": ref.random_tree(60, RNG),
+    "path": ref.path_graph(9),
+    "hub": ref.with_hubs(RNG.normal(size=(60, 2)), 5, [11], RNG),
+    "complete": ref.complete_of(RNG.normal(size=(15, 2))),
+    "parts": ref.graph_of([(0, 1, 1.0), (1, 2, 2.0), (3, 4, 1.5)], 6),
     # Each end has more vertices than neighbours are asked for: nothing may fall apart.
-    "dumbbell": dumbbell(30, 5, 20.0, RNG)[1],
+    "dumbbell": ref.dumbbell(30, 5, 20.0, RNG)[1],
 }
 
 
@@ -45,9 +35,9 @@ def test_geodesic_neighbours_agree_with_scipy(graph, n_neighbors):
         reached = [int(j) for j in np.argsort(row, kind="stable") if j != i and np.isfinite(row[j])]
         expected |= {(min(i, j), max(i, j)): row[j] for j in reached[:n_neighbors]}
     dense = geodesic_neighbors(graph, n_neighbors, team=TEAM)
-    found = {(i, j): d for i, j, d in edges_of(dense)}
+    found = {(i, j): d for i, j, d in ref.edges_of(dense)}
     assert set(found) >= set(expected)
-    own = {(i, j): d for i, j, d in edges_of(graph)}
+    own = {(i, j): d for i, j, d in ref.edges_of(graph)}
     for edge, d in found.items():
         # An edge longer than its detour (a hub's, here) stays as it was measured.
         assert d == pytest.approx(distances[edge] if edge in expected else own[edge], rel=1e-12)
@@ -58,12 +48,12 @@ def test_geodesic_neighbours_agree_with_scipy(graph, n_neighbors):
 
 
 def test_edges_longer_than_their_detour_get_its_length():
-    dense = geodesic_neighbors(graph_of([(0, 1, 1.0), (1, 2, 1.0), (0, 2, 5.0)], 3), 2, team=TEAM)
+    dense = geodesic_neighbors(ref.graph_of([(0, 1, 1.0), (1, 2, 1.0), (0, 2, 5.0)], 3), 2, team=TEAM)
     np.testing.assert_array_equal(dense.to_matrix().toarray(), [[0, 1, 2], [1, 0, 1], [2, 1, 0]])
 
 
 def test_threads_do_not_change_the_bits():
-    graph = knn_of(np.random.default_rng(523).normal(size=(600, 2)), 5)
+    graph = ref.knn_of(np.random.default_rng(523).normal(size=(600, 2)), 5)
     with thread_team(2) as team:
         assert_same_graph(geodesic_neighbors(graph, 15, team=team), geodesic_neighbors(graph, 15, team=TEAM))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from isoweave._lazy import computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam, thread_team
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave._validation import check_integer
-from isoweave.graph._features import FeatureSpace, Metric, prepare_features
+from isoweave.graph._features import FeatureSpace, Metric, Params, prepare_features
 from isoweave.graph._graph import (
     NeighborGraph,
     assemble_graph,
@@ -72,7 +72,7 @@ def bridge_components(
     X: Any,
     *,
     metric: Metric = "euclidean",
-    metric_params: dict[str, Any] | None = None,
+    metric_params: Params = None,
     n_bridges: int = 3,
     n_jobs: int | None = None,
 ) -> NeighborGraph:
@@ -107,21 +107,17 @@ def bridge_components(
         n = len(space.groups.members)
         if n != graph.n_vertices:
             raise ValueError(f"X has {n} rows, but the graph has {graph.n_vertices} vertices.")
-        # The point of each vertex: its row among the distinct ones.
-        point = np.empty(n, dtype=np.int32)
-        point[space.groups.members] = np.repeat(
-            np.arange(space.groups.n_groups), np.diff(space.groups.starts)
-        )
-        members = members_of(labels)
-        tree = _spanning_tree(space, point, labels, n_components)
-        bridges = [_shortest_pairs(space, point, members[a], members[b], n_bridges) for a, b in tree]
+        # Every vertex with its own row, duplicates too.
+        point, sizes = np.empty(n, dtype=np.int32), np.diff(space.groups.starts)
+        point[space.groups.members] = np.repeat(np.arange(len(sizes)), sizes)
+        space, parts = replace(space, points=space.points[point]), members_of(labels)
+        tree = _spanning_tree(space, labels, n_components)
+        bridges = [_shortest_pairs(space, parts[a], parts[b], n_bridges) for a, b in tree]
     given = (graph.sources, graph.indices, graph.lengths)
     return assemble_graph(n, *(np.concatenate(side) for side in zip(given, *bridges, strict=True)))
 
 
-def _spanning_tree(
-    space: FeatureSpace, point: IntArray, labels: IntArray, n_components: int
-) -> list[tuple[int, int]]:
+def _spanning_tree(space: FeatureSpace, labels: IntArray, n_components: int) -> list[tuple[int, int]]:
     """Pairs of components that a minimum spanning tree over their nearest points joins (Boruvka).
 
     Each round finds, for every part but the largest, its nearest point outside. Two parts differ in some bit
@@ -141,7 +137,7 @@ def _spanning_tree(
                 queries = np.flatnonzero((side == value) & (parts != largest))
                 targets = np.flatnonzero(side != value)
                 if len(queries) and len(targets):
-                    distance, found = _nearest(space, point[queries], point[targets], 1)
+                    distance, found = _nearest(space, queries, targets, 1)
                     closer = distance[:, 0] < distances[queries]
                     distances[queries[closer]] = distance[closer, 0]
                     nearest[queries[closer]] = targets[found[closer, 0]]
@@ -157,16 +153,14 @@ def _spanning_tree(
     return edges
 
 
-def _shortest_pairs(
-    space: FeatureSpace, point: IntArray, a: AnyArray, b: AnyArray, n_pairs: int
-) -> tuple[AnyArray, AnyArray, FloatArray]:
+def _shortest_pairs(space: FeatureSpace, a: AnyArray, b: AnyArray, n_pairs: int) -> tuple[AnyArray, ...]:
     """Up to ``n_pairs`` of the shortest pairs between two sets of vertices, ends different if possible."""
     if len(a) > len(b):
         a, b = b, a
     # The vertices of the smaller set that are nearest to the other, each with its nearest ones there.
-    distance, _ = _nearest(space, point[a], point[b], 1)
+    distance, _ = _nearest(space, a, b, 1)
     near = a[np.argsort(distance[:, 0], kind="stable")[:n_pairs]]
-    distance, found = _nearest(space, point[near], point[b], min(n_pairs, len(b)))
+    distance, found = _nearest(space, near, b, min(n_pairs, len(b)))
     rows, cols, lengths = np.repeat(near, found.shape[1]), b[found.reshape(-1)], distance.reshape(-1)
     used: set[int] = set()
     separate: list[int] = []
@@ -182,9 +176,7 @@ def _shortest_pairs(
     return rows[chosen], cols[chosen], space.to_user(lengths[chosen])
 
 
-def _nearest(
-    space: FeatureSpace, queries: IntArray, targets: IntArray, k: int
-) -> tuple[FloatArray, AnyArray]:
+def _nearest(space: FeatureSpace, queries: AnyArray, targets: AnyArray, k: int) -> tuple[AnyArray, AnyArray]:
     """Distances to, and positions in ``targets`` of, the ``k`` nearest targets of each query."""
     points = space.points
     search = NearestNeighbors(n_neighbors=k, metric=space.metric, metric_params=space.params or None)

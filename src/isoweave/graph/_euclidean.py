@@ -1,9 +1,9 @@
-"""Euclidean neighbours: exact by matrix products, or approximate by an index of faiss.
+"""Neighbours from all pairs, Euclidean ones by matrix products or an index of faiss.
 
-Both fetch more candidates than wanted and measure them again from coordinate differences. A search is called
-with queries and their numbers ``own`` among the points of the index, so that no point is its own neighbour;
-all are -1 for new rows. What a new row finds does not depend on the others of its batch, although products
-round differently from batch to batch.
+The latter fetch more candidates than wanted and measure them again from coordinate differences. A search is
+called with queries and their numbers ``own`` among the points of the index, so that no point is its own
+neighbour; all are -1 for new rows. What a new row finds does not depend on the others of its batch, although
+products round differently from batch to batch.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
+from sklearn.metrics import pairwise_distances
+from sklearn.utils import check_random_state
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.engines.neighbors import k_smallest, measure_rows
-from isoweave.graph._features import row_norms
+from isoweave.graph._features import FeatureSpace, row_norms
 
 # Used when random_state is None: the same call gives the same graph.
 DEFAULT_SEED = 20_170_921
@@ -38,6 +40,8 @@ _LEAST_RECALL = 0.985
 # efConstruction of faiss: candidates compared for every point that is added.
 _FULL_EFFORT = 100
 _PROJECTED_EFFORT = 60
+# Dense metrics that scikit-learn computes by matrix products: their bits depend on the rows of a block.
+_BY_PRODUCTS = ("cosine", "euclidean", "sqeuclidean", "nan_euclidean")
 # Rows that one thread takes at a time.
 _ROW_BLOCK = 4096
 
@@ -56,12 +60,7 @@ def block_rows(n_points: int) -> int:
 
 
 def nearest_of_all(
-    to_all: Callable[[int, int], AnyArray],
-    own: IntArray,
-    k: int,
-    team: ThreadTeam,
-    step: int,
-    dtype: Any = float,
+    to_all: Callable[..., AnyArray], own: IntArray, k: int, team: ThreadTeam, step: int, dtype: Any = float
 ) -> tuple[IntArray, AnyArray]:
     """The k smallest distances of every query, given for those of lo..hi; ties go to the lower index."""
     m = len(own)
@@ -76,23 +75,12 @@ def nearest_of_all(
     return neighbors, distances
 
 
-def _measured(
-    points: FloatArray, queries: FloatArray, own: IntArray, candidates: IntArray, k: int, team: ThreadTeam
-) -> Found:
-    """The ``k`` nearest of each query's candidates by coordinate differences; -1 and inf where too few."""
-    neighbors, distances = np.empty((len(queries), k), dtype=np.int32), np.empty((len(queries), k))
-    team.run(measure_rows, len(queries), queries, own, points, candidates, neighbors, distances)
-    return neighbors, distances
-
-
-def _by_blocks(
-    function: Callable[[AnyArray], AnyArray], rows: AnyArray, out: AnyArray, team: ThreadTeam
-) -> AnyArray:
+def _by_blocks(task: Callable[..., AnyArray], rows: AnyArray, out: AnyArray, team: ThreadTeam) -> AnyArray:
     """A function of all rows, in blocks: they and hence the bits do not depend on the number of threads."""
 
     def work(start: int, stop: int) -> None:
         for lo in range(start * _ROW_BLOCK, stop * _ROW_BLOCK, _ROW_BLOCK):
-            out[lo : lo + _ROW_BLOCK] = function(rows[lo : lo + _ROW_BLOCK])
+            out[lo : lo + _ROW_BLOCK] = task(rows[lo : lo + _ROW_BLOCK])
 
     team.run(work, -(-len(rows) // _ROW_BLOCK), grain=1)
     return out
@@ -126,6 +114,12 @@ class ProductSearch:
     def _table(self, dtype: Any, team: ThreadTeam) -> AnyArray:
         return _by_blocks(self.scaled, self.points, np.empty(self.points.shape, dtype), team)
 
+    def measured(self, queries: FloatArray, own: IntArray, near: IntArray, k: int, team: ThreadTeam) -> Found:
+        """The ``k`` nearest of the candidates by coordinate differences; -1 and inf where too few."""
+        neighbors, distances = np.empty((len(queries), k), dtype=np.int32), np.empty((len(queries), k))
+        team.run(measure_rows, len(queries), queries, own, self.points, near, neighbors, distances)
+        return neighbors, distances
+
     def _order(self, dtype: Any, team: ThreadTeam) -> Callable[[FloatArray], AnyArray]:
         """What orders all points by their distance from rows: scores of a precision, or the distance."""
         if dtype is None:
@@ -156,7 +150,7 @@ class ProductSearch:
 
             candidates, best = nearest_of_all(to_all, own[at], width, team, block_rows(n), dtype)
             rows = queries if len(at) == m else queries[at]
-            neighbors[at], distances[at] = _measured(self.points, rows, own[at], candidates, k, team)
+            neighbors[at], distances[at] = self.measured(rows, own[at], candidates, k, team)
             if dtype is not None:
                 error = (d + 4) * float(np.finfo(dtype).eps) * (norms[at] + 0.5)
                 outside = 2 * (best[:, -1].astype(np.float64) - error) + norms[at] ** 2
@@ -174,21 +168,22 @@ class GraphSearch:
     the neighbours is not assumed but counted, on a sample of the points.
     """
 
-    def __init__(self, points: FloatArray, seed: int, team: ThreadTeam) -> None:
-        self.points, self.seed = points, seed
+    def __init__(self, points: FloatArray, random_state: Any, team: ThreadTeam) -> None:
+        random = check_random_state(DEFAULT_SEED if random_state is None else random_state)
+        self.seed = int(random.randint(2**31 - 1))
         self.exact = ProductSearch(points, team)
         self._index: Any = None
 
     def __call__(self, queries: FloatArray, own: IntArray, k: int, team: ThreadTeam) -> Found:
         near = self._near_new(queries, k, team) if (own < 0).all() else self._near_points(own, k, team)
-        neighbors, distances = _measured(self.points, queries, own, near, k, team)
+        neighbors, distances = self.exact.measured(queries, own, near, k, team)
         missed = np.flatnonzero(neighbors[:, -1] < 0)
         if len(missed):
             neighbors[missed], distances[missed] = self.exact(queries[missed], own[missed], k, team)
         return neighbors, distances
 
     def _near_points(self, own: IntArray, k: int, team: ThreadTeam) -> IntArray:
-        table, n_others = self.exact.single, len(self.points) - 1
+        table, n_others = self.exact.single, len(self.exact.points) - 1
         width = min(_CANDIDATES * k, n_others)
         build_effort, effort = _PROJECTED_EFFORT, max(64, width + k)
         searched = project(table, k, width, team, self.seed)
@@ -202,7 +197,7 @@ class GraphSearch:
     def _near_new(self, queries: FloatArray, k: int, team: ThreadTeam) -> IntArray:
         if self._index is None:
             self._index = _build_hnsw(self.exact.single, _FULL_EFFORT, team, DEFAULT_SEED)
-        width = n_candidates(k, len(self.points) - 1)
+        width = n_candidates(k, len(self.exact.points) - 1)
         rows = np.clip(self.exact.scaled(queries), -_FARTHEST, _FARTHEST).astype(np.float32)
         return _search_hnsw(self._index, rows, width, max(64, 3 * width), team)
 
@@ -270,3 +265,30 @@ def _faiss_threads(n_threads: int) -> Iterator[None]:
         yield
     finally:
         faiss.omp_set_num_threads(before)
+
+
+def pairwise_search(space: FeatureSpace, queries: Any, own: IntArray, k: int, team: ThreadTeam) -> Found:
+    """Neighbours in any metric of scikit-learn, from the distances of all pairs."""
+    points, n, is_new = space.points, space.points.shape[0], bool((own < 0).all())
+    step = block_rows(n)
+    # A new row is to find the same in any batch.
+    alone = is_new and space.metric in _BY_PRODUCTS and not space.is_sparse
+    # scikit-learn's Euclidean distances lose digits; only sparse features too large to be made dense come
+    # here with them, and then a few candidates more are fetched and measured again.
+    inexact = space.metric == "euclidean" and not space.params
+    width = n_candidates(k, n if is_new else n - 1) if inexact else k
+
+    def to_all(lo: int, hi: int) -> FloatArray:
+        block = pairwise_distances(queries[lo:hi], points, metric=space.metric, **space.params)
+        return np.ascontiguousarray(block, dtype=np.float64)
+
+    neighbors, distances = nearest_of_all(to_all, own, width, team, 1 if alone else step)
+    if not inexact:
+        return neighbors, distances
+    for lo in range(0, len(own), step):
+        near = neighbors[lo : lo + step]
+        difference = queries[np.repeat(np.arange(lo, lo + len(near)), width)] - points[near.reshape(-1)]
+        squares = np.asarray(difference.multiply(difference).sum(axis=1))
+        distances[lo : lo + step] = np.sqrt(squares).reshape(-1, width)
+    order = np.lexsort((neighbors, distances))[:, :k]
+    return np.take_along_axis(neighbors, order, axis=1), np.take_along_axis(distances, order, axis=1)

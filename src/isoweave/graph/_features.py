@@ -25,6 +25,7 @@ _ALIASES = {"l1": "manhattan", "cityblock": "manhattan", "l2": "euclidean", "inf
 _DENSE_ENTRIES = 2**25
 
 Metric = str | Callable[..., float]
+Params = dict[str, Any] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,9 +155,7 @@ class FeatureSpace:
         return rows / norms[:, None]
 
 
-def prepare_features(
-    X: Any, metric: Metric, metric_params: dict[str, Any] | None, team: ThreadTeam
-) -> FeatureSpace:
+def prepare_features(X: Any, metric: Metric, metric_params: Params, team: ThreadTeam) -> FeatureSpace:
     """Check features and metric, and find the distinct points."""
     name, params = _check_metric(metric, metric_params)
     features = _check_features(X, name)
@@ -193,7 +192,7 @@ def row_norms(rows: FloatArray) -> FloatArray:
     return np.sqrt(np.einsum("ij,ij->i", rows, rows))
 
 
-def _check_metric(metric: Metric, metric_params: dict[str, Any] | None) -> tuple[Metric, dict[str, Any]]:
+def _check_metric(metric: Metric, metric_params: Params) -> tuple[Metric, dict[str, Any]]:
     if metric_params is not None and not isinstance(metric_params, dict):
         raise TypeError(f"metric_params must be a dict or None, got {type(metric_params).__name__}.")
     params = dict(metric_params or {})

@@ -18,23 +18,13 @@ from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
-from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import BallTree
-from sklearn.utils import check_random_state
 
 from isoweave._parallel import ONE_THREAD, ThreadTeam, thread_team
 from isoweave._typing import FloatArray, IntArray
 from isoweave._validation import check_integer
 from isoweave.graph._components import merge_duplicates
-from isoweave.graph._euclidean import (
-    DEFAULT_SEED,
-    Found,
-    GraphSearch,
-    ProductSearch,
-    block_rows,
-    n_candidates,
-    nearest_of_all,
-)
+from isoweave.graph._euclidean import Found, GraphSearch, ProductSearch, pairwise_search
 from isoweave.graph._features import MINKOWSKI_P, FeatureSpace, Metric, prepare_features, spread_neighbors
 from isoweave.graph._graph import NeighborGraph, assemble_graph
 
@@ -53,8 +43,9 @@ _DISCARDED = 0.1
 _MAX_SAMPLES = 10_000
 # The last three by a ball tree, as functions are.
 _TREE_METRICS = (*MINKOWSKI_P, "minkowski", "haversine", "canberra", "mahalanobis", "seuclidean")
-# Dense metrics that scikit-learn computes by matrix products: their bits depend on the rows of a block.
-_BY_PRODUCTS = ("cosine", "euclidean", "sqeuclidean", "nan_euclidean")
+
+# From queries, their numbers among the points (-1: none), k and a team to neighbours and distances.
+Search = Callable[[Any, IntArray, int, ThreadTeam], Found]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +54,7 @@ class NeighborIndex:
 
     space: FeatureSpace
     search: str
-    # From queries, their numbers among the points (-1: none), k and a team to neighbours and distances.
-    _find: Callable[[Any, IntArray, int, ThreadTeam], Found]
+    _find: Search
 
     def among_points(self, k: int, *, team: ThreadTeam, rows: IntArray | None = None) -> Found:
         """The ``k`` nearest other distinct points (groups) of all or some of them, and their distances."""
@@ -110,12 +100,14 @@ def build_index(
     """Prepare the search among the rows of X, from which a metric takes what it needs (variances)."""
     space = prepare_features(X, metric, metric_params, team)
     name = _choose_search(space)
+    find: Search = partial(pairwise_search, space)
     if name == "approximate":
-        random = check_random_state(DEFAULT_SEED if random_state is None else random_state)
-        return NeighborIndex(space, name, GraphSearch(space.points, int(random.randint(2**31 - 1)), team))
-    if name == "brute":
-        return NeighborIndex(space, name, ProductSearch(space.points, team))
-    return NeighborIndex(space, name, _tree_search(space) if name == "tree" else partial(_pairwise, space))
+        find = GraphSearch(space.points, random_state, team)
+    elif name == "brute":
+        find = ProductSearch(space.points, team)
+    elif name == "tree":
+        find = _tree_search(space)
+    return NeighborIndex(space, name, find)
 
 
 def knn_graph(
@@ -244,7 +236,7 @@ def _choose_search(space: FeatureSpace) -> str:
     return "approximate" if n > EXACT_SAMPLES and importlib.util.find_spec("faiss") else "brute"
 
 
-def _tree_search(space: FeatureSpace) -> Callable[[FloatArray, IntArray, int, ThreadTeam], Found]:
+def _tree_search(space: FeatureSpace) -> Search:
     """Neighbours from a k-d tree where the metric allows one, otherwise from a ball tree."""
     points, metric = space.points, space.metric
     exponents = MINKOWSKI_P | {"minkowski": float(space.params.get("p", 2))}
@@ -304,30 +296,3 @@ def _great_circle(a: FloatArray, b: FloatArray) -> FloatArray:
     sines = np.sin(0.5 * (a - b)) ** 2
     chord = sines[..., 0] + np.cos(a[..., 0]) * np.cos(b[..., 0]) * sines[..., 1]
     return 2 * np.arcsin(np.sqrt(np.minimum(chord, 1.0)))
-
-
-def _pairwise(space: FeatureSpace, queries: Any, own: IntArray, k: int, team: ThreadTeam) -> Found:
-    """Neighbours in any metric of scikit-learn, from the distances of all pairs."""
-    points, n, is_new = space.points, space.points.shape[0], bool((own < 0).all())
-    step = block_rows(n)
-    # A new row is to find the same in any batch.
-    alone = is_new and space.metric in _BY_PRODUCTS and not space.is_sparse
-    # scikit-learn's Euclidean distances lose digits; only sparse features too large to be made dense come
-    # here with them, and then a few candidates more are fetched and measured again.
-    inexact = space.metric == "euclidean" and not space.params
-    width = n_candidates(k, n if is_new else n - 1) if inexact else k
-
-    def to_all(lo: int, hi: int) -> FloatArray:
-        block = pairwise_distances(queries[lo:hi], points, metric=space.metric, **space.params)
-        return np.ascontiguousarray(block, dtype=np.float64)
-
-    neighbors, distances = nearest_of_all(to_all, own, width, team, 1 if alone else step)
-    if not inexact:
-        return neighbors, distances
-    for lo in range(0, len(own), step):
-        near = neighbors[lo : lo + step]
-        difference = queries[np.repeat(np.arange(lo, lo + len(near)), width)] - points[near.reshape(-1)]
-        squares = np.asarray(difference.multiply(difference).sum(axis=1))
-        distances[lo : lo + step] = np.sqrt(squares).reshape(-1, width)
-    order = np.lexsort((neighbors, distances))[:, :k]
-    return np.take_along_axis(neighbors, order, axis=1), np.take_along_axis(distances, order, axis=1)

@@ -61,7 +61,7 @@ def drop_shortcuts(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[NeighborG
         found = _has_detour(graph, suspects, limits[suspects], trusted, team)
         restored = suspects[found & (n_rounds < _MAX_ROUNDS)]
         if len(restored) == 0:
-            restored = _reconnecting(graph, suspects, share, trusted)
+            restored = _rejoining(graph, suspects, share, trusted)
         if len(restored) == 0:
             break
         trusted[restored] = trusted[graph.reverse[restored]] = True
@@ -118,9 +118,7 @@ def _has_detour(
     return found > 0
 
 
-def _reconnecting(
-    graph: NeighborGraph, suspects: AnyArray, share: FloatArray, trusted: BoolArray
-) -> AnyArray:
+def _rejoining(graph: NeighborGraph, suspects: AnyArray, share: FloatArray, trusted: BoolArray) -> AnyArray:
     """Suspects that join what trusted edges leave apart: the best supported first, then the shortest."""
     n_parts, labels = join(graph.n_vertices, graph.sources[trusted], graph.indices[trusted])
     ranked = suspects[np.lexsort((graph.lengths[suspects], -share[suspects]))]
