@@ -96,7 +96,7 @@ VARIANTS = {
 
 _HEAD = """# Choices
 
-Made by `benchmarks/choices.py`; do not edit by hand. One thing at a time is changed against the default;
+Written by `benchmarks/choices.py`; do not edit by hand. Each line changes one thing against the default;
 means over {seeds} seeds (flat torus: 15). The line ± is the standard error of the default's means: smaller
 differences mean little. Synthetic samples are not those of [the quality table](quality.md); real data are the
 same in both (MNIST: the first groups). Energy is relative to the collapsed map and
@@ -118,7 +118,7 @@ def fit(case: Case, variant: Variant) -> Embedding:
     options = replace(resolve_options(case.row.n_components, n_jobs=1), **variant.changes)
     with (
         warnings.catch_warnings(),
-        patch("isoweave.optimise._landmark.N_LANDMARKS", variant.n_landmarks),
+        patch("isoweave.optimise._starts.N_LANDMARKS", variant.n_landmarks),
         patch("isoweave._component.edge_energy", partial(edge_energy, weights=variant.weights)),
     ):
         warnings.simplefilter("ignore", ConvergenceWarning)

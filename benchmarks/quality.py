@@ -123,8 +123,8 @@ PRINTED = {
 
 _HEAD = """# Quality
 
-Made by `benchmarks/quality.py`; do not edit by hand. Means over the seeds; n = 1,500 for synthetic data.
-One set of defaults for all rows. Metrics are those of `isoweave.metrics`, against the graph of nearest
+Written by `benchmarks/quality.py`; do not edit by hand. Means over the seeds; n = 1,500 for synthetic data.
+All rows use the same defaults. Metrics are those of `isoweave.metrics`, against the graph of nearest
 neighbours that all methods start from; see [theory](theory.md) for the methods and [choices](choices.md)
 for what else was tried.
 
@@ -134,18 +134,18 @@ for what else was tried.
 - **paper as printed**: `preset="paper"`; the same frames and inner product with hull volumes, start at Q
   = I, the alternating recursion with its own stopping rule (at most {limit} steps), no shortcut filter.
 - **paper, its own numbers**: from its table, to two digits; its samples are not ours. They are much better
-  than what the printed recursion gives here: a step may be missing from its text, or from our reading.
+  than the results of the printed recursion here: a step may be missing from its text, or from our reading.
 - **Isomap (scikit-learn)**: the same features, k and N.
 
-Floors are checked twice: on the seeds of the tables below, which were seen while the last settings (stopping
+Floors are checked twice: on the seeds of the tables below, which were in use when the last settings (stopping
 rule, margin between starts) were chosen, and on fresh seeds of the synthetic data, run once afterwards.
 
 F1: neighbourhoods kept. Edge error: mean relative error of edge lengths. Procrustes: residual of the
 best rigid motion onto the truth, over its variance. Parameter error: the same for the best affine map
 onto the parameters (torus: angles; Klein bottle: Isomap's map, as in the paper; faces: pose). Pearson
 and stress: against shortest paths in the graph. Accuracy: vote of the k nearest in the map. Seconds:
-processor time of one thread, the graph not counted (Isomap's includes its own neighbour search), on the
-machine that made this page; compare within a table only.
+processor time of one thread without the graph (Isomap's includes its own neighbour search), on the
+machine that made this page; compare only within a table.
 """
 
 

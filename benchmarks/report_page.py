@@ -88,7 +88,7 @@ def _use(browser: Any) -> list[tuple[str, str, str]]:
     steps = {
         "another colour": COLOR,
         "a step of zoom": ZOOM,
-        "a vertex picked": "await isoweaveReport.pick(1 + isoweaveReport.state.picked)",
+        "a vertex selected": "await isoweaveReport.pick(1 + isoweaveReport.state.picked)",
     }
     found = []
     for name, script in steps.items():

@@ -33,8 +33,8 @@ for n_components, model in models.items():
     print(f"N = {n_components}: F1 {f1[n_components]:.2f}, accuracy {accuracy[n_components]:.2f}")
 
 # %%
-# Left the map in two dimensions; right the two widest axes of the map in more. Both are views: for a
-# picture of separate clusters UMAP or t-SNE are made; they do not keep distances.
+# Left: the map in two dimensions. Right: the two widest axes of the map in more. Both are views; for
+# pictures of separate clusters use UMAP or t-SNE, which do not keep distances.
 
 flat = models[2].embedding_
 centred = auto.embedding_ - auto.embedding_.mean(axis=0)

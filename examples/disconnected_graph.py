@@ -2,8 +2,8 @@
 Disconnected graphs
 ===================
 
-A graph in several pieces says nothing about where the pieces lie. What happens then is a choice, and a
-warning says that there was one to make.
+A disconnected graph says nothing about where its components lie relative to each other. ``components``
+chooses what to do, and a warning says that there was a choice to make.
 """
 
 # %%
@@ -23,7 +23,7 @@ points = np.concatenate([rng.uniform(-1, 1, (m, 2)) + c for m, c in zip(sizes, c
 patch = np.repeat(np.arange(3), sizes)
 
 # %%
-# ``"separate"``, the default, embeds every piece by itself and lays them side by side; ``"largest"``
+# ``"separate"``, the default, embeds every component on its own and lays them side by side; ``"largest"``
 # embeds one and leaves NaN elsewhere; ``"bridge"`` measures the shortest connections on the features and
 # embeds the whole.
 
@@ -35,8 +35,8 @@ for choice in ("separate", "largest", "bridge"):
     print(f"{choice}: {caught[0].message if caught else 'no warning'}")
 
 # %%
-# Every piece is right whatever the choice. Where a bridged piece lies rests on three edges: its place is
-# about right, its tilt is not to be trusted.
+# Every component is right whatever the choice. The position of a bridged component rests on three edges:
+# it is about right, but do not trust its orientation.
 
 errors = [procrustes_error(points[patch == i], maps["separate"].embedding_[patch == i]) for i in range(3)]
 print("each piece against the truth:", " ".join(f"{error:.4f}" for error in errors))
@@ -50,6 +50,6 @@ for ax, (title, drawn) in zip(
     ax.set_title(title)
 
 # %%
-# ``component_labels_`` says which piece every point is in, largest first.
+# ``component_labels_`` says which component every point is in, largest first.
 
 print(np.bincount(maps["separate"].component_labels_))

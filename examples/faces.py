@@ -3,7 +3,7 @@ Faces
 =====
 
 Images of one head, turned left and right, up and down, under a lamp that moves sideways: three numbers
-make every image, and a map into three dimensions gives them back. The head here is a painted ball,
+determine every image, and a map into three dimensions recovers them. The head here is a painted ball,
 rendered by the script.
 """
 
@@ -55,7 +55,7 @@ error = parameter_error(pose, model.embedding_)
 print(f"misfit of the edges {np.sqrt(model.relative_energy_):.2f}, parameter error {error:.3f}")
 
 # %%
-# The affine function, fitted by least squares, and some of the images at their place.
+# The affine function, fitted by least squares, and some of the images at their positions.
 
 design = np.column_stack([model.embedding_, np.ones(len(pose))])
 found = design @ np.linalg.lstsq(design, pose, rcond=None)[0]

@@ -3,8 +3,8 @@ Flattening a mesh
 =================
 
 A triangle mesh is a distance graph: its edges, and across every edge the distance of the two corners that
-face each other, once the triangles are unfolded. A surface that can be unrolled comes out flat and true;
-one that cannot shows where it had to be stretched.
+face each other, once the triangles are unfolded. A surface that can be unrolled is mapped
+exactly; one that cannot shows where it had to be stretched.
 """
 
 # %%
@@ -80,7 +80,7 @@ error = procrustes_error(flat, models["corrugated"][1].embedding_)
 print(f"corrugated sheet against the flat one: {error:.1e}")
 
 # %%
-# Above the surfaces, below their maps, each triangle coloured by the mean stretch of its corners.
+# Above: the surfaces. Below: their maps, each triangle coloured by the mean stretch of its corners.
 
 figure = plt.figure(figsize=(8, 7), layout="constrained")
 for column, (name, (surface, model)) in enumerate(models.items()):

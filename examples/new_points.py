@@ -2,7 +2,7 @@
 New points
 ==========
 
-A finished map can take in points that were not in the fit, and says for each how far to trust its place.
+New points can be placed in a finished map, with a measure of how far to trust each position.
 """
 
 # %%
@@ -23,7 +23,7 @@ model = IsometricEmbedding(n_components=2, n_neighbors=10).fit(roll.data[fitted]
 
 # %%
 # ``transform`` gives coordinates, ``place`` gives the residuals too: 0 is an exact fit. The map itself
-# stays as it is.
+# does not change.
 
 placed = model.place(roll.data[held])
 off = model.place(strangers)
@@ -31,8 +31,8 @@ print(f"median residual of held-out points {np.median(placed.residual):.3f}")
 print(f"median residual of points off the roll {np.median(off.residual):.3f}")
 
 # %%
-# The truth, laid onto the map by the rigid motion that fits the points of the fit, tells how far off the
-# new points are, in units of the distance of neighbours.
+# The truth, moved rigidly to fit the points of the fit, shows how far off the new points are, in units of
+# the distance between neighbours.
 
 origin, goal = roll.truth[fitted].mean(axis=0), model.embedding_.mean(axis=0)
 U, _, Vt = np.linalg.svd((roll.truth[fitted] - origin).T @ (model.embedding_ - goal))

@@ -2,7 +2,7 @@
 A country's map from road miles
 ===============================
 
-The towns of an island, and nothing but the miles between towns that lie a short drive apart. Roads bend,
+The towns of an island, mapped from nothing but the road miles between towns a short drive apart. Roads bend,
 so the miles are longer than the straight lines; the map still shows where the towns are.
 """
 
@@ -44,7 +44,7 @@ for i, reached in nx.all_pairs_dijkstra_path_length(roads, cutoff=75):
 miles, names = from_networkx(table)
 
 # %%
-# The map. Flat data and an exact answer wanted: a smaller ``tol`` than usual.
+# The map. For an exact map of flat data, take a smaller ``tol`` than usual.
 
 model = IsometricEmbedding(n_components=2, metric="precomputed", tol=0.003).fit(miles)
 true, found, error = procrustes(towns[list(names)], model.embedding_)
@@ -52,8 +52,8 @@ print(f"{miles.nnz // 2} of {len(towns) * (len(towns) - 1) // 2} pairs known")
 print(f"squared distance to the true map, over its variance: {error:.4f}")
 
 # %%
-# Straight lines lead from where a town is to where the map has it. Miles do not know north, so the map was
-# turned, and scaled by one number, since roads are longer than lines.
+# Straight lines lead from where a town is to where the map puts it. Distances do not determine north, so the
+# map was rotated; it was also scaled, since roads are longer than straight lines.
 
 figure, ax = plt.subplots(figsize=(5, 5), layout="constrained")
 for i, j in roads.edges:

@@ -2,13 +2,13 @@
 Sensor network
 ==============
 
-Where every sensor is, if each only measures how far its neighbours are.
+Locating sensors that only measure how far away their neighbours are.
 
 Sensors in a square, with an empty disc in the middle or without, measure the distances to those within radio
-range with errors of 5 or 10 %. The positions of some are known. What is printed are root mean squares of the
-errors of the others, in per cent of the radio range. For comparison: MDS-MAP, which scales all shortest
-paths (Isomap) and lays the result on the anchors, least squares of the ranges from there (scipy), and the
-bound of Cramer and Rao.
+range with errors of 5 or 10 %. The positions of some are known. The script prints the root mean square error
+of the others, in per cent of the radio range. For comparison: MDS-MAP, which is classical scaling of all
+shortest paths (Isomap) aligned with the anchors, least squares of the ranges from there (scipy), and the
+Cramer-Rao bound.
 
     python examples/sensor_network.py [--sensors 500] [--seeds 1] [--figure sensors.png]
 """

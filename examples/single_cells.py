@@ -46,8 +46,8 @@ except ImportError:
 adata.obsp["distances"] = distances
 
 # %%
-# The matrix holds the nearest cells of each cell, in one direction; ``from_anndata`` joins the
-# directions. It can also be given to the estimator as it is.
+# Each row of the matrix holds the nearest cells of one cell; ``from_anndata`` makes it
+# symmetric. It can also be given to the estimator as it is.
 
 graph, names = from_anndata(adata)
 model = IsometricEmbedding(n_components=2, metric="precomputed").fit(graph)

@@ -18,7 +18,7 @@ from isoweave.metrics import local_distance, procrustes_error
 roll = swiss_roll(1000, random_state=7)
 
 # %%
-# The estimator joins every point to its ten nearest and embeds that graph.
+# The estimator joins every point to its ten nearest neighbours and embeds that graph.
 
 model = IsometricEmbedding(n_components=2, n_neighbors=10)
 Y = model.fit_transform(roll.data)
@@ -28,7 +28,7 @@ print(f"distance to the true sheet, squared, over its variance: {error:.1e}")
 print(f"mean relative error of the edges: {local_distance(model.graph_, Y):.3f}")
 
 # %%
-# Left the roll; middle its map; right the local stretch, 1 where lengths are kept. It strays at the rim,
+# Left: the roll. Middle: its map. Right: the local stretch, 1 where lengths are kept. It deviates at the rim,
 # where points have neighbours on one side only.
 
 figure = plt.figure(figsize=(10, 3.2), layout="constrained")

@@ -12,9 +12,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from isoweave import IsometricEmbedding, embed_graph
-from isoweave.datasets import s_curve
+from isoweave import Anchors, IsometricEmbedding, Weights, embed_graph
+from isoweave.datasets import s_curve, sensor_network
 from isoweave.graph import graph_from_matrix, knn_graph
 from isoweave.metrics import procrustes_error
 from reference_graphs import distance_gap
@@ -38,12 +39,9 @@ def blobs(sizes=(40, 25, 10), seed=283):
     return rng.normal(size=(len(label), 2)) + 100.0 * label[:, None], label
 
 
-def test_parameters():
-    assert IsometricEmbedding().get_params() == PARAMETERS
-
-
-def test_fitted_attributes():
+def test_parameters_and_fitted_attributes():
     model = IsometricEmbedding(n_neighbors=8)
+    assert IsometricEmbedding().get_params() == PARAMETERS
     assert model.fit(SHEET.data) is model
     assert model.embedding_.shape == (250, 2)
     assert isinstance(model.graph_, sp.csr_array)
@@ -59,42 +57,26 @@ def test_fitted_attributes():
     assert procrustes_error(SHEET.truth, model.embedding_) < 0.01
 
 
-def test_fit_transform_and_the_function_agree():
+def test_features_graphs_and_all_distances_agree():
     model = IsometricEmbedding(n_neighbors=8)
     expected = model.fit(SHEET.data).embedding_
     np.testing.assert_array_equal(model.fit_transform(SHEET.data), expected)
     np.testing.assert_array_equal(embed_graph(model.graph_).coordinates, expected)
-
-
-def test_precomputed_sparse():
-    graph = knn_graph(SHEET.data, 8).to_matrix()
-    model = IsometricEmbedding(metric="precomputed").fit(graph)
-    np.testing.assert_array_equal(
-        model.embedding_, IsometricEmbedding(n_neighbors=8).fit_transform(SHEET.data)
-    )
-    assert model.n_neighbors_ is None
-    assert model.n_features_in_ == 250
-
-
-def test_precomputed_dense_takes_the_nearest():
-    distances = cdist(SHEET.data, SHEET.data)
-    dense = IsometricEmbedding(metric="precomputed", n_neighbors=8).fit(distances)
-    features = IsometricEmbedding(n_neighbors=8).fit(SHEET.data)
+    sparse = IsometricEmbedding(metric="precomputed").fit(knn_graph(SHEET.data, 8).to_matrix())
+    np.testing.assert_array_equal(sparse.embedding_, expected)
+    assert (sparse.n_neighbors_, sparse.n_features_in_) == (None, 250)
+    # Of all distances the nearest are taken.
+    dense = IsometricEmbedding(metric="precomputed", n_neighbors=8).fit(cdist(SHEET.data, SHEET.data))
     assert dense.n_neighbors_ == 8
-    assert dense.graph_.nnz == features.graph_.nnz
-    assert distance_gap(features.embedding_, dense.embedding_) < 1e-6
+    assert dense.graph_.nnz == model.graph_.nnz
+    assert distance_gap(expected, dense.embedding_) < 1e-6
 
 
-@pytest.mark.parametrize("metric", ["manhattan", "cosine", "chebyshev"])
-def test_other_metrics(metric):
+def test_metrics():
     data = np.abs(SHEET.data) + 0.5
-    model = IsometricEmbedding(n_neighbors=8, metric=metric, components="largest")
-    result = model.fit(data)
-    expected = knn_graph(data, 8, metric=metric).to_matrix()
-    assert (result.graph_ != expected).nnz == 0
-
-
-def test_metric_parameters_and_functions():
+    for metric in ("manhattan", "cosine", "chebyshev"):
+        model = IsometricEmbedding(n_neighbors=8, metric=metric, components="largest").fit(data)
+        assert (model.graph_ != knn_graph(data, 8, metric=metric).to_matrix()).nnz == 0
     named = IsometricEmbedding(n_neighbors=8, metric="minkowski", metric_params={"p": 3}).fit(SHEET.data)
     function = IsometricEmbedding(n_neighbors=8, metric=_cubic).fit(SHEET.data)
     assert named.graph_.nnz == function.graph_.nnz
@@ -117,12 +99,11 @@ def test_dimension_is_estimated():
 
 
 def test_neighbours_are_clipped_with_a_warning():
-    data = SHEET.data[:7]
-    with pytest.warns(
-        UserWarning, match="n_neighbors=10 is not smaller than n_samples=7; 6 neighbours are used"
-    ) as seen:
-        model = IsometricEmbedding().fit(data)
+    text = "n_neighbors=10 is not smaller than n_samples=7; 6 neighbours are used"
+    with pytest.warns(UserWarning, match=text) as seen:
+        model = IsometricEmbedding().fit(SHEET.data[:7])
     assert len(seen) == 1
+    assert seen[0].filename == __file__
     assert model.n_neighbors_ == 6
 
 
@@ -152,17 +133,16 @@ def test_bridged_parts():
     for a, b in ((0, 1), (1, 2)):
         true, found = (np.linalg.norm(c[a] - c[b]) for c in centres)
         assert found == pytest.approx(true, rel=0.1)
-
-
-def test_bridges_not_needed_or_not_possible():
-    expected = IsometricEmbedding(n_neighbors=8).fit_transform(SHEET.data)
-    bridged = IsometricEmbedding(n_neighbors=8, components="bridge").fit_transform(SHEET.data)
-    np.testing.assert_array_equal(bridged, expected)
-    points, _ = blobs()
     with pytest.raises(ValueError, match="3 connected components .*Raise n_neighbors"):
         IsometricEmbedding(n_neighbors=6, components="error").fit(points)
     with pytest.raises(ValueError, match="components='bridge' needs features"):
         IsometricEmbedding(metric="precomputed", components="bridge").fit(knn_graph(points, 6).to_matrix())
+    # Where nothing is apart, nothing is bridged.
+    plain, bridged = (
+        IsometricEmbedding(n_neighbors=8, components=components).fit_transform(SHEET.data)
+        for components in ("separate", "bridge")
+    )
+    np.testing.assert_array_equal(bridged, plain)
 
 
 def test_duplicate_points():
@@ -186,40 +166,38 @@ def test_points_in_one_place_and_on_a_line():
     assert procrustes_error(line, y) < 1e-12
 
 
-def test_float32_in_float32_out():
-    single = IsometricEmbedding(n_neighbors=8).fit(SHEET.data.astype(np.float32))
-    double = IsometricEmbedding(n_neighbors=8).fit(SHEET.data)
-    assert single.embedding_.dtype == np.float32
-    assert double.embedding_.dtype == np.float64
-    assert distance_gap(double.embedding_, single.embedding_.astype(float)) < 1e-2
-
-
-def test_sparse_features():
+def test_single_precision_and_sparse_features():
+    single, double = (
+        IsometricEmbedding(n_neighbors=8).fit_transform(SHEET.data.astype(kind))
+        for kind in (np.float32, np.float64)
+    )
+    assert (single.dtype, double.dtype) == (np.float32, np.float64)
+    assert distance_gap(double, single.astype(float)) < 1e-2
     data = np.where(np.random.default_rng(313).uniform(size=(120, 15)) < 0.3, 1.0, 0.0)
     data = data * np.random.default_rng(317).normal(size=(120, 15))
-    dense = IsometricEmbedding(n_neighbors=12, components="largest").fit_transform(data)
-    sparse = IsometricEmbedding(n_neighbors=12, components="largest").fit_transform(sp.csr_array(data))
+    dense, sparse = (
+        IsometricEmbedding(n_neighbors=12, components="largest").fit_transform(kind(data))
+        for kind in (np.asarray, sp.csr_array)
+    )
     inside = ~np.isnan(dense[:, 0])
     assert distance_gap(dense[inside], sparse[inside]) < 1e-6
 
 
 def test_callback_and_limit():
     model = IsometricEmbedding(n_neighbors=8, callback=lambda state: state.iteration >= 2).fit(SHEET.data)
-    assert model.status_ == "stopped"
-    assert model.n_iter_ == 2
-    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
-        model = IsometricEmbedding(n_neighbors=8, max_iter=1, tol=1e-9).fit(SHEET.data)
-    assert model.status_ == "max_iter"
-    with pytest.warns(ConvergenceWarning, match="max_iter=5"):
-        model = IsometricEmbedding(n_neighbors=8, preset="paper", max_iter=5).fit(SHEET.data)
-    assert np.isfinite(model.embedding_).all()
-    assert model.n_iter_ == 5
+    assert (model.status_, model.n_iter_) == ("stopped", 2)
+    for settings in ({"max_iter": 1, "tol": 1e-9}, {"max_iter": 5, "preset": "paper"}):
+        with pytest.warns(ConvergenceWarning, match=f"max_iter={settings['max_iter']}"):
+            model = IsometricEmbedding(n_neighbors=8, **settings).fit(SHEET.data)
+        assert (model.status_, model.n_iter_) == ("max_iter", settings["max_iter"])
+        assert np.isfinite(model.embedding_).all()
 
 
-@pytest.mark.parametrize("random_state", [None, 5, np.int64(5), np.random.RandomState(5)])
-def test_kinds_of_seeds(random_state):
-    y = IsometricEmbedding(n_neighbors=8, random_state=random_state).fit_transform(SHEET.data)
-    np.testing.assert_array_equal(y, IsometricEmbedding(n_neighbors=8).fit_transform(SHEET.data))
+def test_kinds_of_seeds():
+    expected = IsometricEmbedding(n_neighbors=8).fit_transform(SHEET.data)
+    for random_state in (5, np.int64(5), np.random.RandomState(5)):
+        model = IsometricEmbedding(n_neighbors=8, random_state=random_state)
+        np.testing.assert_array_equal(model.fit_transform(SHEET.data), expected)
 
 
 def test_names_pipelines_clones_and_pickles():
@@ -244,3 +222,56 @@ def test_parameters_are_stored_untouched_and_refitting_forgets():
     model.set_params(n_components=3, start="auto").fit(SHEET.data[:100])
     assert model.embedding_.shape == (100, 3)
     assert model.alignments_.shape == (100, 3, 3)
+
+
+NET = sensor_network(200, radius=0.17, n_anchors=6, noise=0.05, random_state=8)
+AT = NET.truth[NET.anchors]
+
+
+def test_weights_and_anchors_agree_with_the_function():
+    edges = NET.graph.copy()
+    edges.data = 1.0 / NET.graph.data**2
+    weights = Weights(edges, np.linspace(0.5, 1.0, 200))
+    given = {"weights": weights, "anchors": Anchors(NET.anchors, AT, 2.0)}
+    model = IsometricEmbedding(metric="precomputed", refine="distances")
+    found = model.fit_transform(NET.graph, **given)
+    expected = embed_graph(NET.graph, refine="distances", **given)
+    np.testing.assert_array_equal(found, expected.coordinates)
+    assert model.energy_ == expected.energy
+    assert clone(model).refine == "distances"
+
+
+def test_positions_are_kept_by_models_and_updates(tmp_path):
+    model = IsometricEmbedding("auto", metric="precomputed", refine="distances")
+    model.fit(NET.graph, anchors=Anchors(NET.anchors, AT))
+    # The dimension comes from the anchors.
+    assert model.n_components_ == 2
+    np.testing.assert_array_equal(model.embedding_[NET.anchors], AT)
+    model.save(tmp_path / "model")
+    loaded = IsometricEmbedding.load(tmp_path / "model")
+    assert loaded.refine == "distances"
+    np.testing.assert_array_equal(loaded.embedding_, model.embedding_)
+    loaded.update_graph(NET.graph)
+    assert np.abs(loaded.embedding_ - model.embedding_).max() < 0.1
+
+
+def test_features_with_anchors_and_new_points():
+    sheet = s_curve(500, random_state=2)
+    chosen = np.arange(0, 400, 40)
+    model = IsometricEmbedding(n_neighbors=10)
+    model.fit(sheet.data[:400], anchors=Anchors(chosen, sheet.truth[chosen]))
+    # New points are in the anchors' coordinates too.
+    error = np.linalg.norm(model.transform(sheet.data[400:]) - sheet.truth[400:], axis=1)
+    assert np.median(error) < 0.1
+    for weights in (sp.eye_array(500), Weights(edges=np.eye(500))):
+        with pytest.raises(ValueError, match="edge weights need metric='precomputed'"):
+            model.fit(sheet.data, weights=weights)
+
+
+# The checks fit tiny data sets with the default parameters: clipped neighbours and parts are announced there.
+@pytest.mark.filterwarnings("ignore:n_neighbors=10 is not smaller:UserWarning")
+@pytest.mark.filterwarnings("ignore:The graph has .* connected components:UserWarning")
+@parametrize_with_checks([IsometricEmbedding(), IsometricEmbedding(metric="precomputed")])
+def test_scikit_learn_check(estimator, check):
+    """All pass, none is expected to fail."""
+    check(estimator)

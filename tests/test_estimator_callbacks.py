@@ -45,15 +45,18 @@ def fitted(recorder, **options):
 
 
 def test_every_step_is_a_task():
-    recorder = Recorder()
-    model = fitted(recorder)
+    recorder, seen = Recorder(), []
+    model = fitted(recorder, callback=lambda state: seen.append(state.iteration))
     assert recorder.calls[0] == ("setup", "fit")
     assert recorder.calls[-1] == ("teardown", "fit")
     begun = [call[1:] for call in recorder.calls if call[0] == "begin"]
     ended = [call[1:] for call in recorder.calls if call[0] == "end"]
     assert sorted(begun) == sorted(ended)
-    # One more has begun than was taken.
+    # One more has begun than was taken. One's own callback is called too, and nothing else changes.
     assert sum(name == "step" for name, _ in ended) == model.n_iter_ + 1
+    assert seen[:3] == [1, 2, 3]
+    plain = IsometricEmbedding(n_neighbors=8, start="landmark", tol=1e-3).fit(POINTS)
+    assert model.embedding_.tobytes() == plain.embedding_.tobytes()
 
 
 def test_a_callback_stops_the_fit():
@@ -61,13 +64,7 @@ def test_a_callback_stops_the_fit():
     assert (model.status_, model.n_iter_) == ("stopped", 4)
 
 
-def test_ones_own_callback_is_called_too():
-    seen = []
-    fitted(Recorder(), callback=lambda state: seen.append(state.iteration))
-    assert seen[:3] == [1, 2, 3]
-
-
-def test_torn_down_after_an_error():
+def test_torn_down_after_an_error_and_in_a_pipeline():
     recorder = Recorder()
 
     def fail(state):
@@ -76,15 +73,6 @@ def test_torn_down_after_an_error():
     with pytest.raises(RuntimeError, match="broken"):
         fitted(recorder, callback=fail)
     assert recorder.calls[-1] == ("teardown", "fit")
-
-
-def test_same_map_with_and_without():
-    plain = IsometricEmbedding(n_neighbors=8, start="landmark", tol=1e-3).fit(POINTS)
-    assert fitted(Recorder()).embedding_.tobytes() == plain.embedding_.tobytes()
-
-
-def test_in_a_pipeline():
     recorder = Recorder()
-    model = IsometricEmbedding(n_neighbors=8).set_callbacks(recorder)
-    make_pipeline(StandardScaler(), model).fit(POINTS)
+    make_pipeline(StandardScaler(), IsometricEmbedding(n_neighbors=8).set_callbacks(recorder)).fit(POINTS)
     assert ("teardown", "fit") in recorder.calls

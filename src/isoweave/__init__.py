@@ -1,8 +1,8 @@
 """isoweave: weave local distances into one Euclidean map.
 
-The two ways in are :class:`IsometricEmbedding` (scikit-learn style, features or a distance graph) and
-:func:`embed_graph` (a sparse distance graph). Everything else is a stage that can be used by hand:
-``isoweave.graph``, ``geometry``, ``energy``, ``linalg``, ``optimise``, ``embedding``.
+The entry points are :class:`IsometricEmbedding` (scikit-learn style, features or a distance graph) and
+:func:`embed_graph` (a sparse distance graph). The stages can be called by hand: ``isoweave.graph``,
+``geometry``, ``energy``, ``linalg``, ``optimise``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._stages import frames_from, frames_record
-from isoweave._typing import FloatArray
+from isoweave._typing import BoolArray, FloatArray
 from isoweave.energy import AnchorEnergy, FrameEnergy, edge_energy, paper_energy
 from isoweave.geometry import calibrate_frames, local_frames, local_stretch, neighborhood_volumes
 from isoweave.graph import NeighborGraph, bypass_doubtful
@@ -19,7 +19,6 @@ from isoweave.optimise import (
     LBFGS,
     Alternating,
     IterationResult,
-    Plan,
     Problem,
     Run,
     badly_solved,
@@ -29,7 +28,6 @@ from isoweave.optimise import (
     minimise,
     minimise_from,
     numerical_stage,
-    unsolved,
 )
 from isoweave.options import EmbeddingOptions
 
@@ -38,6 +36,9 @@ _LARGEST_START = 1e75
 # Energy of an embedding over that of all points in one place. At most 1 but for rounding wherever the Poisson
 # problems were solved.
 _MOST_ENERGY = 1.0 + 1e-6
+# Part of its length, at least of the median, below which an edge has no length in the map.
+_NO_LENGTH = 1e-6
+_EDGES_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +67,12 @@ def embed_component(
     error names the stage.
     """
     check_finite("distance graph", "lengths", graph.lengths)
-    if start is not None:
-        _check_size(start)
+    largest = 0.0 if start is None else float(np.abs(start).max(initial=0.0))
+    if not largest <= _LARGEST_START:
+        raise ValueError(
+            f"start has coordinates of {largest:.3g} times the median distance, over {_LARGEST_START:g}; "
+            "give it in the unit of the distances."
+        )
     # The same edges, with the lengths that shortest paths go by.
     paths = graph if known.edge_weights is None else bypass_doubtful(graph, known.edge_weights)
     stored = run.load("frames")
@@ -78,8 +83,9 @@ def embed_component(
     else:
         frames = frames_from(stored, paths, options, team)
     name, problem, result = _optimise(frames, options, known.anchors, start, run)
+    mass = problem.mass
     if options.refine == "distances" and result.status not in ENDED_EARLY:
-        result = _refine(problem, graph, options, result, run.within("refine"))
+        mass, result = _refine(problem, graph, options, result, run.within("refine"))
     if options.scale == "geodesics":
         factor = _geodesic_factor(result.coordinates, paths, team)
         result = replace(result, coordinates=result.coordinates * factor)
@@ -87,8 +93,13 @@ def embed_component(
     with numerical_stage("stretch"):
         stretch = local_stretch(graph, frames.frames, result.coordinates, team=team)
     check_finite("stretch", "singular values", stretch)
+    lost = _at_lost_edges(graph, result.coordinates)
+    if lost.any():
+        stretch[lost, -1] = 0.0
+        if result.status in ("converged", "stalled"):
+            result = replace(result, status="collapsed")
     solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
-    return ComponentResult(result, stretch, problem.mass, name, solver)
+    return ComponentResult(result, stretch, mass, name, solver)
 
 
 def _frames(
@@ -121,43 +132,26 @@ def _factored(
     frames: FrameEnergy, options: EmbeddingOptions, anchors: AnchorEnergy | None, run: Run
 ) -> Problem:
     run.stage("factor")
-    try:
-        problem = build_problem(frames, solver=options.solver, anchors=anchors)
-    except RuntimeError as error:
-        raise unsolved("operators", "no factor", frames=frames, why=str(error).rstrip(".")) from error
+    problem = build_problem(frames, solver=options.solver, anchors=anchors)
     check_finite("operators", "energy of the collapsed map", problem.mass)
     return problem
 
 
-def _check_size(start: FloatArray) -> None:
-    """Refuse a start so far out that energies overflow."""
-    largest = float(np.abs(start).max(initial=0.0))
-    if not largest <= _LARGEST_START:
-        raise ValueError(
-            f"start has coordinates of {largest:.3g} times the median distance, over {_LARGEST_START:g}; "
-            "give it in the unit of the distances."
-        )
-
-
 def _check_energy(problem: Problem, options: EmbeddingOptions, result: IterationResult) -> None:
-    """Refuse an embedding worse than all points in one place.
+    """Refuse an embedding with more energy than all points in one place: a solve or tol is to blame.
 
-    Every exact Poisson solution has at most the energy of the collapsed embedding; more is a failed solve.
+    The solution x' of the next Poisson problem has at most the energy of one place. F(x) is F(x') plus the
+    square of the step that is left, and L-BFGS ends where that is at most tol^2 F(x).
     """
-    share = result.energy / problem.mass if problem.mass > 0 else 0.0
-    ended = options.optimizer == "alternating" or result.status in ("converged", "stalled")
-    if ended and share > _MOST_ENERGY:
-        what = f"the map has {share:.1e} times the energy of all points in one place"
-        raise badly_solved(problem, "result", what)
-
-
-def _plan(options: EmbeddingOptions, stage: str = "optimise") -> Plan:
     assert options.tol is not None
-    assert options.max_iter is not None
-    name = options.start if isinstance(options.start, str) else "given"
-    if options.optimizer == "alternating":
-        return Plan(Alternating(options.tol, options.max_iter), name, options.energy_tol, "recursion")
-    return Plan(LBFGS(options.tol, options.max_iter), name, options.energy_tol, stage)
+    is_paper = options.optimizer == "alternating"
+    share = result.energy / problem.mass if problem.mass > 0 else 0.0
+    if share <= _MOST_ENERGY or not (is_paper or result.status in ("converged", "stalled")):
+        return
+    what = f"the map has {share:.1e} times the energy of all points in one place"
+    if not is_paper and share * (1.0 - options.tol**2) <= _MOST_ENERGY:
+        raise ValueError(f"tol={options.tol:g} ends the iteration where {what}; lower tol.")
+    raise badly_solved(problem, "result", what)
 
 
 def _optimise(
@@ -174,18 +168,26 @@ def _optimise(
     rotations of the embedding that was laid on them, so that what they ask for is spread over their
     surroundings and not left to the edges at each of them.
     """
-    plan = _plan(options)
+    assert options.tol is not None
+    assert options.max_iter is not None
+    is_paper = options.optimizer == "alternating"
+    optimiser = (Alternating if is_paper else LBFGS)(options.tol, options.max_iter)
+    stage = "recursion" if is_paper else "optimise"
+
+    def descend(problem: Problem, x: FloatArray, place: str) -> IterationResult:
+        name = "anchors" if place == "anchors" and not is_paper else stage
+        run.stage(place if place == "anchors" else name)
+        return minimise(optimiser, problem, x, stage=name, run=run.within(place))
+
     if start is not None:
         problem = _factored(frames, options, anchors, run)
-        if anchors is not None:
-            return "given", problem, _continue(problem, options, start, run)
-        run.stage(plan.stage)
-        given = minimise(plan.optimiser, problem, start, stage=plan.stage, run=run.within("given"))
-        _check_energy(problem, options, given)
-        return "given", problem, given
+        found = descend(problem, start, "given" if anchors is None else "anchors")
+        if anchors is None:
+            _check_energy(problem, options, found)
+        return "given", problem, found
     problem = _factored(frames, options, None, run)
     with numerical_stage(f"start {options.start!r}"):
-        name, free = minimise_from(problem, plan, run)
+        name, free = minimise_from(problem, optimiser, options.start, options.energy_tol, stage, run)
     _check_energy(problem, options, free)
     if anchors is None:
         return name, problem, free
@@ -196,29 +198,40 @@ def _optimise(
     x = problem.integrate(rotations)
     check_finite("anchors", "start", x)
     if free.status not in ENDED_EARLY:
-        return name, problem, _continue(problem, options, x, run)
+        return name, problem, descend(problem, x, "anchors")
     here = problem.evaluate(x)
     return name, problem, IterationResult(x, here.alignments, here.energy, free.history, free.status)
 
 
-def _continue(problem: Problem, options: EmbeddingOptions, x: FloatArray, run: Run) -> IterationResult:
-    """The optimiser with the anchors in the energy."""
-    plan = _plan(options, "anchors")
-    run.stage("anchors")
-    return minimise(plan.optimiser, problem, x, stage=plan.stage, run=run.within("anchors"))
-
-
 def _refine(
     problem: Problem, graph: NeighborGraph, options: EmbeddingOptions, result: IterationResult, run: Run
-) -> IterationResult:
-    """Continue with the distances themselves (eq. 22); energy and rotations are those of the frames there."""
+) -> tuple[float, IterationResult]:
+    """Continue with the distances themselves (eq. 22); the energy of the collapsed map, and where it ends.
+
+    Energy and rotations are those of the frames there. Frames that were not calibrated may be much shorter
+    than the distances, and their energy would say nothing about the map: then it is that of the distances.
+    """
     assert options.max_iter is not None
     run.stage("refine")
-    optimiser = LBFGS(options.energy_tol, options.max_iter)
-    refined = minimise(optimiser, problem.of_distances(graph), result.coordinates, stage="refine", run=run)
-    here = problem.evaluate(refined.coordinates)
+    optimiser, measured = LBFGS(options.energy_tol, options.max_iter), problem.of_distances(graph)
+    refined = minimise(optimiser, measured, result.coordinates, stage="refine", run=run)
+    here, mass = problem.evaluate(refined.coordinates), problem.mass
+    energy = here.energy
+    if options.calibrate != "rows":
+        energy, mass = refined.energy, measured.mass
     status = refined.status if result.status == "converged" else result.status
-    return IterationResult(refined.coordinates, here.alignments, here.energy, result.history, status)
+    return mass, IterationResult(refined.coordinates, here.alignments, energy, result.history, status)
+
+
+def _at_lost_edges(graph: NeighborGraph, x: FloatArray) -> BoolArray:
+    """Vertices with an edge that has no length in the map. Frames of a lower rank may not see it."""
+    found = np.zeros(graph.n_vertices, dtype=np.bool_)
+    for lo in range(0, len(graph.indices), _EDGES_AT_ONCE):
+        at = slice(lo, lo + _EDGES_AT_ONCE)
+        i, lengths = graph.sources[at], graph.lengths[at]
+        steps = np.abs(x[graph.indices[at]] - x[i]).max(axis=1)
+        found[i[(steps <= _NO_LENGTH * lengths) & (lengths > _NO_LENGTH)]] = True
+    return found
 
 
 def _geodesic_factor(coordinates: FloatArray, graph: NeighborGraph, team: ThreadTeam) -> float:

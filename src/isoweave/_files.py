@@ -21,12 +21,17 @@ AnyPath: TypeAlias = str | os.PathLike[str]
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 # What file systems answer that have no files without a name.
 _NO_NAMELESS = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
-_DEVICE_REASONS = {
+# Failures of the device and not of the name; what has the name is left as it was.
+_DEVICE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
+# Where the words of the system do not say what to do; the others are its own.
+_REASONS = {
     errno.ENOSPC: "no space is left on the device",
-    errno.EDQUOT: "the disk quota is used up",
-    errno.EROFS: "the file system is read-only",
-    errno.EIO: "the device failed (input/output error)",
-    errno.EFBIG: "the file would be larger than is allowed",
+    errno.ENOENT: "folder {folder} does not exist",
+    errno.ENOTDIR: "{folder} is not a folder",
+    errno.EACCES: "no permission to write in {folder}",
+    errno.EPERM: "no permission to write in {folder}",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.EISDIR: "it is a folder",
 }
 
 
@@ -44,39 +49,21 @@ def write_error(error: OSError, path: AnyPath) -> WriteError:
     """The failure of a system call in words a user can act on."""
     if isinstance(error, WriteError):
         return error
-    folder, code = Path(path).parent, error.errno or errno.EIO
-    reasons = {
-        errno.ENOENT: f"folder {folder} does not exist",
-        errno.ENOTDIR: f"{folder} is not a folder",
-        errno.EACCES: f"no permission to write in {folder}",
-        errno.EPERM: f"no permission to write in {folder}",
-        errno.ENAMETOOLONG: "the name is too long",
-        errno.EISDIR: "it is a folder",
-        errno.ELOOP: "too many symbolic links",
-    }
-    reason = (reasons | _DEVICE_REASONS).get(code) or error.strerror or str(error)
-    if code in _DEVICE_REASONS and os.path.exists(path):
+    code = error.errno or errno.EIO
+    reason = _REASONS.get(code, error.strerror or str(error)).format(folder=Path(path).parent)
+    if code in _DEVICE and os.path.exists(path):
         reason += "; what was there before is unchanged"
     return WriteError(code, reason, path)
 
 
 @contextmanager
 def atomic_write(path: AnyPath) -> Iterator[IO[bytes]]:
-    """A binary file that takes its name only once it is complete and on disk.
+    """A binary file that takes its name only once it is complete and on disk; raises WriteError.
 
     If anything fails, an exception in the block included, a file that had the name before is left as it was.
     Such a file keeps its permissions when it is replaced, and a symbolic link keeps pointing. Devices, pipes
     and names like /dev/stdout get everything when the block ends, and nothing if it fails. The file can be
-    written and sought; it has no ``fileno``, so that no library writes past it. Raises WriteError.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "notes.txt"
-    >>> with atomic_write(path) as file:
-    ...     _ = file.write(b"all of it")
-    >>> path.read_bytes()
-    b'all of it'
+    written and sought; it has no ``fileno``, so that no library writes past it.
     """
     if _is_stream(path):
         buffer = io.BytesIO()
@@ -118,7 +105,7 @@ class NewFile(io.RawIOBase):
     """A file beside its target that gets the target's name when it is complete. Write to ``file``.
 
     On Linux it has no name until then, so that a writer that is killed leaves nothing; elsewhere it is hidden
-    (``.NAME.xxxxxxxx.isoweave-tmp``). After a failed write, and once released, writes do nothing: a library
+    and named after the target. After a failed write, and once released, writes do nothing: a library
     that tidies up must not hide the first error, nor write to whatever has the descriptor's number by then.
     """
 
@@ -193,8 +180,7 @@ class NewFile(io.RawIOBase):
         except OSError as error:
             if error.errno in (errno.EINVAL, errno.ENOTSUP):  # not every file system has that
                 return
-            reason = _DEVICE_REASONS.get(error.errno or 0, error.strerror)
-            said = f"the file is complete, but may not survive a power failure: {reason}"
+            said = f"the file is complete, but may not survive a power failure: {error.strerror}"
             raise WriteError(error.errno or errno.EIO, said, self._path) from error
 
     def _take_name(self, is_new: bool) -> None:
@@ -243,32 +229,29 @@ def _is_stream(path: AnyPath) -> bool:
     folder = os.path.realpath(Path(path).parent)
     if folder == "/dev" or folder.startswith("/proc/"):
         return True
-    try:
-        mode = os.stat(path).st_mode
-    except OSError:
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    # A broken link, or a name that cannot be one, is for NewFile to judge.
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def _write_open(path: AnyPath, flags: int, data: Any, *, is_file: bool = False) -> None:
     """Write to what has its name already; a file is synced, and cut back to what it was if that fails."""
+    fd = -1
     try:
         fd = os.open(path, flags, 0o666)
+        size, view = os.fstat(fd).st_size, memoryview(data)
         try:
-            size = os.fstat(fd).st_size
-            view = memoryview(data)
-            try:
-                while view.nbytes:
-                    view = view[os.write(fd, view[: 1 << 20]) :]
-                if is_file:
-                    os.fsync(fd)
-            except BaseException:
-                if is_file:
-                    with suppress(OSError):
-                        os.ftruncate(fd, size)
-                raise
-        finally:
-            with suppress(OSError):
-                os.close(fd)
+            while view.nbytes:
+                view = view[os.write(fd, view[: 1 << 20]) :]
+            if is_file:
+                os.fsync(fd)
+        except BaseException:
+            if is_file:
+                with suppress(OSError):
+                    os.ftruncate(fd, size)
+            raise
     except OSError as error:
         raise write_error(error, path) from error
+    finally:
+        if fd >= 0:
+            with suppress(OSError):
+                os.close(fd)

@@ -25,19 +25,10 @@ _LOOK_BACK = 8
 
 @dataclass(frozen=True)
 class Event:
-    """A stage that begins, or a step that has been taken.
+    """A stage that begins (no iteration), or a step that has been taken.
 
-    Attributes
-    ----------
-    stage : str
-    iteration : int or None
-        None: the stage begins.
-    energy : float or None
-        In squared units of the distances.
-    misfit : float or None
-        Root of the energy over that of the collapsed map.
-    seconds_left : float or None
-        Of the whole fit, roughly; None if nothing can be told.
+    The energy is in squared units of the distances, the misfit its root over that of the collapsed map.
+    ``seconds_left`` of the whole fit are a rough guess, None if unknown.
     """
 
     stage: str
@@ -69,12 +60,7 @@ class Reporter:
 
     Facts are logged as INFO and printed from ``verbose=1`` on; stages are INFO and steps DEBUG, printed from
     ``verbose=2`` on, steps at most once a second. Records of stages and steps carry an :class:`Event` as
-    ``isoweave_event``.
-
-    Attributes
-    ----------
-    unit : float
-        Of the lengths, for the energies.
+    ``isoweave_event``. ``unit`` is that of the lengths, for the energies.
     """
 
     def __init__(self, verbose: int) -> None:
@@ -100,9 +86,7 @@ class Reporter:
         """A stage begins."""
         if self._verbose < 2 and not logger.isEnabledFor(logging.INFO):
             return
-        self._tell(logging.INFO, Event(name, seconds_left=self._predicted()))
-        if self._verbose > 1:
-            print(f"[isoweave] {Event(name, seconds_left=self._predicted())}", flush=True)
+        self._tell(logging.INFO, Event(name, seconds_left=self._predicted()), is_printed=True)
 
     def step(self, progress: Progress) -> None:
         """A step has been taken."""
@@ -112,20 +96,16 @@ class Reporter:
         left = self._left.after(progress, now)
         if progress.stage not in _LAST_STAGES or left is None:
             left = self._predicted()
-        event = Event(
-            progress.stage,
-            progress.iteration,
-            progress.energy * self.unit * self.unit,
-            progress.misfit,
-            left,
-        )
-        self._tell(logging.DEBUG, event)
-        if self._verbose > 1 and now - self._printed >= _SECONDS_BETWEEN_LINES:
-            self._printed = now
-            print(f"[isoweave] {event}", flush=True)
+        energy = progress.energy * self.unit * self.unit
+        event = Event(progress.stage, progress.iteration, energy, progress.misfit, left)
+        is_printed = now - self._printed >= _SECONDS_BETWEEN_LINES
+        self._printed = now if is_printed else self._printed
+        self._tell(logging.DEBUG, event, is_printed)
 
-    def _tell(self, level: int, event: Event) -> None:
+    def _tell(self, level: int, event: Event, is_printed: bool) -> None:
         logger.log(level, "%s", event, extra={"isoweave_event": event})
+        if self._verbose > 1 and is_printed:
+            print(f"[isoweave] {event}", flush=True)
 
     @property
     def _is_watched(self) -> bool:
@@ -149,20 +129,11 @@ class TimeLeft:
         self._seen: deque[tuple[int, float, float]] = deque(maxlen=_LOOK_BACK)
 
     def after(self, progress: Progress, now: float) -> float | None:
-        """Seconds until the stopping rule holds; None if nothing can be told yet.
-
-        Parameters
-        ----------
-        progress : Progress
-            Of the step just taken.
-        now : float
-            A clock in seconds.
-        """
+        """Seconds until the stopping rule holds, by a clock; None if not yet known."""
         if progress.stage != self._stage or (self._seen and progress.iteration < self._seen[-1][0]):
             self._stage = progress.stage
             self._seen.clear()
-        sound = 0.0 < progress.size < math.inf and 0.0 < progress.bound < math.inf
-        if not sound:
+        if not (0.0 < progress.size < math.inf and 0.0 < progress.bound < math.inf):
             return None
         height = math.log(progress.size / progress.bound)
         self._seen.append((progress.iteration, height, now))

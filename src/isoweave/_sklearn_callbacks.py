@@ -16,7 +16,6 @@ except ImportError:
         """Nothing: scikit-learn before 1.9 has no callbacks."""
 
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-        """The method itself."""
         return method
 
 
@@ -40,7 +39,7 @@ def watched(estimator: Any, X: Any) -> Iterator[Callback | None]:
     finally:
         # The decorator tears the callbacks down after the method; around `fit` itself it would stand
         # between the user and the warnings of the fit.
-        with_callbacks(_nothing)(estimator)
+        with_callbacks(lambda estimator: None)(estimator)
 
 
 class _Steps:
@@ -65,7 +64,3 @@ class _Steps:
     def _begin(self) -> None:
         self._step = self._context.subcontext(task_name="step")
         self._step.call_on_fit_task_begin(estimator=self._estimator)
-
-
-def _nothing(estimator: Any) -> None:
-    pass

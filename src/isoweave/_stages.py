@@ -1,12 +1,13 @@
 """What the stages of an embedding hand on, as records of a checkpoint, and back.
 
-A record may come from a file of somebody else's making: types, shapes and indices are checked, because
-kernels trust them.
+A record may come from a file of somebody else's making: types, shapes, indices and numbers are checked,
+because kernels trust them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,48 +18,69 @@ from isoweave._typing import AnyArray, FloatArray
 from isoweave.energy import EdgeEnergy, FrameEnergy, PaperEnergy
 from isoweave.geometry import LocalFrames
 from isoweave.graph import NeighborGraph, PreparedGraph, normalise_lengths
-from isoweave.optimise import IterationResult, Record, StepRecord, check_finite
+from isoweave.optimise import IterationResult, Record, StepRecord
 from isoweave.options import EmbeddingOptions
 
 if TYPE_CHECKING:
     from isoweave._component import ComponentResult
 
-_GRAPH = ("indptr", "indices", "lengths")
-
 
 def arrays_of(name: str, value: Any) -> dict[str, AnyArray]:
-    """An array, a sparse matrix, a graph, or a tuple or dataclass of these, as arrays by name."""
+    """An array, a sparse matrix, or a tuple or dataclass of these (a graph, say), as arrays by name."""
     if value is None:
         return {}
-    if isinstance(value, NeighborGraph):
-        return {f"{name}.{part}": getattr(value, part) for part in _GRAPH}
     if sp.issparse(value):
         rows = sp.csr_array(value)
-        return {f"{name}.data": rows.data, f"{name}.indices": rows.indices, f"{name}.indptr": rows.indptr}
-    if hasattr(value, "__dataclass_fields__"):
-        parts = {part: getattr(value, part) for part in value.__dataclass_fields__}
+        parts = {part: getattr(rows, part) for part in ("data", "indices", "indptr")}
+    elif is_dataclass(value):
+        parts = {part.name: getattr(value, part.name) for part in fields(value)}
     elif isinstance(value, tuple) and hasattr(value, "_asdict"):
         parts = value._asdict()
     else:
         return {name: np.asarray(value)}
-    found: dict[str, AnyArray] = {}
-    for part, inner in parts.items():
-        found |= arrays_of(f"{name}.{part}", inner)
-    return found
+    return {k: a for part, inner in parts.items() for k, a in arrays_of(f"{name}.{part}", inner).items()}
 
 
 def graph_from(record: Record) -> NeighborGraph:
     """The graph in a record."""
-    indptr = record.array("graph.indptr", (None,), np.int32)
-    indices = record.array("graph.indices", (None,), np.int32)
-    lengths = record.array("graph.lengths", indices.shape)
+    indptr, indices = (record.array(f"graph.{name}", (None,), np.int32) for name in ("indptr", "indices"))
+    try:
+        return checked_graph(indptr, indices, record.array("graph.lengths", indices.shape))
+    except ValueError as error:
+        raise _unusable(f"graph.{error}") from error
+
+
+def checked_graph(indptr: AnyArray, indices: AnyArray, lengths: AnyArray) -> NeighborGraph:
+    """A graph of int32, int32 and float64 arrays that is as :class:`NeighborGraph` promises."""
     n = len(indptr) - 1
-    if n < 0 or indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
-        raise _unusable("graph.indptr does not count the edges")
-    _check_indices(indices, n, "graph.indices")
-    if not np.isfinite(lengths).all() or lengths.min(initial=0.0) < 0:
-        raise _unusable("graph.lengths holds what is no length")
-    return NeighborGraph(indptr, indices, lengths)
+    check_pointers(indptr, max(n, 0), len(indices))
+    check_indices("indices", indices, n)
+    graph = NeighborGraph(indptr, indices, lengths)
+    sources = graph.sources
+    is_row_start = np.diff(sources, prepend=-1) != 0
+    if ((np.diff(indices, prepend=-1) <= 0) & ~is_row_start).any():
+        raise ValueError("indices must rise within every row")
+    if (indices == sources).any():
+        raise ValueError(f"indices: vertex {sources[indices == sources][0]} is joined to itself")
+    reverse = graph.reverse
+    if not np.array_equal(indices[reverse], sources) or not np.array_equal(sources[reverse], indices):
+        raise ValueError("indices: an edge is stored in one direction only")
+    if not np.isfinite(lengths).all() or (lengths < 0).any() or (lengths[reverse] != lengths).any():
+        raise ValueError("lengths must be finite, not negative, and the same in both directions")
+    return graph
+
+
+def check_pointers(indptr: AnyArray, n: int, n_indices: int) -> None:
+    """Raise unless these are the bounds of ``n`` rows of so many indices."""
+    ends = (indptr[0], indptr[-1]) if len(indptr) == n + 1 else None
+    if ends != (0, n_indices) or (np.diff(indptr) < 0).any():
+        raise ValueError(f"indptr must rise from 0 to {n_indices} in {n + 1} values")
+
+
+def check_indices(name: str, indices: AnyArray, n: int) -> None:
+    """Raise unless all indices point into ``n`` things."""
+    if indices.size and (indices.min() < 0 or indices.max() >= n):
+        raise ValueError(f"{name} must lie in 0 .. {n - 1}, found {indices.min()} to {indices.max()}")
 
 
 def prepared_record(prepared: PreparedGraph) -> Record:
@@ -71,8 +93,11 @@ def prepared_from(record: Record, given: NeighborGraph) -> PreparedGraph:
     graph = graph_from(record)
     representative = record.array("representative", (given.n_vertices,), np.int32)
     dropped = record.array("dropped", (None, 2), np.int32)
-    _check_indices(representative, graph.n_vertices, "representative")
-    _check_indices(dropped, given.n_vertices, "dropped")
+    try:
+        check_indices("representative", representative, graph.n_vertices)
+        check_indices("dropped", dropped, given.n_vertices)
+    except ValueError as error:
+        raise _unusable(str(error)) from error
     return PreparedGraph(given, normalise_lengths(given)[0], graph, representative, dropped)
 
 
@@ -98,7 +123,6 @@ def frames_from(
         spectrum=record.array("spectrum", (n, n_components)),
         fidelity=record.array("fidelity", (n,)),
     )
-    check_finite("frames of the checkpoint", "rows", frames.rows)
     if options.inner_product == "paper":
         return PaperEnergy(graph, frames, record.array("inverse", (m, n_components)), team)
     # All the same, which is the rule: one where there is a row.
@@ -150,10 +174,15 @@ def finished_from(
     if not inside or min(n_steps, default=1) < 1:
         raise _unusable("its components are not those of the graph")
     sizes = [len(parts[c]) for c in at]
-    coordinates = _rows_of(record, sizes, "coordinates", (n_components,))
-    alignments = _rows_of(record, sizes, "alignments", (n_components, n_components))
-    stretch = _rows_of(record, sizes, "stretch", (n_components,))
-    steps = _rows_of(record, n_steps, "steps", (4,))
+
+    def rows_of(name: str, sizes: list[int], *inner: int) -> list[FloatArray]:
+        whole: Any = record.array(name, (sum(sizes), *inner))
+        return np.split(whole, np.cumsum(sizes)[:-1]) if sizes else []
+
+    coordinates = rows_of("coordinates", sizes, n_components)
+    alignments = rows_of("alignments", sizes, n_components, n_components)
+    stretch = rows_of("stretch", sizes, n_components)
+    steps = rows_of("steps", n_steps, 4)
     energies, masses = record.array("energies", (len(at),)), record.array("masses", (len(at),))
     results: dict[int, ComponentResult] = {}
     for k, c in enumerate(at):
@@ -162,17 +191,6 @@ def finished_from(
         iteration = IterationResult(coordinates[k], alignments[k], float(energies[k]), history, status)
         results[c] = ComponentResult(iteration, stretch[k], float(masses[k]), start, solver)
     return results
-
-
-def _rows_of(record: Record, sizes: list[int], name: str, inner: tuple[int, ...]) -> list[FloatArray]:
-    """Parts of an array that holds several one after the other."""
-    whole: Any = record.array(name, (sum(sizes), *inner))
-    return np.split(whole, np.cumsum(sizes)[:-1]) if sizes else []
-
-
-def _check_indices(indices: AnyArray, n: int, name: str) -> None:
-    if indices.size and (indices.min() < 0 or indices.max() >= n):
-        raise _unusable(f"{name} points outside of 0 .. {n - 1}")
 
 
 def _unusable(why: str) -> ValueError:

@@ -1,9 +1,4 @@
-"""Checks of single values that users pass: integers, real numbers, named options.
-
-Each returns the value in its plain Python form, so that callers go on with an ``int``, ``float`` or
-``str`` whatever numpy scalar came in, and raises an error that names the parameter, the value received
-and what is allowed.
-"""
+"""Checks of values that users pass; each returns the plain Python form, whatever numpy scalar came in."""
 
 from __future__ import annotations
 
@@ -18,18 +13,15 @@ import numpy as np
 
 
 def check_integer(name: str, value: Any, *, minimum: int | None = None, maximum: int | None = None) -> int:
-    """Return ``value`` as an ``int`` within the given bounds.
-
-    Examples
-    --------
-    >>> check_integer("n_neighbors", 10, minimum=1)
-    10
-    """
+    """Return ``value`` as an ``int`` within the given bounds."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be an integer, got {_describe(value)}.")
     number = operator.index(value)
     if (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
-        raise ValueError(f"{name} must be an integer {_integer_range(minimum, maximum)}, got {number}.")
+        allowed = f">= {minimum}" if maximum is None else f"<= {maximum}"
+        if minimum is not None and maximum is not None:
+            allowed = f"from {minimum} to {maximum}"
+        raise ValueError(f"{name} must be an integer {allowed}, got {number}.")
     return number
 
 
@@ -42,40 +34,29 @@ def check_real(
     include_minimum: bool = True,
     include_maximum: bool = True,
 ) -> float:
-    """Return ``value`` as a finite ``float`` within the given bounds.
-
-    Examples
-    --------
-    >>> check_real("tol", 1e-6, minimum=0, include_minimum=False)
-    1e-06
-    """
+    """Return ``value`` as a finite ``float`` within the given bounds."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a real number, got {_describe(value)}.")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
-    too_small = minimum is not None and (number < minimum or (number == minimum and not include_minimum))
-    too_large = maximum is not None and (number > maximum or (number == maximum and not include_maximum))
+    bounds = []
+    too_small = too_large = False
+    if minimum is not None:
+        too_small = number < minimum or (number == minimum and not include_minimum)
+        bounds.append(f"{'>=' if include_minimum else '>'} {minimum}")
+    if maximum is not None:
+        too_large = number > maximum or (number == maximum and not include_maximum)
+        bounds.append(f"{'<=' if include_maximum else '<'} {maximum}")
     if not math.isfinite(number) or too_small or too_large:
-        bounds = []
-        if minimum is not None:
-            bounds.append(f"{'>=' if include_minimum else '>'} {minimum}")
-        if maximum is not None:
-            bounds.append(f"{'<=' if include_maximum else '<'} {maximum}")
         wanted = " ".join(["a finite number", " and ".join(bounds)]).rstrip()
         raise ValueError(f"{name} must be {wanted}, got {value!r}.")
     return number
 
 
 def check_option(name: str, value: Any, options: Iterable[str]) -> str:
-    """Return ``value`` if it is one of ``options``; a near miss is suggested in the error.
-
-    Examples
-    --------
-    >>> check_option("components", "largest", ("separate", "largest", "bridge", "error"))
-    'largest'
-    """
+    """Return ``value`` if it is one of ``options``; a near miss is suggested in the error."""
     allowed = list(options)
     listed = ", ".join(repr(option) for option in allowed)
     if not isinstance(value, str):
@@ -85,6 +66,15 @@ def check_option(name: str, value: Any, options: Iterable[str]) -> str:
     close = difflib.get_close_matches(value.lower(), allowed, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     raise ValueError(f"{name} must be one of {listed}, got {value!r}.{hint}")
+
+
+def check_array(name: str, value: Any, shape: tuple[int, ...], what: str = "") -> Any:
+    """Numbers as float64 of this shape; ``what`` explains the shape in the error."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiu" or array.shape != shape:
+        wanted = f"a real array of shape {shape}{', ' if what else ''}{what}"
+        raise ValueError(f"{name} must be {wanted}, got shape {array.shape} and dtype {array.dtype}.")
+    return array.astype(np.float64)
 
 
 def check_vertices(name: str, value: Any, n: int) -> Any:
@@ -102,24 +92,15 @@ def check_vertices(name: str, value: Any, n: int) -> Any:
     array = array.astype(np.int64)
     outside = np.flatnonzero((array < 0) | (array >= n))
     if len(outside):
-        raise ValueError(
-            f"{name} must name vertices in 0 .. {n - 1}, but entry {outside[0]} is {array[outside[0]]}."
-        )
+        at = f"entry {outside[0]} is {array[outside[0]]}"
+        raise ValueError(f"{name} must name vertices in 0 .. {n - 1}, but {at}.")
     values, counts = np.unique(array, return_counts=True)
     if len(values) < len(array):
         raise ValueError(f"{name} names vertex {values[counts > 1][0]} more than once; name each once.")
     return array
 
 
-def _integer_range(minimum: int | None, maximum: int | None) -> str:
-    if minimum is not None and maximum is not None:
-        return f"from {minimum} to {maximum}"
-    return f">= {minimum}" if minimum is not None else f"<= {maximum}"
-
-
 def _describe(value: Any) -> str:
     """The value and its type, cut short: a whole array in a message helps nobody."""
     text = repr(value)
-    if len(text) > 60:
-        text = text[:57] + "..."
-    return f"{text} of type {type(value).__name__}"
+    return f"{text if len(text) <= 60 else text[:57] + '...'} of type {type(value).__name__}"

@@ -15,15 +15,16 @@ from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._reporter import Reporter
 from isoweave._stages import arrays_of, finished_from, finished_record, prepared_from, prepared_record
 from isoweave._typing import AnyArray, FloatArray
+from isoweave._validation import check_array
 from isoweave.forecast import check_memory
 from isoweave.graph import NeighborGraph, PreparedGraph, graph_from_matrix, prepare_graph
-from isoweave.known import Known, KnownParts, check_known
+from isoweave.known import Known, check_known
 from isoweave.optimise import Callback, Interrupt, IterationState, Run, StepRecord, check_finite
 from isoweave.options import EmbeddingOptions, FitOptions, documented, resolve_options
 from isoweave.result import Embedding
 
 # Worst last: the status of an embedding is that of its worst component.
-_STATUSES = ("converged", "stalled", "max_iter", "stopped", "interrupted")
+_STATUSES = ("converged", "stalled", "collapsed", "max_iter", "stopped", "interrupted")
 
 
 @documented(FitOptions)
@@ -80,24 +81,24 @@ def embed(
 
     ``run`` is what :func:`running` makes; None is one that cannot be interrupted and is kept nowhere.
     """
+    known = known or Known()
     run = run or Run(report=Reporter(options.verbose), callback=options.callback)
     say = run.report
-    assert isinstance(say, Reporter)
     start = _checked_start(options.start, graph.n_vertices, options.n_components)
     check_memory(graph, options, options.n_jobs)
     say.begin(graph, options)
     with thread_team(options.n_jobs) as team:
-        prepared = _prepared(graph, options, team, run, say)
-        parts = KnownParts(known or Known(), prepared)
-        _check_parts(options, prepared, parts)
-        if start is not None and parts.origin is not None:
-            start = start - parts.origin
-        results = _embed_parts(prepared, parts, options, start, team, run)
+        prepared = _prepared(graph, options, team, run)
+        merged = known.merged(prepared)
+        _check_parts(options, prepared, merged)
+        if start is not None:
+            start = start - known.origin
+        results = _embed_parts(prepared, known, merged, options, start, team, run)
     first = results[0]
     if first is not None:
         say(f"start: {first.start}; solver {first.solver}; {first.iteration.n_iter} steps")
-    embedding = _assemble(prepared, parts, options, results)
-    say(f"relative energy {embedding.relative_energy:.2g}; isoweave.diagnose tells what it means")
+    embedding = _assemble(prepared, known, merged, options, results)
+    say(f"relative energy {embedding.relative_energy:.2g}; isoweave.diagnose explains it")
     run.finish()
     if embedding.status == "max_iter":
         from sklearn.exceptions import ConvergenceWarning
@@ -139,21 +140,14 @@ def running(
 def _checked_start(start: str | FloatArray, n: int, n_components: int) -> FloatArray | None:
     if isinstance(start, str):
         return None
-    if start.shape != (n, n_components) or start.dtype.kind not in "fiu":
-        raise ValueError(
-            f"start must be a real array of shape ({n}, {n_components}), got shape {start.shape} and dtype "
-            f"{start.dtype}."
-        )
-    array = start.astype(np.float64)
+    array: FloatArray = check_array("start", start, (n, n_components))
     if not np.isfinite(array).all():
         row, column = np.argwhere(~np.isfinite(array))[0]
         raise ValueError(f"start must be finite, but entry ({row}, {column}) is {array[row, column]}.")
     return array
 
 
-def _prepared(
-    graph: NeighborGraph, options: EmbeddingOptions, team: ThreadTeam, run: Run, say: Reporter
-) -> PreparedGraph:
+def _prepared(graph: NeighborGraph, options: EmbeddingOptions, team: ThreadTeam, run: Run) -> PreparedGraph:
     """The graph as it is worked on, from the checkpoint if it is there."""
     stored = run.load("graph")
     if stored is not None:
@@ -163,14 +157,14 @@ def _prepared(
         run.keep("graph", lambda: prepared_record(prepared))
         merged = graph.n_vertices - prepared.graph.n_vertices
         if merged:
-            say(f"{merged} duplicates merged")
+            run.report(f"{merged} duplicates merged")
         if len(prepared.dropped):
-            say(f"{len(prepared.dropped)} edges dropped as shortcuts")
-    say.unit = prepared.unit
+            run.report(f"{len(prepared.dropped)} edges dropped as shortcuts")
+    run.report.unit = prepared.unit
     return prepared
 
 
-def _check_parts(options: EmbeddingOptions, prepared: PreparedGraph, known: KnownParts) -> None:
+def _check_parts(options: EmbeddingOptions, prepared: PreparedGraph, known: Known) -> None:
     n_components, sizes = options.n_components, [len(part) for part in prepared.parts]
     # With a single point (all duplicates) there is nothing to embed, whatever N is.
     if sizes[0] > 1 and n_components > sizes[0] - 1:
@@ -190,7 +184,7 @@ def _check_parts(options: EmbeddingOptions, prepared: PreparedGraph, known: Know
     fate = "Each was embedded alone and laid side by side; distances between them mean nothing"
     if options.components == "largest":
         fate = "Only the largest was embedded; the other rows are NaN"
-    elif known.origin is not None:
+    elif known.anchors is not None:
         lost = sum(not known.has_anchor(part) for part in prepared.parts)
         if lost == 0:
             return
@@ -200,7 +194,8 @@ def _check_parts(options: EmbeddingOptions, prepared: PreparedGraph, known: Know
 
 def _embed_parts(
     prepared: PreparedGraph,
-    known: KnownParts,
+    known: Known,
+    merged: Known,
     options: EmbeddingOptions,
     start: FloatArray | None,
     team: ThreadTeam,
@@ -210,11 +205,8 @@ def _embed_parts(
     results: list[ComponentResult | None] = []
     finished = finished_from(run.load("components"), prepared.parts, options.n_components)
     for c, vertices in enumerate(prepared.parts):
-        if len(vertices) == 1 or (c > 0 and options.components == "largest"):
-            results.append(None)
-            continue
-        if c in finished:
-            results.append(finished.pop(c))
+        if c in finished or len(vertices) == 1 or (c > 0 and options.components == "largest"):
+            results.append(finished.pop(c, None))
             continue
         graph = prepared.part(c)
         # A start too far out for the unit becomes infinite, and embed_component refuses it.
@@ -223,27 +215,26 @@ def _embed_parts(
         place = run.within(f"component-{c}")
         if run.callback is not None:
             place = replace(place, callback=_in_users_terms(run.callback, prepared, known, c))
-        results.append(
-            embed_component(graph, options, known.part(graph, vertices), team=team, start=here, run=place)
-        )
+        part = merged.part(prepared.graph, graph, vertices)
+        results.append(embed_component(graph, options, part, team=team, start=here, run=place))
         place.forget()
         run.keep("components", lambda: finished_record(results))
     return results
 
 
-def _in_users_terms(callback: Callback, prepared: PreparedGraph, known: KnownParts, c: int) -> Callback:
+def _in_users_terms(callback: Callback, prepared: PreparedGraph, known: Known, c: int) -> Callback:
     """The user's callback, given coordinates in the order and unit of the input."""
     n_parts, vertices, unit = len(prepared.parts), prepared.parts[c], prepared.unit
     rows = np.full(prepared.graph.n_vertices, -1, dtype=np.int64)
     rows[vertices] = np.arange(len(vertices))
     rows = rows[prepared.representative]
-    inside, origin = rows >= 0, 0.0 if known.origin is None else known.origin
+    inside = rows >= 0
 
     def call(state: IterationState) -> object:
         coordinates = np.full((len(rows), state.coordinates.shape[1]), np.nan)
         # Beyond the largest number it is infinite, as the error at the end will say.
         with np.errstate(over="ignore"):
-            coordinates[inside] = state.coordinates[rows[inside]] * unit + origin
+            coordinates[inside] = state.coordinates[rows[inside]] * unit + known.origin
         stage = state.stage if n_parts == 1 else f"{state.stage} (component {c + 1} of {n_parts})"
         energy = state.energy * unit * unit * known.weight_unit
         return callback(replace(state, stage=stage, energy=energy, coordinates=coordinates))
@@ -265,7 +256,8 @@ def _in_unit(coordinates: FloatArray, unit: float) -> FloatArray:
 
 def _assemble(
     prepared: PreparedGraph,
-    known: KnownParts,
+    known: Known,
+    merged: Known,
     options: EmbeddingOptions,
     results: list[ComponentResult | None],
 ) -> Embedding:
@@ -281,7 +273,7 @@ def _assemble(
         r.iteration.coordinates if r is not None else np.zeros((len(v), n_components))
         for v, r in zip(parts, results, strict=True)
     ]
-    offsets = known.offsets(parts, placed)
+    offsets = merged.offsets(parts, placed)
     check_finite("layout", "shifts of the components", np.array(offsets))
     energy = mass = 0.0
     status = 0
@@ -300,7 +292,7 @@ def _assemble(
             history = tuple(replace(r, energy=r.energy * unit * unit * known.weight_unit) for r in steps)
     first, representative = results[0], prepared.representative
     return Embedding(
-        coordinates=known.finish(coordinates[representative]),
+        coordinates=known.finish(coordinates[representative], representative),
         graph=prepared.given,
         alignments=alignments[representative],
         stretch=stretch[representative],

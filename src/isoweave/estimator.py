@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import os
 import warnings
 from dataclasses import dataclass, fields, replace
@@ -37,28 +36,24 @@ from isoweave.graph import (
 )
 from isoweave.interop import distances_of
 from isoweave.known import Anchors, check_known
-from isoweave.optimise import ENDED_EARLY, Record, Run
+from isoweave.optimise import Record, Run
 from isoweave.options import EmbeddingOptions, FitOptions, SearchOptions, documented, option, resolve_options
 from isoweave.place import (
     FinishedMap,
     Placement,
+    embed_again,
     finished_map,
     nearest_columns,
     place_points,
-    settle_on,
     sparse_rows,
-    warm_start,
 )
 from isoweave.result import Embedding
 
-logger = logging.getLogger("isoweave")
-
-# Patches of new points that reach far out of the old embedding can fold; then the misfit rises by more than
-# other points of the same data explain, and a fresh start is tried as well.
-_WORSE = 1.2
 # Neighbours that score looks at, whatever n_neighbors is: scores of different n_neighbors must mean the same.
 _SCORED_NEIGHBORS = 10
 _NUMBERS = [np.float64, np.float32]
+# Attributes that the estimator takes over from the Embedding.
+_KEPT = ("alignments", "energy", "relative_energy", "history", "n_iter", "status", "component_labels")
 
 
 @documented(SearchOptions, FitOptions)
@@ -73,8 +68,9 @@ class IsometricEmbedding(  # type: ignore[misc]
 ):
     """Embedding whose Euclidean distances match the distances of neighbours and the geodesics beyond.
 
-    Local Euclidean frames are scaled from the distances around every point and woven into one map by
-    minimising the mismatch between the map's differences and the rotated frames. Everything stays sparse.
+    Local Euclidean frames are made from the distances around every point by classical scaling and
+    woven into one map by minimising the mismatch between the map's differences and the rotated frames.
+    Everything stays sparse.
 
     Parameters
     ----------
@@ -91,15 +87,13 @@ class IsometricEmbedding(  # type: ignore[misc]
     alignments_ : array of shape (n_samples, n_components, n_components)
     energy_ : float
     relative_energy_ : float
-        Energy over that of the collapsed embedding. Its root is the misfit of the edges.
     history_ : tuple of StepRecord
     n_iter_ : int
     status_ : str
-        "converged", "stalled", "max_iter", "stopped" (by the callback) or "interrupted" (by Ctrl-C).
     component_labels_ : int array of shape (n_samples,)
     stretch_ : array of shape (n_samples, n_components)
-        Singular values of the local differential; 1 where lengths are kept.
     dropped_edges_ : int array of shape (n_dropped, 2)
+        These are described in :class:`isoweave.Embedding`.
     n_components_ : int
         Dimension of the embedding, estimated if asked for.
     n_neighbors_ : int or None
@@ -108,9 +102,8 @@ class IsometricEmbedding(  # type: ignore[misc]
 
     Notes
     -----
-    :meth:`transform` and :meth:`place` put new points into the finished map; :meth:`add_samples` and
-    :meth:`update_graph` continue from it when points or edges have come or gone. For them the estimator keeps
-    the features it was fitted on: the array itself, not a copy, so do not write into it.
+    The estimator keeps the features it was fitted on, for new points: the array itself, not a copy, so do not
+    write into it.
 
     Examples
     --------
@@ -150,10 +143,10 @@ class IsometricEmbedding(  # type: ignore[misc]
         """
         # Options are checked before any work, with a placeholder where the dimension is still to be
         # estimated.
-        options = self._options(1 if self._is_auto() else self.n_components)
+        options = self._options(1 if _is(self.n_components, "auto") else self.n_components)
         if not self._is_precomputed() and _has_edge_weights(weights):
             raise ValueError(
-                "weights of edges are for metric='precomputed'; from features the graph is only made in fit."
+                "edge weights need metric='precomputed'; with features, the graph is only built in fit."
             )
         X = self._checked_input(X)
 
@@ -174,19 +167,11 @@ class IsometricEmbedding(  # type: ignore[misc]
         return self.fit(X, **known).embedding_
 
     def transform(self, X: Any) -> AnyArray:
-        """Coordinates of new points in the map, which stays as it is; see :meth:`place`.
+        """Coordinates of new points in the map, which does not change; see :meth:`place`.
 
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (m, n_features) or (m, n_samples)
-            Features, or with ``metric="precomputed"`` distances to the points of the fit.
-
-        Returns
-        -------
-        array of shape (m, n_components)
-            A point of the fit gets its own row of ``embedding_``.
+        X has shape (m, n_features), or with ``metric="precomputed"`` (m, n_samples), distances to the points
+        of the fit. A point of the fit gets its own row of ``embedding_``.
         """
-        check_is_fitted(self)
         return self._place(X).coordinates
 
     def place(self, X: Any) -> Placement:
@@ -196,7 +181,7 @@ class IsometricEmbedding(  # type: ignore[misc]
         ----------
         X : array or sparse matrix of shape (m, n_features) or (m, n_samples)
             Features as in the fit. With ``metric="precomputed"`` distances from the new points to those of
-            the fit: sparse, every stored entry is used and stored zeros are coincidences; or dense, of which
+            the fit: sparse, every stored entry is used and stored zeros are duplicates; or dense, of which
             the ``n_neighbors`` smallest in every row are used.
 
         Returns
@@ -207,38 +192,18 @@ class IsometricEmbedding(  # type: ignore[misc]
 
         Notes
         -----
-        New points do not see each other: each gets the same bits alone or in any batch. A point at distance
-        zero of a point of the fit gets that point's coordinates. The first call prepares a search among the
-        points of the fit, which later calls use again.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import make_swiss_roll
-        >>> from isoweave import IsometricEmbedding
-        >>> X, _ = make_swiss_roll(600, random_state=3)
-        >>> model = IsometricEmbedding(n_neighbors=8).fit(X[:500])
-        >>> placement = model.place(X[500:])
-        >>> placement.coordinates.shape, bool((placement.residual < 0.5).mean() > 0.9)
-        ((100, 2), True)
+        New points do not influence each other: each gets the same bits alone or in any batch. A point at
+        distance zero from a point of the fit gets that point's coordinates. The first call prepares a search
+        among the points of the fit, which later calls reuse.
         """
-        check_is_fitted(self)
         return self._place(X)
 
     def score(self, X: Any, y: Any = None) -> float:
         """How well the map keeps the distances of new points to their neighbours; 0 is best.
 
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (m, n_features) or (m, n_samples)
-            As in :meth:`transform`; points that were not in the fit.
-        y : ignored
-
-        Returns
-        -------
-        float
-            Minus the mean relative error of the distances from the placed points to their 10 nearest points
-            of the fit (all that are stored, if X is sparse and ``metric="precomputed"``). Points that cannot
-            be placed count with an error of 1, coinciding points not at all.
+        Minus the mean relative error of the distances from the placed points, which were not in the fit, to
+        their 10 nearest points of the fit (all that are stored, if X is sparse and ``metric="precomputed"``).
+        Points that cannot be placed count with an error of 1, coinciding points not at all.
 
         Notes
         -----
@@ -247,17 +212,7 @@ class IsometricEmbedding(  # type: ignore[misc]
         compared, and more dimensions hardly ever score lower: choose ``n_components`` where the score stops
         rising. With ``scale="geodesics"`` the map is larger than its edges on purpose, and scores lower for
         it. The score sees neighbourhoods; long distances are judged by :func:`isoweave.metrics.evaluate`.
-
-        Examples
-        --------
-        >>> from isoweave import IsometricEmbedding
-        >>> from isoweave.datasets import swiss_roll
-        >>> X = swiss_roll(600, random_state=3).data
-        >>> model = IsometricEmbedding(n_neighbors=8).fit(X[:500])
-        >>> -0.1 < model.score(X[500:]) < 0
-        True
         """
-        check_is_fitted(self)
         coordinates = self._place(X).coordinates
         with thread_team(self.n_jobs) as team:
             bounds, neighbors, distances = self._neighbors_of(X, _SCORED_NEIGHBORS, team)
@@ -271,22 +226,14 @@ class IsometricEmbedding(  # type: ignore[misc]
         return -float(np.mean(np.where(np.isnan(errors), 1.0, errors)))
 
     def add_samples(self, X: Any) -> Self:
-        """Fit again with more points, beginning with the present map.
+        """Fit again with more points, starting from the current map.
 
-        New points are placed in the map, the graph of nearest neighbours is made anew from all points, and
+        X, of shape (m, n_features), is appended to the points of the fit, whose rows come first in
+        ``embedding_``. New points are placed in the map, the neighbour graph is rebuilt, and
         the optimiser continues from there: the quality of a fresh fit in fewer steps. Should the misfit
         (``relative_energy_``) rise by a fifth or more, a fresh start is tried too and the better embedding
         kept. The result is moved rigidly so that the old points stay where they were, as far as their
         distances allow.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (m, n_features)
-            Appended to the points of the fit, whose rows come first in ``embedding_``.
-
-        Returns
-        -------
-        self
         """
         check_is_fitted(self)
         if self._is_precomputed():
@@ -297,18 +244,12 @@ class IsometricEmbedding(  # type: ignore[misc]
             both = sp.vstack([sp.csr_array(fitted), sp.csr_array(more)], format="csr")
         else:
             both = np.vstack([fitted, more])
-        # Whatever fails, fails on the copy.
-        fresh = copy.copy(self)
-        options = fresh._options(self.n_components_)
-        graph = fresh._graph_of(both, options.seed)
-        fresh._solve_again(both, graph, np.arange(fitted.shape[0]), options)
-        self.__dict__.update(fresh.__dict__)
-        return self
+        return self._grow(copy.copy(self), both, np.arange(fitted.shape[0]))
 
     def update_graph(self, X: Any, kept: Any = None) -> Self:
-        """Fit a changed graph, beginning with the present map.
+        """Fit a changed graph, starting from the current map.
 
-        Vertices and edges may have come, gone, or changed their lengths. Vertices that stay begin where they
+        Vertices and edges may have come, gone, or changed their lengths. Vertices that stay start where they
         are, new ones are placed by their neighbours, and the optimiser continues from there, as in
         :meth:`add_samples`.
 
@@ -319,23 +260,6 @@ class IsometricEmbedding(  # type: ignore[misc]
         kept : int array of shape (k,) or bool array of shape (n_samples,), default=None
             The vertices of the fitted graph that are still there: they are the first k vertices of the new
             graph, in this order, and all after them are new. None keeps all.
-
-        Returns
-        -------
-        self
-
-        Examples
-        --------
-        A ring of towns loses one and gains two:
-
-        >>> import numpy as np
-        >>> from isoweave import IsometricEmbedding
-        >>> from isoweave.graph import knn_graph
-        >>> towns = np.random.default_rng(5).normal(size=(42, 2))
-        >>> model = IsometricEmbedding(metric="precomputed").fit(knn_graph(towns[:40], 8).to_matrix())
-        >>> after = knn_graph(towns[1:], 8).to_matrix()
-        >>> model.update_graph(after, kept=np.arange(1, 40)).embedding_.shape
-        (41, 2)
         """
         check_is_fitted(self)
         if not self._is_precomputed():
@@ -345,17 +269,7 @@ class IsometricEmbedding(  # type: ignore[misc]
         n = len(self.embedding_)
         stays = np.arange(n) if kept is None else check_vertices("kept", kept, n)
         fresh = copy.copy(self)
-        options = fresh._options(self.n_components_)
-        X = fresh._checked_input(X)
-        graph = fresh._graph_of(X, options.seed)
-        if len(stays) > graph.n_vertices:
-            raise ValueError(
-                f"{len(stays)} vertices are kept, but the new graph has only {graph.n_vertices}. Name those "
-                "that are left with kept=."
-            )
-        fresh._solve_again(X, graph, stays, options)
-        self.__dict__.update(fresh.__dict__)
-        return self
+        return self._grow(fresh, fresh._checked_input(X), stays)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save parameters and what was fitted in one file of plain arrays; see :func:`isoweave.save`.
@@ -370,16 +284,8 @@ class IsometricEmbedding(  # type: ignore[misc]
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> Self:
         """Load an estimator that was saved; nothing in the file is executed.
 
-        Parameters
-        ----------
-        path : path-like
-        mmap : bool
-            Map the arrays, read-only, instead of reading them into memory.
-
-        Raises
-        ------
-        isoweave.persist.StoreError
-            A ValueError: the file is damaged, or holds something else.
+        ``mmap`` maps the arrays, read-only, instead of reading them into memory. A file that is damaged, or
+        holds something else, raises :class:`isoweave.persist.StoreError`, a ValueError.
         """
         from isoweave.persist import load_model
 
@@ -398,11 +304,8 @@ class IsometricEmbedding(  # type: ignore[misc]
         draw: AnyArray = check_random_state(state).randint(np.iinfo(np.int32).max, size=1)
         return int(draw[0])
 
-    def _is_auto(self) -> bool:
-        return isinstance(self.n_components, str) and self.n_components == "auto"
-
     def _is_precomputed(self) -> bool:
-        return isinstance(self.metric, str) and self.metric == "precomputed"
+        return _is(self.metric, "precomputed")
 
     def _is_given_graph(self, X: Any) -> bool:
         return self._is_precomputed() and sp.issparse(X)
@@ -413,15 +316,8 @@ class IsometricEmbedding(  # type: ignore[misc]
             X = distances_of(X)
         if self._is_given_graph(X):
             # Entries are checked by graph_from_matrix, which names the first bad one and keeps stored zeros.
-            return validate_data(
-                self,
-                X,
-                accept_sparse=True,
-                dtype=None,
-                ensure_min_samples=0,
-                ensure_min_features=0,
-                ensure_all_finite=False,
-            )
+            unchecked: Any = {"ensure_min_samples": 0, "ensure_min_features": 0, "ensure_all_finite": False}
+            return validate_data(self, X, accept_sparse=True, dtype=None, **unchecked)
         check_integer("n_neighbors", self.n_neighbors, minimum=1)
         return validate_data(self, X, accept_sparse="csr", dtype=_NUMBERS, ensure_min_samples=2)
 
@@ -462,7 +358,7 @@ class IsometricEmbedding(  # type: ignore[misc]
             run.stage("neighbours")
         graph = self._graph_of(X, seed)
         n_components: Any = self.n_components
-        if self._is_auto():
+        if _is(n_components, "auto"):
             n_components = self._dimension(X, graph, anchors)
         graph = self._joined(X, graph, n_components)
         if not self._is_given_graph(X):
@@ -500,12 +396,11 @@ class IsometricEmbedding(  # type: ignore[misc]
         self.embedding_ = result.coordinates.astype(dtype, copy=False)
         self.graph_ = graph.to_matrix()
         self.n_components_ = result.n_components
-        for name in ("alignments", "energy", "relative_energy", "history", "n_iter", "status"):
-            setattr(self, f"{name}_", getattr(result, name))
-        for name in ("component_labels", "stretch", "dropped_edges"):
+        for name in (*_KEPT, "stretch", "dropped_edges"):
             setattr(self, f"{name}_", getattr(result, name))
 
     def _place(self, X: Any) -> Placement:
+        check_is_fitted(self)
         with thread_team(self.n_jobs) as team:
             k = self.n_neighbors if self.n_neighbors_ is None else self.n_neighbors_
             rows = self._neighbors_of(X, k, team)
@@ -539,14 +434,10 @@ class IsometricEmbedding(  # type: ignore[misc]
     def _placed(self, team: ThreadTeam) -> FinishedMap:
         lookup = self.__dict__.setdefault("_lookup", {})
         if "map" not in lookup:
-            keeps_lengths = self._options(self.n_components_, 0).keeps_lengths
-            lookup["map"] = finished_map(
-                graph_from_matrix(self.graph_),
-                self.embedding_,
-                team=team,
-                labels=self.component_labels_,
-                keeps_lengths=keeps_lengths,
-            )
+            graph, labels = graph_from_matrix(self.graph_), self.component_labels_
+            keeps = self._options(self.n_components_, 0).keeps_lengths
+            made = finished_map(graph, self.embedding_, team=team, labels=labels, keeps_lengths=keeps)
+            lookup["map"] = made
         found: FinishedMap = lookup["map"]
         return found
 
@@ -564,50 +455,26 @@ class IsometricEmbedding(  # type: ignore[misc]
             raise ValueError("This model was saved without the features of its fit; fit it again.")
         return features
 
-    def _solve_again(self, X: Any, graph: NeighborGraph, kept: AnyArray, options: EmbeddingOptions) -> None:
-        """Embed a graph whose first vertices are the kept ones of the fitted map."""
-        if not isinstance(options.start, str):
-            # It was for the former vertices.
-            options = replace(options, start="auto")
-        graph = self._joined(X, graph, self.n_components_)
+    def _grow(self, fresh: Self, X: Any, kept: AnyArray) -> Self:
+        """Embed points of which the first are the kept ones of the map; what fails, fails on the copy."""
+        options = fresh._options(self.n_components_)
+        graph = fresh._joined(X, fresh._graph_of(X, options.seed), self.n_components_)
+        if len(kept) > graph.n_vertices:
+            raise ValueError(
+                f"{len(kept)} vertices are kept, but the new graph has only {graph.n_vertices}. List the "
+                "remaining ones with kept=."
+            )
         previous = np.full((graph.n_vertices, self.n_components_), np.nan)
         previous[: len(kept)] = self.embedding_[kept]
-        quiet = replace(options, verbose=0, callback=None)
-
-        def embed_rest(part: NeighborGraph) -> FloatArray:
-            return embed(part, quiet).coordinates
-
-        known = previous.copy()
+        factors = None
         with thread_team(self.n_jobs) as team:
             if not options.keeps_lengths:
                 placed = self._placed(team)
-                known[: len(kept)] /= placed.factors[placed.representative[kept]][:, None]
-            start = warm_start(graph, known, team=team, embed_rest=embed_rest)
-        with running(options) as run:
-            result = self._better(graph, options, start, run)
-        assert result.alignments is not None
-        assert result.component_labels is not None
-        coordinates, alignments = settle_on(
-            previous, result.coordinates, result.alignments, result.component_labels
-        )
-        self._keep(X, graph, replace(result, coordinates=coordinates, alignments=alignments))
-
-    def _better(
-        self, graph: NeighborGraph, options: EmbeddingOptions, start: FloatArray, run: Run
-    ) -> Embedding:
-        """Where a warm start leads, or a fresh one if that folded."""
-        warm = embed(graph, replace(options, start=start), run=run)
-        assert warm.relative_energy is not None
-        is_worse = warm.relative_energy > _WORSE * self.relative_energy_ + 1e-9
-        if not is_worse or warm.status in ENDED_EARLY:
-            return warm
-        logger.info(
-            "misfit rose from %.3g to %.3g: fitting afresh too", self.relative_energy_, warm.relative_energy
-        )
-        fresh = embed(graph, options, run=run)
-        assert warm.energy is not None
-        assert fresh.energy is not None
-        return warm if warm.energy <= fresh.energy else fresh
+                factors = placed.factors[placed.representative[kept]]
+            result = embed_again(graph, options, previous, self.relative_energy_, factors, team=team)
+        fresh._keep(X, graph, result)
+        self.__dict__.update(fresh.__dict__)
+        return self
 
     def _check_stored_(self) -> None:
         """Refuse a loaded model whose parts do not fit together."""
@@ -638,6 +505,11 @@ class IsometricEmbedding(  # type: ignore[misc]
         tags.input_tags.positive_only = tags.input_tags.pairwise
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _is(value: Any, word: str) -> bool:
+    """Whether it is this word; other parameters may be arrays."""
+    return isinstance(value, str) and value == word
 
 
 def _has_edge_weights(weights: Any) -> bool:

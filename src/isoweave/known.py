@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from isoweave._typing import AnyArray, FloatArray
-from isoweave._validation import check_real, check_vertices
+from isoweave._validation import check_array, check_real, check_vertices
 from isoweave.energy import AnchorEnergy
 from isoweave.graph import NeighborGraph, PreparedGraph, edge_keys, pack_components, positions_of
 from isoweave.options import EmbeddingOptions
@@ -65,7 +65,7 @@ class Weights(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Checked weights and anchors of one graph, or of one of its components.
+    """Checked weights and anchors of a graph: the user's, that without duplicates, or one of its components.
 
     Attributes
     ----------
@@ -84,6 +84,11 @@ class Known:
     anchors: AnchorEnergy | None = None
     weight_unit: float = 1.0
 
+    @property
+    def origin(self) -> FloatArray | float:
+        """Mean of the anchors, and origin while the map is made: they may be far from zero."""
+        return 0.0 if self.anchors is None else self.anchors.positions.mean(axis=0)
+
     def per_edge(self, graph: NeighborGraph) -> FloatArray | None:
         """Factor of every stored edge in the inner product, or None (eq. 18)."""
         if self.vertex_weights is None:
@@ -91,17 +96,96 @@ class Known:
         of_source = self.vertex_weights[graph.sources]
         return of_source if self.edge_weights is None else self.edge_weights * of_source
 
+    def merged(self, prepared: PreparedGraph) -> Known:
+        """Of the prepared graph: duplicates merged, vertices renumbered, anchors in its unit and sorted."""
+        given, representative, n = prepared.given, prepared.representative, prepared.graph.n_vertices
+        vertex = edge = anchors = None
+        # Of duplicates the most trusted counts, for vertices as for edges.
+        if self.vertex_weights is not None:
+            vertex = np.zeros(n)
+            np.maximum.at(vertex, representative, self.vertex_weights)
+        if self.edge_weights is not None:
+            keys = representative[given.sources].astype(np.int64) * n + representative[given.indices]
+            found, at = np.unique(keys, return_inverse=True)
+            largest = np.zeros(len(found))
+            np.maximum.at(largest, at.reshape(-1), self.edge_weights)
+            edge = largest[positions_of(found, edge_keys(prepared.graph))]
+        if self.anchors is not None:
+            anchors = _merge(self.anchors, representative, self.origin, prepared.unit, n)
+        return Known(edge, vertex, anchors, self.weight_unit)
+
+    def part(self, graph: NeighborGraph, part: NeighborGraph, vertices: AnyArray) -> Known:
+        """Of the component of ``graph`` with these vertices."""
+        vertex = edge = anchors = None
+        if self.vertex_weights is not None:
+            vertex = self.vertex_weights[vertices]
+        if self.edge_weights is not None:
+            # A component has all edges of its vertices.
+            skipped = np.repeat(graph.indptr[vertices] - part.indptr[:-1], part.degrees)
+            edge = self.edge_weights[np.arange(len(part.indices)) + skipped]
+        if self.anchors is not None:
+            at = positions_of(self.anchors.vertices, vertices)
+            inside, at = np.flatnonzero(at >= 0).astype(np.int32), at[at >= 0]
+            if len(inside):
+                places, weights = self.anchors.positions[at], self.anchors.weights[at]
+                anchors = AnchorEnergy(inside, places, weights, len(vertices))
+        return Known(edge, vertex, anchors, self.weight_unit)
+
+    def has_anchor(self, vertices: AnyArray) -> bool:
+        return self.anchors is not None and bool(np.isin(vertices, self.anchors.vertices).any())
+
+    def offsets(self, parts: list[AnyArray], placed: list[FloatArray]) -> list[FloatArray]:
+        """Shifts of the components: those with anchors are in place, the others are laid beside them."""
+        shifts = [np.zeros(placed[0].shape[1]) for _ in parts]
+        anchored = [self.has_anchor(vertices) for vertices in parts]
+        if not any(anchored):
+            return pack_components(placed) if len(parts) > 1 else shifts
+        assert self.anchors is not None
+        for c, vertices in enumerate(parts):
+            if anchored[c] and len(vertices) == 1:
+                shifts[c] = self.anchors.positions[positions_of(self.anchors.vertices, vertices)[0]]
+        inside = np.concatenate([placed[c] + shifts[c] for c in range(len(parts)) if anchored[c]])
+        beside = [c for c in range(len(parts)) if not anchored[c]]
+        if beside:
+            packed = pack_components([inside, *(placed[c] for c in beside)])
+            for c, shift in zip(beside, packed[1:], strict=True):
+                shifts[c] = shift - packed[0]
+        return shifts
+
+    def finish(self, coordinates: FloatArray, representative: AnyArray) -> FloatArray:
+        """Coordinates of the user's vertices with the anchors' origin, hard anchors to the last bit."""
+        if self.anchors is None:
+            return coordinates
+        moved = coordinates + self.origin
+        hard = np.flatnonzero(np.isinf(self.anchors.weights))
+        # Duplicates of an anchor lie where it lies.
+        pinned = np.full(int(representative.max()) + 1, -1, dtype=np.int64)
+        pinned[representative[self.anchors.vertices[hard]]] = hard
+        at = pinned[representative]
+        moved[at >= 0] = self.anchors.positions[at[at >= 0]]
+        return moved
+
 
 def check_known(
     graph: NeighborGraph, options: EmbeddingOptions, anchors: Any = None, weights: Any = None
 ) -> Known:
     """Check what is known beside the distances. See :func:`isoweave.embed_graph`."""
     points = None if anchors is None else _check_anchors(graph.n_vertices, options.n_components, anchors)
-    edges, vertices = _split_weights(graph, weights)
+    edges, vertices = weights if isinstance(weights, Weights) else (weights, None)
+    if edges is weights and not sp.issparse(edges) and np.ndim(edges) == 1:
+        # A matrix weighs edges, a vector vertices.
+        edges, vertices = None, weights
+    edges = None if edges is None else _edge_weights(graph, edges)
+    if vertices is not None:
+        vertices = check_array("vertex weights", vertices, (graph.n_vertices,))
+        bad = np.flatnonzero(~((vertices > 0) & np.isfinite(vertices)))
+        if len(bad):
+            what = f"that of vertex {bad[0]} is {vertices[bad[0]]}"
+            raise ValueError(f"vertex weights must be positive and finite, but {what}.")
     if edges is not None and options.inner_product == "paper":
         raise ValueError(
-            "edge weights need an inner product with one weight per edge, which the paper's has not; use "
-            "inner_product='edge', or weights of the vertices."
+            "edge weights need an inner product with one weight per edge, which the paper's does not have; "
+            "use inner_product='edge', or weights of the vertices."
         )
     if points is not None and options.scale == "geodesics":
         raise ValueError(
@@ -115,20 +199,6 @@ def check_known(
     return Known(edges, vertices, points, unit)
 
 
-def _split_weights(graph: NeighborGraph, weights: Any) -> tuple[FloatArray | None, FloatArray | None]:
-    """Weights of edges and of vertices: a matrix is the former, a vector the latter."""
-    if isinstance(weights, Weights):
-        edges, vertices = weights
-    elif weights is None or (not sp.issparse(weights) and np.ndim(weights) == 1):
-        edges, vertices = None, weights
-    else:
-        edges, vertices = weights, None
-    return (
-        None if edges is None else _edge_weights(graph, edges),
-        None if vertices is None else _vertex_weights(graph.n_vertices, vertices),
-    )
-
-
 def _check_anchors(n: int, n_components: int, anchors: Any) -> AnchorEnergy | None:
     if not isinstance(anchors, Anchors):
         raise TypeError(
@@ -136,77 +206,38 @@ def _check_anchors(n: int, n_components: int, anchors: Any) -> AnchorEnergy | No
             f"{type(anchors).__name__}."
         )
     vertices = check_vertices("anchors.index", anchors.index, n)
-    places = np.asarray(anchors.positions)
-    if places.dtype.kind not in "fiu":
-        raise TypeError(f"positions of anchors must be a real array, got dtype {places.dtype}.")
-    places = places.astype(np.float64)
-    if places.shape != (len(vertices), n_components):
-        raise ValueError(
-            f"positions of anchors must have shape ({len(vertices)}, {n_components}), one row per "
-            f"anchor and one column per dimension of the map, got {places.shape}."
-        )
+    shape, what = (len(vertices), n_components), "one row per anchor and one column per dimension of the map"
+    places = check_array("positions of anchors", anchors.positions, shape, what)
     if not np.isfinite(places).all():
         row, column = np.argwhere(~np.isfinite(places))[0]
         raise ValueError(
             f"positions of anchors must be finite, but row {row} (vertex {vertices[row]}), column {column} "
             f"is {places[row, column]}. Leave out anchors whose position is not known."
         )
-    weights = _anchor_weights(anchors.weight, len(vertices))
-    return AnchorEnergy(vertices, places, weights, n) if len(vertices) else None
-
-
-def _anchor_weights(weight: Any, n_anchors: int) -> FloatArray:
-    if weight is None:
-        return np.full(n_anchors, np.inf)
-    if np.ndim(weight) == 0:
-        if isinstance(weight, float | np.floating) and np.isposinf(weight):
-            return np.full(n_anchors, np.inf)
-        number = check_real("weight of anchors", weight, minimum=0.0, include_minimum=False)
-        return np.full(n_anchors, number)
-    array = np.asarray(weight)
-    if array.shape != (n_anchors,) or array.dtype.kind not in "fiu":
-        raise ValueError(
-            f"weight of anchors must be None, a number or a real array of shape ({n_anchors},), one per "
-            f"anchor, got shape {array.shape} and dtype {array.dtype}."
-        )
-    array = array.astype(np.float64)
-    bad = np.flatnonzero(~(array > 0))
+    weight = np.inf if anchors.weight is None else anchors.weight
+    if np.ndim(weight) == 0 and not (isinstance(weight, float | np.floating) and np.isposinf(weight)):
+        weight = check_real("weight of anchors", weight, minimum=0.0, include_minimum=False)
+    weight = np.full(len(vertices), weight) if np.ndim(weight) == 0 else weight
+    weights = check_array("weight of anchors", weight, (len(vertices),), "one per anchor, or a number")
+    bad = np.flatnonzero(~(weights > 0))
     if len(bad):
         raise ValueError(
             f"weight of anchors must be positive (infinite holds the anchor), but entry {bad[0]} is "
-            f"{array[bad[0]]}. Leave out anchors that should not count."
+            f"{weights[bad[0]]}. Leave out anchors that should not count."
         )
-    return array
-
-
-def _vertex_weights(n: int, weights: Any) -> FloatArray:
-    array = np.asarray(weights)
-    if array.shape != (n,) or array.dtype.kind not in "fiu":
-        raise ValueError(
-            f"vertex weights must be a real array of shape ({n},), got shape {array.shape} and dtype "
-            f"{array.dtype}."
-        )
-    array = array.astype(np.float64)
-    bad = np.flatnonzero(~((array > 0) & np.isfinite(array)))
-    if len(bad):
-        raise ValueError(
-            f"vertex weights must be positive and finite, but that of vertex {bad[0]} is {array[bad[0]]}."
-        )
-    return array
+    return AnchorEnergy(vertices, places, weights, n) if len(vertices) else None
 
 
 def _edge_weights(graph: NeighborGraph, weights: Any) -> FloatArray:
     """Weights in the order of the graph's stored edges."""
     n = graph.n_vertices
-    if isinstance(weights, NeighborGraph):
-        weights = weights.to_matrix()
     if not sp.issparse(weights) and not isinstance(weights, np.ndarray):
         raise TypeError(
             "edge weights must be a sparse matrix with the pattern of the graph, or a dense array, got "
             f"{type(weights).__name__}."
         )
     if weights.shape != (n, n):
-        raise ValueError(f"edge weights must have shape ({n}, {n}) as the graph, got {weights.shape}.")
+        raise ValueError(f"edge weights must have shape ({n}, {n}) like the graph, got {weights.shape}.")
     if weights.dtype.kind not in "fiu":
         raise TypeError(f"edge weights must be real, got dtype {weights.dtype}.")
     if sp.issparse(weights):
@@ -216,45 +247,46 @@ def _edge_weights(graph: NeighborGraph, weights: Any) -> FloatArray:
     backward = forward[graph.reverse]
     values = np.where(np.isnan(forward), backward, forward)
     opposite = np.where(np.isnan(backward), forward, backward)
+
+    def edge(wrong: AnyArray) -> str:
+        return f"edge ({graph.sources[wrong[0]]}, {graph.indices[wrong[0]]}) has"
+
     bad = np.flatnonzero(~((values > 0) & np.isfinite(values)))
     if len(bad):
-        e = bad[0]
-        what = "has none" if np.isnan(values[e]) else f"has {values[e]}"
+        what = "none" if np.isnan(values[bad[0]]) else values[bad[0]]
         raise ValueError(
-            f"edge weights must give every edge a positive, finite weight, but edge ({graph.sources[e]}, "
-            f"{graph.indices[e]}) {what}. Take edges that should not count out of the graph."
+            f"edge weights must give every edge a positive, finite weight, but {edge(bad)} {what}. "
+            "Remove edges that should not count."
         )
     differ = np.flatnonzero(np.abs(values - opposite) > _RTOL * np.maximum(values, opposite))
     if len(differ):
-        e = differ[0]
+        ways = f"{values[differ[0]]} one way and {opposite[differ[0]]} the other"
         raise ValueError(
-            f"edge weights must be symmetric, but edge ({graph.sources[e]}, {graph.indices[e]}) has "
-            f"{values[e]} one way and {opposite[e]} the other. Give one direction only, or both the same."
+            f"edge weights must be symmetric, but {edge(differ)} {ways}. Give one direction only, or both "
+            "the same."
         )
     return np.maximum(values, opposite)
 
 
 def _at_edges(graph: NeighborGraph, weights: Any) -> FloatArray:
     """Stored weights at the graph's edges, NaN where none is stored in that direction."""
-    n = graph.n_vertices
-    entries = sp.coo_array(weights)
-    rows, columns = entries.row, entries.col
-    off = rows != columns
-    keys = rows[off].astype(np.int64) * n + columns[off]
+    n, entries = graph.n_vertices, sp.coo_array(weights)
+    off = entries.row != entries.col
+    keys = entries.row[off].astype(np.int64) * n + entries.col[off]
     values = entries.data[off].astype(np.float64)
     at = positions_of(edge_keys(graph), keys)
     if (at < 0).any():
         wrong = int(np.argmax(at < 0))
         raise ValueError(
-            f"edge weights has an entry ({keys[wrong] // n}, {keys[wrong] % n}), but the graph has no such "
+            f"edge weights have an entry ({keys[wrong] // n}, {keys[wrong] % n}), but the graph has no such "
             "edge; give it the pattern of the graph."
         )
     if len(np.unique(at)) < len(at):
-        raise ValueError("edge weights stores some edges more than once; sum or choose before passing it.")
+        raise ValueError("edge weights store some edges more than once; store each once.")
     # NaN that the user stored is not a missing entry: it must not be filled from the other direction.
     if np.isnan(values).any():
         wrong = int(np.argmax(np.isnan(values)))
-        raise ValueError(f"edge weights is NaN at ({keys[wrong] // n}, {keys[wrong] % n}).")
+        raise ValueError(f"edge weights are NaN at ({keys[wrong] // n}, {keys[wrong] % n}).")
     found = np.full(len(graph.indices), np.nan)
     found[at] = values
     return found
@@ -267,119 +299,20 @@ def _in_unit(name: str, weights: FloatArray | None) -> tuple[float, FloatArray |
     low, high = float(weights.min()), float(weights.max())
     if high / _LARGEST_RATIO > low:
         raise ValueError(
-            f"{name} span from {low:.3g} to {high:.3g}, a ratio over {_LARGEST_RATIO:g}; take out what "
-            "should not count instead of giving it next to nothing."
+            f"{name} span from {low:.3g} to {high:.3g}, a ratio over {_LARGEST_RATIO:g}; leave out what "
+            "should not count instead of giving it a tiny weight."
         )
     middle = float(np.partition(weights, len(weights) // 2)[len(weights) // 2])
     exponent = int(np.clip(np.frexp(middle)[1] - 1, -500, 500))
     return float(np.ldexp(1.0, exponent)), np.ldexp(weights, -exponent)
 
 
-class KnownParts:
-    """Weights and anchors after duplicates were merged and vertices renumbered.
-
-    Parameters
-    ----------
-    known : Known
-        Of the given graph.
-    prepared : PreparedGraph
-
-    Attributes
-    ----------
-    origin : float64 array of shape (N,) or None
-        Mean of the anchors' positions, which is the origin while the map is made: positions may be far from
-        zero compared to their differences. None without anchors.
-    weight_unit : float
-    """
-
-    def __init__(self, known: Known, prepared: PreparedGraph) -> None:
-        graph, representative, unit = prepared.given, prepared.representative, prepared.unit
-        self.weight_unit = known.weight_unit
-        self.origin: FloatArray | None = None
-        self._anchors = known.anchors
-        self._representative = representative
-        n_merged = int(representative.max()) + 1
-        self._vertex: FloatArray | None = None
-        if known.vertex_weights is not None:
-            # Of duplicates the most trusted counts, for vertices as for edges.
-            self._vertex = np.zeros(n_merged)
-            np.maximum.at(self._vertex, representative, known.vertex_weights)
-        self._edge: FloatArray | None = None
-        self._n_merged = n_merged
-        if known.edge_weights is not None:
-            ends = representative[graph.sources].astype(np.int64), representative[graph.indices]
-            keys = ends[0] * n_merged + ends[1]
-            self._keys, at = np.unique(keys, return_inverse=True)
-            self._edge = np.zeros(len(self._keys))
-            np.maximum.at(self._edge, at.reshape(-1), known.edge_weights)
-        # Anchor of every merged vertex, -1 without.
-        self._place = np.full(n_merged, -1, dtype=np.int64)
-        if known.anchors is not None:
-            self.origin = known.anchors.positions.mean(axis=0)
-            self._vertices, self._places, self._weights = _merge(
-                known.anchors, representative, self.origin, unit
-            )
-            self._place[self._vertices] = np.arange(len(self._vertices))
-
-    def part(self, part: NeighborGraph, vertices: AnyArray) -> Known:
-        """What is known of the component of these merged vertices."""
-        edge = None
-        if self._edge is not None:
-            keys = vertices[part.sources].astype(np.int64) * self._n_merged + vertices[part.indices]
-            edge = self._edge[positions_of(self._keys, keys)]
-        anchors = None
-        inside = np.flatnonzero(self._place[vertices] >= 0)
-        if len(inside):
-            at = self._place[vertices[inside]]
-            anchors = AnchorEnergy(
-                inside.astype(np.int32), self._places[at], self._weights[at], len(vertices)
-            )
-        return Known(
-            edge, None if self._vertex is None else self._vertex[vertices], anchors, self.weight_unit
-        )
-
-    def has_anchor(self, vertices: AnyArray) -> bool:
-        return bool((self._place[vertices] >= 0).any())
-
-    def offsets(self, parts: list[AnyArray], placed: list[FloatArray]) -> list[FloatArray]:
-        """Shifts of the components: those with anchors are in place, the others are laid beside them."""
-        n_components = placed[0].shape[1]
-        anchored = [self.has_anchor(vertices) for vertices in parts]
-        if not any(anchored):
-            return pack_components(placed) if len(parts) > 1 else [np.zeros(n_components)]
-        shifts = [np.zeros(n_components) for _ in parts]
-        for c, vertices in enumerate(parts):
-            if anchored[c] and len(vertices) == 1:
-                shifts[c] = self._places[self._place[vertices[0]]]
-        inside = np.concatenate([placed[c] + shifts[c] for c in range(len(parts)) if anchored[c]])
-        beside = [c for c in range(len(parts)) if not anchored[c]]
-        if beside:
-            packed = pack_components([inside, *(placed[c] for c in beside)])
-            for c, shift in zip(beside, packed[1:], strict=True):
-                shifts[c] = shift - packed[0]
-        return shifts
-
-    def finish(self, coordinates: FloatArray) -> FloatArray:
-        """Coordinates of the input's vertices with the anchors' origin, hard anchors to the last bit."""
-        if self._anchors is None or self.origin is None:
-            return coordinates
-        moved = coordinates + self.origin
-        hard = np.isinf(self._anchors.weights)
-        # Duplicates of an anchor lie where it lies.
-        pinned = np.full(self._n_merged, -1, dtype=np.int64)
-        pinned[self._representative[self._anchors.vertices[hard]]] = np.flatnonzero(hard)
-        at = pinned[self._representative]
-        moved[at >= 0] = self._anchors.positions[at[at >= 0]]
-        return moved
-
-
 def _merge(
-    anchors: AnchorEnergy, representative: AnyArray, origin: FloatArray, unit: float
-) -> tuple[AnyArray, FloatArray, FloatArray]:
-    """Merged vertices with anchors, their places in the unit of the graph, and weights.
+    anchors: AnchorEnergy, representative: AnyArray, origin: FloatArray | float, unit: float, n: int
+) -> AnchorEnergy:
+    """Anchors of the merged vertices, in rising order.
 
-    Of several anchors on one merged vertex, hard ones must agree and win; soft ones add up to one at their
-    mean.
+    Of several on one vertex, hard ones must agree and win; soft ones add up to one at their mean.
     """
     with np.errstate(over="ignore"):
         places = (anchors.positions - origin) / unit
@@ -391,11 +324,10 @@ def _merge(
         )
     vertices, group = np.unique(representative[anchors.vertices], return_inverse=True)
     group = group.reshape(-1)
+    order = np.argsort(group)
     if len(vertices) == len(group):
-        order = np.argsort(group)
-        return vertices, places[order], anchors.weights[order]
-    merged = np.zeros((len(vertices), places.shape[1]))
-    weights = np.zeros(len(vertices))
+        return AnchorEnergy(vertices, places[order], anchors.weights[order], n)
+    merged, weights = np.zeros((len(vertices), places.shape[1])), np.zeros(len(vertices))
     for g in range(len(vertices)):
         inside = np.flatnonzero(group == g)
         hard = inside[np.isinf(anchors.weights[inside])]
@@ -411,4 +343,4 @@ def _merge(
         else:
             weights[g] = anchors.weights[inside].sum()
             merged[g] = (anchors.weights[inside] / weights[g]) @ places[inside]
-    return vertices, merged, weights
+    return AnchorEnergy(vertices, merged, weights, n)

@@ -80,7 +80,7 @@ class SearchOptions:
         command="Distance between features, as in scikit-learn.",
     )
     metric_params: dict[str, Any] | None = option(
-        None, "Keywords of the metric.", kind="dict or None", on_command=False
+        None, "Keyword arguments of the metric.", kind="dict or None", on_command=False
     )
 
 
@@ -97,29 +97,29 @@ class FitOptions:
     )
     start: Any = option(
         "auto",
-        """Where the optimisation begins. "auto" takes the landmark start, in up to three dimensions the
-        synchronized one too if it ends with clearly less energy; large graphs start from the embedding of a
+        """Where the optimisation begins. "auto" takes the landmark start or, in up to three dimensions, the
+        synchronized one if that ends with clearly less energy; large graphs start from the embedding of a
         sample ("coarse"). An array has shape (n, N).""",
         kind='{"auto", "landmark", "synchronized", "coarse", "identity"} or array',
         choices=("auto", "landmark", "synchronized", "coarse", "identity"),
     )
     solver: str = option(
         "auto",
-        'Solver of the Poisson problems; :func:`isoweave.linalg.choose_solver` tells what "auto" takes.',
+        'Solver of the Poisson problems; :func:`isoweave.linalg.choose_solver` returns what "auto" takes.',
         choices=("auto", "direct", "cholmod", "amg", "jacobi", "ic"),
         command="Solver of the Poisson problems.",
     )
     inner_product: str = option(
         "auto",
-        'How mismatches are weighed: one weight per edge, or the paper\'s. "auto" asks the preset.',
+        'How mismatches are weighted: one weight per edge, or the paper\'s. "auto" follows the preset.',
         choices=("auto", "edge", "paper"),
     )
     frame_size: Any = option(
         "auto",
         'Vertices per local frame; a float is a multiple of the typical degree, "auto" is 2.5.',
         kind='"auto", "all", int or float',
-        command="Vertices per local frame: auto, all, their number, or with a point a multiple of the "
-        "neighbours, as 2.5.",
+        command="Vertices per local frame: auto, all, their number or, with a decimal point, a multiple "
+        "of the neighbours, such as 2.5.",
     )
     calibrate: Any = option(
         "auto",
@@ -150,28 +150,29 @@ class FitOptions:
         "error",
         "What to do where the two directions of a precomputed edge differ by more than rounding.",
         choices=("error", "max", "min", "mean"),
-        command="Where the two directions of an edge differ (graphs only).",
+        command="What to do where the two directions of an edge differ (graphs only).",
     )
     refine: str = option(
         "none",
-        """"distances" continues from the finished embedding to the least sum of squares of ``|y_i - y_j| -
-        d_ij`` over the edges: better where the data do lie in N dimensions, above all if distances were
-        measured with errors (sensor networks); worse on closed surfaces in too few dimensions.""",
+        """"distances" continues from the finished embedding and minimises the sum of squares of
+        ``|y_i - y_j| - d_ij`` over the edges: better where the data do lie in N dimensions, above all
+        if distances were measured with errors (sensor networks); worse on closed surfaces in too few
+        dimensions.""",
         choices=("none", "distances"),
-        command="Finish with the least squares of the distances.",
+        command="Finish with a least-squares fit of the distances.",
     )
     tol: float | None = option(
         None,
-        """Iterations end when one more sweep would change the embedding by less than ``tol`` times the misfit
-        that is left; None is 0.03 (1e-7 on the alignments, the paper's rule, with ``preset="paper"``).""",
+        """Iterations end when one more sweep would change the embedding by less than ``tol`` times the
+        remaining misfit; None is 0.03 (with ``preset="paper"`` 1e-7 on the alignments, the paper's rule).""",
         kind="float or None",
-        command="Stop when one more sweep would change less than this part of the misfit.",
+        command="Stop when one more sweep would change less than this fraction of the misfit.",
     )
     max_iter: int | None = option(
         None,
-        'Most steps of the optimiser; None is 500 (1000 with ``preset="paper"``).',
+        'Maximum number of optimiser steps; None is 500 (1000 with ``preset="paper"``).',
         kind="int or None",
-        command="Most steps of the optimiser.",
+        command="Maximum number of optimiser steps.",
     )
     random_state: Any = option(
         None,
@@ -181,7 +182,7 @@ class FitOptions:
     )
     n_jobs: int | None = option(
         None,
-        "Threads; None and -1 take all cores. Results do not depend on it.",
+        "Number of threads; None and -1 use all cores. Results do not depend on it.",
         kind="int or None",
         flag="j",
         matters=False,
@@ -197,7 +198,7 @@ class FitOptions:
     )
     verbose: int = option(
         0,
-        """1 prints what was found on the way, 2 also every stage, and about once a second the step, the
+        """1 prints findings along the way, 2 also every stage, and about once a second the step, the
         misfit and the time left. The logger "isoweave" gets all of it.""",
         kind="int",
         on_command=False,

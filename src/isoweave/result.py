@@ -29,7 +29,7 @@ def _no_edges() -> IntArray:
 class Embedding:
     """Coordinates of a distance graph, and how they were found.
 
-    :func:`isoweave.embed_graph` fills every field; :func:`as_embedding` makes one of any other coordinates,
+    :func:`isoweave.embed_graph` fills every field; :func:`as_embedding` makes one from any other coordinates,
     where whatever is not known is None or empty.
 
     Attributes
@@ -42,13 +42,14 @@ class Embedding:
     alignments : float64 array of shape (n, N, N) or None
         Orthogonal Q_i that rotate every local frame into the map.
     stretch : float64 array of shape (n, N) or None
-        Singular values of the local differential, largest first: 1 where lengths are kept.
+        Singular values of the local differential, largest first: 1 where lengths are kept. The last is 0 at
+        both ends of an edge that has no length in the map.
     component_labels : int array of shape (n,) or None
         Connected component of every vertex, largest first.
     dropped_edges : int array of shape (s, 2)
         Edges i < j that the shortcut filter removed.
     energy : float or None
-        Energy left, pulls of soft anchors included, summed over the components, in squared units of the
+        Remaining energy, pulls of soft anchors included, summed over the components, in squared units of the
         distances (times those of the weights); 0 or infinite where that square is (distances under 1e-154 or
         over 1e154). ``relative_energy`` is always a number.
     relative_energy : float or None
@@ -57,7 +58,7 @@ class Embedding:
         Steps of the largest component.
     status : str or None
         "converged", or why the worst component stopped: "max_iter", "stalled", "stopped" (by the callback),
-        "interrupted" (by Ctrl-C).
+        "interrupted" (by Ctrl-C). "collapsed": converged or stalled, but with edges of no length in the map.
     start, solver : str or None
         The start that won and the solver used (with the reason), of the largest component.
     features : array or sparse matrix of n rows, or None
@@ -178,21 +179,14 @@ def as_embedding(source: Any, graph: Any = None) -> Embedding:
         or a table of coordinates.
     graph : NeighborGraph or sparse matrix of shape (n, n), optional
         Measured distances, in place of those that the source carries.
-
-    Returns
-    -------
-    Embedding
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> as_embedding(np.eye(3)).n_components
-    3
     """
     if isinstance(source, Embedding):
         found = source
     elif isinstance(source, str | os.PathLike):
-        found = _from_file(Path(source))
+        from isoweave.io import read_embedding
+        from isoweave.persist import is_store, load
+
+        found = as_embedding(load(source)) if is_store(source) else read_embedding(source)
     elif isinstance(source, bytes | dict) or source is None:
         raise TypeError(f"Expected {_WANTED}, got {type(source).__name__}.")
     elif hasattr(source, "embedding_"):
@@ -213,34 +207,21 @@ def as_embedding(source: Any, graph: Any = None) -> Embedding:
     return found
 
 
-def _from_file(path: Path) -> Embedding:
-    from isoweave.io import read_embedding
-    from isoweave.persist import is_store, load
-
-    return as_embedding(load(path)) if is_store(path) else read_embedding(path)
-
-
 def _from_estimator(estimator: Any) -> Embedding:
     """The fitted attributes of an estimator, where it has them."""
-
-    def attribute(name: str) -> Any:
-        return getattr(estimator, f"{name}_", None)
-
+    names = ("alignments", "component_labels", "energy", "relative_energy", "history", "status", "stretch")
+    found: dict[str, Any] = {name: getattr(estimator, f"{name}_", None) for name in names}
+    if found["stretch"] is not None:
+        found["stretch"] = np.asarray(found["stretch"], dtype=np.float64)
     # Only a graph that comes with its dropped edges is ours: ``graph_`` of other packages may hold weights.
-    dropped = attribute("dropped_edges")
-    own = None if dropped is None else attribute("graph")
+    dropped = getattr(estimator, "dropped_edges_", None)
+    own = None if dropped is None else getattr(estimator, "graph_", None)
     parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
     return Embedding(
+        **{**found, "history": tuple(found["history"] or ())},
         coordinates=_checked_coordinates(estimator.embedding_),
         graph=None if own is None else graph_from_matrix(own),
-        alignments=attribute("alignments"),
-        stretch=None if (stretch := attribute("stretch")) is None else np.asarray(stretch, dtype=np.float64),
-        component_labels=attribute("component_labels"),
         dropped_edges=_no_edges() if dropped is None else dropped,
-        energy=attribute("energy"),
-        relative_energy=attribute("relative_energy"),
-        history=tuple(attribute("history") or ()),
-        status=attribute("status"),
         features=getattr(estimator, "_fit_X", None),
         parameters={name: value for name, value in parameters.items() if name != "callback"},
     )

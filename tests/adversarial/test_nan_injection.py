@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -22,9 +23,7 @@ from isoweave.optimise import (
     NumericalError,
     Run,
     UnsolvedError,
-    _landmark,
     _starts,
-    _synchronize,
     build_problem,
     minimise,
 )
@@ -83,12 +82,12 @@ STAGES = {
     "paper product": (_component, "paper_energy", spoil_field("inverse"), PAPER, INVERSE),
     "laplacian": (_frames, "edge_laplacian", spoil_matrix, {}, "laplacian has 1 entries .* not finite"),
     "landmark distances": (
-        _landmark, "farthest_landmarks", lambda v: (v[0], spoiled(v[1])), {}, "start 'auto'|optimise: start",
+        _starts, "farthest_landmarks", lambda v: (v[0], spoiled(v[1])), {}, "start 'auto'|optimise: start",
     ),
-    "landmark start": (_landmark, "landmark_start", spoiled, {}, "optimise: start at"),
+    "landmark start": (_starts, "landmark_start", spoiled, {}, "optimise: start at"),
     "companion graph": (_starts, "geodesic_neighbors", spoil_lengths, SYNCHRONIZED, "synchronized|optimise"),
     "transitions": (
-        _synchronize, "connection_laplacian", spoil_matrix, SYNCHRONIZED, "start 'synchronized'",
+        _starts, "connection_laplacian", spoil_matrix, SYNCHRONIZED, "start 'synchronized'",
     ),
     "synchronized alignments": (
         _starts, "synchronized_alignments", spoiled, SYNCHRONIZED, "rhs must be finite|alignments",
@@ -120,15 +119,11 @@ def test_features(monkeypatch):
         IsometricEmbedding(n_neighbors=5).fit(np.random.default_rng(37).normal(size=(60, 3)))
 
 
-@pytest.mark.parametrize(
-    ("stage", "field"), [("frames", "rows"), ("calibration", "rows"), ("weights", "weights")]
-)
-def test_the_first_bad_entry_is_named(monkeypatch, stage, field):
-    owner, name, _, _, text = STAGES[stage]
-    spoil_result(monkeypatch, owner, name, spoil_field(field, at=5))
-    with pytest.raises(NumericalError, match=text) as caught:
+def test_the_first_bad_entry_is_named(monkeypatch):
+    spoil_result(monkeypatch, _component, "local_frames", spoil_field("rows", at=5))
+    with pytest.raises(NumericalError, match="local frames: rows at") as caught:
         embed_graph(MATRIX, 2)
-    assert caught.value.index == ((5,) if field == "weights" else (2, 1))
+    assert caught.value.index == (2, 1)
     assert caught.value.stage in str(caught.value)
     # What it is not: a fault of the input.
     assert not isinstance(caught.value, ValueError)
@@ -167,21 +162,12 @@ OPTIMISERS = pytest.mark.parametrize(
 EVALUATED = {"alignments": "alignments", "energies": "energies", "half_gradient": "gradient"}
 
 
-class Steps:
-    """Counts steps as a callback."""
-
-    done = 0
-
-    def __call__(self, state):
-        self.done = state.iteration
-
-
 @OPTIMISERS
 @pytest.mark.parametrize("field", EVALUATED)
-@pytest.mark.parametrize("step", [0, 1, 5])
+@pytest.mark.parametrize("step", [0, 3])
 def test_evaluations(monkeypatch, name, product, field, step):
     """In the very step in which it happens, whether or not that step goes on to read the array."""
-    problem, steps, calls = problem_of(product), Steps(), []
+    problem, steps, calls = problem_of(product), [0], []
     original = type(problem).evaluate
     assert problem.mass > 0  # and kept, so that the calls counted are those of the optimiser
     # The recursion evaluates its start and the first sweep from there.
@@ -190,47 +176,39 @@ def test_evaluations(monkeypatch, name, product, field, step):
     def evaluate(self, x):
         calls.append(x)
         value = original(self, x)
-        if (len(calls) > n_before) != (step > 0) or steps.done < step - 1:
+        if (len(calls) > n_before) != (step > 0) or steps[-1] < step - 1:
             return value
         value = replace(value, **{field: spoiled(getattr(value, field))})
         return replace(value, energy=float(np.sum(value.energies)))
 
     monkeypatch.setattr(type(problem), "evaluate", evaluate)
     with pytest.raises(NumericalError, match=f"step {step}: {EVALUATED[field]} at") as caught:
-        run(name, problem, steps)
-    assert steps.done == max(step - 1, 0)
+        run(name, problem, lambda state: steps.append(state.iteration))
+    assert steps[-1] == max(step - 1, 0)
     assert caught.value.stage.endswith(f"step {step}")
     assert not isinstance(caught.value, ValueError)
 
 
 @OPTIMISERS
-@pytest.mark.parametrize("step", [0, 1, 5])
+@pytest.mark.parametrize("step", [0, 3])
 def test_poisson_solutions(monkeypatch, name, product, step):
-    problem, steps, calls = problem_of(product), Steps(), []
-    original = PoissonState.solve
+    problem, steps, calls = problem_of(product), [0], []
 
-    def solve(self, rhs, **settings):
-        calls.append(rhs)
-        value = original(self, rhs, **settings)
+    def spoil(found):
+        calls.append(found)
         # One solve before the first step, one for every step.
-        return replace(value, value=spoiled(value.value)) if len(calls) == step + 1 else value
+        return replace(found, value=spoiled(found.value)) if len(calls) == step + 1 else found
 
-    monkeypatch.setattr(PoissonState, "solve", solve)
+    spoil_result(monkeypatch, PoissonState, "solve", spoil)
     with pytest.raises(NumericalError, match=f"step {step}: (the solution of the Poisson|coordinates)"):
-        run(name, problem, steps)
-    assert steps.done == max(step - 1, 0)
+        run(name, problem, lambda state: steps.append(state.iteration))
+    assert steps[-1] == max(step - 1, 0)
 
 
 def test_a_solution_that_overflows_is_a_matter_of_the_data(monkeypatch):
-    problem, original = problem_of(), PoissonState.solve
-
-    def solve(self, rhs, **settings):
-        value = original(self, rhs, **settings)
-        return replace(value, value=1e200 * value.value)
-
-    monkeypatch.setattr(PoissonState, "solve", solve)
+    spoil_result(monkeypatch, PoissonState, "solve", lambda v: replace(v, value=1e200 * v.value))
     with pytest.raises(UnsolvedError, match=r"step 1: the energy overflows at .* remove the extreme ones"):
-        run("descent", problem)
+        run("descent", problem_of())
 
 
 def test_a_spoiled_factor_is_replaced(monkeypatch):
@@ -263,10 +241,8 @@ def test_starts(name):
 
 
 def test_dense_algebra_that_fails_has_a_stage(monkeypatch):
-    def fail(*args, **kwargs):
-        raise np.linalg.LinAlgError("Eigenvalues did not converge")
-
-    monkeypatch.setattr(_component, "local_frames", fail)
+    error = np.linalg.LinAlgError("Eigenvalues did not converge")
+    monkeypatch.setattr(_component, "local_frames", Mock(side_effect=error))
     with pytest.raises(NumericalError, match="local frames: a decomposition failed .*did not converge"):
         embed_graph(MATRIX, 2)
 

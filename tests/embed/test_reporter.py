@@ -21,42 +21,30 @@ def progress(iteration, size, *, bound=1e-3, stage="optimise", max_iter=500):
     return Progress(stage, iteration, max_iter, 2.0, 0.1, size, bound)
 
 
-def test_even_fall_is_extrapolated_exactly():
+def test_the_time_left_is_extrapolated():
     """Half of the rest per step and 3 s each: 2^-10 of the start is 10 steps away from it."""
     left = TimeLeft()
     found = [left.after(progress(k, 1.024 * 0.5**k), 3.0 * k) for k in range(10)]
     assert found[:2] == [None, None]
     np.testing.assert_allclose(found[2:], [3.0 * (10 - k) for k in range(2, 10)], rtol=1e-9)
-
-
-def test_no_fall_ends_at_max_iter():
+    # Another stage begins anew.
+    assert left.after(progress(0, 1.0, stage="recursion"), 99.0) is None
+    assert left.after(progress(1, math.nan), 100.0) is None
+    # Without any fall all steps are taken.
     left = TimeLeft()
-    found = [left.after(progress(k, 1.0, max_iter=20), 2.0 * k) for k in range(5)]
-    assert found[-1] == pytest.approx(2.0 * 16)
+    assert [left.after(progress(k, 1.0, max_iter=20), 2.0 * k) for k in range(5)][-1] == pytest.approx(32.0)
 
 
-def test_another_stage_begins_anew():
-    left = TimeLeft()
-    for k in range(5):
-        left.after(progress(k, 0.5**k), float(k))
-    assert left.after(progress(0, 1.0, stage="recursion"), 9.0) is None
-    assert left.after(progress(1, math.nan), 10.0) is None
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.2, "1 s"), (99.4, "99 s"), (100, "2 min"), (5999, "100 min"), (12600, "3.5 h")]
-)
-def test_durations(seconds, text):
-    assert show_seconds(seconds) == text
-
-
-def test_event_as_text():
+def test_durations_and_events_as_text():
+    shown = {0.2: "1 s", 99.4: "99 s", 100: "2 min", 5999: "100 min", 12600: "3.5 h"}
+    assert {seconds: show_seconds(seconds) for seconds in shown} == shown
     assert str(Event("frames")) == "frames"
     told = str(Event("optimise", 3, 12.5, 0.0312, 75.0))
     assert told == "optimise  step 3  energy 12.5  misfit 3.1 %  about 75 s left"
 
 
-def test_quiet_by_default(capsys):
+def test_quiet_by_default_and_nothing_is_measured_if_nobody_listens(capsys, monkeypatch):
+    monkeypatch.setattr(_reporter, "expected_seconds", None)
     embed_graph(knn_graph(POINTS, 8).to_matrix())
     captured = capsys.readouterr()
     assert captured.out == captured.err == ""
@@ -99,8 +87,3 @@ def test_everything_is_logged(caplog):
         [event.energy for event in steps], [step.energy for step in result.history[:-1]], rtol=1e-12
     )
     assert any(event.seconds_left is not None for event in events)
-
-
-def test_nothing_is_measured_if_nobody_listens(monkeypatch):
-    monkeypatch.setattr(_reporter, "expected_seconds", None)
-    embed_graph(knn_graph(POINTS, 8).to_matrix())

@@ -125,9 +125,9 @@ def test_bad_lengths_are_refused_by_the_names_of_their_ends(data, error, message
 
 
 def test_what_is_no_graph():
-    with pytest.raises(TypeError, match="Expected a graph of networkx, got ndarray"):
+    with pytest.raises(TypeError, match="Expected a networkx graph, got ndarray"):
         from_networkx(TOWNS)
-    with pytest.raises(TypeError, match="Expected a graph of igraph, got Graph"):
+    with pytest.raises(TypeError, match="Expected an igraph graph, got Graph"):
         from_igraph(nx.Graph())
     with pytest.raises(ValueError, match="at least 2 vertices"):
         from_networkx(nx.empty_graph(1))

@@ -128,11 +128,14 @@ NPY = [
     (npy(shape="()", body=bytes(8)), r"got shape \(\)"),
     (npy("|O", body=b"cos\nsystem\n(S'true'\ntR."), "holds Python objects"),
     (npy("O"), "holds Python objects"),
-    (npy("<M8[D]"), "arrays of type '<M8.D.' are not read"),
-    *[(npy(descr), "are not read") for descr in ("<m8", "|V8", "<U9999999999", "<f7", "float64", "<f8,<f8")],
+    (npy("<M8[D]"), "arrays of type '<M8.D.' are not supported"),
+    *[
+        (npy(descr), "are not supported")
+        for descr in ("<m8", "|V8", "<U9999999999", "<f7", "float64", "<f8,<f8")
+    ],
     (npy("<c16", "(2, 1)"), "expected real numbers, the array has dtype complex128"),
-    (npy("<U0", "(9999999, 9999999)", b""), "arrays of type '<U0' are not read"),
-    (npy("|S0", "(9999999, 9999999)", b""), "are not read"),
+    (npy("<U0", "(9999999, 9999999)", b""), "arrays of type '<U0' are not supported"),
+    (npy("|S0", "(9999999, 9999999)", b""), "are not supported"),
     (npy("\\x3cf8"), "damaged header"),
     (npy(header="[('a', '<f8')]"), "damaged header"),
     (npy(header=RECORDS), "structured arrays"),
@@ -174,7 +177,7 @@ NPZ = [
     (raw_zip(deflated(npy(shape="(2, 3)")), size=len(GOOD) + 16), "data are missing"),
     (raw_zip(deflated(GOOD), csize=2**31), "reaches into the archive's directory"),
     (raw_zip(stored(), flags=1), "encrypted"),
-    *[(raw_zip(stored(), method=k), f"compression method {k} is not read") for k in (9, 12, 14)],
+    *[(raw_zip(stored(), method=k), f"compression method {k} is not supported") for k in (9, 12, 14)],
     (raw_zip(stored(), method=8, csize=len(GOOD)), "damaged .npz archive"),
     (raw_zip(stored(), stored()), "array 'X': there are two of that name"),
     (raw_zip(*[stored(f"{k}.npy", b"") for k in range(5000)]), "5000 members; at most 4096"),
@@ -249,7 +252,7 @@ ANCHORS = [
     ("7,0,0\n", "line 1: expected a vertex number from 0 to 3, found '7'"),
     ("+1,0,0\n", r"found '\+1'"),
     ("9" * 5000 + ",0,0\n", "line 1: expected a vertex number"),
-    ("0,0,0\n0,1,1\n", "line 2: vertex '0' was given on line 1 already"),
+    ("0,0,0\n0,1,1\n", "line 2: vertex '0' was already given on line 1"),
     ("0,0,0\n1,1\n", r"line 2: expected 3 cells \(a vertex and 2 coordinates\), found 2"),
     ("0,0,0\n1,1,x\n", "line 2: cell 3 holds 'x', not a finite number"),
     ("0,0,0\n1,1,inf\n", "line 2: cell 3 holds 'inf', not a finite number"),
@@ -307,7 +310,7 @@ FEATURE_COLUMNS = [
     (pa.array(["a", None]), "has no value in row 1"),
     (pa.array([1.0, float("nan")]), "nan at row 1"),
     (pa.array([b"a", b"b"]).dictionary_encode(), "only numbers and text are read"),
-    (pa.array(["a\0", "b"]), "text with a NUL character is not read"),
+    (pa.array(["a\0", "b"]), "text with a NUL character is not supported"),
 ]
 PARQUET = [
     *[(parquet({"a": column, "b": [1.0, 2.0]}), False, message) for column, message in FEATURE_COLUMNS],
@@ -369,7 +372,7 @@ CASES = [
     (read_labels, "x.npz", saved(a=np.ones(3), b=np.ones(3)), "no array named labels, .* among 'a', 'b'"),
     *[(as_anchors, "x.csv", text, message) for text, message in ANCHORS],
     *[(read_embedding, "x.npz", saved(**MAP | change), message) for change, message in MAPS],
-    *[(read, name, data, "entry 0 holds 0x.*, which is no character") for read, name, data in CHARACTERS],
+    *[(read, name, data, "entry 0 holds 0x.*, which is not a character") for read, name, data in CHARACTERS],
     *[(partial(read_input, as_graph=g), "x.parquet", data, message) for data, g, message in PARQUET],
     (read_input, "x.docx", "", r"suffix '\.docx'; known suffixes: \.npy"),
     (read_columns, "x.xlsx", "", r"read from \.csv or \.tsv, not '\.xlsx'"),
@@ -471,7 +474,7 @@ def test_one_long_name_beside_many_short(put):
         (read_labels, "y.csv", f"{long}\n" + "a\n" * 30_000),
         (read_columns, "c.csv", f"name,x\n{long},1\n" + "a,1\n" * 30_000),
     ):
-        with pytest.raises(InputFileError, match="'xxxx.* of 200000 characters is refused"):
+        with pytest.raises(InputFileError, match="'xxxx.* of 200000 characters is too long"):
             read(put(name, text))
     assert read_labels(put("y.csv", f"{long}\na\n"))[0] == long
 

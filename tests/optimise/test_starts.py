@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
-from scipy.spatial.distance import cdist
 
 from isoweave._parallel import thread_team
 from isoweave.datasets import swiss_roll
 from isoweave.energy import edge_energy
-from isoweave.engines.transitions import frame_transitions
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import knn_graph
 from isoweave.linalg import lowest_eigenvectors
@@ -21,19 +19,20 @@ from isoweave.metrics import procrustes_error
 from isoweave.optimise import (
     ALONE,
     build_problem,
-    classical_scaling,
     coarsen,
     connection_laplacian,
-    farthest_landmarks,
     find_landmarks,
+    frame_transitions,
+    sample_vertices,
+)
+from isoweave.optimise import _starts as module
+from isoweave.optimise._starts import (
+    farthest_landmarks,
     landmark_start,
     prolong,
     sample_energy,
-    sample_vertices,
     synchronized_alignments,
 )
-from isoweave.optimise import _coarse as coarse_module
-from isoweave.optimise._starts import _STARTS
 from reference_graphs import (
     complete_of,
     cycle_graph,
@@ -60,7 +59,7 @@ from reference_starts import (
 
 def start_of(name, graph, n_components=2, team=TEAM):
     """Coordinates to start from, or None."""
-    return _STARTS[name](build_problem(sample_energy(graph, n_components, team=team)), 0.03, ALONE)
+    return module._STARTS[name](build_problem(sample_energy(graph, n_components, team=team)), 0.03, ALONE)
 
 
 def landmark_graphs():
@@ -90,27 +89,15 @@ def test_landmarks_are_exact_on_exact_distances(n_components):
     assert procrustes_error(points, find_landmarks(complete_of(points), n_components).start) < 1e-22
 
 
-def test_classical_scaling_reproduces_the_distances():
-    points = np.random.default_rng(431).normal(size=(12, 3))
-    squared = cdist(points, points) ** 2
-    coordinates, projector, means = classical_scaling(squared, 3)
-    np.testing.assert_allclose(cdist(coordinates, coordinates) ** 2, squared, atol=1e-11)
-    np.testing.assert_allclose(coordinates.mean(axis=0), 0.0, atol=1e-13)
-    np.testing.assert_allclose(means, squared.mean(axis=0))
-    np.testing.assert_allclose(projector.T @ coordinates, np.eye(3), atol=1e-11)
-
-
-def test_missing_directions_are_zero():
-    line = np.arange(6.0)[:, None]
-    coordinates, projector, _ = classical_scaling(cdist(line, line) ** 2, 3)
-    assert np.isfinite(projector).all()
-    np.testing.assert_allclose(coordinates[:, 1:], 0.0, atol=1e-7)
-    # More components than landmarks.
-    wide, _, _ = classical_scaling(np.array([[0.0, 4.0], [4.0, 0.0]]), 3)
-    assert wide.shape == (2, 3)
-    np.testing.assert_allclose(np.abs(wide[:, 0]), 1.0)
-    # No positive eigenvalue at all.
-    assert np.all(classical_scaling(np.zeros((3, 3)), 2)[0] == 0.0)
+def test_directions_that_landmarks_do_not_have_are_zero():
+    line = path_graph(6)
+    vertices, distances = farthest_landmarks(line, 6)
+    np.testing.assert_allclose(landmark_start(vertices, distances, 3)[:, 1:], 0.0, atol=1e-7)
+    # More components than landmarks, and no positive eigenvalue at all.
+    two = np.array([0, 1])
+    wide = landmark_start(two, np.array([[0.0, 2.0], [2.0, 0.0]]), 3)
+    np.testing.assert_allclose(np.abs(wide), [[1.0, 0.0, 0.0]] * 2, atol=1e-12)
+    assert np.all(landmark_start(two, np.zeros((2, 2)), 2) == 0.0)
 
 
 def test_landmarks_of_small_renumbered_and_impossible_graphs():
@@ -161,11 +148,9 @@ def spans(graph, frames, i, j):
 @pytest.mark.parametrize("n_components", [1, 2, 3])
 def test_transitions_agree_with_the_loop(name, n_components):
     graph, frames = framed(name, n_components)
-    m = len(graph.indices)
-    transitions, weights = np.full((m, n_components, n_components), np.nan), np.full(m, np.nan)
-    frame_transitions(0, 40, graph.indptr, graph.indices, frames.rows, frames.included, transitions, weights)
+    transitions, weights = frame_transitions(graph, frames, TEAM)
     squares = (transitions @ transitions.transpose(0, 2, 1))[weights != 1e-3]
-    assert len(squares) > m // 4 or name == "sparse"
+    assert len(squares) > len(weights) // 4 or name == "sparse"
     np.testing.assert_allclose(squares, np.broadcast_to(np.eye(n_components), squares.shape), atol=1e-12)
     assert np.linalg.norm(transitions, ord=2, axis=(1, 2)).max() <= 1.0 + 1e-12
     for i in range(40):
@@ -220,28 +205,24 @@ def test_flat_data_have_an_n_fold_zero_and_all_copies_are_found(n_components):
     np.testing.assert_allclose(common, np.tile(common[0], (120, 1, 1)), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        np.r_[0.0, 0.0, 0.0, np.linspace(1.0, 5.0, 47)],
-        np.r_[0.1, 0.1, 0.1, 0.1, np.linspace(1.0, 5.0, 46)],
-        np.r_[1e-6, 2e-6, 0.5, np.linspace(1.0, 5.0, 47)],
-        np.full(50, 2.0),
-    ],
-)
+VALUES = [
+    np.r_[0.0, 0.0, 0.0, np.linspace(1.0, 5.0, 47)],
+    np.r_[0.1, 0.1, 0.1, 0.1, np.linspace(1.0, 5.0, 46)],
+    np.r_[1e-6, 2e-6, 0.5, np.linspace(1.0, 5.0, 47)],
+    np.full(50, 2.0),
+    np.array([3.0, 1.0, 2.0]),
+]
+
+
+@pytest.mark.parametrize("values", VALUES)
 def test_lowest_eigenvectors_against_lapack(values):
-    q, _ = np.linalg.qr(np.random.default_rng(449).normal(size=(50, 50)))
+    n = len(values)
+    q, _ = np.linalg.qr(np.random.default_rng(449).normal(size=(n, n)))
     matrix = sp.csr_array((q * values) @ q.T)
     found, vectors = lowest_eigenvectors(matrix, 3)
     np.testing.assert_allclose(found, np.sort(values)[:3], atol=1e-5)
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(3), atol=1e-10)
     np.testing.assert_allclose(matrix @ vectors, vectors * found, atol=1e-5)
-
-
-def test_more_eigenvectors_wanted_than_there_are():
-    values, vectors = lowest_eigenvectors(sp.csr_array(np.diag([3.0, 1.0])), 2)
-    np.testing.assert_allclose(values, [1.0, 3.0], atol=1e-6)
-    assert vectors.shape == (2, 2)
 
 
 def test_synchronized_start_of_a_bent_region():
@@ -294,7 +275,7 @@ def test_edges_and_anchors_of_the_sample_have_geodesic_lengths(name):
     graph = sampled(name)
     level = coarsen(graph, team=TEAM)
     n = graph.n_vertices
-    assert len(level.sample) == n // coarse_module.THINNING
+    assert len(level.sample) == n // module.THINNING
     assert sorted(set(level.sample.tolist())) == level.sample.tolist()
     distances = dijkstra(graph.to_matrix())
     for i, j, d in edges_of(level.graph):
@@ -310,7 +291,7 @@ def test_edges_and_anchors_of_the_sample_have_geodesic_lengths(name):
         between = distances[np.ix_(level.sample, level.sample)]
         joined = {(i, j) for i, j, _ in edges_of(level.graph)}
         for i in range(len(level.sample)):
-            for j in np.argsort(between[i])[1 : coarse_module._SAMPLE_NEIGHBORS + 1].tolist():
+            for j in np.argsort(between[i])[1 : module._SAMPLE_NEIGHBORS + 1].tolist():
                 assert (min(i, j), max(i, j)) in joined
 
 
@@ -339,8 +320,8 @@ def test_prolongation_of_exact_places_is_near_them():
 
 def test_vertices_no_ball_reaches_get_a_place(monkeypatch):
     """A long path with small balls: far vertices have no anchor and go where the nearest with one is."""
-    monkeypatch.setattr(coarse_module, "_SAMPLE_NEIGHBORS", 1)
-    monkeypatch.setattr(coarse_module, "_BALL_SLACK", 1)
+    monkeypatch.setattr(module, "_SAMPLE_NEIGHBORS", 1)
+    monkeypatch.setattr(module, "_BALL_SLACK", 1)
     graph = path_graph(200)
     level = coarsen(graph, team=TEAM)
     assert (level.filled == 0).any()

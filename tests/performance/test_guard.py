@@ -41,7 +41,7 @@ def sweep(problem, gradient, preconditioned, *_):
 @pytest.mark.parametrize(
     ("name", "value", "noticed", "same"),
     [
-        ("isoweave.optimise._lbfgs._two_loop", sweep, ("steps", "solves"), ("frame_work",)),
+        ("isoweave.optimise._optimisers._two_loop", sweep, ("steps", "solves"), ("frame_work",)),
         ("isoweave.geometry._local_mds.FRAME_PER_NEIGHBOR", 3.0, ("frame_work", "settled"), ()),
     ],
 )

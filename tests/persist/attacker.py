@@ -22,9 +22,8 @@ from isoweave.persist import StoreError, load
 
 SAMPLES = Path(__file__).parent / "samples"
 TYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U32": "<u4", "U8": "|u1", "BOOL": "|b1"}
-ZEROS = "0" * 64
 # In memory where there is such a file system.
-_SCRATCH = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+SCRATCH = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def take_apart(data):
@@ -43,21 +42,19 @@ def put_together(header, body):
             metadata["content"] = json.dumps(metadata.get("content"))
         header = {**header, "__metadata__": metadata}
         if metadata.get("sha256") is not None:
-            metadata["sha256"] = ZEROS
-            unsigned = json.dumps(header).encode()
-            metadata["sha256"] = hashlib.sha256(unsigned + body).hexdigest()
+            metadata["sha256"] = "0" * 64
+            metadata["sha256"] = hashlib.sha256(json.dumps(header).encode() + body).hexdigest()
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     return len(text).to_bytes(8, "little") + text + body
 
 
 def arrays_of(header, body):
     """The arrays of a file by name."""
-    found = {}
-    for name, entry in header.items():
-        if name != "__metadata__":
-            first, last = entry["data_offsets"]
-            found[name] = np.frombuffer(body[first:last], TYPES[entry["dtype"]]).reshape(entry["shape"])
-    return found
+    entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
+    return {
+        name: np.frombuffer(body[slice(*e["data_offsets"])], TYPES[e["dtype"]]).reshape(e["shape"])
+        for name, e in entries.items()
+    }
 
 
 def with_arrays(header, arrays):
@@ -73,34 +70,30 @@ def with_arrays(header, arrays):
 
 def seeds():
     """Every sample, used in each of the four ways."""
-    return [
-        bytes([way]) + path.read_bytes() for path in sorted(SAMPLES.glob("*.isoweave")) for way in range(4)
-    ]
+    return [bytes([way]) + path.read_bytes() for path in sorted(SAMPLES.iterdir()) for way in range(4)]
 
 
 def target(data):
-    """Load a file of these bytes; returns what was loaded, or the StoreError."""
+    """Load a file of these bytes, which works or raises StoreError."""
     if not data:
-        return None
+        return
     way, data = data[0] % 4, data[1:]
     if way % 2:
         with suppress(Exception):  # whatever is wrong with it, the reader is to find out
             data = put_together(*take_apart(data))
-    with tempfile.TemporaryDirectory(prefix="isoweave-fuzz-", dir=_SCRATCH) as folder:
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as folder, warnings.catch_warnings():
+        warnings.simplefilter("error")
         path = Path(folder) / "file"
         path.write_bytes(data)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            try:
-                loaded = load(path, mmap=way > 1)
-            except StoreError as error:
-                message = str(error)
-                if "\n" in message or len(message) > 1000 + len(folder):
-                    raise AssertionError(f"not one short line: {message[:2000]}") from error
-                return error
+        try:
+            loaded = load(path, mmap=way > 1)
+        except StoreError as error:
+            message = str(error)
+            if "\n" in message or len(message) > 1000 + len(folder):
+                raise AssertionError(f"not one short line: {message[:2000]}") from error
+            return
         # What loads can be used: its parts fit each other.
         if isinstance(loaded, Embedding):
             loaded.graph.to_matrix().sum()
         else:
             repr(loaded)
-        return loaded

@@ -6,20 +6,16 @@ import signal
 import numpy as np
 import pytest
 
-from isoweave import IsometricEmbedding, embed_graph
+from isoweave import IsometricEmbedding, as_embedding
 
 
 @pytest.fixture(autouse=True)
-def no_syncs(monkeypatch):
-    """Nobody pulls the plug here, and a sync takes longer than all the rest."""
+def as_in_a_terminal(monkeypatch):
+    """No syncs, which take longer than all the rest; and Ctrl-C, which background jobs have ignored."""
     monkeypatch.setattr(os, "fsync", lambda fd: None)
-
-
-@pytest.fixture(autouse=True)
-def interruptible():
-    """Ctrl-C as in a terminal: a shell starts jobs in the background with it ignored, and so is ours then."""
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, "a handler was left behind"
     signal.signal(signal.SIGINT, previous)
 
 
@@ -33,7 +29,6 @@ def fitted(features):
     return IsometricEmbedding(n_neighbors=8, random_state=5).fit(features)
 
 
-@pytest.fixture(scope="session")
-def embedding(features):
-    model = IsometricEmbedding(n_neighbors=8).fit(features)
-    return embed_graph(model.graph_, n_components=2)
+@pytest.fixture
+def embedding(fitted):
+    return as_embedding(fitted)

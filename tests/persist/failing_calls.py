@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from unittest import mock
 
 KINDS = ("open", "write", "fsync", "close", "link", "replace")
 # What a full disk refuses; it still renames and closes.
@@ -16,14 +17,11 @@ CREATES = os.O_CREAT | getattr(os, "O_TMPFILE", 0) & ~getattr(os, "O_DIRECTORY",
 class Calls:
     """Counts the calls of this thread and does ``act(kind, real, arguments, named)`` in place of one of them.
 
-    ``number`` 1 is the first call; with ``is_lasting`` all later calls of these kinds meet the same fate.
+    ``number`` 1 is the first call; with ``is_lasting`` all later calls that take space meet the same fate.
     """
 
-    def __init__(self, number, act, kinds=KINDS, is_lasting=False):
-        self.number = number
-        self.act = act
-        self.kinds = kinds
-        self.is_lasting = is_lasting
+    def __init__(self, number, act, is_lasting=False):
+        self.number, self.act, self.is_lasting = number, act, is_lasting
         self.seen = []
 
     @property
@@ -33,28 +31,28 @@ class Calls:
     @contextmanager
     def active(self):
         thread = threading.get_ident()
-        real = {kind: getattr(os, kind) for kind in self.kinds}
 
-        def stand_in(kind):
+        def stand_in(kind, real):
             def call(*arguments, **named):
                 # The flags of an open for reading alone are 0; a full disk does not mind those.
-                creates = kind != "open" or arguments[1] & CREATES
-                if threading.get_ident() != thread or (self.is_lasting and not creates):
-                    return real[kind](*arguments, **named)
+                is_free = self.is_lasting and kind == "open" and not arguments[1] & CREATES
+                if threading.get_ident() != thread or is_free:
+                    return real(*arguments, **named)
                 self.seen.append(kind)
                 if len(self.seen) == self.number or (self.is_lasting and self.has_acted):
-                    return self.act(kind, real[kind], arguments, named)
-                return real[kind](*arguments, **named)
+                    return self.act(kind, real, arguments, named)
+                return real(*arguments, **named)
 
             return call
 
-        for kind in self.kinds:
-            setattr(os, kind, stand_in(kind))
-        try:
+        with ExitStack() as stack:
+            for kind in SPACE_KINDS if self.is_lasting else KINDS:
+                stack.enter_context(mock.patch.object(os, kind, stand_in(kind, getattr(os, kind))))
             yield self
-        finally:
-            for kind, function in real.items():
-                setattr(os, kind, function)
+
+
+def write_half(real, fd, data):
+    real(fd, memoryview(data)[: len(data) // 2])
 
 
 def fail_with(code):
@@ -62,8 +60,7 @@ def fail_with(code):
 
     def act(kind, real, arguments, named):
         if kind == "write":
-            fd, data = arguments
-            real(fd, memoryview(data)[: len(data) // 2])
+            write_half(real, *arguments)
         if kind == "close":
             real(*arguments, **named)
         raise OSError(code, os.strerror(code))
@@ -76,8 +73,7 @@ def die(when):
 
     def act(kind, real, arguments, named):
         if when == "torn" and kind == "write":
-            fd, data = arguments
-            real(fd, memoryview(data)[: len(data) // 2])
+            write_half(real, *arguments)
         if when == "after":
             real(*arguments, **named)
         os.kill(os.getpid(), signal.SIGKILL)

@@ -41,8 +41,10 @@ def test_an_exception_in_the_block_keeps_the_old_file(path, kind):
         write_half(path, kind("not ours"))
     assert path.read_text() == "old"
     assert list(path.parent.iterdir()) == [path]
-    write_text(path, "new")
-    append_text(path, "er")
+    write_text(path, "new\n")
+    for text in ("er\n", "", "é\n"):
+        append_text(path, text)
+    assert path.read_text(encoding="utf-8") == "new\ner\né\n"
     assert before is None or len(os.listdir("/proc/self/fd")) == before, "descriptors are left open"
 
 
@@ -58,18 +60,14 @@ def test_the_name_appears_only_when_the_file_is_complete(path, monkeypatch, is_n
             assert path.exists() == (text == b"second")
             assert is_nameless or re.fullmatch(r"\.y\.txt\.[0-9a-f]{8}\.isoweave-tmp", *hidden)
         assert (path.read_bytes(), list(path.parent.iterdir())) == (text, [path])
-    other = path.with_name("other")
-    for name in (path, other):
-        new = NewFile(name)
-        new.file.write(b"third")
-        if name == path:
-            with pytest.raises(FileExistsError):
-                new.publish(is_new=True)
-        else:
-            new.publish(is_new=True)
+    taken, free = NewFile(path), NewFile(path.with_name("other"))
+    with pytest.raises(FileExistsError):
+        taken.publish(is_new=True)
+    free.publish(is_new=True)
+    for new in (taken, free):
         new.release()
-    assert (path.read_bytes(), other.read_bytes()) == (b"second", b"third")
-    assert set(path.parent.iterdir()) == {path, other}
+    assert path.read_bytes() == b"second"
+    assert {entry.name for entry in path.parent.iterdir()} == {"y.txt", "other"}
 
 
 def test_what_libraries_do_with_a_file(path):
@@ -91,31 +89,19 @@ def test_what_libraries_do_with_a_file(path):
             file.fileno()
         np.save(file, np.arange(1000))
     assert np.load(path).sum() == 499_500
-
-
-def test_a_failed_write_is_reported_even_if_a_library_loses_it(path, monkeypatch):
-    def fail(fd, data):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    def write_and_lose():
-        with atomic_write(path) as file, suppress(OSError):
-            file.write(b"x" * 5_000_000)
-
-    monkeypatch.setattr(os, "write", fail)
-    with pytest.raises(WriteError, match="no space is left on the device"):
-        write_and_lose()
-    assert list(path.parent.iterdir()) == []
-
-
-def test_a_forgotten_file_object_writes_nowhere(path):
-    with atomic_write(path) as file:
-        kept = file
-    with path.with_name("other.txt").open("wb") as other:  # very likely with the same descriptor
-        kept.write(b"late")
-        kept.flush()
+    # Kept after the end, it writes nowhere: not even to what has its descriptor by then.
+    with path.with_name("other.txt").open("wb") as other:
+        file.write(b"late")
+        file.flush()
         other.write(b"mine")
     assert path.with_name("other.txt").read_bytes() == b"mine"
-    assert path.read_bytes() == b""
+    assert np.load(path).sum() == 499_500
+
+
+def write_and_lose(path):
+    """What a library does that catches everything."""
+    with atomic_write(path) as file, suppress(OSError):
+        file.write(b"x" * 5_000_000)
 
 
 def test_permissions(path, monkeypatch):
@@ -125,10 +111,9 @@ def test_permissions(path, monkeypatch):
     finally:
         os.umask(old)
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    for mode in (0o600, 0o664, 0o755):
-        path.chmod(mode)
-        write_text(path, "old")
-        assert stat.S_IMODE(path.stat().st_mode) == mode
+    path.chmod(0o755)
+    write_text(path, "old")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may do anything
     for write in (lambda: write_text(path, "new"), lambda: check_writable(path)):
         with pytest.raises(WriteError, match=r"y\.txt: it is write-protected\.$"):
@@ -146,45 +131,41 @@ def test_links_keep_pointing(tmp_path):
         assert len(list((tmp_path / "real").iterdir())) == 1
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    with pytest.raises(WriteError, match="too many symbolic links"):
+    with pytest.raises(WriteError, match="symbolic links"):
         write_text(tmp_path / "a", "")
 
 
-class TestStreams:
-    """Whatever is not a file gets everything at the end, and is never replaced by one."""
+def test_pipes_get_everything_at_the_end(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    # Opening the pipe, which nobody reads yet, would wait for ever.
+    with pytest.raises(RuntimeError, match="no"):
+        write_half(tmp_path / "pipe", RuntimeError("no"))
+    found = []
+    reader = threading.Thread(target=lambda: found.append((tmp_path / "pipe").read_bytes()))
+    reader.start()
+    write_text(tmp_path / "pipe", "x" * 300_000)
+    reader.join(timeout=30)
+    assert found == [b"x" * 300_000]
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
-    def test_pipes(self, tmp_path):
-        os.mkfifo(tmp_path / "pipe")
-        # Opening the pipe, which nobody reads yet, would wait for ever.
-        with pytest.raises(RuntimeError, match="no"):
-            write_half(tmp_path / "pipe", RuntimeError("no"))
-        found = []
-        reader = threading.Thread(target=lambda: found.append((tmp_path / "pipe").read_bytes()))
-        reader.start()
-        write_text(tmp_path / "pipe", "x" * 300_000)
-        reader.join(timeout=30)
-        assert found == [b"x" * 300_000]
-        assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
-    def test_devices(self):
-        if not os.path.exists("/dev/full"):
-            pytest.skip("no /dev/full")
-        with pytest.raises(WriteError, match=r"cannot write /dev/full: no space is left on the device"):
-            write_text("/dev/full", "text")
-        write_text("/dev/null", "text")
-        assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
-
-    @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
-    def test_standard_output(self, tmp_path, name):
-        if not os.path.exists(name):
-            pytest.skip(f"no {name}")
-        code = f"from isoweave._files import atomic_write\nwith atomic_write({name!r}) as f: f.write(b'all')"
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_devices(tmp_path):
+    with pytest.raises(WriteError, match=r"cannot write /dev/full: no space is left on the device"):
+        write_text("/dev/full", "text")
+    write_text("/dev/null", "text")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    # Open files by their number: what they hold already stays.
+    code = (
+        "import sys; from isoweave._files import write_text\nfor name in sys.argv[1:]: write_text(name, '+')"
+    )
+    names = [name for name in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1") if os.path.exists(name)]
+    with (tmp_path / "log").open("ab") as log:
+        log.write(b"before ")
+        log.flush()
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        with (tmp_path / "log").open("ab") as log:
-            log.write(b"before ")
-            log.flush()
-            subprocess.run([sys.executable, "-c", code], stdout=log, env=environment, check=True)
-        assert (tmp_path / "log").read_bytes() == b"before all"
+        subprocess.run([sys.executable, "-c", code, *names], stdout=log, env=environment, check=True)
+    assert (tmp_path / "log").read_bytes() == b"before " + b"+" * len(names)
 
 
 @pytest.mark.parametrize(
@@ -206,18 +187,16 @@ def test_names_that_cannot_be_written(tmp_path, name, code, reason):
     with pytest.raises(WriteError, match=f"cannot write {path}: "):
         append_text(path, "")
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
-
-
-def test_long_names_that_fit_can_be_written(tmp_path):
-    for name in ("x" * 255, "é" * 127):
-        write_text(tmp_path / name, "text")
-        assert (tmp_path / name).read_text() == "text"
-    assert len(list(tmp_path.iterdir())) == 2
+    write_text(tmp_path / ("é" * 127), "text")  # the longest that fits
 
 
 @pytest.mark.parametrize(
     ("call", "code", "reason"),
-    [("open", errno.EACCES, "no permission to write in .*"), ("replace", errno.EXDEV, "Invalid cross-dev.*")],
+    [
+        ("open", errno.EACCES, "no permission to write in .*"),
+        ("write", errno.ENOSPC, "no space is left on the device"),
+        ("replace", errno.EXDEV, "Invalid cross-dev.*"),
+    ],
 )
 def test_errors_in_words(path, monkeypatch, call, code, reason):
     def refuse(*arguments, **named):
@@ -225,15 +204,8 @@ def test_errors_in_words(path, monkeypatch, call, code, reason):
 
     monkeypatch.setattr(os, call, refuse)
     with pytest.raises(WriteError, match=rf"y\.txt: {reason}\.") as caught:
-        write_text(path, "")
+        write_and_lose(path)
     assert list(path.parent.iterdir()) == []
     again = pickle.loads(pickle.dumps(caught.value))
-    assert isinstance(again, OSError)
-    assert str(again) == str(caught.value)
+    assert (type(again), str(again)) == (WriteError, str(caught.value))
     assert (again.errno, again.filename) == (code, str(path))
-
-
-def test_append(path):
-    for text in ("a\n", "", "é\n"):
-        append_text(path, text)
-    assert path.read_text(encoding="utf-8") == "a\né\n"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from attacker import SAMPLES, arrays_of, put_together, take_apart, with_arrays
-from isoweave import IsometricEmbedding, load, save
+from isoweave import load
 from isoweave.persist import StoreError
 
 DATA = {path.stem: path.read_bytes() for path in SAMPLES.glob("*.isoweave")}
@@ -21,7 +21,7 @@ STRANGE = (None, True, -1, 0, 1.5, 10**30, "", "x", "é\ud800", [], [1], {}, {"$
 
 @pytest.fixture
 def refused(tmp_path):
-    """Load bytes, which must be refused in one line; the error."""
+    """Load bytes, which must be refused in one line."""
     path = tmp_path / "file"
 
     def check(data, match=None, **options):
@@ -31,14 +31,13 @@ def refused(tmp_path):
         assert caught.value.path == path
         assert str(caught.value).startswith(f"{path}: ")
         assert "\n" not in str(caught.value)
-        return caught.value
 
     return check
 
 
 def nodes(value, at=()):
-    """Every place in a JSON value."""
-    yield at
+    """Every place in a JSON value, and what is there."""
+    yield at, value
     if isinstance(value, dict | list):
         for key in value if isinstance(value, dict) else range(len(value)):
             yield from nodes(value[key], (*at, key))
@@ -48,8 +47,7 @@ def changed(value, at, new):
     """A copy with another value at a place; ``new`` may be "remove"."""
     if not at:
         return new
-    made = copy.deepcopy(value)
-    inner = made
+    made = inner = copy.deepcopy(value)
     for key in at[:-1]:
         inner = inner[key]
     if new == "remove":
@@ -66,25 +64,22 @@ def test_every_field_of_the_header(tmp_path, kind):
     path = tmp_path / "file"
     n_refused = n_loaded = 0
     rng = random.Random(4)
-    for at in nodes(header):
-        before = header
-        for key in at:
-            before = before[key]
-        for new in rng.sample(STRANGE, 6) if at else STRANGE[:-1]:
+    for at, before in nodes(header):
+        for new in rng.sample(STRANGE, 3) if at else STRANGE[:-1]:
             path.write_bytes(put_together(changed(header, at, new), body))
+            is_same = type(before) is type(new) and before == new
             try:
                 load(path)
             except StoreError:
                 n_refused += 1
-                assert type(before) is not type(new) or before != new or at[-1:] == ("sha256",)
+                assert not is_same or at[-1:] == ("sha256",)
             else:
                 # Other parameters, numbers and texts are as good as the first; the structure is not.
                 n_loaded += 1
                 is_value = at[:2] == ("__metadata__", "content") and len(at) > 2
-                is_same = type(before) is type(new) and before == new
                 is_free = at[-1:] in (("isoweave_version",), ("sha256",)) or at == ("__metadata__", "fortran")
                 assert is_same or is_value or is_free, f"{at}: {new!r} was accepted"
-    assert n_refused > 500
+    assert n_refused > 200
     assert n_loaded > 0
 
 
@@ -94,7 +89,7 @@ def test_every_flipped_bit_and_every_cut_is_noticed(refused, mmap):
     rng = random.Random(8)
     for data in DATA.values():
         # The last spaces before the arrays pad the header, and are covered too.
-        for at in {0, 5, 8, int.from_bytes(data[:8], "little") + 7, *rng.sample(range(len(data)), 60)}:
+        for at in {0, 5, 8, int.from_bytes(data[:8], "little") + 7, *rng.sample(range(len(data)), 30)}:
             refused(data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :], mmap=mmap)
         for cut in {0, 1, 7, 8, 9, len(data) - 1, *rng.sample(range(len(data)), 10)}:
             refused(data[:cut], mmap=mmap)
@@ -107,22 +102,16 @@ TEXTS = {
     "a list": (b"[1]", "header: must be a dict"),
     "twice": (b'{"a": 1, "a": 2}', "key 'a' is given twice"),
     "deep": (b"[" * 100_000, "nested 100000 levels deep"),
-    "deep in objects": (b'{"a":' * 70, "nested 70 levels deep"),
-    "not finite": (b'{"a": NaN}', "NaN is no number of JSON"),
-    "too large": (b'{"a": 1e999}', "1e999 is no number of JSON, or too large"),
-    "long number": (b'{"a": ' + b"9" * 100_000 + b"}", "number of 100000 digits"),
+    "not finite": (b'{"a": NaN}', "NaN is not a JSON number"),
+    "too large": (b'{"a": 1e999}', "1e999 is not a JSON number, or is too large"),
+    "long number": (b'{"a": ' + b"9" * 100_000 + b"}", "100000 digits"),
     "long fraction": (b'{"a": 0.' + b"9" * 100_000 + b"}", "too large"),
-    "not utf-8": (b'{"a": "\xff"}', "not UTF-8 at byte 7"),
-    "byte order mark": (b'\xef\xbb\xbf{"a": 1}', "not JSON"),
-    "trailing": (b'{"a": 1} x', "not JSON"),
+    "not utf-8": (b'{"a": "\xff"}', "not JSON: 'utf-8' codec .* position 7"),
     "never closed": (b'{"a": "' + b'\\"' * 1_000_000, "not JSON"),
     "brackets in text": (b'{"' + b"[" * 1000 + b'": 1}', "is not a file of isoweave"),
-    "many keys": (
-        b"{" + b",".join(b'"%d":1' % (i % 99_999) for i in range(100_000)) + b"}",
-        "key '0' is given",
-    ),
+    "many keys": (b"{" + b",".join(b'"%d":1' % (i % 99_999) for i in range(100_000)) + b"}", "key '0' is"),
     "content": (
-        DATA["embedding"][8:].split(b"  ")[0].replace(b'"content": "{', b'"content": "[{'),
+        DATA["embedding"][8:].split(b"  ")[0].replace(b'tent": "{', b'tent": "[{'),
         "content: not JSON",
     ),
 }
@@ -134,22 +123,123 @@ def test_headers_that_are_none(refused, name):
     refused(len(text).to_bytes(8, "little") + text, reason)
 
 
+METADATA = ("__metadata__",)
+PARAMETERS, ATTRIBUTES = (*METADATA, "content", "parameters"), (*METADATA, "content", "attributes")
+
+
+@pytest.mark.parametrize(
+    ("kind", "at", "new", "reason"),
+    [
+        *(
+            (
+                "embedding",
+                ("coordinates", "shape"),
+                shape,
+                r"arrays\.coordinates\.shape: .* cannot be a shape",
+            )
+            for shape in ([0, 2**62], [2**62, 2**62], [2**63], [1] * 33, [2**31, 2**31, 0])
+        ),
+        *(
+            ("embedding", (name,), {}, "cannot be the name of an array")
+            for name in ("", "../x", "é", "x" * 300, "a b")
+        ),
+        ("embedding", ("coordinates", "data_offsets"), [8, 184], r"arrays\..*begins at byte|do not hold"),
+        ("embedding", ("coordinates", "data_offsets"), [0, 100], "do not hold 176 bytes"),
+        ("embedding", ("coordinates", "dtype"), "O", "unknown type 'O'"),
+        ("embedding", ("coordinates", "dtype"), "F32", "do not hold 88 bytes"),
+        ("embedding", ("coordinates",), {"dtype": "F64"}, "must have dtype, shape and data_offsets"),
+        ("estimator", (*PARAMETERS, "n_clusters"), 3, "parameters.n_clusters: .* has no such parameter"),
+        (
+            "estimator",
+            (*METADATA, "content", "class"),
+            "Pipeline",
+            "be 'IsometricEmbedding', found 'Pipeline'",
+        ),
+        ("estimator", (*ATTRIBUTES, "fit"), None, "'fit' is not a fitted attribute"),
+        ("estimator", (*ATTRIBUTES, "_n_features_out"), 1, "is not a fitted attribute"),
+        ("estimator", (*ATTRIBUTES, "energy_"), "low", "energy cannot be of type str"),
+        ("estimator", (*ATTRIBUTES, "n_components_"), 3, "n_components must be 2, found 3"),
+        ("estimator", (*ATTRIBUTES, "n_neighbors_"), 0, "n_neighbors must be positive, found 0"),
+        ("estimator", (*ATTRIBUTES, "n_iter_"), True, "n_iter cannot be of type bool"),
+        ("estimator", (*ATTRIBUTES, "graph_"), None, "graph cannot be of type NoneType"),
+        ("estimator", (*ATTRIBUTES, "graph_", "class"), "lil_array", "unknown type 'sparse'"),
+        (
+            "estimator",
+            (*ATTRIBUTES, "graph_", "shape"),
+            [20, 21],
+            r"of graph must be \(20, 20\), found \(20, 21",
+        ),
+        ("estimator", (*ATTRIBUTES, "graph_", "shape"), [2**62, 20], "no matrix has|indptr must rise"),
+        ("estimator", (*ATTRIBUTES, "feature_names_in_", "items"), ["x", 3], "are not texts of shape"),
+        ("estimator", (*ATTRIBUTES, "feature_names_in_", "shape"), [2], "3 items are not texts of shape"),
+        ("estimator", (*ATTRIBUTES, "x_"), {"$type": "pickle", "data": ""}, "unknown type 'pickle'"),
+        ("estimator", (*ATTRIBUTES, "x_"), {"$type": "array", "name": "none"}, "there is no array 'none'"),
+        ("estimator", (*ATTRIBUTES, "x_"), {"$type": "array", "name": ["a"]}, "'array', or incomplete"),
+        ("estimator", (*ATTRIBUTES, "x_"), {"$type": "array", "name": "stretch_"}, "or it is used elsewhere"),
+        ("estimator", (*ATTRIBUTES, "x_"), {"$type": "float", "value": "1"}, "'float', or incomplete"),
+        ("estimator", (*METADATA, "kind"), "checkpoint", "kind: load cannot return a 'checkpoint'"),
+        ("estimator", (*METADATA, "format_version"), "2", r"format '2' by isoweave .* reads format '1' only"),
+        ("estimator", (*METADATA, "more"), "x", "unknown field"),
+    ],
+)
+def test_values_that_do_harm(refused, kind, at, new, reason):
+    header, body = take_apart(DATA[kind])
+    refused(put_together(changed(header, at, new), body), reason)
+
+
+def first_is(at, value):
+    """Change one number."""
+    return lambda a: np.where(np.arange(len(a)) == at, value, a).astype(a.dtype)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "change", "reason"),
+    [
+        ("embedding", "graph.indices", lambda a: a + 1, "indices must lie in 0 .. 10"),
+        ("embedding", "graph.indices", lambda a: a[::-1], "indices must rise"),
+        ("embedding", "graph.indices", lambda a: np.where(a == 10, 9, a), "vertex 9 is joined to itself"),
+        ("embedding", "graph.indices", lambda a: np.where(a == 10, 8, a), "one direction only"),
+        ("embedding", "graph.indptr", first_is(5, 1000), "indptr must rise from 0"),
+        ("embedding", "graph.indptr", lambda a: a[:0], "indptr must rise from 0"),
+        ("embedding", "graph.lengths", lambda a: a[:-1], "lengths must have the shape"),
+        ("embedding", "graph.lengths", lambda a: a * np.nan, "lengths must be finite"),
+        ("embedding", "graph.lengths", lambda a: -a, "lengths must be finite, not negative"),
+        ("embedding", "graph.lengths", lambda a: a + np.arange(len(a)), "the same in both directions"),
+        ("embedding", "graph.lengths", lambda a: a.astype(np.float32), "lengths must be an array of float64"),
+        ("embedding", "coordinates", lambda a: a[:-1], r"must have the shape \(10, 2, 2\)"),
+        ("embedding", "coordinates", lambda a: a.astype(np.int64), "coordinates must be an array of float"),
+        ("embedding", "alignments", lambda a: a[:, :1], r"alignments must have the shape \(11, 2, 2\)"),
+        ("embedding", "stretch", lambda a: a.T, r"stretch must have the shape \(11, 2\)"),
+        ("embedding", "component_labels", lambda a: a - 1, "component_labels must lie in 0 .. 10, found -1"),
+        ("embedding", "dropped_edges", lambda a: np.array([[0, 99]], np.int32), "dropped_edges must lie in"),
+        ("embedding", "history", lambda a: a[:, :3], "the table must have the shape"),
+        ("embedding", "history", lambda a: a + 0.5, "steps must have whole numbers"),
+        ("estimator", "graph_.indices", lambda a: a.astype(np.float64), "be an array of int32 or int64"),
+        ("estimator", "graph_.indptr", lambda a: a + 1, "indptr must rise from 0"),
+        ("estimator", "graph_.data", lambda a: a[:-1], "indices must have the shape"),
+        ("estimator", "embedding_", lambda a: a[:-1], r"must have the shape \(19, "),
+        ("estimator", "component_labels_", lambda a: a + 1000, "component_labels must lie in 0 .. 19"),
+        ("estimator", "n_components", lambda a: np.array([2, 2]), "it must have the shape"),
+        ("estimator", "odd", lambda a: np.array([2], np.uint8).view(np.bool_), "neither 0 nor 1"),
+    ],
+)
+def test_arrays_that_do_not_fit(refused, kind, name, change, reason):
+    """Numbers a compiled kernel would take for indices are checked, whatever the checksum says."""
+    header, body = take_apart(DATA[kind])
+    arrays = arrays_of(header, body)
+    refused(with_arrays(header, {**arrays, name: np.ascontiguousarray(change(arrays.get(name)))}), reason)
+
+
 def test_sizes_are_checked_before_anything_is_taken(refused, tmp_path):
     header, body = take_apart(DATA["embedding"])
+    metadata, entry = {"__metadata__": header["__metadata__"]}, header["coordinates"]
     refused((1 << 62).to_bytes(8, "little") + DATA["embedding"][8:], "is not a file of isoweave")
-    for shape in ([0, 2**62], [2**62, 2**62], [2**63], [1] * 33, [2**31, 2**31, 0]):
-        damaged = changed(header, ("coordinates", "shape"), shape)
-        refused(put_together(damaged, body), r"arrays\.coordinates\.shape: .* cannot be a shape")
-    many = {f"a{i}": header["coordinates"] for i in range(10_001)}
-    refused(
-        put_together({"__metadata__": header["__metadata__"], **many}, body), "10001 arrays, more than 10000"
-    )
+    many = {f"a{i}": entry for i in range(10_001)}
+    refused(put_together({**metadata, **many}, body), "10001 arrays, more than 10000")
     # A file of holes may claim any size at no cost; memory is not taken for more than the machine has.
     n = 1 << 43
-    header["coordinates"] |= {"shape": [n // 8], "data_offsets": [len(body), len(body) + n]}
-    data = put_together({"__metadata__": header["__metadata__"], "coordinates": header["coordinates"]}, b"")
-    data = data.replace(b"[%d, %d]" % (len(body), len(body) + n), b"[0, %d]" % n)
-    data = (len(data) - 8).to_bytes(8, "little") + data[8:]
+    holes = {"dtype": "F64", "shape": [n // 8], "data_offsets": [0, n]}
+    data = put_together({**metadata, "coordinates": holes}, b"")
     try:
         with (tmp_path / "holes").open("wb") as file:
             file.write(data)
@@ -160,147 +250,15 @@ def test_sizes_are_checked_before_anything_is_taken(refused, tmp_path):
         load(tmp_path / "holes")
 
 
-@pytest.mark.parametrize(
-    ("at", "new", "reason"),
-    [
-        (("data_offsets",), [8, 184], "begins at byte|do not hold"),
-        (("data_offsets",), [0, 100], "do not hold 176 bytes"),
-        (("data_offsets",), [176, 0], "do not hold 176 bytes"),
-        (("dtype",), "O", "unknown type 'O'"),
-        (("dtype",), "F32", "do not hold 88 bytes"),
-        ((), {"dtype": "F64"}, "must have dtype, shape and data_offsets"),
-    ],
-)
-def test_places_of_arrays(refused, at, new, reason):
-    header, body = take_apart(DATA["embedding"])
-    refused(put_together(changed(header, ("coordinates", *at), new), body), rf"arrays\..*{reason}")
-
-
-def test_names_and_booleans(refused):
-    header, body = take_apart(DATA["embedding"])
-    for name in ("", "../x", "é", "x" * 300, "a b"):
-        renamed = {name if key == "coordinates" else key: entry for key, entry in header.items()}
-        refused(put_together(renamed, body), "cannot be the name of an array")
-    arrays = {**arrays_of(header, body), "odd": np.array([2], np.uint8).view(np.bool_)}
-    refused(with_arrays(header, arrays), r"arrays\.odd: holds booleans that are neither 0 nor 1")
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "change", "reason"),
-    [
-        ("embedding", "graph.indices", lambda a: a + 1, "indices must lie in 0 .. 10"),
-        ("embedding", "graph.indices", lambda a: a * 0 - 1, "indices must lie in 0 .. 10"),
-        ("embedding", "graph.indices", lambda a: a[::-1], "indices must rise"),
-        ("embedding", "graph.indices", lambda a: np.where(a == 10, 9, a), "vertex 9 is joined to itself"),
-        ("embedding", "graph.indices", lambda a: np.where(a == 10, 8, a), "one direction only"),
-        ("embedding", "graph.indptr", lambda a: a + 1, "indptr must rise from 0"),
-        (
-            "embedding",
-            "graph.indptr",
-            lambda a: np.where(np.arange(12) == 5, 1000, a),
-            "indptr must rise from 0",
-        ),
-        ("embedding", "graph.indptr", lambda a: a[:0], "indptr must rise from 0"),
-        ("embedding", "graph.lengths", lambda a: a[:-1], "lengths must have the shape"),
-        ("embedding", "graph.lengths", lambda a: a * np.nan, "lengths must be finite"),
-        ("embedding", "graph.lengths", lambda a: -a, "lengths must be finite, not negative"),
-        ("embedding", "graph.lengths", lambda a: a + np.arange(len(a)), "the same in both directions"),
-        ("embedding", "graph.lengths", lambda a: a.astype(np.float32), "lengths must be an array of float64"),
-        ("embedding", "coordinates", lambda a: a[:-1], r"must have the shape \(10, 2, 2\)"),
-        ("embedding", "coordinates", lambda a: a.ravel(), "coordinates must have the shape"),
-        ("embedding", "coordinates", lambda a: a.astype(np.int64), "coordinates must be an array of float"),
-        ("embedding", "alignments", lambda a: a[:, :1], r"alignments must have the shape \(11, 2, 2\)"),
-        ("embedding", "stretch", lambda a: a.T, r"stretch must have the shape \(11, 2\)"),
-        ("embedding", "component_labels", lambda a: a[:3], r"component_labels must have the shape \(11,\)"),
-        ("embedding", "component_labels", lambda a: a - 1, "component_labels must lie in 0 .. 10, found -1"),
-        ("embedding", "dropped_edges", lambda a: np.array([[0, 99]], np.int32), "dropped_edges must lie in"),
-        ("embedding", "history", lambda a: a[:, :3], "the table must have the shape"),
-        ("embedding", "history", lambda a: a + 0.5, "steps must have whole numbers"),
-        ("embedding", "history", lambda a: a * np.nan, "steps must have whole numbers"),
-        ("estimator", "graph_.indices", lambda a: a + 1, "indices must lie in 0 .. 19"),
-        (
-            "estimator",
-            "graph_.indices",
-            lambda a: a.astype(np.float64),
-            "indices must be an array of int32 or",
-        ),
-        ("estimator", "graph_.indptr", lambda a: a + 1, "indptr must rise from 0"),
-        ("estimator", "graph_.data", lambda a: a[:-1], "indices must have the shape"),
-        ("estimator", "embedding_", lambda a: a[:-1], r"must have the shape \(19, "),
-        ("estimator", "component_labels_", lambda a: a + 1000, "component_labels must lie in 0 .. 19"),
-        ("estimator", "random_state.key", lambda a: a[:-1], r"key must have the shape \(624,\)"),
-        ("estimator", "random_state.key", lambda a: a.astype(np.int64), "key must be an array of uint32"),
-        ("estimator", "n_components", lambda a: np.array([2, 2]), "it must have the shape"),
-    ],
-)
-def test_arrays_that_do_not_fit(refused, kind, name, change, reason):
-    """Numbers a compiled kernel would take for indices are checked, whatever the checksum says."""
-    header, body = take_apart(DATA[kind])
-    arrays = arrays_of(header, body)
-    refused(with_arrays(header, {**arrays, name: np.ascontiguousarray(change(arrays[name]))}), reason)
-
-
-PARAMETERS, ATTRIBUTES = ("__metadata__", "content", "parameters"), ("__metadata__", "content", "attributes")
-
-
-@pytest.mark.parametrize(
-    ("at", "new", "reason"),
-    [
-        ((*PARAMETERS, "n_clusters"), 3, "parameters.n_clusters: IsometricEmbedding has no such parameter"),
-        ((*PARAMETERS, "random_state", "state", "pos"), 100_000, "cannot stand at 100000"),
-        ((*PARAMETERS, "random_state", "state", "has_gauss"), 2, "has_gauss 2"),
-        ((*PARAMETERS, "random_state", "state", "gauss"), 0.5, "gauss must be an array"),
-        ((*PARAMETERS, "random_state", "state", "more"), 0.5, "unexpected keyword"),
-        (("__metadata__", "content", "class"), "Pipeline", "must be 'IsometricEmbedding', found 'Pipeline'"),
-        ((*ATTRIBUTES, "fit"), None, "'fit' is no fitted attribute"),
-        ((*ATTRIBUTES, "__class__"), "x", "'__class__' is no fitted attribute"),
-        ((*ATTRIBUTES, "_n_features_out"), 1, "is no fitted attribute"),
-        ((*ATTRIBUTES, "a b_"), 1, "is no fitted attribute"),
-        ((*ATTRIBUTES, "energy_"), "low", "energy cannot be of type str"),
-        ((*ATTRIBUTES, "n_components_"), 3, "n_components must be 2, found 3"),
-        ((*ATTRIBUTES, "n_neighbors_"), 0, "n_neighbors must be positive, found 0"),
-        ((*ATTRIBUTES, "n_iter_"), True, "n_iter cannot be of type bool"),
-        ((*ATTRIBUTES, "graph_"), None, "graph cannot be of type NoneType"),
-        ((*ATTRIBUTES, "graph_", "class"), "lil_array", "there is no 'lil_array'"),
-        ((*ATTRIBUTES, "graph_", "shape"), [20, 21], r"shape of graph must be \(20, 20\), found \(20, 21\)"),
-        ((*ATTRIBUTES, "graph_", "shape"), [2**62, 20], "no 'csr_array'|indptr must rise"),
-        ((*ATTRIBUTES, "feature_names_in_", "items"), ["x", "y", 3], "are no texts of shape"),
-        ((*ATTRIBUTES, "feature_names_in_", "shape"), [2], "3 items are no texts of shape"),
-        ((*ATTRIBUTES, "x_"), {"$type": "pickle", "data": ""}, "unknown type 'pickle'"),
-        ((*ATTRIBUTES, "x_"), {"$type": "array", "name": "none"}, "there is no array 'none'"),
-        ((*ATTRIBUTES, "x_"), {"$type": "array", "name": ["a"]}, "unknown type 'array', or not all it needs"),
-        ((*ATTRIBUTES, "x_"), {"$type": ["array"]}, "unknown type"),
-        ((*ATTRIBUTES, "x_"), {"$type": "array", "name": "stretch_"}, "or it stands elsewhere too"),
-        ((*ATTRIBUTES, "x_"), {"$type": "tuple", "items": 3}, "unknown type 'tuple', or not all it needs"),
-        ((*ATTRIBUTES, "x_"), {"$type": "float", "value": "1"}, "unknown type 'float', or not all it needs"),
-        (("__metadata__", "kind"), "checkpoint", "kind: load cannot return a 'checkpoint'"),
-        (("__metadata__", "format"), "other", "is not a file of isoweave"),
-        (("__metadata__", "more"), "x", "unknown field"),
-    ],
-)
-def test_values_that_do_harm(refused, at, new, reason):
+def test_sealed_as_the_writer_does_and_older_files(tmp_path):
+    """Otherwise nothing behind the checksum would be tested. Parameters gained since take their defaults."""
+    for data in DATA.values():
+        header, body = take_apart(data)
+        (tmp_path / "file").write_bytes(put_together(header, body))
+        load(tmp_path / "file")
     header, body = take_apart(DATA["estimator"])
-    refused(put_together(changed(header, at, new), body), reason)
-
-
-def test_cells_of_text_as_wide_as_the_longest(refused):
-    header, body = take_apart(DATA["estimator"])
-    wide = {"$type": "strings", "dtype": "U", "shape": [300_000], "items": ["x" * 1_000_000] + [""] * 299_999}
-    refused(
-        put_together(changed(header, (*ATTRIBUTES, "x_"), wide), body), "as wide as the longest text take"
-    )
-
-
-def test_versions(refused, tmp_path):
-    header, body = take_apart(DATA["embedding"])
-    newer = changed(header, ("__metadata__", "format_version"), "2")
-    newer["__metadata__"]["isoweave_version"] = "7.1.0"
-    reason = r"format_version: written in format '2' by isoweave '7\.1\.0'; isoweave .* reads format '1' only"
-    refused(put_together(newer, body), reason)
-    # Parameters that an estimator has gained since take their defaults.
-    header, body = take_apart(DATA["estimator"])
-    (tmp_path / "older").write_bytes(put_together(changed(header, (*PARAMETERS, "scale"), "remove"), body))
-    assert load(tmp_path / "older").scale == "edges"
+    (tmp_path / "file").write_bytes(put_together(changed(header, (*PARAMETERS, "scale"), "remove"), body))
+    assert load(tmp_path / "file").scale == "edges"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
@@ -313,8 +271,11 @@ def test_what_is_no_file(tmp_path, monkeypatch):
         "x.npz": "is not a file of isoweave",
         "": "is not a regular file",
     }.items():
-        with pytest.raises(StoreError, match=reason):
+        with pytest.raises(StoreError, match=reason) as caught:
             load(tmp_path / name)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (again.path, again.field, again.reason) == (tmp_path, None, "is not a regular file")
+    assert str(again) == str(caught.value)
 
     def refuse(name, flags, mode=0o777, *, dir_fd=None):
         raise PermissionError(13, "Permission denied")
@@ -322,18 +283,3 @@ def test_what_is_no_file(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(StoreError, match="cannot be opened: Permission denied"):
         load(tmp_path / "x.npz")
-
-
-def test_the_error_survives_a_process_pool():
-    error = StoreError(SAMPLES, "kind", "is wrong")
-    again = pickle.loads(pickle.dumps(error))
-    assert (again.path, again.field, again.reason, str(again)) == (SAMPLES, "kind", "is wrong", str(error))
-
-
-def test_the_attacker_seals_as_the_writer_does(tmp_path):
-    """Otherwise nothing behind the checksum would be tested."""
-    for data in DATA.values():
-        header, body = take_apart(data)
-        (tmp_path / "file").write_bytes(put_together(header, body))
-        load(tmp_path / "file")
-    save(IsometricEmbedding(), tmp_path / "file")  # what was refused can be replaced

@@ -16,7 +16,7 @@ import hashlib, os, sys, threading, warnings
 import numpy as np
 from isoweave import IsometricEmbedding, embed_graph
 
-def points(seed, n=400):
+def points(seed, n=300):
     rng = np.random.default_rng(seed)
     angle, height = 3.0 * rng.uniform(1.0, 3.0, n), rng.uniform(0.0, 8.0, n)
     return np.column_stack([angle * np.cos(angle), height, angle * np.sin(angle)])

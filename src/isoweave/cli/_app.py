@@ -24,7 +24,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-INPUT_HELP = "Features (.npy .npz .csv .tsv .parquet) or distance graph (sparse square .npz, .mtx, .edges)."
+INPUT_HELP = (
+    "Features (.npy .npz .csv .tsv .parquet .h5ad) or distance graph (sparse square .npz, .mtx, .edges)."
+)
 Input = Annotated[Path, typer.Argument(metavar="INPUT", help=INPUT_HELP)]
 AsGraph = Annotated[
     bool | None,

@@ -44,7 +44,7 @@ def reported(verbose: bool = False) -> Iterator[None]:
         raise typer.Exit(2) from error
     except KeyboardInterrupt as error:
         what = one_line(error) or "interrupted"
-        hint = "; go on with the same command and --resume" if "kept in" in what else ""
+        hint = "; continue with the same command and --resume" if "kept in" in what else ""
         print(f"isoweave: {what}{hint}", file=sys.stderr)
         raise typer.Exit(int(_TERMINATED if _is_terminated else _INTERRUPTED)) from error
 

@@ -62,7 +62,7 @@ def embed(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Known positions (.csv .tsv .txt), one a row: vertex number or name, then coordinates.",
+            help="Known positions (.csv .tsv .txt), one per row: vertex number or name, then coordinates.",
         ),
     ] = None,
     anchor_weight: Annotated[
@@ -80,7 +80,7 @@ def embed(
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the checkpoint; begin if there is none yet.")
+        bool, typer.Option("--resume", help="Continue from the checkpoint; start a new run if there is none.")
     ] = False,
     report: Annotated[
         Path | None, typer.Option(help="Also write an interactive page about the map (.html).")
@@ -171,9 +171,9 @@ def forecast(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Predict memory, time and solver of a fit without making it.
+    """Predict memory, time and solver of a fit without running it.
 
-    Options are those of embed. Features are searched for neighbours, which is measured. The exit code
+    Options are those of embed. For features, the neighbour search is run and measured. The exit code
     is 0 if the fit stays within its memory limit, 3 if it does not, and 2 after an error.
     """
     with reported(verbose):
@@ -321,7 +321,7 @@ def diagnose(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Tell in plain words what the data allow and what a map keeps: closed, curved, too sparse ...
+    """Say in plain words what the data allow and what a map keeps: closed, curved, too sparse ...
 
     Without --embedding and --solve nothing is embedded: the graph alone is examined.
     """
@@ -332,9 +332,9 @@ def diagnose(
         from isoweave.diagnostics import diagnose as diagnosed
 
         if solve and embedding_file is not None:
-            raise ValueError("--solve makes a map and --embedding brings one: give one of them.")
+            raise ValueError("--solve computes a map and --embedding reads one; give only one of them.")
         if embedding_file is not None and "n_components" in options:
-            raise ValueError("--n-components is for a map to be made: leave it out with --embedding.")
+            raise ValueError("--n-components does not apply to a given map; leave it out with --embedding.")
         common: dict[str, Any] = {"n_jobs": options.get("n_jobs")}
         with printed_warnings(), ProgressLine() as progress:
             loaded = read_data(input_file, as_graph, options)

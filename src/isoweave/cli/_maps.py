@@ -160,7 +160,7 @@ def report(
     ] = True,
     verbose: Verbose = False,
 ) -> None:
-    """Write one interactive page about a map; it opens without network."""
+    """Write one interactive page about a map; it opens without a network."""
     with reported(verbose):
         from rich.console import Console
 
@@ -226,13 +226,15 @@ def reproduce(
     methods: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Methods to run: {_METHODS}; repeat the option or put commas.",
+            help=f"Methods to run: {_METHODS}; repeat the option or separate by commas.",
             show_default="those of each experiment",
         ),
     ] = None,
     n_seeds: Annotated[
         int | None,
-        typer.Option("--seeds", help="Most seeds of a row.", show_default="those of each experiment"),
+        typer.Option(
+            "--seeds", help="Maximum number of seeds per row.", show_default="those of each experiment"
+        ),
     ] = None,
     n_jobs: Annotated[
         int,

@@ -38,7 +38,7 @@ class EnergySplit:
     #: What ``irremovable`` would be if frames had independent errors of the size that ``disagreement`` shows.
     expected: float
     curl: float | None  #: co-exact part: frames do not fit around triangles and other small loops
-    loops: float | None  #: harmonic part: small loops are in order, but long ones do not close
+    loops: float | None  #: harmonic part: small loops close, but long ones do not
     concentration: float | None  #: share of ``loops`` on one edge in a hundred
 
     def __str__(self) -> str:
@@ -185,7 +185,7 @@ class Diagnosis:
             lines.append(f"      shape: {where}{kind} in {s.dimension} dimensions{sampled}{bend}")
         if (m := self.map) is not None:
             lines += [
-                f"      edges: {m.edge_error:.1%} off in the mean, 5 to 95 % from {m.edge_low:+.1%} to "
+                f"      edges: {m.edge_error:.1%} off on average, 5 to 95 % from {m.edge_low:+.1%} to "
                 f"{m.edge_high:+.1%}, {m.edge_within:.0%} within 10 %, {m.torn:.1%} torn",
                 f"      stretch: median {m.stretch_median:.2f}, 5 to 95 % from {m.stretch_low:.2f} to "
                 f"{m.stretch_high:.2f}, {m.stretch_within:.0%} of the vertices within 10 %",

@@ -90,7 +90,7 @@ def _loop_edges(graph: NeighborGraph, loop: Any) -> list[int]:
         row = graph.indices[graph.indptr[i] : graph.indptr[i + 1]]
         at = int(np.searchsorted(row, j))
         if at == len(row) or row[at] != j:
-            raise ValueError(f"loop goes from {i} to {j}, which are no neighbours in the graph.")
+            raise ValueError(f"loop goes from {i} to {j}, which are not neighbours in the graph.")
         edges.append(int(graph.indptr[i]) + at)
     return edges
 

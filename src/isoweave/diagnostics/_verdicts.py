@@ -56,7 +56,7 @@ def judge(
             explained = any(v.severity != "info" for v in causes)
             findings += _map(found, is_flat=is_flat, explained=explained)
     elif is_flat and not undetermined:
-        text = "frames fit together around all loops: nothing speaks against an isometric map in "
+        text = "frames fit together around all loops: nothing rules out an isometric map in "
         numbers = {"excess": shapes[0].excess or 0.0, "coherence": shapes[0].coherence}
         findings.append(Verdict("flat", "info", text + _dimensions(n), "embed it", numbers))
     if not undetermined:
@@ -75,11 +75,11 @@ def _sparse(n: int, graph: GraphFacts) -> Iterator[Verdict]:
         "triangles (roads, grids) use distances along it: isoweave.graph.geodesic_neighbors"
     )
     if is_too_sparse(graph, n):
-        text = f"{graph.deficient:.0%} of the neighbourhoods lack a direction, so frames are not fixed"
+        text = f"{graph.deficient:.0%} of the neighbourhoods lack a direction, so frames are undetermined"
         if graph.low_degree <= needed_degree(n):
             text = (
-                f"a quarter of the vertices have {graph.low_degree:g} neighbours or fewer, too few to fix "
-                f"{n} directions: many maps keep these edges"
+                f"a quarter of the vertices have {graph.low_degree:g} neighbours or fewer, too few to "
+                f"determine {n} directions: many maps keep these edges"
             )
         yield Verdict("graph_too_sparse", "problem", text, advice, numbers)
     elif n > 1 and graph.n_distinct > 2 * n + 2 and graph.triangles_per_edge < _FEW_TRIANGLES:
@@ -92,7 +92,7 @@ def _too_low(n: int, dimension: DimensionFacts) -> Iterator[Verdict]:
     estimate = dimension.estimate
     strong = next_one >= NEGLIGIBLE
     if strong or (next_one >= _SLIGHTLY_TOO_LOW and estimate is not None and estimate >= n + _ABOVE):
-        also = "" if estimate is None else f", and the two nearest distances say {estimate:.1f}"
+        also = "" if estimate is None else f", and the two nearest distances suggest {estimate:.1f}"
         better = max(dimension.local, 0 if estimate is None else round(estimate), n + 1)
         yield Verdict(
             "dimension_too_low",
@@ -100,7 +100,7 @@ def _too_low(n: int, dimension: DimensionFacts) -> Iterator[Verdict]:
             f"neighbourhoods have more than {n} directions: the next one has {next_one:.0%} of the size of "
             f"the first {n} together{also}",
             f"embed in {better} dimensions; if you know that the data have {n}, they are noisy at the "
-            "distance of neighbours: take more neighbours, or average the noise out first",
+            "scale of neighbourhoods: take more neighbours, or average the noise out first",
             {"next_direction": next_one, **({} if estimate is None else {"estimate": estimate})},
         )
 
@@ -114,7 +114,8 @@ def _too_high(n: int, dimension: DimensionFacts, *, is_flat: bool) -> Iterator[V
     if enough is not None:
         text = f"the data have about {_dimensions(enough)}, fewer than {n}"
         advice = (
-            f"try {enough}; more cost accuracy and time, for nothing unless the data are closed or curved"
+            f"try {enough}; more dimensions cost time and accuracy and help only if the data are closed or "
+            "curved"
         )
         yield Verdict("dimension_too_high", "info", text, advice, {"enough": float(enough)})
 
@@ -124,7 +125,7 @@ def _shape(n: int, s: ShapeFacts, *, kept: bool) -> Iterator[Verdict]:
     severity = "info" if s.dimension < n else "warn" if kept else "problem"
     room = f"embed in {n + 1} dimensions or more"
     if s.dimension < n:
-        room = "see how well the map keeps the edges; one dimension more may help if it does not"
+        room = "check how well the map keeps the edges; one more dimension may help if it does not"
     at_start = s.synchronized
     loops = 0.0 if at_start is None or at_start.loops is None else at_start.loops
     concentration = None if at_start is None else at_start.concentration
@@ -132,7 +133,7 @@ def _shape(n: int, s: ShapeFacts, *, kept: bool) -> Iterator[Verdict]:
         yield Verdict(
             "shortcuts_left",
             "warn" if kept else "problem",
-            "long loops do not close, and the cause sits on few edges: shortcuts rather than a closed shape",
+            "long loops do not close because of a few edges: shortcuts rather than a closed shape",
             "lower n_neighbors, or look for wrong edges between distant parts of the data",
             {"loops": loops, "concentration": concentration},
         )
@@ -149,8 +150,8 @@ def _shape(n: int, s: ShapeFacts, *, kept: bool) -> Iterator[Verdict]:
         yield Verdict(
             "non_orientable",
             severity,
-            f"the data have one side only (like a Möbius strip or a Klein bottle): frames come back "
-            f"reflected from some loops, so no map in {s.dimension} dimensions fits",
+            f"the data are one-sided (like a Möbius strip or a Klein bottle): frames come back reflected "
+            f"from some loops, so no map in {s.dimension} dimensions fits",
             f"{room}; in {s.dimension} the map is torn or folded along a line",
             {"reflected": s.reflected, "torn": s.torn or 0.0, "coherence": s.coherence},
         )
@@ -159,8 +160,8 @@ def _shape(n: int, s: ShapeFacts, *, kept: bool) -> Iterator[Verdict]:
         yield Verdict(
             "closed",
             severity,
-            "the data close up on themselves (like a cylinder or a torus): small loops are in order, but "
-            f"going around a long one leads elsewhere in {_dimensions(s.dimension)}",
+            "the data close up on themselves (like a cylinder or a torus): in "
+            f"{_dimensions(s.dimension)} small loops close, but long ones do not",
             f"{room}; in {s.dimension} the map is torn or folded",
             {"loops": loops, "irremovable": at_start.irremovable},
         )
@@ -173,9 +174,9 @@ def _shape(n: int, s: ShapeFacts, *, kept: bool) -> Iterator[Verdict]:
         yield Verdict(
             "curved",
             severity if costly >= _COSTLY or severity == "info" else "warn",
-            f"the data are curved: frames do not fit around small loops by more than their noise, so "
+            f"the data are curved: around small loops the mismatch of frames exceeds their noise, so "
             f"lengths cannot all be kept in {s.dimension} dimensions",
-            f"{room}, or embed parts of the data one by one",
+            f"{room}, or embed parts of the data separately",
             numbers,
         )
 
@@ -187,7 +188,7 @@ def _graph(n_edges: int, graph: GraphFacts) -> Iterator[Verdict]:
             "shortcuts_dropped",
             "warn" if many else "info",
             f"{graph.n_dropped:,} of {n_edges:,} edges were removed as shortcuts",
-            "lower n_neighbors: so many shortcuts hide others"
+            "lower n_neighbors: so many shortcuts may hide others"
             if many
             else "look at dropped_edges_; keep them with shortcuts='keep' if they are real",
             {"dropped": float(graph.n_dropped)},
@@ -197,8 +198,9 @@ def _graph(n_edges: int, graph: GraphFacts) -> Iterator[Verdict]:
         yield Verdict(
             "components",
             "warn",
-            f"the graph is in {graph.n_parts:,} pieces (of {listed} vertices); distances between are unknown",
-            "raise n_neighbors, or join them with components='bridge'; otherwise read every piece on its own",
+            f"the graph has {graph.n_parts:,} components (of {listed} vertices); the distances between them "
+            "are unknown",
+            "raise n_neighbors, or join them with components='bridge'; otherwise read each on its own",
             {"n_parts": float(graph.n_parts)},
         )
 
@@ -219,7 +221,7 @@ def _map(found: MapFacts, *, is_flat: bool, explained: bool) -> Iterator[Verdict
             {"removable": found.energy.removable},
         )
     numbers = {"edge_error": found.edge_error, "edge_within": found.edge_within, "torn": found.torn}
-    measured = f"edges are {found.edge_error:.1%} off in the mean, {found.edge_within:.0%} within 10 %"
+    measured = f"edges are {found.edge_error:.1%} off on average, {found.edge_within:.0%} within 10 %"
     bad = found.edge_error > _BAD_ERROR or found.torn > _BAD_TORN
     ratio = found.against_relaxed
     if _keeps_edges(found):
@@ -230,17 +232,18 @@ def _map(found: MapFacts, *, is_flat: bool, explained: bool) -> Iterator[Verdict
             "problem",
             f"a better map exists: the data are flat, but this map has {ratio:.1f} times the energy of one "
             f"fitted from synchronized frames; {measured}",
-            "embed again with start='auto', 'synchronized' or 'coarse'; keep the map of less relative_energy",
+            "embed again with start='auto', 'synchronized' or 'coarse'; keep the map with the lowest "
+            "relative_energy",
             {**numbers, "against_relaxed": ratio},
         )
     elif not explained and (is_flat or not bad):
-        cause = "the shape is flat, so this is noise of the distances"
+        cause = "the shape is flat, so this is noise in the distances"
         yield Verdict(
             "approximate",
             "warn" if bad else "info",
-            f"{measured}; {cause if is_flat else 'no cause in the shape was found'}",
-            "use it for structures larger than a neighbourhood; more neighbours or cleaner distances help, "
-            "and colouring by stretch shows where",
+            f"{measured}; {cause if is_flat else 'the shape does not explain it'}",
+            "use it for structures larger than a neighbourhood; more neighbours or cleaner distances help; "
+            "colour the map by stretch to see where",
             numbers,
         )
     else:

@@ -95,7 +95,7 @@ def assemble_graph(
                 stored += [f"entry ({a}, {b}) = {', '.join(map(repr, found))}"] if found else []
             raise ValueError(
                 f"The distances of one edge disagree: {' and '.join(stored)}; they differ by more than "
-                f"rounding (rtol = {rtol:g}). Choose asymmetry='max', 'min' or 'mean' to settle such edges."
+                f"rounding (rtol = {rtol:g}). Choose asymmetry='max', 'min' or 'mean' to resolve such edges."
             )
         if asymmetry == "min":
             lengths = np.where(conflict, smallest, lengths)

@@ -215,8 +215,8 @@ def _fit(nearest: FloatArray, second: FloatArray) -> float:
     square = float(x @ x)
     if square == 0:
         raise ValueError(
-            "The two nearest neighbours of the points are equally far (as on a grid), so their ratio does "
-            "not tell the dimension. Choose n_components yourself."
+            "The two nearest neighbours of the points are equally far (as on a grid), so their ratio says "
+            "nothing about the dimension. Choose n_components yourself."
         )
     return float(x @ y) / square
 

@@ -14,7 +14,7 @@ from isoweave.interop._graphs import NamedDistances
 def from_anndata(adata: Any, key: str = "distances", *, asymmetry: str = "max") -> NamedDistances:
     """Distances between neighbouring cells, as ``scanpy.pp.neighbors`` leaves them in ``obsp``.
 
-    Scanpy's matrix has the nearest neighbours of every cell in its row, so most pairs are stored in one
+    Each row of scanpy's matrix holds the nearest neighbours of one cell, so most pairs are stored in one
     direction only. Here each counts in both, as in every nearest-neighbour graph of isoweave.
 
     Parameters
@@ -44,7 +44,7 @@ def from_anndata(adata: Any, key: str = "distances", *, asymmetry: str = "max") 
         raise TypeError(f"Expected an AnnData object, got {type(adata).__name__}.")
     if key not in obsp:
         raise ValueError(
-            f"obsp has no {key!r}; it has {sorted(obsp.keys())}. Make the graph of neighbours first, for "
+            f"obsp has no {key!r}; it has {sorted(obsp.keys())}. Compute the neighbour graph first, for "
             "example with scanpy.pp.neighbors(adata), or name another entry with key=."
         )
     if key.endswith("connectivities"):

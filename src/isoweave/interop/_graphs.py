@@ -33,7 +33,7 @@ def from_networkx(
     """Distances along the edges of a networkx graph.
 
     Self-loops say nothing about distances and are left out. In directed graphs one direction of an edge is
-    enough; two directions, or parallel edges, of different lengths are settled by ``asymmetry``.
+    enough; two directions, or parallel edges, of different lengths are resolved by ``asymmetry``.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def from_networkx(
     -------
     NamedDistances
         ``distances`` and ``names``, which unpack like a pair; rows are in the order of ``G.nodes``. An edge
-        without a length, or with one that is no finite number from 0 on, is an error that names it.
+        without a length, or with one that is negative or not finite, is an error that names it.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def from_networkx(
     (('a', 'b', 'c'), (3, 2))
     """
     if not all(hasattr(G, part) for part in ("nodes", "edges", "adj")):
-        raise TypeError(f"Expected a graph of networkx, got {type(G).__name__}.")
+        raise TypeError(f"Expected a networkx graph, got {type(G).__name__}.")
     names = tuple(G.nodes)
     position = {name: i for i, name in enumerate(names)}
     edges = list(G.edges(data=True))
@@ -95,7 +95,7 @@ def from_igraph(
         ``distances`` and ``names``: the vertex attribute "name" where there is one, else 0 to n - 1.
     """
     if not all(hasattr(G, part) for part in ("vs", "es", "get_edgelist")):
-        raise TypeError(f"Expected a graph of igraph, got {type(G).__name__}.")
+        raise TypeError(f"Expected an igraph graph, got {type(G).__name__}.")
     named = "name" in G.vs.attributes()
     names = tuple(G.vs["name"]) if named else tuple(range(G.vcount()))
     ends = G.get_edgelist()

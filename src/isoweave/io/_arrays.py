@@ -97,7 +97,7 @@ def read_archive(path: Path, file: IO[bytes], size: int) -> dict[str, AnyArray]:
                     raise changed(path)
                 arrays[name] = _read_data(path, stream, header, label)
                 if stream.read(1):  # at its end zipfile compares checksums
-                    raise InputFileError(path, f"{label}there are more data than declared")
+                    raise InputFileError(path, f"{label}there is more data than declared")
     return arrays
 
 
@@ -125,7 +125,7 @@ def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]
     """The members that are arrays, once what the archive says about them makes sense."""
     everything = archive.infolist()
     if len(everything) > _MAX_MEMBERS:
-        raise InputFileError(path, f"{len(everything)} members; at most {_MAX_MEMBERS} are read")
+        raise InputFileError(path, f"{len(everything)} members; at most {_MAX_MEMBERS} are allowed")
     members: dict[str, zipfile.ZipInfo] = {}
     for info in everything:
         if not info.filename.endswith(".npy"):
@@ -135,7 +135,7 @@ def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]
             fault = "there are two of that name"
         elif info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             # Others expand without bound, and numpy never writes them.
-            fault = f"compression method {info.compress_type} is not read"
+            fault = f"compression method {info.compress_type} is not supported"
         elif info.header_offset + info.compress_size > archive.start_dir:
             fault = "it reaches into the archive's directory"
         if fault:
@@ -173,7 +173,7 @@ def _parse_header(path: Path, text: str, label: str, damaged: str) -> _Header:
     match = _HEADER.fullmatch(text)
     if match is None:
         if re.match(r"\s*\{\s*'descr'\s*:\s*\[", text):
-            raise InputFileError(path, f"{label}structured arrays are not read; save plain numbers")
+            raise InputFileError(path, f"{label}structured arrays are not supported; save plain numbers")
         raise InputFileError(path, f"{damaged}: {quoted(text.strip())}")
     descr, order, sizes = match[3], match[5], match[7]
     dtype, shape = _parse_type(descr), _parse_shape(sizes)
@@ -211,7 +211,7 @@ def _parse_type(descr: str) -> np.dtype[Any] | None:
 
 def _read_data(path: Path, file: IO[bytes], header: _Header, label: str) -> AnyArray:
     if header.dtype is None:
-        what = f"arrays of type {quoted(header.descr)} are not read"
+        what = f"arrays of type {quoted(header.descr)} are not supported"
         if header.descr.lstrip("|<>=").startswith("O"):
             what = "the array holds Python objects (dtype object)"
         raise InputFileError(path, f"{label}{what}; save it as numbers")

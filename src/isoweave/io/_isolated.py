@@ -89,7 +89,7 @@ def _read_isolated(path: Path, kind: str, as_graph: bool) -> dict[str, AnyArray]
             return read_archive(path, output, size)
         except InputFileError as error:
             # Out of memory or time, or a crash of the library.
-            said = f"the file is damaged (the process that read it broke down: {error.reason})"
+            said = f"the file is damaged (the process reading it failed: {error.reason})"
             raise InputFileError(path, said) from error
 
 

@@ -121,7 +121,7 @@ def open_input(path: Path) -> Iterator[tuple[IO[bytes], int]]:
             if stat.S_ISDIR(before.st_mode):
                 raise InputFileError(path, "is a folder, not a file")
             if not stat.S_ISREG(before.st_mode):
-                raise InputFileError(path, "is not a regular file; copy what it gives into one")
+                raise InputFileError(path, "is not a regular file; copy its contents into one")
             with open(descriptor, "rb", closefd=False) as file:
                 yield file, before.st_size
             after = os.fstat(descriptor)
@@ -142,7 +142,7 @@ def check_words(path: Path, words: Iterable[str], n_words: int, file_size: int, 
     if 4 * n_words * len(longest) > max(_FREE_WORD_BYTES, _MAX_WORD_EXPANSION * file_size):
         raise InputFileError(
             path,
-            f"{what} {quoted(longest)} of {len(longest)} characters is refused beside {n_words}; shorten it",
+            f"{what} {quoted(longest)} of {len(longest)} characters is too long among {n_words}; shorten it",
         )
 
 
@@ -171,4 +171,6 @@ def check_characters(path: Path, array: AnyArray, label: str) -> None:
     bad = (codes > 0x10FFFF) | ((codes >= 0xD800) & (codes <= 0xDFFF))
     if bad.any():
         row, column = np.argwhere(bad)[0]
-        raise InputFileError(path, f"{label}entry {row} holds {codes[row, column]:#x}, which is no character")
+        raise InputFileError(
+            path, f"{label}entry {row} holds {codes[row, column]:#x}, which is not a character"
+        )

@@ -73,7 +73,7 @@ def _check_header(path: Path, header: Row) -> None:
     if numbers:
         fault = f"the first row must name the columns, but holds the number {quoted(numbers[0])}"
     elif len(header.cells) > _MAX_COLUMNS:
-        fault = f"{len(header.cells)} columns; at most {_MAX_COLUMNS} are read"
+        fault = f"{len(header.cells)} columns; at most {_MAX_COLUMNS} are allowed"
     elif len(set(header.cells)) < len(header.cells):
         fault = f"two columns are named {quoted(max(header.cells, key=header.cells.count))}"
     elif "" in header.cells[1:]:
@@ -201,7 +201,7 @@ def read_anchors(
         for at, row in enumerate(rows):
             vertex = _vertex(path, row, n_vertices, number)
             if vertex in line_of:
-                said = f"vertex {quoted(row.cells[0])} was given on line {line_of[vertex]} already"
+                said = f"vertex {quoted(row.cells[0])} was already given on line {line_of[vertex]}"
                 raise InputFileError(path, said, row.line)
             line_of[vertex] = row.line
             check_n_cells(path, row, n_components + 1, f" (a vertex and {n_components} coordinates)")
@@ -247,8 +247,8 @@ def match_names(
     row_of = {name: row for row, name in enumerate(names)}
     if len(row_of) != len(names):
         twice = next(name for row, name in enumerate(names) if row_of[name] != row)
-        raise InputFileError(path, f"the name {quoted(twice)} stands on more than one row")
+        raise InputFileError(path, f"the name {quoted(twice)} occurs in more than one row")
     missing = [name for name in vertex_names if name not in row_of]
     if missing:
-        raise InputFileError(path, f"no row is named {quoted(missing[0])}, as a vertex of the graph is")
+        raise InputFileError(path, f"no row is named {quoted(missing[0])}, but a vertex of the graph is")
     return np.array([row_of[name] for name in vertex_names], dtype=np.intp)

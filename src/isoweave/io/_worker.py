@@ -87,9 +87,9 @@ def write_text(archive: zipfile.ZipFile, name: str, words: list[bytes], max_byte
 
     width = max(map(len, words), default=1) or 1
     if width * len(words) > max_bytes:
-        raise Refused(f"text of {width} characters is refused beside {len(words)} others; shorten it")
+        raise Refused(f"text of {width} characters is too long among {len(words)}; shorten it")
     if any(b"\0" in word for word in words):
-        raise Refused("text with a NUL character is not read")
+        raise Refused("text with a NUL character is not supported")
     write_array(archive, name, numpy.array(words, dtype=f"S{width}"))
 
 
@@ -110,7 +110,7 @@ def write_parquet(archive: zipfile.ZipFile, path: str, as_graph: bool, max_bytes
     n_rows = opened.metadata.num_rows
     if not 0 <= n_rows * len(kinds) * 8 <= max_bytes:
         what = f"{n_rows} rows of {len(kinds)} columns"
-        raise Refused(f"{what} would take far more memory than {size} bytes of file may")
+        raise Refused(f"{what} would take far more memory than a file of {size} bytes may")
     table = opened.read(use_threads=False)
     table.validate(full=True)
     if table.column_names != list(kinds) or len(table) != n_rows:
@@ -213,7 +213,7 @@ def find_matrix(h5py: Any, numpy: Any, file: Any, as_graph: bool) -> dict[str, A
         raise Refused(f"{where} is stored as {layout!r}; only arrays and csr or csc matrices are read")
     stored = found.attrs.get_id("shape") if "shape" in found.attrs else None
     if stored is None or stored.dtype.kind not in "iu" or stored.shape != (2,):
-        raise Refused(f"{where} does not say its shape")
+        raise Refused(f"{where} has no valid shape")
     arrays = {"format": numpy.array(layout.encode("ascii")), "shape": numpy.asarray(found.attrs["shape"])}
     for part in ("data", "indices", "indptr"):
         arrays[part] = element(h5py, found, part)
@@ -231,7 +231,7 @@ def element(h5py: Any, group: Any, path: str) -> Any:
         if link is None:
             return None
         if not isinstance(link, h5py.HardLink):
-            raise Refused(f"{path} is a link to another place or file, which is not followed")
+            raise Refused(f"{path} is a link to another location or file, which is not followed")
         group = group[part]
     return group
 

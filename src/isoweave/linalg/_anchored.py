@@ -96,7 +96,7 @@ def factor_anchored(
     """
     n = laplacian.shape[0]
     if len(held) + len(pulled) == 0:
-        raise ValueError("At least one vertex must be held or pulled; use factor without any.")
+        raise ValueError("At least one vertex must be held or pulled; for a free Laplacian use factor.")
     is_free = np.ones(n, dtype=np.bool_)
     is_free[held] = False
     free = np.flatnonzero(is_free)

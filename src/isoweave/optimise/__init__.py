@@ -1,45 +1,39 @@
 """Minimising an energy: starts, L-BFGS, the paper's recursion, and the driver that runs them."""
 
-from isoweave.optimise._alternating import Alternating
-from isoweave.optimise._coarse import THINNING, CoarseLevel, coarsen, prolong, sample_vertices
-from isoweave.optimise._driver import minimise
-from isoweave.optimise._errors import (
+from isoweave.optimise._optimisers import LBFGS, Alternating, minimise
+from isoweave.optimise._problem import (
     NumericalError,
+    Problem,
     UnsolvedError,
     badly_solved,
+    build_problem,
     check_finite,
     numerical_stage,
-    unsolved,
 )
-from isoweave.optimise._landmark import (
-    N_LANDMARKS,
-    Landmarks,
-    classical_scaling,
-    farthest_landmarks,
-    find_landmarks,
-    landmark_start,
-)
-from isoweave.optimise._lbfgs import LBFGS
-from isoweave.optimise._problem import Problem, build_problem
 from isoweave.optimise._run import (
     ALONE,
+    Callback,
     Interrupt,
-    Journal,
+    IterationResult,
+    IterationState,
     Progress,
     Record,
-    Report,
     Run,
+    StepRecord,
 )
 from isoweave.optimise._starts import (
     ENDED_EARLY,
     LOW_DIMENSION,
+    N_LANDMARKS,
     SYNCHRONIZED_LIMIT,
-    Plan,
+    THINNING,
+    coarsen,
+    connection_laplacian,
+    find_landmarks,
+    frame_transitions,
     minimise_from,
-    sample_energy,
+    sample_vertices,
 )
-from isoweave.optimise._state import Callback, IterationResult, IterationState, StepRecord
-from isoweave.optimise._synchronize import connection_laplacian, frame_transitions, synchronized_alignments
 
 __all__ = [
     "ALONE",
@@ -51,37 +45,25 @@ __all__ = [
     "THINNING",
     "Alternating",
     "Callback",
-    "CoarseLevel",
     "Interrupt",
     "IterationResult",
     "IterationState",
-    "Journal",
-    "Landmarks",
     "NumericalError",
-    "Plan",
     "Problem",
     "Progress",
     "Record",
-    "Report",
     "Run",
     "StepRecord",
     "UnsolvedError",
     "badly_solved",
     "build_problem",
     "check_finite",
-    "classical_scaling",
     "coarsen",
     "connection_laplacian",
-    "farthest_landmarks",
     "find_landmarks",
     "frame_transitions",
-    "landmark_start",
     "minimise",
     "minimise_from",
     "numerical_stage",
-    "prolong",
-    "sample_energy",
     "sample_vertices",
-    "synchronized_alignments",
-    "unsolved",
 ]

@@ -1,13 +1,17 @@
-"""An energy together with the metric in which it is minimised."""
+"""An energy with the metric in which it is minimised, and the errors for numbers that are not finite."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any
 
 import numpy as np
 
 from isoweave._lazy import computed_once
-from isoweave._typing import FloatArray
+from isoweave._typing import AnyArray, FloatArray
 from isoweave.energy import (
     AnchorEnergy,
     DistanceEnergy,
@@ -22,21 +26,16 @@ from isoweave.energy import (
 from isoweave.graph import NeighborGraph
 from isoweave.linalg import SolverState, factor, factor_anchored
 
+# Squares of coordinates beyond this, in units of the median length, no longer leave room for sums.
+_OVERFLOWING = 1e150
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
     """Everything that stays fixed while the embedding moves. The graph is connected.
 
-    Attributes
-    ----------
-    frames : EdgeEnergy or PaperEnergy
-        The frames, their weights and their graph.
-    metric : SolverState
-        Factored Laplacian of the energy, with the anchors if there are any.
-    anchors : AnchorEnergy or None
-        Known positions of some vertices.
-    measured : DistanceEnergy or None
-        Minimised in place of the frames' energy.
+    ``frames`` are an EdgeEnergy or a PaperEnergy, ``metric`` is the factored Laplacian of the energy (with
+    the anchors if there are any), ``measured`` is minimised in place of the frames' energy.
     """
 
     frames: FrameEnergy
@@ -113,18 +112,127 @@ def build_problem(
     frames: FrameEnergy, *, solver: str = "auto", anchors: AnchorEnergy | None = None
 ) -> Problem:
     """Assemble and factor the Laplacian, once for all steps."""
-    laplacian, n_components, team = frames.laplacian(), frames.frames.n_components, frames.team
-    metric: SolverState
-    if anchors is None:
-        metric = factor(laplacian, solver=solver, n_components=n_components, team=team)
-    else:
-        metric = factor_anchored(
-            laplacian,
-            anchors.held,
-            anchors.pulled,
-            anchors.pull,
-            solver=solver,
-            n_components=n_components,
-            team=team,
-        )
+    laplacian = frames.laplacian()
+    options: Any = {"solver": solver, "n_components": frames.frames.n_components, "team": frames.team}
+    try:
+        if anchors is None:
+            return Problem(frames, factor(laplacian, **options))
+        metric = factor_anchored(laplacian, anchors.held, anchors.pulled, anchors.pull, **options)
+    except RuntimeError as error:
+        raise _unsolved("operators", "no factor", (), frames, str(error).rstrip(".")) from error
     return Problem(frames, metric, anchors)
+
+
+class NumericalError(ArithmeticError):
+    """A stage produced a number that is not finite, although its input was checked.
+
+    Not a fault of the input, which raises ValueError: a defect of this library or of one below it, or
+    damaged memory. The one exception is its subclass :class:`UnsolvedError`.
+
+    Attributes
+    ----------
+    stage : str
+        Where it was met.
+    index : tuple of int
+        Of the first such entry, in the numbering of the stage (vertices of one component, duplicates
+        merged); empty for a number.
+    """
+
+    def __init__(self, message: str, stage: str = "", index: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.stage, self.index = stage, index
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Errors travel between processes by pickle.
+        return type(self), (str(self), self.stage, self.index)
+
+
+class UnsolvedError(NumericalError, ValueError):
+    """A Poisson problem has no usable solution: its distances are too many orders of magnitude apart.
+
+    The paper's weights are inverse squares of the lengths, so lengths eight orders of magnitude apart exhaust
+    all digits. The weights of the edge inner product do not depend on the lengths.
+    """
+
+
+def _unsolved(stage: str, what: str, index: tuple[int, ...], frames: FrameEnergy, why: str) -> UnsolvedError:
+    """The error for a Poisson problem that has no solution because of ``why``."""
+    ratio = frames.graph.lengths.max() / frames.graph.lengths.min()
+    text = (
+        f"{stage}: {what}. The Poisson problems of this graph could not be solved ({why}): its distances "
+        f"differ by factors up to {ratio:.1e}; {frames.remedy}remove the extreme ones."
+    )
+    return UnsolvedError(text, stage, index)
+
+
+def badly_solved(problem: Problem, stage: str, what: str, index: tuple[int, ...] = ()) -> UnsolvedError:
+    """The error for a Poisson problem whose solution turned out to be wrong."""
+    why = "; ".join(problem.metric.notes[-2:]) or f"by {problem.metric.solver}"
+    return _unsolved(stage, what, index, problem.frames, why)
+
+
+def _numerical_error(stage: str, what: str, index: tuple[int, ...] = ()) -> NumericalError:
+    text = (
+        f"{stage}: {what}. The input had been checked, so this is no fault of the data; run again, and "
+        "report it with the graph if it comes back."
+    )
+    return NumericalError(text, stage, index)
+
+
+def _first_not_finite(values: AnyArray | float) -> tuple[tuple[int, ...], str] | None:
+    """Index of the first entry that is not finite, and a text that names it; None if there is none."""
+    if np.isfinite(values).all():
+        return None
+    array = np.asarray(values)
+    index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+    at = f" at {index[0] if len(index) == 1 else index}" if index else ""
+    return index, f"{at} is {array[index]}"
+
+
+def check_finite(stage: str, name: str, values: AnyArray | float) -> None:
+    """Raise :class:`NumericalError` unless all values are finite; the first that is not is named."""
+    found = _first_not_finite(values)
+    if found is not None:
+        raise _numerical_error(stage, name + found[1], found[0])
+
+
+@contextmanager
+def numerical_stage(stage: str) -> Iterator[None]:
+    """Decompositions that fail inside carry the stage's name."""
+    try:
+        yield
+    except (np.linalg.LinAlgError, RuntimeError) as error:
+        # SuperLU has a RuntimeError for what it cannot factor.
+        if isinstance(error, RuntimeError) and "singular" not in str(error):
+            raise
+        raise _numerical_error(stage, f"a decomposition failed ({str(error).rstrip('.')})") from error
+
+
+def checked_evaluation(problem: Problem, x: FloatArray, stage: str) -> Evaluation:
+    """The energy at ``x``; an error names the first array that is not finite.
+
+    One pass over the alignments and the gradient; evaluating them takes a pass per neighbour.
+    """
+    here = problem.evaluate(x)
+    if isfinite(here.energy) and np.isfinite(here.half_gradient).all() and np.isfinite(here.alignments).all():
+        return here
+    # What the energy was computed from first: the earliest bad array is nearest to the cause.
+    check_finite(stage, "coordinates", x)
+    for name, array in problem.energy.suspects().items():
+        check_finite(stage, name, array)
+    largest = float(np.abs(x).max())
+    if largest > _OVERFLOWING or (not isfinite(here.energy) and not np.isnan(here.energies).any()):
+        raise badly_solved(problem, stage, f"the energy overflows at coordinates up to {largest:.1e}")
+    check_finite(stage, "alignments", here.alignments)
+    check_finite(stage, "energies", here.energies)
+    check_finite(stage, "gradient", here.half_gradient)
+    raise AssertionError("one of the arrays is not finite")
+
+
+def checked_solve(problem: Problem, rhs: FloatArray, stage: str, tol: float | None = None) -> FloatArray:
+    """Solution of a Poisson problem, finite."""
+    value = problem.solve(rhs, tol)
+    found = _first_not_finite(value)
+    if found is not None:
+        raise badly_solved(problem, stage, f"the solution of the Poisson problem{found[1]}", found[0])
+    return value

@@ -6,21 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components, dijkstra
 
-from isoweave._parallel import ThreadTeam
-from isoweave._typing import FloatArray
+from isoweave._parallel import ONE_THREAD, ThreadTeam
+from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.energy import EdgeEnergy, edge_energy
-from isoweave.geometry import calibrate_frames, local_frames
-from isoweave.graph import NeighborGraph, geodesic_neighbors
-from isoweave.optimise._coarse import coarsen, prolong
-from isoweave.optimise._driver import Optimiser, keep_start, minimise, restore_solver
-from isoweave.optimise._landmark import find_landmarks
-from isoweave.optimise._lbfgs import LBFGS
+from isoweave.geometry import LocalFrames, calibrate_frames, local_frames
+from isoweave.graph import NeighborGraph, geodesic_neighbors, graph_from_matrix, sums_of_lengths
+from isoweave.linalg import lowest_eigenvectors
+from isoweave.optimise._optimisers import LBFGS, Optimiser, keep_start, minimise, restore_solver
 from isoweave.optimise._problem import Problem, build_problem
-from isoweave.optimise._run import ALONE, Run
-from isoweave.optimise._state import IterationResult
-from isoweave.optimise._synchronize import synchronized_alignments
+from isoweave.optimise._run import ALONE, IterationResult, Run
 
+N_LANDMARKS = 50
 # The companion graph of the synchronized start: frames must overlap well, whatever the graph's own degree.
 _FEWEST_COMPANIONS = 20
 _MOST_COMPANIONS = 40
@@ -38,42 +37,35 @@ _AUXILIARY_STEPS = 100
 ENDED_EARLY = ("stopped", "interrupted")
 # Graphs of geodesic neighbours are denser than kNN graphs; frames need not be as many times their degree.
 _SAMPLE_FRAME = 1.5
+# One vertex in this many is sampled: the paths between neighbours of the sample stay a few edges long, so
+# what they zig-zag stays below an edge.
+THINNING = 8
+# Neighbours of a sampled vertex in the sample's graph, and anchors by which the other vertices are placed.
+_SAMPLE_NEIGHBORS = 14
+_ANCHORS = 8
+_BALL_SLACK = 3
+_BALLS_AT_ONCE = 8192
+_SMOOTHING_SWEEPS = 5
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How a problem is minimised.
+def minimise_from(
+    problem: Problem, optimiser: Optimiser, start: str, tol: float, stage: str = "optimise", run: Run = ALONE
+) -> tuple[str, IterationResult]:
+    """Minimise from a named start; return the start that won and where it led.
 
-    Attributes
-    ----------
-    optimiser : LBFGS or Alternating
-    start : {"auto", "landmark", "synchronized", "coarse", "identity"}
-        "auto": the landmark start; in up to three dimensions also the synchronized one, which is taken if it
-        ends with less than 0.75 of the energy; where that would be costly (n N > 6,000), the coarse start
-        instead, which does the same on a sample of the vertices.
-    tol : float
-        Tolerance of the auxiliary problems.
-    stage : str
-        Name of the iterations.
+    "auto" is the landmark start; in up to three dimensions also the synchronized one, which is taken if it
+    ends with less than 0.75 of the energy; where that would be costly (n N > 6,000), the coarse start
+    instead, which does the same on a sample of the vertices. ``tol`` is that of the auxiliary problems.
     """
-
-    optimiser: Optimiser
-    start: str
-    tol: float
-    stage: str = "optimise"
-
-
-def minimise_from(problem: Problem, plan: Plan, run: Run = ALONE) -> tuple[str, IterationResult]:
-    """Minimise from a named start; return the start that won and where it led."""
-    start, (n, n_components) = plan.start, problem.shape
+    n, n_components = problem.shape
 
     def attempt(name: str) -> IterationResult | None:
         here = run.within(name)
-        x = _start(problem, f"{name} start", lambda: _STARTS[name](problem, plan.tol, here), here)
+        x = _start(problem, f"{name} start", lambda: _STARTS[name](problem, tol, here), here)
         if x is None:
             return None
-        run.stage(plan.stage)
-        return minimise(plan.optimiser, problem, x, stage=plan.stage, run=here)
+        run.stage(stage)
+        return minimise(optimiser, problem, x, stage=stage, run=here)
 
     low, large = n_components <= LOW_DIMENSION, n * n_components > SYNCHRONIZED_LIMIT
     if start in ("identity", "synchronized"):
@@ -103,7 +95,7 @@ def _start(problem: Problem, name: str, make: Callable[[], FloatArray | None], r
     if stored is not None:
         restore_solver(problem, stored)
         return stored.array("coordinates", problem.shape)
-    if run.has("state"):
+    if run.load("state") is not None:
         # The iteration has left its start behind.
         return np.zeros(problem.shape)
     run.stage(name)
@@ -111,12 +103,6 @@ def _start(problem: Problem, name: str, make: Callable[[], FloatArray | None], r
     if x is not None:
         keep_start(problem, x, run)
     return x
-
-
-def sample_energy(graph: NeighborGraph, n_components: int, *, team: ThreadTeam) -> EdgeEnergy:
-    """Energy of a graph of geodesic neighbours: calibrated frames, equal weights."""
-    raw = local_frames(graph, n_components, team=team, frame_size=_SAMPLE_FRAME)
-    return edge_energy(graph, calibrate_frames(graph, raw, "rows"), team=team)
 
 
 def _identity(problem: Problem, tol: float, run: Run) -> FloatArray:
@@ -132,15 +118,16 @@ def _coarse(problem: Problem, tol: float, run: Run) -> FloatArray | None:
     """Embed a sample of the vertices with its geodesics, and place the others around it, shape (n, N).
 
     The sample is embedded from its own "auto" start, hence through a sample of the sample if it is large
-    itself. None where the sample falls apart.
+    itself. None where the sample falls apart, as a patchy one of a thin graph may.
     """
     graph, n_components, team = problem.graph, problem.shape[1], problem.frames.team
     level = coarsen(graph, team=team)
-    if level.graph.n_vertices <= n_components + 1 or not level.is_connected():
+    n_parts = connected_components(level.graph.to_matrix(), directed=False)[0]
+    if level.graph.n_vertices <= n_components + 1 or n_parts > 1:
         return None
     sample = build_problem(sample_energy(level.graph, n_components, team=team))
-    plan = Plan(LBFGS(tol, _AUXILIARY_STEPS), "auto", tol, stage="coarse start")
-    _, result = minimise_from(sample, plan, run.aside())
+    optimiser = LBFGS(tol, _AUXILIARY_STEPS)
+    _, result = minimise_from(sample, optimiser, "auto", tol, "coarse start", run.aside())
     return prolong(graph, level, result.coordinates, team=team)
 
 
@@ -155,14 +142,12 @@ def _synchronized(problem: Problem, tol: float, run: Run) -> FloatArray:
     width = max(_FEWEST_COMPANIONS, min(2 * typical, _MOST_COMPANIONS), 2 * n_components)
     companion = geodesic_neighbors(graph, width, team=team)
     energy = sample_energy(companion, n_components, team=team)
-    dense = build_problem(energy)
-    here = run.aside("companion")
-    x = _start(
-        dense,
-        "synchronized rotations",
-        lambda: dense.integrate(synchronized_alignments(companion, energy.frames, team)),
-        here,
-    )
+    dense, here = build_problem(energy), run.aside("companion")
+
+    def integrated() -> FloatArray:
+        return dense.integrate(synchronized_alignments(companion, energy.frames, team))
+
+    x = _start(dense, "synchronized rotations", integrated, here)
     assert x is not None
     return minimise(LBFGS(tol, _AUXILIARY_STEPS), dense, x, stage="synchronized start", run=here).coordinates
 
@@ -173,3 +158,194 @@ _STARTS: dict[str, Callable[[Problem, float, Run], FloatArray | None]] = {
     "coarse": _coarse,
     "synchronized": _synchronized,
 }
+
+
+def sample_energy(graph: NeighborGraph, n_components: int, *, team: ThreadTeam) -> EdgeEnergy:
+    """Energy of a graph of geodesic neighbours: calibrated frames, equal weights."""
+    raw = local_frames(graph, n_components, team=team, frame_size=_SAMPLE_FRAME)
+    return edge_energy(graph, calibrate_frames(graph, raw, "rows"), team=team)
+
+
+@dataclass(frozen=True, eq=False)
+class Landmarks:
+    """Far-apart vertices (l,) with the distances from each to all (l, n), and the start they give (n, N)."""
+
+    vertices: IntArray
+    distances: FloatArray
+    start: FloatArray
+
+
+def find_landmarks(graph: NeighborGraph, n_components: int, *, team: ThreadTeam = ONE_THREAD) -> Landmarks:
+    """Landmark start of a connected graph: classical scaling of a few, the others triangulated (eq. 13)."""
+    vertices, distances = farthest_landmarks(graph, max(N_LANDMARKS, 2 * n_components + 2), team=team)
+    return Landmarks(vertices, distances, landmark_start(vertices, distances, n_components))
+
+
+def farthest_landmarks(
+    graph: NeighborGraph, n_landmarks: int, *, team: ThreadTeam = ONE_THREAD
+) -> tuple[IntArray, FloatArray]:
+    """Vertices far from each other, shape (l,), and the shortest paths from them to all, shape (l, n).
+
+    The first landmark is the vertex farthest from the one with the most crowded neighbourhood (the smallest
+    mean length of its edges), a property of the graph and not of its numbering; each next one is farthest
+    from those before.
+    """
+    n_landmarks, matrix = min(n_landmarks, graph.n_vertices), graph.to_matrix()
+    if graph.lengths.min() == 0.0:
+        raise ValueError("Landmarks need positive lengths: merge duplicates first.")
+    means = sums_of_lengths(graph, team) / np.maximum(graph.degrees, 1)
+    crowded = int(np.argmin(np.where(graph.degrees > 0, means, np.inf)))
+    nearest = dijkstra(matrix, directed=True, indices=crowded)
+    distances = np.empty((n_landmarks, graph.n_vertices))
+    landmarks = np.empty(n_landmarks, dtype=np.int32)
+    for a in range(n_landmarks):
+        landmarks[a] = np.argmax(nearest)
+        distances[a] = dijkstra(matrix, directed=True, indices=landmarks[a])
+        nearest = distances[a] if a == 0 else np.minimum(nearest, distances[a])
+    return landmarks, distances
+
+
+def landmark_start(landmarks: IntArray, distances: FloatArray, n_components: int) -> FloatArray:
+    """Coordinates of all vertices from their distances to the landmarks, shape (n, N).
+
+    Directions in which the landmarks have no positive eigenvalue are zero.
+    """
+    squared = distances[:, landmarks] ** 2
+    squared = 0.5 * (squared + squared.T)
+    means = squared.mean(axis=1)
+    gram = -0.5 * (squared - means[:, None] - means[None, :] + means.mean())
+    values, vectors = np.linalg.eigh(gram)
+    values, vectors = values[::-1][:n_components], vectors[:, ::-1][:, :n_components]
+    keep = values > 1e-12 * max(values[0], 0.0)
+    projector = np.zeros((len(squared), n_components))
+    projector[:, : len(values)] = vectors * np.where(keep, 1.0 / np.sqrt(np.where(keep, values, 1.0)), 0.0)
+    return -0.5 * (distances**2 - means[:, None]).T @ projector
+
+
+def frame_transitions(
+    graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam
+) -> tuple[FloatArray, FloatArray]:
+    """Orthogonal maps between the frames at the ends of every edge, and how much they explain (eq. 14)."""
+    from isoweave.engines import transitions as kernels
+
+    n_components, m = frames.n_components, len(graph.indices)
+    transitions, weights = np.empty((m, n_components, n_components)), np.empty(m)
+    arrays = (graph.indptr, graph.indices, frames.rows, frames.included)
+    team.run(kernels.frame_transitions, graph.n_vertices, *arrays, transitions, weights)
+    return transitions, weights
+
+
+def connection_laplacian(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> sp.csr_array:
+    """Quadratic form ``sum_ij w_ij |Q_i - O_ij Q_j|^2`` as a sparse matrix of shape (n N, n N) (eq. 15).
+
+    Symmetric positive semi-definite; its kernel has dimension N exactly when the transitions O_ij are
+    consistent around every loop, as they are on flat data.
+    """
+    n, n_components = graph.n_vertices, frames.n_components
+    transitions, weights = frame_transitions(graph, frames, team)
+    # Frames of hubs hold only some of their neighbours, so the two directions may see different overlaps.
+    weights = 0.5 * (weights + weights[graph.reverse])
+    agreed = 0.5 * (transitions + transitions[graph.reverse].transpose(0, 2, 1))
+    blocks = -weights[:, None, None] * agreed
+    off = sp.bsr_array((blocks, graph.indices, graph.indptr), shape=(n * n_components, n * n_components))
+    degree = np.bincount(graph.sources, weights=weights, minlength=n)
+    return sp.csr_array(sp.csr_array(off) + sp.diags_array(np.repeat(degree, n_components)))
+
+
+def synchronized_alignments(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> FloatArray:
+    """Orthogonal Q_i that agree along as many edges as possible, shape (n, N, N) (eq. 16).
+
+    Each vertex's block of the connection Laplacian's eigenvectors is projected to O(N) on its own.
+    """
+    n, n_components = graph.n_vertices, frames.n_components
+    _, vectors = lowest_eigenvectors(connection_laplacian(graph, frames, team), n_components)
+    u, _, vt = np.linalg.svd(vectors.reshape(n, n_components, n_components))
+    return u @ vt
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseLevel:
+    """A sample of the vertices, shape (s,), and its graph: the nearest sampled ones at geodesic distances.
+
+    ``anchors`` and ``distances``, shape (n, a), are the nearest sampled vertices (numbered within the sample)
+    of every vertex, nearest first, and how far they are; ``filled``, shape (n,), how many there are.
+    """
+
+    sample: IntArray
+    graph: NeighborGraph
+    anchors: IntArray
+    distances: FloatArray
+    filled: IntArray
+
+
+def coarsen(graph: NeighborGraph, *, team: ThreadTeam, thinning: int = THINNING) -> CoarseLevel:
+    """Sample a connected graph and measure geodesics around the sample."""
+    from isoweave.engines import coarse as kernels
+
+    n = graph.n_vertices
+    sample = sample_vertices(graph, max(n // thinning, 2), team=team)
+    n_sample = len(sample)
+    is_sample = np.zeros(n, dtype=np.int32)
+    is_sample[sample] = 1
+    number = np.full(n, -1, dtype=np.int32)
+    number[sample] = np.arange(n_sample, dtype=np.int32)
+    anchors = np.empty((n, _ANCHORS), dtype=np.int32)
+    nearest = np.empty((n, _ANCHORS))
+    filled = np.zeros(n, dtype=np.int32)
+    width = min(n, _BALL_SLACK * _SAMPLE_NEIGHBORS * thinning)
+    edges: list[tuple[FloatArray, AnyArray, AnyArray]] = []
+    for lo in range(0, n_sample, _BALLS_AT_ONCE):
+        centres = sample[lo : lo + _BALLS_AT_ONCE]
+        members = np.empty((len(centres), width), dtype=np.int32)
+        distances = np.empty((len(centres), width))
+        counts = np.empty(len(centres), dtype=np.int64)
+        edges_in = (graph.indptr, graph.indices, graph.lengths)
+        inputs = (len(centres), centres, is_sample, _SAMPLE_NEIGHBORS, *edges_in)
+        team.run(kernels.sample_balls, *inputs, members, distances, counts, grain=32)
+        kernels.keep_nearest(lo, counts, members, distances, anchors, nearest, filled)
+        ball, position = np.nonzero((np.arange(width) < counts[:, None]) & (distances > 0))
+        found = number[members[ball, position]]
+        hit = found >= 0
+        edges.append((distances[ball[hit], position[hit]], lo + ball[hit], found[hit]))
+    lengths, rows, columns = (np.concatenate(parts) for parts in zip(*edges, strict=True))
+    matrix = sp.coo_array((lengths, (rows, columns)), shape=(n_sample, n_sample))
+    # The two balls of a pair measure the same path, up to the last bit.
+    return CoarseLevel(sample, graph_from_matrix(matrix, asymmetry="min"), anchors, nearest, filled)
+
+
+def prolong(graph: NeighborGraph, level: CoarseLevel, places: FloatArray, *, team: ThreadTeam) -> FloatArray:
+    """Coordinates of all vertices, shape (n, N), from those of the sample, shape (s, N).
+
+    Every vertex is triangulated from its nearest anchors, and the noise of that is averaged away: left in,
+    it would fold neighbourhoods over, and folds are local minima of the energy.
+    """
+    from isoweave.engines import coarse as kernels
+
+    n = graph.n_vertices
+    x = np.zeros((n, places.shape[1]))
+    arrays = (level.filled, level.anchors, level.distances, np.ascontiguousarray(places))
+    team.run(kernels.triangulate, n, *arrays, x)
+    missing = level.filled == 0
+    if missing.any():
+        # Off the beaten track: the place of the nearest vertex that has one.
+        _, _, nearest = dijkstra(
+            graph.to_matrix(), indices=np.flatnonzero(~missing), min_only=True, return_predecessors=True
+        )
+        x[missing] = x[nearest[missing]]
+    for _ in range(_SMOOTHING_SWEEPS):
+        smoother = np.empty_like(x)
+        team.run(kernels.average_neighbors, n, graph.indptr, graph.indices, x, smoother)
+        x = smoother
+    return x
+
+
+def sample_vertices(graph: NeighborGraph, size: int, *, team: ThreadTeam) -> IntArray:
+    """A sample spread like the vertices themselves that does not depend on their numbering.
+
+    Vertices are ranked by a scramble of the lengths around them, which all numberings share. Where lengths
+    are all alike (grids) the ranks tie, and a random order decides.
+    """
+    sums = sums_of_lengths(graph, team)
+    scramble = np.modf(sums / np.median(sums) * (1e6 * np.sqrt(2.0)))[0]
+    ties = np.random.default_rng(11).permutation(graph.n_vertices)
+    return np.sort(np.lexsort((ties, scramble))[:size]).astype(np.int32)

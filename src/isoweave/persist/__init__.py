@@ -5,8 +5,8 @@ One file each, in the safetensors format; docs/saving.md describes it.
 
 from isoweave._files import WriteError
 from isoweave.persist._checkpoint import Checkpoint, CheckpointError
-from isoweave.persist._format import StoreError, is_store
 from isoweave.persist._models import load, load_model, save, save_model
+from isoweave.persist._store import StoreError, is_store
 
 __all__ = [
     "Checkpoint",

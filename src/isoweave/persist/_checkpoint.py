@@ -8,23 +8,29 @@ whether the name still belongs to the file it has locked; if not, it begins agai
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
+import json
 import os
+import platform
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+import isoweave
 from isoweave._files import NewFile, WriteError, write_error
 from isoweave._typing import AnyArray
 from isoweave._validation import check_real
 from isoweave.optimise import Record
-from isoweave.persist._fingerprint import fingerprint, first_difference
-from isoweave.persist._format import StoreError, open_store, read_header, require, shown, write_store
+from isoweave.persist._store import StoreError, open_store, read_header, require, shown, write_store
 
 try:
     import fcntl
@@ -32,12 +38,11 @@ except ImportError:  # Windows has no such locks: then two processes are not kep
     fcntl = None  # type: ignore[assignment]
 
 _KIND = "checkpoint"
-_SECONDS = 60.0
-# All writes on the way together take at most one part in this many of the run.
-_SHARE = 50.0
-# Bytes per second until it has been measured: checksum, copy and sync on a slow disk.
-_SPEED = 150e6
-_LEAST_MEASURED = 1_000_000
+# At least so long between two writes, and at least so many times as long as the last one took.
+_SECONDS, _SHARE = 60.0, 50.0
+# Packages whose code the numbers go through: another version may round differently.
+_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pyamg", "faiss-cpu", "scikit-sparse")
+_PIECE_BYTES = 1 << 22
 
 
 class CheckpointError(ValueError):
@@ -50,45 +55,35 @@ class CheckpointError(ValueError):
     def __init__(
         self, path: Path, reason: str, field: str | None = None, stored: object = None, now: object = None
     ) -> None:
+        super().__init__(path, reason, field, stored, now)
         self.path, self.reason, self.field, self.stored, self.now = path, reason, field, stored, now
-        super().__init__(f"checkpoint {path}: {reason}")
 
-    def __reduce__(self) -> tuple[type[CheckpointError], tuple[object, ...]]:
-        return type(self), (self.path, self.reason, self.field, self.stored, self.now)
+    def __str__(self) -> str:
+        return f"checkpoint {self.path}: {self.reason}"
 
 
 @dataclass(unsafe_hash=True)
 class Checkpoint:
-    """A file that keeps the state of a fit, so that a crash loses a minute and not a night.
+    """A file that keeps the state of a fit, so that a crash costs a minute rather than a night.
 
-    A fit that goes on from its checkpoint ends with the same bits as one that was never stopped.
+    A fit that continues from its checkpoint ends with the same bits as one that was never stopped.
 
     Parameters
     ----------
     path : path-like
         The file. If it exists it must be a checkpoint; anything else is refused and left alone.
     every : float, default=None
-        Seconds between two writes; 0 writes at every step. None is a minute, or as much longer as it takes
-        for the writes on the way together to stay under 2 % of the run.
+        Seconds between two writes; 0 writes at every step. None is a minute, or fifty times as long as the
+        last write took if that is longer, so that writing stays under 2 % of the run.
     resume : bool, default=False
-        Go on from what the file holds; if there is none, begin. False refuses a file with an unfinished run,
-        so that it is not lost by mistake, and replaces a finished one.
+        Continue from the file; if there is none, start a new run. False refuses a file with an unfinished
+        run, so that it is not lost by mistake, and replaces a finished one.
 
     Raises
     ------
     CheckpointError
-        From the fit: the checkpoint is of another input, other parameters or other versions (the field is
-        named), or is in use by another process.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from sklearn.datasets import make_swiss_roll
-    >>> from isoweave import Checkpoint, IsometricEmbedding
-    >>> X, _ = make_swiss_roll(300, random_state=0)
-    >>> keep = Checkpoint(tempfile.mkdtemp() + "/run.ckpt", resume=True)
-    >>> IsometricEmbedding(checkpoint=keep).fit(X).status_
-    'converged'
+        From the fit: the checkpoint belongs to another input, other parameters or other versions (the field
+        is named), or is in use by another process.
     """
 
     path: str | os.PathLike[str]
@@ -107,7 +102,7 @@ class Checkpoint:
 
 
 class FileJournal:
-    """What :class:`isoweave.optimise.Journal` asks for, in one file; see :class:`Checkpoint`."""
+    """Keeps the slots of a :class:`isoweave.optimise.Run` in one file; see :class:`Checkpoint`."""
 
     def __init__(self, path: Path, fields: Mapping[str, Any], *, every: float | None, resume: bool) -> None:
         self.path = path
@@ -125,9 +120,7 @@ class FileJournal:
             if isinstance(error, OSError):
                 raise write_error(error, path) from error
             raise
-        self._started = self._last = time.monotonic()
-        self._next = self._started + _SECONDS
-        self._spent, self._speed = 0.0, _SPEED
+        self._next = time.monotonic() + (_SECONDS if every is None else every)
 
     @property
     def name(self) -> str:
@@ -150,35 +143,21 @@ class FileJournal:
                 del slots[slot]
 
     def is_due(self, n_bytes: int = 0) -> bool:
-        now = time.monotonic()
-        if self._held is None:
-            return False
-        if self._every is not None:
-            return now - self._last >= self._every
-        if now >= self._next:
-            # Not before this write and those before it are a small share of the run; if not, look again then.
-            # The bytes that are announced are those of a state, in the place of the last one.
-            others = [make() for slot, make in self._kept.items() if not (n_bytes and slot.endswith("state"))]
-            n_bytes += sum(array.nbytes for record in others for array in record.arrays.values())
-            self._next = max(now, self._started + _SHARE * (self._spent + n_bytes / self._speed))
-        return self._next <= now
+        return self._held is not None and time.monotonic() >= self._next
 
     def write(self) -> bool:
         if self._held is None:
             return False
-        started, n_bytes, is_written = time.monotonic(), 0, True
+        started, is_written = time.monotonic(), True
         try:
-            n_bytes = self._replace({slot: make() for slot, make in self._kept.items()})
+            self._replace({slot: make() for slot, make in self._kept.items()})
         except OSError as error:
             # A fit of hours does not end because a disk is full; the next write may succeed.
             reason = write_error(error, self.path)
-            warnings.warn(f"The checkpoint was not written, the fit goes on: {reason}", stacklevel=2)
+            warnings.warn(f"The checkpoint was not written; the fit continues: {reason}", stacklevel=2)
             is_written = False
-        self._last = time.monotonic()
-        self._spent += self._last - started
-        self._next = self._last + _SECONDS
-        if n_bytes >= _LEAST_MEASURED:
-            self._speed = n_bytes / max(self._last - started, 1e-6)
+        now = time.monotonic()
+        self._next = now + (max(_SECONDS, _SHARE * (now - started)) if self._every is None else self._every)
         return is_written
 
     def finish(self) -> None:
@@ -213,11 +192,13 @@ class FileJournal:
             return False
         return True
 
-    def _replace(self, records: Mapping[str, Record]) -> int:
-        """Put a new file in the place of the one we hold, if any; its size."""
-        parts = [
-            (slot, name, array) for slot, record in records.items() for name, array in record.arrays.items()
-        ]
+    def _replace(self, records: Mapping[str, Record]) -> None:
+        """Put a new file in the place of the one we hold, if any."""
+        arrays = {
+            f"{slot}/{name}": array
+            for slot, record in records.items()
+            for name, array in record.arrays.items()
+        }
         content = {
             "fingerprint": self._fields,
             "finished": self._is_finished,
@@ -226,13 +207,13 @@ class FileJournal:
         new = NewFile(self._target)
         held = None
         try:
-            write_store(new.file, _KIND, content, {f"{slot}/{name}": array for slot, name, array in parts})
+            write_store(new.file, _KIND, content, arrays)
             held = io.FileIO(os.dup(new.fd), "rb")
             _lock(held)
             # Somebody may have removed the file; nobody else's is ever replaced.
             is_new = self._held is None or not os.path.lexists(self._target)
             if not is_new and not self._is_ours():
-                raise WriteError(errno.EEXIST, "another file has taken its name since", self.path)
+                raise WriteError(errno.EEXIST, "another file now has its name", self.path)
             new.publish(is_new=is_new)
         finally:
             # The name may be ours even after an error: of the sync that comes last.
@@ -242,7 +223,6 @@ class FileJournal:
             if held is not None:
                 held.close()
             new.release()
-        return sum(array.nbytes for *_, array in parts)
 
     def _occupy(self) -> None:
         """Lock the file that has the name, or make one; the lock ends with the process, however that ends."""
@@ -287,8 +267,8 @@ class FileJournal:
         found = first_difference(stored if isinstance(stored, dict) else {}, self._fields) if slots else None
         if found is not None:
             before, now = (shown(value, 120) for value in found[1:])
-            reason = f"is of another run: {found[0]} was {before} and is {now} now. "
-            raise CheckpointError(self.path, f"{reason}Run with what it was, or remove the file.", *found)
+            reason = f"belongs to another run: {found[0]} was {before} and is now {now}. "
+            raise CheckpointError(self.path, f"{reason}Use the former value, or remove the file.", *found)
         try:
             arrays = store.arrays()
             require(isinstance(slots, dict), self.path, "slots", f"cannot be {shown(slots)}")
@@ -296,9 +276,8 @@ class FileJournal:
             raise CheckpointError(self.path, f"is damaged ({error}); remove it to start afresh.") from error
         self._has_slots = bool(slots)
         for slot, values in slots.items():
-            own = {
-                name.removeprefix(f"{slot}/"): a for name, a in arrays.items() if name.startswith(f"{slot}/")
-            }
+            start = f"{slot}/"
+            own = {name.removeprefix(start): a for name, a in arrays.items() if name.startswith(start)}
             self._stored[slot] = record = Record(values if isinstance(values, dict) else {}, own)
             self._kept[slot] = partial(replace, record)
 
@@ -321,3 +300,51 @@ def _is_at(path: Path, file: io.FileIO | None) -> bool:
     with suppress(OSError):
         return file is not None and os.path.samestat(os.stat(path), os.fstat(file.fileno()))
     return False
+
+
+def fingerprint(inputs: Mapping[str, AnyArray], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """All that a result depends on, by field: ``versions.*``, ``input.*`` (SHA-256) and ``parameters.*``."""
+    fields: dict[str, Any] = {f"versions.{name}": text for name, text in versions().items()}
+    fields |= {f"input.{name}": _described(array) for name, array in inputs.items()}
+    # As it comes back from a file, where a tuple is a list; infinity, which JSON does not have, becomes text.
+    plain = json.loads(json.dumps(parameters, default=_described), parse_constant=str)
+    return fields | {f"parameters.{name}": value for name, value in plain.items()}
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything that computes; "none" for what is not installed."""
+    found = {"isoweave": isoweave.__version__, "python": ".".join(platform.python_version_tuple()[:2])}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "none"
+    return found
+
+
+def first_difference(stored: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
+    """The first field in which two fingerprints differ and what each has there; None if they are the same."""
+    for name in (*now, *(name for name in stored if name not in now)):
+        before, after = stored.get(name, "(missing)"), now.get(name, "(missing)")
+        if before != after:
+            return name, before, after
+    return None
+
+
+def _described(value: Any) -> Any:
+    """What JSON does not have: type, shape and SHA-256 of an array, the name of a function."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if not isinstance(value, np.ndarray):
+        # What a function computes cannot be compared.
+        return (
+            f"{getattr(value, '__module__', '?')}.{getattr(value, '__qualname__', type(value).__qualname__)}"
+        )
+    shape = " x ".join(map(str, value.shape)) or "scalar"
+    rows = np.atleast_2d(value)
+    digest = hashlib.sha256()
+    # In pieces, so that an array in another order is never copied as a whole.
+    step = max(1, _PIECE_BYTES * len(rows) // max(rows.nbytes, 1))
+    for at in range(0, len(rows), step):
+        digest.update(np.ascontiguousarray(rows[at : at + step]).reshape(-1).view(np.uint8).data)
+    return f"{value.dtype} {shape}, sha256 {digest.hexdigest()}"

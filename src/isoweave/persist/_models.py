@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from dataclasses import fields
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from isoweave._files import atomic_write
+from isoweave._files import AnyPath
+from isoweave._stages import check_indices
 from isoweave.graph import NeighborGraph
-from isoweave.persist._format import Store, StoreError, open_store, read_header, require, shown, write_store
-from isoweave.persist._values import Decoder, Encoder, check_array, check_indices
+from isoweave.persist._store import Decoder, Encoder, Store, StoreError, check_array, require, shown
 from isoweave.result import Embedding
 
 Estimator = TypeVar("Estimator")
 
 # Set by scikit-learn's set_output.
 _OUTPUT_CONFIG = "_sklearn_output_config"
+# What watched the fit, and the generator that it drew from, do not belong to the model.
+_LEFT_OUT = "{name} is not saved; give it again after loading, with set_params({name}=...)."
 
 
-def save(obj: Any, path: str | os.PathLike[str]) -> None:
+def save(obj: Any, path: AnyPath) -> None:
     """Save an embedding or an estimator as one file.
 
     A file of that name is replaced once the new one is complete and on disk, and left as it was if anything
@@ -33,7 +33,8 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     ----------
     obj : Embedding or IsometricEmbedding
         Of an estimator: all parameters, and if it is fitted all public attributes that end in ``_`` and those
-        its class names in ``_stored_attributes_``. A ``callback`` is left out, with a warning.
+        its class names in ``_stored_attributes_``. A ``callback`` and a ``RandomState`` are left out, with a
+        warning.
     path : path-like
 
     Raises
@@ -42,17 +43,6 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
         A parameter or attribute, which is named, cannot be stored: a function given as ``metric``, say.
     WriteError
         An OSError of one line: disk full, no permission, ...
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from isoweave import IsometricEmbedding, load, save
-    >>> X = np.random.default_rng(3).normal(size=(60, 2))
-    >>> model = IsometricEmbedding(n_neighbors=8).fit(X)
-    >>> path = tempfile.mkdtemp() + "/map.isoweave"
-    >>> save(model, path)
-    >>> np.array_equal(load(path).embedding_, model.embedding_)
-    True
     """
     if hasattr(obj, "get_params") and not isinstance(obj, type):
         save_model(obj, path)
@@ -63,14 +53,11 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     values = {field.name: getattr(obj, field.name) for field in fields(obj)}
     values["parameters"] = {k: v for k, v in obj.parameters.items() if k != "checkpoint"}
     content = {name: encoder.encode(value, name) for name, value in values.items()}
-    _write(path, "embedding", content, encoder)
+    encoder.write(path, "embedding", content)
 
 
-def load(path: str | os.PathLike[str], *, mmap: bool = False) -> Any:
-    """Load what :func:`save` has written.
-
-    No code in the file is run, whoever wrote it: every byte is checked against a checksum, every size and
-    index against the others.
+def load(path: AnyPath, *, mmap: bool = False) -> Any:
+    """Load what :func:`save` has written; nothing in the file is executed, whoever wrote it.
 
     Parameters
     ----------
@@ -88,28 +75,24 @@ def load(path: str | os.PathLike[str], *, mmap: bool = False) -> Any:
     StoreError
         A ValueError that names the file, the field and the reason.
     """
-    path = Path(path)
-    with open_store(path) as file:
-        store = read_header(file, path)
+    from isoweave.estimator import IsometricEmbedding
+
+    with Store.open(path) as store:
         if store.kind == "embedding":
             return _made_embedding(store, mmap)
-        require(store.kind == "estimator", path, "kind", f"load cannot return a {shown(store.kind)}")
-        from isoweave.estimator import IsometricEmbedding
-
+        require(store.kind == "estimator", store.path, "kind", f"load cannot return a {shown(store.kind)}")
         return _made_estimator(store, IsometricEmbedding, mmap)
 
 
-def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
+def save_model(estimator: Any, path: AnyPath) -> None:
     """:func:`save` for an estimator, fitted or not."""
-    encoder = Encoder()
-    parameters = estimator.get_params(deep=False)
-    # Where a fit was kept, and a function that only watched it, do not belong to the model.
-    parameters.pop("checkpoint", None)
-    if parameters.pop("callback", None) is not None:
-        said = "callback is not saved; give it again after loading, with set_params(callback=...)."
-        warnings.warn(said, UserWarning, stacklevel=3)
-    encoded = {}
-    for name, value in parameters.items():
+    encoder, encoded = Encoder(), {}
+    for name, value in estimator.get_params(deep=False).items():
+        if name == "checkpoint":
+            continue
+        if (name == "callback" and value is not None) or isinstance(value, np.random.RandomState):
+            warnings.warn(_LEFT_OUT.format(name=name), UserWarning, stacklevel=3)
+            continue
         try:
             encoded[name] = encoder.encode(value, name)
         except TypeError as error:
@@ -117,19 +100,13 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
     names = [name for name in vars(estimator) if _is_stored(type(estimator), name)]
     attributes = {name: encoder.encode(getattr(estimator, name), name) for name in names}
     content = {"class": type(estimator).__name__, "parameters": encoded, "attributes": attributes}
-    _write(path, "estimator", content, encoder)
+    encoder.write(path, "estimator", content)
 
 
-def load_model(cls: type[Estimator], path: str | os.PathLike[str], *, mmap: bool = False) -> Estimator:
+def load_model(cls: type[Estimator], path: AnyPath, *, mmap: bool = False) -> Estimator:
     """:func:`load` for an estimator of a given class, which must be the one that was saved."""
-    path = Path(path)
-    with open_store(path) as file:
-        return _made_estimator(read_header(file, path, "estimator"), cls, mmap)
-
-
-def _write(path: str | os.PathLike[str], kind: str, content: dict[str, Any], encoder: Encoder) -> None:
-    with atomic_write(path) as file:
-        write_store(file, kind, content, encoder.arrays)
+    with Store.open(path, "estimator") as store:
+        return _made_estimator(store, cls, mmap)
 
 
 def _is_stored(cls: type, name: str) -> bool:
@@ -142,8 +119,7 @@ def _is_stored(cls: type, name: str) -> bool:
 def _made_embedding(store: Store, mmap: bool) -> Embedding:
     wanted, given = {field.name: field for field in fields(Embedding)}, set(store.content)
     require(set(wanted) == given, store.path, "content", f"differs in {shown(sorted(set(wanted) ^ given))}")
-    decoder = Decoder(store.path, store.arrays(mmap=mmap))
-    values = {name: decoder.decode(value, f"content.{name}") for name, value in store.content.items()}
+    values = Decoder(store.path, store.arrays(mmap=mmap)).decode(store.content, "content")
     try:
         # Whatever is not known of a map is None.
         _check_map({k: v for k, v in values.items() if v is not None or wanted[k].default is not None})
@@ -154,8 +130,8 @@ def _made_embedding(store: Store, mmap: bool) -> Embedding:
 
 def _made_estimator(store: Store, cls: type[Estimator], mmap: bool) -> Estimator:
     path, content = store.path, store.content
-    is_whole = set(content) == {"class", "parameters", "attributes"}
-    is_whole = is_whole and all(isinstance(content[name], dict) for name in ("parameters", "attributes"))
+    groups = ("parameters", "attributes")
+    is_whole = set(content) == {"class", *groups} and all(isinstance(content[name], dict) for name in groups)
     require(is_whole, path, "content", "an estimator has a class, parameters and attributes")
     reason = f"must be {cls.__name__!r}, found {shown(content['class'])}; load it with its own class"
     require(content["class"] == cls.__name__, path, "content.class", reason)
@@ -164,17 +140,10 @@ def _made_estimator(store: Store, cls: type[Estimator], mmap: bool) -> Estimator
         reason = f"{cls.__name__} has no such parameter; written by isoweave {shown(store.isoweave_version)}"
         require(name in known, path, f"content.parameters.{shown(name)[1:-1]}", reason)
     for name in content["attributes"]:
-        require(_is_stored(cls, name), path, "content.attributes", f"{shown(name)} is no fitted attribute")
-    decoder = Decoder(path, store.arrays(mmap=mmap))
-    made: dict[str, dict[str, Any]] = {
-        group: {
-            name: decoder.decode(value, f"content.{group}.{name}") for name, value in content[group].items()
-        }
-        for group in ("parameters", "attributes")
-    }
+        require(_is_stored(cls, name), path, "content.attributes", f"{shown(name)} is not a fitted attribute")
+    made = Decoder(path, store.arrays(mmap=mmap)).decode(content, "content")
     estimator: Any = cls(**made["parameters"])
-    for name, value in made["attributes"].items():
-        setattr(estimator, name, value)
+    vars(estimator).update(made["attributes"])
     try:
         if "embedding_" in made["attributes"]:
             values = {name.removesuffix("_"): value for name, value in made["attributes"].items()}

@@ -2,17 +2,65 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
+from isoweave.embed import embed, running
 from isoweave.geometry import rigid_motion
 from isoweave.graph import NeighborGraph, connected_components, members_of, merge_duplicates, subgraph
-from isoweave.optimise import find_landmarks
+from isoweave.optimise import ENDED_EARLY, find_landmarks
+from isoweave.options import EmbeddingOptions
 from isoweave.place._place import FinishedMap, finished_map, place_points
+from isoweave.result import Embedding
+
+logger = logging.getLogger("isoweave")
+
+# Patches of new points that reach far out of the old embedding can fold; then the misfit rises by more than
+# other points of the same data explain, and a fresh start is tried as well.
+_WORSE = 1.2
+
+
+def embed_again(
+    graph: NeighborGraph,
+    options: EmbeddingOptions,
+    previous: FloatArray,
+    misfit: float,
+    factors: FloatArray | None = None,
+    *,
+    team: ThreadTeam,
+) -> Embedding:
+    """Embed a graph of which some vertices had a position before, and move the result to where they were.
+
+    ``previous`` is NaN for new vertices, ``misfit`` is the relative energy of the former map, ``factors`` is
+    how much longer than its edges that was around each of its vertices, the first ones of the graph.
+    """
+    if not isinstance(options.start, str):
+        # It was for the former vertices.
+        options = replace(options, start="auto")
+    quiet = replace(options, verbose=0, callback=None)
+    known = previous.copy()
+    if factors is not None:
+        known[: len(factors)] /= factors[:, None]
+    start = warm_start(graph, known, team=team, embed_rest=lambda part: embed(part, quiet).coordinates)
+    with running(options) as run:
+        result = embed(graph, replace(options, start=start), run=run)
+        assert result.relative_energy is not None
+        if result.relative_energy > _WORSE * misfit + 1e-9 and result.status not in ENDED_EARLY:
+            logger.info("misfit rose from %.3g to %.3g: fitting afresh too", misfit, result.relative_energy)
+            fresh = embed(graph, options, run=run)
+            assert result.energy is not None
+            assert fresh.energy is not None
+            result = result if result.energy <= fresh.energy else fresh
+    assert result.alignments is not None
+    assert result.component_labels is not None
+    places, alignments = settle_on(previous, result.coordinates, result.alignments, result.component_labels)
+    return replace(result, coordinates=places, alignments=alignments)
 
 
 def warm_start(

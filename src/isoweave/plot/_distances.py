@@ -201,7 +201,7 @@ def plot_history(history: Any, ax: Axes | None = None) -> Axes:
     for name in ("history", "history_"):
         history = getattr(history, name, history)
     if hasattr(history, "get_params"):
-        raise ValueError(f"{type(history).__name__} is not fitted yet, or keeps no history_.")
+        raise ValueError(f"{type(history).__name__} is not fitted yet, or has no history_.")
     if len(history) == 0:
         raise ValueError("history is empty: there is no step to draw.")
     if ax is None:
