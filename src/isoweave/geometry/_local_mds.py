@@ -58,23 +58,11 @@ def local_frames(
     With ``frame_size="all"`` the frame is the second-order neighbourhood and paths stay inside the third, as
     in the paper (up to 1,000 and 1,500 vertices).
 
-    Parameters
-    ----------
-    graph : NeighborGraph
-        All lengths positive: merge duplicates first.
-    n_components : int
-        N, number of directions kept.
-    team : ThreadTeam
-    frame_size : "auto", "all", int or float
-        See :func:`resolve_frame_size`.
-    with_inverse : bool
-        Also return V S^(-1/2), which the paper's inner product needs.
-
-    Notes
-    -----
-    Time per vertex does not depend on the degrees: O(frame^2 room) for paths and Gram matrix, plus
-    O(frame^2 N) for the leading eigenvectors. Exact distances of points of R^N give back those points up
-    to an orthogonal map.
+    All lengths are positive: merge duplicates first. ``n_components`` is N, the number of directions kept,
+    ``frame_size`` as in :func:`resolve_frame_size`; ``with_inverse`` adds V S^(-1/2), which the paper's inner
+    product needs. Exact distances of points of R^N give back those points up to an orthogonal map. Time per
+    vertex does not depend on the degrees: O(frame^2 room) for paths and Gram matrix, plus O(frame^2 N) for
+    the leading eigenvectors.
     """
     # Compiled code is imported where it is used: importing isoweave must stay cheap.
     from isoweave.engines import local_mds as kernels

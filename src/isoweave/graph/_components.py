@@ -79,19 +79,10 @@ def bridge_components(
     """Join the components of a graph by the shortest edges between their points.
 
     The components joined are those of a minimum spanning tree, where the distance of two components is
-    that of their nearest points. Each pair is joined by up to ``n_bridges`` edges, so that one part
-    cannot swing around the end of a single edge: the shortest with ends all different, and, where a
-    component has too few points for that, the shortest others. A connected graph is returned as it is.
-
-    Parameters
-    ----------
-    graph : NeighborGraph
-    X : array or sparse matrix of shape (n, n_features), or None
-        Features of the vertices; None is an error unless the graph is connected.
-    metric, metric_params, n_jobs
-        As in :func:`knn_graph`.
-    n_bridges : int
-        Edges per joined pair; N + 1 or more for an embedding in N dimensions.
+    that of their nearest points, in the metric of ``X`` (see :func:`knn_graph`). Each pair is joined by up to
+    ``n_bridges`` edges (N + 1 or more for an embedding in N dimensions), so that one part cannot rotate about
+    the end of a single edge: the shortest with ends all different, and, where a component has too few points
+    for that, the shortest others. A connected graph is returned as it is, and then X may be None.
     """
     n_bridges = check_integer("n_bridges", n_bridges, minimum=1)
     n_components, labels = connected_components(graph)

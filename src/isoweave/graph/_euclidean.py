@@ -162,10 +162,9 @@ class ProductSearch:
 class GraphSearch:
     """Neighbours from a navigable graph of all points (HNSW, faiss).
 
-    Features are often far more than the directions in which the points spread. For the neighbours of the
-    points themselves the index then holds the points projected to their leading principal directions, which
-    makes it several times faster; candidates are measured again in all features. Whether the projection keeps
-    the neighbours is not assumed but counted, on a sample of the points.
+    For the neighbours of the points themselves the index holds the points projected to their leading
+    principal directions, several times faster, if a sample says that this keeps the neighbours. Candidates
+    are measured again in all features.
     """
 
     def __init__(self, points: FloatArray, random_state: Any, team: ThreadTeam) -> None:
@@ -238,31 +237,32 @@ def project(table: AnyArray, k: int, width: int, team: ThreadTeam, seed: int) ->
 
 def _build_hnsw(table: AnyArray, effort: int, team: ThreadTeam, seed: int) -> Any:
     """Navigable graph of float32 points; the same for any number of threads."""
-    faiss: Any = importlib.import_module("faiss")
-    index = faiss.IndexHNSWFlat(table.shape[1], 16)
-    index.hnsw.rng = faiss.RandomGenerator(seed)
-    index.hnsw.efConstruction = effort
-    version = tuple(int(part) for part in faiss.__version__.split(".")[:3] if part.isdigit())
-    with _faiss_threads(team.n_threads if version >= _FAISS_DETERMINISTIC else 1):
+    with _faiss(team) as faiss:
+        version = tuple(int(part) for part in faiss.__version__.split(".")[:3] if part.isdigit())
+        if version < _FAISS_DETERMINISTIC:
+            faiss.omp_set_num_threads(1)
+        index = faiss.IndexHNSWFlat(table.shape[1], 16)
+        index.hnsw.rng = faiss.RandomGenerator(seed)
+        index.hnsw.efConstruction = effort
         index.add(table)
     return index
 
 
 def _search_hnsw(index: Any, queries: AnyArray, width: int, effort: int, team: ThreadTeam) -> IntArray:
     """The ``width`` nearest points of float32 queries, -1 where the index finds fewer."""
-    faiss: Any = importlib.import_module("faiss")
-    with _faiss_threads(team.n_threads):
+    with _faiss(team) as faiss:
         _, found = index.search(queries, width, params=faiss.SearchParametersHNSW(efSearch=effort))
     return np.asarray(found, dtype=np.int32)
 
 
 @contextmanager
-def _faiss_threads(n_threads: int) -> Iterator[None]:
+def _faiss(team: ThreadTeam) -> Iterator[Any]:
+    """The module, held to the threads of a team."""
     faiss: Any = importlib.import_module("faiss")
     before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(n_threads)
+    faiss.omp_set_num_threads(team.n_threads)
     try:
-        yield
+        yield faiss
     finally:
         faiss.omp_set_num_threads(before)
 

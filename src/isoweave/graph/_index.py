@@ -1,11 +1,9 @@
 """One index of feature vectors: the neighbours of its own points and those of new rows.
 
 It holds the distinct points, numbered by a hash of their contents: none finds itself among its duplicates,
-and what is found does not depend on the order of the rows, not even where distances tie. The searches are
-"tree" for up to ``TREE_DIMENSIONS`` features (k-d tree for Minkowski and haversine, ball tree for others and
-functions of many points); "brute", Euclidean and cosine distances of all pairs by matrix products;
-"approximate", the same above ``EXACT_SAMPLES`` points with the extra ``knn``; and "pairwise", all pairs by
-scikit-learn, for any metric.
+and what is found does not depend on the order of the rows, not even where distances tie. Few features are
+searched with a k-d tree (Minkowski, haversine) or a ball tree, many by matrix products ("brute") or, above
+``EXACT_SAMPLES`` points, faiss ("approximate"); other metrics by scikit-learn, all pairs ("pairwise").
 """
 
 from __future__ import annotations
@@ -131,11 +129,10 @@ def knn_graph(
     X : array or sparse matrix of shape (n, n_features)
     n_neighbors : int
         Less than n.
-    metric : str or callable
-        Any metric of scikit-learn, or a function of two rows. With more than 1,000 points of at most 10
-        features a function is searched with a ball tree and must then obey the triangle inequality.
-    metric_params : dict or None
-        Keyword arguments of the metric.
+    metric, metric_params : str or callable, dict or None
+        Any metric of scikit-learn, or a function of two rows, and its keyword arguments. With more than 1,000
+        points of at most 10 features a function is searched with a ball tree and must then obey the triangle
+        inequality.
     n_jobs : int or None
         Number of threads; None and -1 mean all cores. Changes nothing but the time.
     random_state : int, RandomState or None
@@ -144,9 +141,8 @@ def knn_graph(
 
     Examples
     --------
-    >>> graph = knn_graph([[0.0], [1.0], [3.0], [3.0]], n_neighbors=1)
-    >>> graph.to_matrix().toarray()[0]
-    array([0., 1., 0., 0.])
+    >>> knn_graph([[0.0], [1.0], [3.0], [3.0]], n_neighbors=1).lengths
+    array([1., 1., 2., 0., 2., 0.])
     """
     k = check_integer("n_neighbors", n_neighbors, minimum=1)
     with thread_team(n_jobs) as team:

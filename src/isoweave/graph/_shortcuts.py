@@ -133,11 +133,9 @@ def _rejoining(graph: NeighborGraph, suspects: AnyArray, share: FloatArray, trus
 def bypass_doubtful(graph: NeighborGraph, weights: FloatArray) -> NeighborGraph:
     """The graph with lengths for shortest paths: doubtful edges get that of their detour (eq. 23).
 
-    An edge is doubtful if its ends have a common neighbour to which the edges of both weigh ten times as much
-    or more. The shortest detour over such a neighbour takes the place of its length. It is an upper bound of
-    the distance, which longer paths improve; a wrong length that is too small nothing would improve.
-
-    ``weights``, shape (m,), is the positive confidence of every stored edge, the same in both directions.
+    An edge is doubtful if its ends have a common neighbour to which the edges of both have ten times its
+    weight, shape (m,), or more. The shortest detour over such a neighbour replaces its length. It is an upper
+    bound of the distance, which longer paths improve; a wrong length that is too small nothing would improve.
     Without a doubtful edge the same object is returned.
     """
     sources, targets, degrees = graph.sources, graph.indices, graph.degrees
