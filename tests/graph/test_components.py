@@ -12,17 +12,8 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import cdist
 
+from isoweave import graph as graphs
 from isoweave._parallel import ThreadTeam
-from isoweave.graph import (
-    NeighborGraph,
-    bridge_components,
-    connected_components,
-    graph_from_matrix,
-    knn_graph,
-    merge_duplicates,
-    pack_components,
-    subgraph,
-)
 from isoweave.graph import _features as module
 from isoweave.graph._features import PointGroups, group_equal_rows, spread_neighbors
 from isoweave.graph._graph import join
@@ -37,7 +28,7 @@ def edge_set(graph):
 def test_labels_by_size_then_by_smallest_vertex():
     """Zero-length edges connect like any other."""
     graph = graph_of([(1, 6, 1.0), (6, 4, 0.0), (0, 5, 1.0), (2, 7, 2.0)], 9)
-    n_components, labels = connected_components(graph)
+    n_components, labels = graphs.connected_components(graph)
     assert n_components == 5
     assert labels.dtype == np.int32
     assert labels.tolist() == [1, 0, 2, 3, 0, 1, 0, 2, 4]
@@ -45,17 +36,17 @@ def test_labels_by_size_then_by_smallest_vertex():
 
 def test_subgraph_is_induced():
     X = np.random.default_rng(131).normal(size=(50, 3))
-    graph = knn_graph(X, 5)
+    graph = graphs.knn_graph(X, 5)
     vertices = np.flatnonzero(X[:, 0] > 0)
-    part = subgraph(graph, vertices)
+    part = graphs.subgraph(graph, vertices)
     expected = graph.to_matrix().toarray()[np.ix_(vertices, vertices)]
     np.testing.assert_array_equal(part.to_matrix().toarray(), expected)
     assert part.indptr.dtype == part.indices.dtype == np.int32
-    assert_same_graph(subgraph(graph, np.arange(50)), graph)
-    assert subgraph(graph_of([(0, 2, 0.0), (1, 2, 1.0)], 3), np.array([0, 2])).n_edges == 1
+    assert_same_graph(graphs.subgraph(graph, np.arange(50)), graph)
+    assert graphs.subgraph(graph_of([(0, 2, 0.0), (1, 2, 1.0)], 3), np.array([0, 2])).n_edges == 1
     for wrong in ([1, 0], [0, 0], [-1, 0], [0, 50]):
         with pytest.raises(ValueError, match=r"sorted, distinct and within 0 .. 49"):
-            subgraph(graph, np.array(wrong))
+            graphs.subgraph(graph, np.array(wrong))
 
 
 def merge_loop(graph):
@@ -81,8 +72,8 @@ ENTRY = st.tuples(st.integers(0, 7), st.integers(0, 7), st.sampled_from([0.0, 0.
 @settings(max_examples=100)
 @given(st.lists(ENTRY.filter(lambda e: e[0] < e[1]), max_size=20, unique_by=lambda e: e[:2]))
 def test_merge_agrees_with_the_loop(entries):
-    graph = graph_of(entries, 8) if entries else graph_from_matrix(sp.coo_array((8, 8)))
-    reduced, representative = merge_duplicates(graph)
+    graph = graph_of(entries, 8) if entries else graphs.graph_from_matrix(sp.coo_array((8, 8)))
+    reduced, representative = graphs.merge_duplicates(graph)
     edges, expected = merge_loop(graph)
     assert representative.dtype == np.int32
     assert representative.tolist() == expected
@@ -141,11 +132,11 @@ def clusters(seed, n_clusters, n_features=2, size=20):
 @pytest.mark.parametrize("n_clusters", [2, 3, 9])
 def test_bridges_are_a_minimum_spanning_tree(n_clusters, n_features):
     X = clusters(137, n_clusters, n_features)
-    graph = knn_graph(X, 4)
-    n_components, labels = connected_components(graph)
+    graph = graphs.knn_graph(X, 4)
+    n_components, labels = graphs.connected_components(graph)
     assert n_components >= n_clusters
-    bridged = bridge_components(graph, X, n_bridges=1)
-    assert connected_components(bridged)[0] == 1
+    bridged = graphs.bridge_components(graph, X, n_bridges=1)
+    assert graphs.connected_components(bridged)[0] == 1
     added = edge_set(bridged) - edge_set(graph)
     assert edge_set(graph) < edge_set(bridged)
     assert len(added) == n_components - 1
@@ -157,9 +148,9 @@ def test_bridges_are_a_minimum_spanning_tree(n_clusters, n_features):
 
 def test_several_bridges_have_different_ends_and_true_lengths():
     X = clusters(139, 2)
-    graph = knn_graph(X, 8)
-    labels = connected_components(graph)[1]
-    bridged = bridge_components(graph, X, n_bridges=4)
+    graph = graphs.knn_graph(X, 8)
+    labels = graphs.connected_components(graph)[1]
+    bridged = graphs.bridge_components(graph, X, n_bridges=4)
     added = edge_set(bridged) - edge_set(graph)
     assert len(added) == 4
     assert len({v for edge in added for v in edge}) == 8
@@ -172,32 +163,32 @@ def test_several_bridges_have_different_ends_and_true_lengths():
 
 def test_single_points_are_tied_to_several():
     X = np.vstack([np.random.default_rng(149).normal(size=(30, 2)), [[50.0, 0.0]]])
-    graph = knn_graph(X[:30], 5)
-    alone = NeighborGraph(np.append(graph.indptr, graph.indptr[-1]), graph.indices, graph.lengths)
-    ends = [i for i, j in edge_set(bridge_components(alone, X, n_bridges=3)) if j == 30]
+    graph = graphs.knn_graph(X[:30], 5)
+    alone = graphs.NeighborGraph(np.append(graph.indptr, graph.indptr[-1]), graph.indices, graph.lengths)
+    ends = [i for i, j in edge_set(graphs.bridge_components(alone, X, n_bridges=3)) if j == 30]
     assert sorted(ends) == sorted(np.argsort(cdist(X[:30], X[30:])[:, 0])[:3].tolist())
-    empty = graph_from_matrix(sp.csr_array((5, 5)))
-    bridged = bridge_components(empty, np.array([[0.0], [1.0], [3.0], [3.0], [10.0]]), n_bridges=2)
-    assert connected_components(bridged)[0] == 1
+    empty = graphs.graph_from_matrix(sp.csr_array((5, 5)))
+    bridged = graphs.bridge_components(empty, np.array([[0.0], [1.0], [3.0], [3.0], [10.0]]), n_bridges=2)
+    assert graphs.connected_components(bridged)[0] == 1
     assert sorted(bridged.lengths.tolist()) == [0, 0, 1, 1, 2, 2, 7, 7]
 
 
 @pytest.mark.parametrize("metric", ["manhattan", "sqeuclidean", "cosine"])
 def test_bridges_in_other_metrics(metric):
     X = clusters(151, 3, n_features=3)
-    bridged = bridge_components(knn_graph(X, 4, metric=metric), X, metric=metric)
-    assert connected_components(bridged)[0] == 1
+    bridged = graphs.bridge_components(graphs.knn_graph(X, 4, metric=metric), X, metric=metric)
+    assert graphs.connected_components(bridged)[0] == 1
     D = cdist(X, X, {"manhattan": "cityblock"}.get(metric, metric))
     np.testing.assert_allclose(bridged.lengths, D[bridged.sources, bridged.indices], rtol=1e-7, atol=1e-15)
 
 
 def test_bridging_does_not_depend_on_threads_sparsity_or_on_being_needed():
     X = clusters(163, 4, n_features=15)
-    graph = knn_graph(X, 4)
-    bridged = bridge_components(graph, X, n_jobs=1)
-    assert_same_graph(bridged, bridge_components(graph, X, n_jobs=2))
-    assert_same_graph(bridged, bridge_components(graph, sp.csr_array(X)))
-    assert bridge_components(bridged, None) is bridged
+    graph = graphs.knn_graph(X, 4)
+    bridged = graphs.bridge_components(graph, X, n_jobs=1)
+    assert_same_graph(bridged, graphs.bridge_components(graph, X, n_jobs=2))
+    assert_same_graph(bridged, graphs.bridge_components(graph, sp.csr_array(X)))
+    assert graphs.bridge_components(bridged, None) is bridged
 
 
 @pytest.mark.parametrize(
@@ -210,12 +201,12 @@ def test_bridging_does_not_depend_on_threads_sparsity_or_on_being_needed():
 )
 def test_bridging_needs_features(X, n_bridges, text):
     with pytest.raises(ValueError, match=text):
-        bridge_components(graph_of([(0, 1, 1.0), (2, 3, 1.0)], 4), X, n_bridges=n_bridges)
+        graphs.bridge_components(graph_of([(0, 1, 1.0), (2, 3, 1.0)], 4), X, n_bridges=n_bridges)
 
 
 def placed_apart(parts):
     """The parts where they were packed; no two boxes overlap."""
-    placed = [part + shift for part, shift in zip(parts, pack_components(parts), strict=True)]
+    placed = [part + shift for part, shift in zip(parts, graphs.pack_components(parts), strict=True)]
     lows, highs = (np.array([getattr(p, side)(axis=0) for p in placed]) for side in ("min", "max"))
     for c in range(len(parts)):
         separated = np.any((lows > highs[c]) | (highs < lows[c]), axis=1)
@@ -252,4 +243,4 @@ def test_a_thousand_single_points_make_no_line():
     assert width < 6 * height
     giant = np.random.default_rng(181).uniform(size=(5000, 2))
     assert np.all(np.ptp(np.vstack(placed_apart([giant, *singles])), axis=0) < 3)
-    assert np.all(np.diff(np.sort(np.concatenate(pack_components([np.zeros((1, 1))] * 5)))) > 0.1)
+    assert np.all(np.diff(np.sort(np.concatenate(graphs.pack_components([np.zeros((1, 1))] * 5)))) > 0.1)
