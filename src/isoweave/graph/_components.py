@@ -13,7 +13,7 @@ from isoweave._lazy import computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam, thread_team
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave._validation import check_integer
-from isoweave.graph._features import FeatureSpace, Metric, Params, prepare_features
+from isoweave.graph._features import FeatureSpace, Metric, Params, prepare_features, row_norms
 from isoweave.graph._graph import (
     NeighborGraph,
     assemble_graph,
@@ -174,10 +174,8 @@ def _nearest(space: FeatureSpace, queries: AnyArray, targets: AnyArray, k: int) 
     distances, found = search.fit(points[targets]).kneighbors(points[queries])
     if space.metric == "euclidean" and not space.is_sparse:
         # From differences, because scikit-learn's formula for wide features loses digits.
-        for start in range(0, len(queries), 1024):
-            rows = slice(start, start + 1024)
-            step = points[queries[rows]][:, None, :] - points[targets[found[rows]]]
-            distances[rows] = np.sqrt(np.einsum("ijk,ijk->ij", step, step))
+        steps = points[np.repeat(queries, k)] - points[targets[found.reshape(-1)]]
+        distances = row_norms(steps).reshape(found.shape)
     return distances, found
 
 
