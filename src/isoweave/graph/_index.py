@@ -142,7 +142,7 @@ def knn_graph(
     Examples
     --------
     >>> knn_graph([[0.0], [1.0], [3.0], [3.0]], n_neighbors=1).lengths
-    array([1., 1., 2., 0., 2., 0.])
+    array([1., 1., 2., 2., 0., 0.])
     """
     k = check_integer("n_neighbors", n_neighbors, minimum=1)
     with thread_team(n_jobs) as team:
