@@ -17,7 +17,7 @@ from sklearn.utils import check_array
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave._validation import check_option, check_real
-from isoweave.engines.hashing import hash_rows, hash_sparse_rows
+from isoweave.engines.neighbors import hash_rows, hash_sparse_rows
 
 MINKOWSKI_P = {"manhattan": 1.0, "euclidean": 2.0, "chebyshev": math.inf}
 _ALIASES = {"l1": "manhattan", "cityblock": "manhattan", "l2": "euclidean", "infinity": "chebyshev"}

@@ -86,7 +86,7 @@ def _support_threshold(graph: NeighborGraph, share: FloatArray) -> float:
 
 def shared_neighborhood(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
     """Common neighbours of the ends of every stored edge over the smaller degree, shape (m,)."""
-    from isoweave.engines.shortcuts import common_neighbors
+    from isoweave.engines.paths import common_neighbors
 
     share = np.zeros(len(graph.indices))
     team.run(common_neighbors, graph.n_vertices, graph.indptr, graph.indices, share)
@@ -109,7 +109,7 @@ def _has_detour(
     graph: NeighborGraph, suspects: AnyArray, limits: FloatArray, trusted: BoolArray, team: ThreadTeam
 ) -> BoolArray:
     """Suspects with a path of trusted edges within the limit, or with too full a ball to tell."""
-    from isoweave.engines.shortcuts import find_detours
+    from isoweave.engines.paths import find_detours
 
     found = np.empty(len(suspects), dtype=np.int8)
     ball = (suspects.astype(np.int32), limits, _MAX_SETTLED, _MAX_SCANNED)

@@ -24,7 +24,7 @@ from isoweave.energy import (
     divergence,
 )
 from isoweave.graph import NeighborGraph
-from isoweave.linalg import SolverState, factor, factor_anchored
+from isoweave.linalg import PoissonState, factor, factor_anchored
 
 # Squares of coordinates beyond this, in units of the median length, no longer leave room for sums.
 _OVERFLOWING = 1e150
@@ -39,7 +39,7 @@ class Problem:
     """
 
     frames: FrameEnergy
-    metric: SolverState
+    metric: PoissonState
     anchors: AnchorEnergy | None = None
     measured: DistanceEnergy | None = None
 
@@ -127,15 +127,9 @@ class NumericalError(ArithmeticError):
     """A stage produced a number that is not finite, although its input was checked.
 
     Not a fault of the input, which raises ValueError: a defect of this library or of one below it, or
-    damaged memory. The one exception is its subclass :class:`UnsolvedError`.
-
-    Attributes
-    ----------
-    stage : str
-        Where it was met.
-    index : tuple of int
-        Of the first such entry, in the numbering of the stage (vertices of one component, duplicates
-        merged); empty for a number.
+    damaged memory. The one exception is its subclass :class:`UnsolvedError`. ``stage`` is where it was met,
+    ``index`` that of the first such entry, in the numbering of the stage (vertices of one component,
+    duplicates merged); empty for a number.
     """
 
     def __init__(self, message: str, stage: str = "", index: tuple[int, ...] = ()) -> None:
