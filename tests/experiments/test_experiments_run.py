@@ -17,7 +17,7 @@ from PIL import Image
 from scipy.spatial.distance import cdist
 from typer.testing import CliRunner
 
-from isoweave.cli import _demo, _reproduce, app
+from isoweave.cli import _reproduce, app
 from isoweave.datasets import DATA_VARIABLE, swiss_roll
 from isoweave.experiments import EXPERIMENTS, METHODS, Records, Request, Scale, plan_tasks, run_experiments
 from isoweave.experiments import _records as records_module
@@ -200,7 +200,7 @@ def invoke(*arguments):
 def test_reproduce(tmp_path, monkeypatch):
     """Box plots, curves, maps and something skipped; a browser looks at the page, where there is one."""
     out = tmp_path / "results"
-    monkeypatch.setattr(_reproduce, "QUICK", TINY)
+    monkeypatch.setattr(_reproduce.experiments, "QUICK", TINY)
     options = ("--out", out, "--data", tmp_path, "--methods", "default,isomap", "--methods", "lle")
     with monkeypatch.context() as patch:
         # Without matplotlib and jinja2 there are tables only.
@@ -252,15 +252,17 @@ def test_reproduce_errors_are_one_line(tmp_path, monkeypatch):
         assert message in result.stderr
         assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert not (tmp_path / "out").exists()
-    assert [_reproduce._duration(s) for s in (12.3, 600.0, 9000.0)] == ["12 s", "10 min", "2.5 h"]
+    assert [_reproduce.duration(s) for s in (12.3, 600.0, 9000.0)] == ["12 s", "10 min", "2.5 h"]
     lines = _reproduce._skipped_lines(["a, umap: not here", "b, umap: not here", "b, x: other"])
     assert lines == ["skipped: umap: not here (a, b)", "skipped: x: other (b)"]
 
 
 def test_demo(tmp_path, capsys, monkeypatch):
-    results, run_case = [], _demo.run_case
-    monkeypatch.setattr(_demo, "run_case", lambda case: results.append(run_case(case)) or results[-1])
-    _demo.run_demo_command(tmp_path / "out")
+    results, run_case = [], _reproduce.demo.run_case
+    monkeypatch.setattr(
+        _reproduce.demo, "run_case", lambda case: results.append(run_case(case)) or results[-1]
+    )
+    _reproduce.run_demo_command(tmp_path / "out")
     printed = capsys.readouterr().out
     assert all(word in printed for word in ("swiss_roll", "digits", "Isomap", "F1", "seconds", "index.html"))
     for name in ("swiss_roll.png", "digits.png"):
@@ -274,9 +276,9 @@ def test_demo(tmp_path, capsys, monkeypatch):
     assert ours["f1"] > isomap["f1"]
     assert all(ours[metric] < isomap[metric] for metric in ("local_distance", "procrustes_error"))
     # Without optional packages.
-    monkeypatch.setattr(_demo, "find_spec", lambda name: None)
-    monkeypatch.setattr(_demo, "demo_cases", lambda: ())
-    _demo.run_demo_command(tmp_path / "bare")
+    monkeypatch.setattr(_reproduce, "find_spec", lambda name: None)
+    monkeypatch.setattr(_reproduce.demo, "demo_cases", lambda: ())
+    _reproduce.run_demo_command(tmp_path / "bare")
     assert re.search(r"isoweave\[plot\](.|\n)*isoweave\[report\]", capsys.readouterr().out)
     assert not list((tmp_path / "bare").iterdir())
     monkeypatch.setitem(sys.modules, "jinja2", None)
