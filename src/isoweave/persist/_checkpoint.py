@@ -110,7 +110,7 @@ class FileJournal:
         self._fields, self._every = dict(fields), every
         self._stored: dict[str, Record] = {}
         self._kept: dict[str, Callable[[], Record]] = {}
-        self._has_slots = self._is_finished = self._is_changed = False
+        self.is_resumed = self._has_slots = self._is_finished = self._is_changed = False
         self._held: io.FileIO | None = None
         try:
             self._occupy()
@@ -125,6 +125,10 @@ class FileJournal:
     @property
     def name(self) -> str:
         return str(self.path)
+
+    def unusable(self, error: Exception) -> CheckpointError:
+        """The error for what came of a record that is not what it should be."""
+        return CheckpointError(self.path, f"cannot be continued: {error!s:.300} Remove it to start afresh.")
 
     def has(self, slot: str) -> bool:
         return slot in self._stored
@@ -142,7 +146,7 @@ class FileJournal:
             for slot in [slot for slot in slots if slot.startswith(prefix)]:
                 del slots[slot]
 
-    def is_due(self, n_bytes: int = 0) -> bool:
+    def is_due(self) -> bool:
         return self._held is not None and time.monotonic() >= self._next
 
     def write(self) -> bool:
@@ -274,7 +278,7 @@ class FileJournal:
             require(isinstance(slots, dict), self.path, "slots", f"cannot be {shown(slots)}")
         except (StoreError, OSError) as error:
             raise CheckpointError(self.path, f"is damaged ({error}); remove it to start afresh.") from error
-        self._has_slots = bool(slots)
+        self._has_slots = self.is_resumed = bool(slots)
         for slot, values in slots.items():
             start = f"{slot}/"
             own = {name.removeprefix(start): a for name, a in arrays.items() if name.startswith(start)}
