@@ -22,8 +22,7 @@ def publish(source: Path, target: Path) -> None:
     runs = read_runs(path for name in EXPERIMENTS if (path := source / f"{name}.csv").exists())
     (target / "figures").mkdir(parents=True, exist_ok=True)
     for name in runs.loc[runs["scale"] == FULL.name, "experiment"].unique():
-        markdown, _, summary = write_tables(EXPERIMENTS[name], runs, FULL, target)
-        summary.unlink()
+        markdown, _ = write_tables(EXPERIMENTS[name], runs, FULL, target)
         figures = sorted((source / "figures").glob(f"{name}_*.png"))
         for figure in figures:
             if source != target:

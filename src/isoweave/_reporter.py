@@ -28,7 +28,7 @@ class Event:
     """A stage that begins (no iteration), or a step that has been taken.
 
     The energy is in squared units of the distances, the misfit its root over that of the collapsed map.
-    ``seconds_left`` of the whole fit are a rough guess, None if nothing can be told.
+    ``seconds_left`` of the whole fit are a rough guess, None if unknown.
     """
 
     stage: str
@@ -129,7 +129,7 @@ class TimeLeft:
         self._seen: deque[tuple[int, float, float]] = deque(maxlen=_LOOK_BACK)
 
     def after(self, progress: Progress, now: float) -> float | None:
-        """Seconds until the stopping rule holds, by a clock; None if nothing can be told yet."""
+        """Seconds until the stopping rule holds, by a clock; None if not yet known."""
         if progress.stage != self._stage or (self._seen and progress.iteration < self._seen[-1][0]):
             self._stage = progress.stage
             self._seen.clear()

@@ -69,8 +69,9 @@ class IsometricEmbedding(  # type: ignore[misc]
 ):
     """Embedding whose Euclidean distances match the distances of neighbours and the geodesics beyond.
 
-    Local Euclidean frames are scaled from the distances around every point and woven into one map by
-    minimising the mismatch between the map's differences and the rotated frames. Everything stays sparse.
+    Local Euclidean frames are made from the distances around every point by classical scaling and
+    woven into one map by minimising the mismatch between the map's differences and the rotated frames.
+    Everything stays sparse.
 
     Parameters
     ----------
@@ -167,7 +168,7 @@ class IsometricEmbedding(  # type: ignore[misc]
         return self.fit(X, **known).embedding_
 
     def transform(self, X: Any) -> AnyArray:
-        """Coordinates of new points in the map, which stays as it is; see :meth:`place`.
+        """Coordinates of new points in the map, which does not change; see :meth:`place`.
 
         X has shape (m, n_features), or with ``metric="precomputed"`` (m, n_samples), distances to the points
         of the fit. A point of the fit gets its own row of ``embedding_``.
@@ -181,7 +182,7 @@ class IsometricEmbedding(  # type: ignore[misc]
         ----------
         X : array or sparse matrix of shape (m, n_features) or (m, n_samples)
             Features as in the fit. With ``metric="precomputed"`` distances from the new points to those of
-            the fit: sparse, every stored entry is used and stored zeros are coincidences; or dense, of which
+            the fit: sparse, every stored entry is used and stored zeros are duplicates; or dense, of which
             the ``n_neighbors`` smallest in every row are used.
 
         Returns
@@ -192,9 +193,9 @@ class IsometricEmbedding(  # type: ignore[misc]
 
         Notes
         -----
-        New points do not see each other: each gets the same bits alone or in any batch. A point at distance
-        zero of a point of the fit gets that point's coordinates. The first call prepares a search among the
-        points of the fit, which later calls use again.
+        New points do not influence each other: each gets the same bits alone or in any batch. A point at
+        distance zero from a point of the fit gets that point's coordinates. The first call prepares a search
+        among the points of the fit, which later calls reuse.
         """
         return self._place(X)
 
@@ -226,10 +227,10 @@ class IsometricEmbedding(  # type: ignore[misc]
         return -float(np.mean(np.where(np.isnan(errors), 1.0, errors)))
 
     def add_samples(self, X: Any) -> Self:
-        """Fit again with more points, beginning with the present map.
+        """Fit again with more points, starting from the current map.
 
         X, of shape (m, n_features), is appended to the points of the fit, whose rows come first in
-        ``embedding_``. New points are placed in the map, the graph of nearest neighbours is made anew, and
+        ``embedding_``. New points are placed in the map, the neighbour graph is rebuilt, and
         the optimiser continues from there: the quality of a fresh fit in fewer steps. Should the misfit
         (``relative_energy_``) rise by a fifth or more, a fresh start is tried too and the better embedding
         kept. The result is moved rigidly so that the old points stay where they were, as far as their
@@ -247,9 +248,9 @@ class IsometricEmbedding(  # type: ignore[misc]
         return self._grow(copy.copy(self), both, np.arange(fitted.shape[0]))
 
     def update_graph(self, X: Any, kept: Any = None) -> Self:
-        """Fit a changed graph, beginning with the present map.
+        """Fit a changed graph, starting from the current map.
 
-        Vertices and edges may have come, gone, or changed their lengths. Vertices that stay begin where they
+        Vertices and edges may have come, gone, or changed their lengths. Vertices that stay start where they
         are, new ones are placed by their neighbours, and the optimiser continues from there, as in
         :meth:`add_samples`.
 

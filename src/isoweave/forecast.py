@@ -30,10 +30,10 @@ class StageEstimate:
 class ResourceEstimate:
     """What a fit will need.
 
-    ``peak_bytes`` is the largest resident memory of the whole process: what it has now and ``growth_bytes``,
-    which the fit adds. ``seconds`` to wait and ``cpu_seconds`` of all threads are right to a factor of two.
-    ``solver`` is that of the largest component's Poisson problems. ``limit_bytes`` is None where there is no
-    limit. Every undirected edge counts once in ``n_edges``.
+    ``peak_bytes`` is the largest resident memory of the whole process: what it uses now and ``growth_bytes``,
+    which the fit adds. ``seconds`` of wall time and ``cpu_seconds`` of all threads are accurate to a factor
+    of two. ``solver`` is that of the largest component's Poisson problems. ``limit_bytes`` is None where
+    there is no limit. Every undirected edge counts once in ``n_edges``.
     """
 
     n_vertices: int
@@ -63,7 +63,7 @@ class ResourceEstimate:
 def estimate_resources(graph: Any, n_components: int = 2, **options: Any) -> ResourceEstimate:
     """Predict memory, time and solver of :func:`embed_graph` without embedding.
 
-    Takes up to an eighth of the time of the fit. Memory is meant to be right to -5 and +25 %
+    Takes up to an eighth of the time of the fit. Memory is meant to be accurate to -5 and +25 %
     (docs/forecast.md compares it with measured peaks). The compiled code that a first fit loads
     is counted; compiling it, once after installation, is not: about 20 s and 170 MB more.
 

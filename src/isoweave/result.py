@@ -29,7 +29,7 @@ def _no_edges() -> IntArray:
 class Embedding:
     """Coordinates of a distance graph, and how they were found.
 
-    :func:`isoweave.embed_graph` fills every field; :func:`as_embedding` makes one of any other coordinates,
+    :func:`isoweave.embed_graph` fills every field; :func:`as_embedding` makes one from any other coordinates,
     where whatever is not known is None or empty.
 
     Attributes
@@ -49,7 +49,7 @@ class Embedding:
     dropped_edges : int array of shape (s, 2)
         Edges i < j that the shortcut filter removed.
     energy : float or None
-        Energy left, pulls of soft anchors included, summed over the components, in squared units of the
+        Remaining energy, pulls of soft anchors included, summed over the components, in squared units of the
         distances (times those of the weights); 0 or infinite where that square is (distances under 1e-154 or
         over 1e154). ``relative_energy`` is always a number.
     relative_energy : float or None

@@ -1,221 +1,303 @@
-"""Tiny versions of every experiment, and what happens around them."""
+"""Tiny versions of every experiment and what happens around them; ``isoweave reproduce`` and ``demo``."""
 
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from PIL import Image
 from scipy.spatial.distance import cdist
+from typer.testing import CliRunner
 
+from isoweave.cli import _demo, _reproduce, app
 from isoweave.datasets import DATA_VARIABLE, swiss_roll
-from isoweave.experiments import (
-    EXPERIMENTS,
-    FULL,
-    METHODS,
-    Records,
-    Request,
-    Scale,
-    choose_methods,
-    plan_tasks,
-    run_experiments,
-)
-from isoweave.experiments import _methods as methods_module
+from isoweave.experiments import EXPERIMENTS, METHODS, Records, Request, Scale, plan_tasks, run_experiments
 from isoweave.experiments import _records as records_module
 from isoweave.experiments import _run as run_module
+from isoweave.experiments._figures import aligned
 from isoweave.experiments.baselines import run_baseline
+from isoweave.experiments.demo import write_demo_page
 from isoweave.graph import connected_components
-from isoweave.metrics import evaluate, neighborhood_scores, pearson
+from isoweave.metrics import neighborhood_scores, pearson, procrustes_error
+from reference_data import write_folder
 
 QUICK_METHODS = ("default", "isomap")
+# One seed and few points of every experiment.
+TINY = Scale("tiny", n_samples=110, n_seeds=1, all_rows=False, paper_steps=20)
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+# Tells, in the page itself, what a browser made of it.
+PROBE = """<script>window.addEventListener("load", () => {
+  const images = [...document.images];
+  document.body.dataset.found = JSON.stringify([
+    images.filter(i => i.complete && i.naturalWidth > 300 && i.naturalHeight > 100).length,
+    document.querySelectorAll("table").length,
+    document.querySelectorAll("section:not(#summary) tbody tr").length,
+    document.querySelectorAll("#summary tbody tr").length,
+    performance.getEntriesByType("resource").filter(r => !r.name.startsWith("data:")).length,
+    images.filter(i => i.getBoundingClientRect().right > window.innerWidth).length,
+  ]);
+});</script></body>"""
 
 
-def run(names, tmp_path, scale, methods=QUICK_METHODS, data_folder=None, **options):
+@pytest.fixture(scope="module")
+def data_folder(tmp_path_factory):
+    return write_folder(tmp_path_factory.mktemp("data"))
+
+
+def run(names, folder, scale=TINY, methods=QUICK_METHODS, data_folder=None, **options):
     tasks, skipped = plan_tasks(names, methods, scale)
-    records = Records(tmp_path / "records.jsonl")
+    records = Records(folder / "records.jsonl")
     skipped += run_experiments(tasks, records, data_home=data_folder, **options)
     return records, skipped
 
 
-def found(records, **places):
-    """The one record whose fields are these."""
-    (record,) = (r for r in records if places.items() <= r.items())
-    return record
-
-
 @pytest.mark.parametrize("name", list(EXPERIMENTS))
-def test_tiny_version(name, tmp_path, tiny, data_folder):
-    if name == "rnaseq":  # whose rows are of different files
-        tiny = replace(tiny, all_rows=True)
-    records, skipped = run([name], tmp_path, tiny, data_folder=data_folder)
+def test_tiny_version(name, tmp_path, data_folder):
+    # The rows of rnaseq are of different files.
+    scale = replace(TINY, all_rows=name == "rnaseq")
+    records, skipped = run([name], tmp_path, scale, data_folder=data_folder)
     experiment = EXPERIMENTS[name]
-    rows = experiment.rows_for(tiny)
+    rows = experiment.rows_for(scale)
     assert skipped == []
     assert len(records) == 2 * len(rows)
     for row in rows:
-        ours, isomap = (found(records, row=row.name, method=method) for method in QUICK_METHODS)
-        assert ours["error"] is None
-        assert isomap["error"] is None
-        shown = {m for m in experiment.metrics if m in ours["scores"]}
+        ours, isomap = (record for record in records if record["row"] == row.name)
+        assert ours["error"] is isomap["error"] is None
         # Rows without a truth have no parameter error; everything else is there.
-        assert set(experiment.metrics) - shown <= {"parameter_error"}
+        assert set(experiment.metrics) - set(ours["scores"]) <= {"parameter_error"}
         assert ours["scores"]["local_distance"] < isomap["scores"]["local_distance"]
         assert ours["versions"]["numpy"] == np.__version__
-        assert ours["seconds"] > 0
-
-
-@pytest.mark.parametrize("name", list(EXPERIMENTS))
-def test_problems_are_connected_and_repeatable(name, tiny, data_folder):
-    for row in EXPERIMENTS[name].rows_for(tiny):
-        request = Request(row.seeds[0], tiny.n_samples, data_folder)
-        first, second = row.load(request), row.load(request)
+        first, second = (row.load(Request(row.seeds[0], 110, data_folder)) for _ in range(2))
         assert connected_components(first.graph)[0] == 1
-        assert first.graph.n_vertices <= max(tiny.n_samples, 40)
+        assert first.graph.n_vertices <= 110
         np.testing.assert_array_equal(first.graph.lengths, second.graph.lengths)
 
 
 def test_every_method_on_a_tiny_problem(tmp_path):
-    scale = Scale("tiny", n_samples=90, n_seeds=1, paper_steps=3)
     # Those of optional packages take long to import and compile; the tests of the baselines run them.
     names = [name for name in METHODS if name not in ("umap", "mde")]
-    records, _ = run(["klein"], tmp_path, scale, names)
-    assert {record["method"] for record in records} == set(names)
-    assert [record["error"] for record in records] == [None] * len(names)
-    paper = found(records, method="paper")
-    assert (paper["steps"], paper["status"]) == (3, "max_iter")
+    records, _ = run(["klein"], tmp_path, Scale("tiny", n_samples=90, n_seeds=1, paper_steps=3), names)
+    by_method = {record["method"]: record for record in records}
+    assert {name: record["error"] for name, record in by_method.items()} == dict.fromkeys(names)
+    assert (by_method["paper"]["steps"], by_method["paper"]["status"]) == (3, "max_iter")
     # Against Isomap's own map, as in the paper.
-    assert found(records, method="isomap")["scores"]["parameter_error"] < 1e-12
+    assert by_method["isomap"]["scores"]["parameter_error"] < 1e-12
 
 
 def test_scores_are_against_the_clean_graph_and_the_truth():
-    row = next(row for row in EXPERIMENTS["robustness"].rows if row.name == "shortcuts2")
-    problem = row.load(Request(501, 300))
-    roll = swiss_roll(300, random_state=501)
+    rows = {row.name: row for row in EXPERIMENTS["robustness"].rows}
+    problem = rows["shortcuts2"].load(Request(501, 300))
+    truth = swiss_roll(300, random_state=501).truth
     assert problem.graph.n_edges == problem.clean_graph.n_edges + 2
     y = run_baseline("isomap", problem.graph, 2)
     scores = run_module.score(problem, y, run_module.reference_distances(problem))
     assert scores["f1"] == neighborhood_scores(problem.clean_graph, y, n_neighbors=10).f1
-    noisy = next(row for row in EXPERIMENTS["robustness"].rows if row.name == "noise0.4")
-    problem = noisy.load(Request(501, 300))
+    problem = rows["noise0.4"].load(Request(501, 300))
     scores = run_module.score(problem, y, run_module.reference_distances(problem))
-    assert scores["pearson"] == pytest.approx(pearson(cdist(roll.truth, roll.truth), y), rel=1e-12)
-    assert scores["procrustes_error"] == evaluate(problem.graph, y, truth=roll.truth)["procrustes_error"]
+    assert scores["pearson"] == pytest.approx(pearson(cdist(truth, truth), y), rel=1e-12)
+    assert scores["procrustes_error"] == procrustes_error(truth, y)
 
 
-def test_a_rerun_skips_what_is_done(tmp_path, tiny, monkeypatch):
-    run(["torus"], tmp_path, tiny, ["isomap"])
-    before = (tmp_path / "records.jsonl").read_text()
-
-    def refuse(*_, **__):
-        raise AssertionError("ran again")
-
+def test_a_rerun_skips_what_is_done(tmp_path, monkeypatch):
+    run(["torus"], tmp_path)
+    path = tmp_path / "records.jsonl"
+    before = path.read_text()
     with monkeypatch.context() as patch:
-        patch.setattr(run_module, "run_method", refuse)
-        records, _ = run(["torus"], tmp_path, tiny, ["isomap"])
-    assert (tmp_path / "records.jsonl").read_text() == before
-    assert len(records) == 1
+        patch.setattr(run_module, "_run_task", None)  # is not called
+        records, _ = run(["torus"], tmp_path)
+    assert (len(records), path.read_text()) == (2, before)
+    # A line cut short is run again.
+    path.write_text(before[:-40])
+    records, _ = run(["torus"], tmp_path)
+    assert len(records) == len(Records(path)) == 2
+    json.loads(path.read_text().splitlines()[2])
     # Another scale is another run, and so is changed code.
     run(["torus"], tmp_path, Scale("smaller", 60, 1), ["isomap"])
-    assert len((tmp_path / "records.jsonl").read_text().splitlines()) == 2
-    monkeypatch.setattr(records_module, "_hash_code", lambda is_baseline: "changed")
-    assert len(Records(tmp_path / "records.jsonl")) == 0
+    assert len(Records(path)) == 3
+    monkeypatch.setattr(records_module, "fingerprint", lambda is_baseline: "changed")
+    assert len(Records(path)) == 0
 
 
-def test_a_line_cut_short_is_run_again(tmp_path, tiny):
-    run(["torus"], tmp_path, tiny)
-    path = tmp_path / "records.jsonl"
-    path.write_text(path.read_text()[:-40])
-    records, _ = run(["torus"], tmp_path, tiny)
-    assert len(records) == len(Records(path)) == 2
-    for line in path.read_text().splitlines()[2:]:
-        json.loads(line)
-
-
-def test_a_method_that_fails_is_recorded_and_tried_again(tmp_path, tiny, monkeypatch):
-    def fail(*_, **__):
-        raise RuntimeError("no\nluck")
-
+def test_a_method_that_fails_is_recorded_and_tried_again(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(methods_module, "run_baseline", fail)
-        records, _ = run(["torus"], tmp_path, tiny, ["isomap", "default"])
-    by_method = {record["method"]: record for record in records}
-    assert by_method["isomap"]["error"] == "RuntimeError: no luck"
-    assert by_method["default"]["error"] is None
-    records, _ = run(["torus"], tmp_path, tiny, ["isomap", "default"])
+        patch.setattr(run_module, "run_baseline", Mock(side_effect=RuntimeError("no\nluck")))
+        records, _ = run(["torus"], tmp_path)
+    errors = {record["method"]: record["error"] for record in records}
+    assert errors == {"default": None, "isomap": "RuntimeError: no luck"}
+    records, _ = run(["torus"], tmp_path)
     assert all(record["error"] is None for record in records)
 
 
-def test_missing_data_are_skipped_and_said(tmp_path, tiny, monkeypatch):
+def test_missing_data_are_skipped_and_said(tmp_path, monkeypatch):
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
-    records, skipped = run(["mnist", "graphs"], tmp_path, tiny)
-    assert len(records) == 0
-    assert len(skipped) == 5
+    records, skipped = run(["mnist", "graphs"], tmp_path)
+    assert (len(records), len(skipped)) == (0, 5)
     assert skipped[0].startswith("mnist, groups of 1,000: mnist_test.npz is needed")
-    _, skipped = run(["mnist"], tmp_path, tiny, data_folder=tmp_path)
+    _, skipped = run(["mnist"], tmp_path, data_folder=tmp_path)
     assert "it is not there" in skipped[0]
     np.savez(tmp_path / "mnist_test.npz", Z=np.zeros(3))
-    _, skipped = run(["mnist"], tmp_path, tiny, data_folder=tmp_path)
-    assert "could not be loaded: " in skipped[0]
-    assert "has no array 'X'" in skipped[0]
+    _, skipped = run(["mnist"], tmp_path, data_folder=tmp_path)
+    assert re.search("could not be loaded: .* has no array 'X'", skipped[0])
 
 
-def test_progress_counts_up_and_time_left_ends_at_zero(tmp_path, tiny):
+def test_progress_counts_up_and_time_left_ends_at_zero(tmp_path):
     seen = []
-    run(["klein", "torus"], tmp_path, tiny, progress=seen.append)
-    assert [p.done for p in seen] == [0, 0, 1, 2, 2, 3, 4]
-    assert {p.total for p in seen} == {4}
+    run(["klein", "torus"], tmp_path, progress=seen.append)
+    assert [(p.done, p.total) for p in seen] == [(done, 4) for done in range(5)]
     assert seen[0].seconds_left is None
-    assert all(p.seconds_left > 0 for p in seen[2:-1])
-    assert seen[-1].seconds_left == 0
-    assert "klein k = 8, seed 501, default" in [p.label for p in seen]
+    assert min(p.seconds_left for p in seen[1:-1]) > seen[-1].seconds_left == 0
+    assert [p.label for p in seen][::4] == ["klein k = 8, seed 501, default", ""]
 
 
-def test_full_plan_is_the_papers():
-    tasks, _ = plan_tasks(["all"], ["default"], FULL)
-    count = {name: sum(t.experiment == name for t in tasks) for name in EXPERIMENTS}
-    assert count["swiss"] == 6 * 15
-    assert count["difficult"] == count["klein"] == count["torus"] == 15
-    assert count["mnist"] == count["fmnist"] == 10
-    assert all(count.values())
+def test_full_plan_is_the_papers(monkeypatch):
+    monkeypatch.setattr(run_module, "available_baselines", lambda: ("isomap", "tsne", "mde"))
+    tasks, skipped = plan_tasks(["all"])
+    count = Counter((task.experiment, task.method) for task in tasks)
+    assert set(EXPERIMENTS) == {experiment for experiment, _ in count}
+    ours = {
+        "swiss": 6 * 15,
+        "difficult": 15,
+        "klein": 15,
+        "torus": 15,
+        "mnist": 10,
+        "fmnist": 10,
+        "rnaseq": 4,
+    }
+    assert ours == {name: count[name, "default"] for name in ours}
+    # Slow methods have fewer seeds.
+    assert (count["klein", "mde"], count["klein", "paper"], count["rnaseq", "paper"]) == (3, 15, 1)
+    assert (count["difficult", "paper"], count["mnist", "paper"], count["mnist", "tsne"]) == (5, 3, 5)
+    # A missing package is said.
+    assert "torus, umap: umap is not installed: pip install 'isoweave[baselines]'" in skipped
+    assert count["torus", "umap"] == 0
 
 
-def test_a_missing_package_is_said(monkeypatch):
-    monkeypatch.setattr(methods_module, "available_baselines", lambda: ("isomap",))
-    chosen, missing = choose_methods(None, ("default", "isomap", "umap"))
-    assert chosen == ["default", "isomap"]
-    assert "isoweave[baselines]" in missing["umap"]
-    _, skipped = plan_tasks(["torus"], ["umap"])
-    assert skipped == [f"torus, umap: {missing['umap']}"]
-
-
-def test_several_processes_give_the_same_records(tmp_path, tiny, data_folder):
-    found, seen = {}, []
+def test_several_processes_give_the_same_records(tmp_path, data_folder):
+    results, seen = {}, []
     for n_jobs in (1, 2):
         folder = tmp_path / str(n_jobs)
-        options = {
-            "data_folder": data_folder,
-            "n_jobs": n_jobs,
-            "maps_folder": folder,
-            "progress": seen.append,
-        }
-        three = replace(tiny, n_seeds=3)
-        records, skipped = run(["torus", "mnist"], folder, three, ["default", "laplacian"], **options)
-        found[n_jobs] = {records_module.key_of(record): record["scores"] for record in records}
+        options = {"data_folder": data_folder, "maps_folder": folder, "progress": seen.append}
+        scale, methods = replace(TINY, n_seeds=3), ["default", "laplacian"]
+        records, skipped = run(["torus", "mnist"], folder, scale, methods, n_jobs=n_jobs, **options)
+        results[n_jobs] = {records_module.key_of(record): record["scores"] for record in records}
         # The little data folder has images for one group only; the others are missed, and that is said once.
-        assert len(skipped) == 1
-        assert skipped[0].startswith("mnist, groups of 1,000: could not be loaded")
+        assert [text[:43] for text in skipped] == ["mnist, groups of 1,000: could not be loaded"]
         assert seen[-1].done == seen[-1].total == 12
         assert len(list(folder.glob("torus-*.npz"))) == 2
-    assert len(found[1]) == 8
-    assert found[1] == found[2]
+    assert results[1] == results[2]
+    assert len(results[1]) == 8
 
 
-def test_slow_methods_have_fewer_seeds(monkeypatch):
-    monkeypatch.setattr(run_module, "choose_methods", lambda asked, usual: (list(asked or usual), {}))
-    seeds = {}
-    for name, methods in (("klein", None), ("difficult", ["paper", "default"])):
-        tasks, _ = plan_tasks([name], methods)
-        seeds[name] = {m: sum(task.method == m for task in tasks) for m in ("default", "mde", "paper")}
-    assert seeds["klein"] == {"default": 15, "mde": 3, "paper": 15}
-    assert seeds["difficult"] == {"default": 15, "mde": 0, "paper": 5}
+def invoke(*arguments):
+    return CliRunner().invoke(app, ["reproduce", *(str(argument) for argument in arguments)])
+
+
+def test_reproduce(tmp_path, data_folder, monkeypatch):
+    """Box plots, curves, maps and something skipped; a browser looks at the page, where there is one."""
+    out = tmp_path / "results"
+    monkeypatch.setattr(_reproduce, "QUICK", TINY)
+    options = ("--out", out, "--quick", "--methods", "default,isomap", "--methods", "lle")
+    for names, data in ((("torus", "swiss"), data_folder), (("mnist",), out)):
+        result = invoke(*names, *options, "--data", data)
+        assert result.exit_code == 0, result.output
+    assert all(words in result.output for words in ("skipped: groups of 1,000: Looked for", "quick run"))
+    written = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    expected = {"index.html", "records.jsonl", "figures/torus_scores.png", "figures/torus_scores.svg"}
+    expected |= {"figures/torus_k10_maps.png", "figures/swiss_k.png", "maps/torus-k10-default-tiny.npz"}
+    assert expected | {"torus.md", "torus.csv", "swiss.md", "swiss.csv"} <= written
+    assert "Tiny run" in (out / "torus.md").read_text(encoding="utf-8")
+    assert len((out / "records.jsonl").read_text().splitlines()) == 9
+    text = (out / "index.html").read_text(encoding="utf-8")
+    assert not re.search(r"https?://|<script|@import|url\(", text)
+    assert all(link.startswith(("data:", "#")) for link in re.findall(r'(?:src|href)="([^"]*)"', text))
+    assert all(words in text for words in ("Tiny run", "Skipped: mnist"))
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+    page = tmp_path / "page.html"
+    page.write_text(text.replace("</body>", PROBE), encoding="utf-8")
+    # A browser at rest calls home; whatever the page asked for by name would not be found.
+    flags = "headless no-sandbox disable-gpu disable-dev-shm-usage no-first-run disable-background-networking"
+    flags += " disable-component-update disable-sync disable-quic enable-logging=stderr dump-dom"
+    command = [CHROMIUM, *(f"--{flag}" for flag in flags.split()), "--host-resolver-rules=MAP * ~NOTFOUND"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1280,1000", page.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert "CONSOLE" not in done.stderr
+    n_summary = (out / "summary.md").read_text(encoding="utf-8").count("\n|") - 2
+    # Three pictures; a table for every row and the summary of them; nothing loaded, nothing too wide.
+    shown = json.loads(re.search(r'data-found="([^"]*)"', done.stdout)[1])
+    assert shown == [3, 4, 3 * 3 + 7, n_summary, 0, 0]
+
+
+def test_reproduce_errors_are_one_line(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    for arguments, message in (
+        (("swis",), "unknown experiment 'swis'"),
+        (("torus", "--methods", "isomop"), "unknown method 'isomop'"),
+        (("torus", "--seeds", "0"), "--seeds must be at least 1, got 0"),
+        (("torus",), "pip install 'isoweave[experiments]'"),
+    ):
+        result = invoke(*arguments, "--out", tmp_path / "out")
+        assert message in result.stderr
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert not (tmp_path / "out").exists()
+
+
+def test_texts_and_tables_without_matplotlib_and_jinja2(tmp_path, monkeypatch):
+    assert [_reproduce._duration(s) for s in (12.3, 600.0, 9000.0)] == ["12 s", "10 min", "2.5 h"]
+    lines = _reproduce._skipped_lines(["a, umap: not here", "b, umap: not here", "b, x: other"])
+    assert lines == ["skipped: umap: not here (a, b)", "skipped: x: other (b)"]
+    monkeypatch.setattr(_reproduce, "QUICK", TINY)
+    monkeypatch.setattr(_reproduce, "find_spec", lambda name: None)
+    result = invoke("torus", "--out", tmp_path, "--quick", "--methods", "isomap")
+    assert result.exit_code == 0, result.output
+    assert all(f"isoweave[{extra}]" in result.stdout for extra in ("plot", "experiments"))
+    assert {path.name for path in tmp_path.glob("*.*")} == {"records.jsonl", "torus.md", "torus.csv"}
+
+
+def test_demo(tmp_path, capsys, monkeypatch):
+    results, run_case = [], _demo.run_case
+    monkeypatch.setattr(_demo, "run_case", lambda case: results.append(run_case(case)) or results[-1])
+    _demo.run_demo_command(tmp_path / "out")
+    printed = capsys.readouterr().out
+    assert all(word in printed for word in ("swiss_roll", "digits", "Isomap", "F1", "seconds", "index.html"))
+    for name in ("swiss_roll.png", "digits.png"):
+        with Image.open(tmp_path / "out" / name) as image:
+            assert image.width >= 900
+            assert np.asarray(image.convert("L")).std() > 1  # something is drawn
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert (page.count("data:image/png;base64,"), page.count("<tr>")) == (2, 5)
+    assert "{" not in page.split("</style>")[1]
+    ours, isomap = results[0]
+    assert ours.scores["f1"] > isomap.scores["f1"]
+    for metric in ("local_distance", "procrustes_error"):
+        assert ours.scores[metric] < isomap.scores[metric]
+    # Without optional packages.
+    monkeypatch.setattr(_demo, "find_spec", lambda name: None)
+    monkeypatch.setattr(_demo, "demo_cases", lambda: ())
+    _demo.run_demo_command(tmp_path / "bare")
+    printed = capsys.readouterr().out
+    assert all(f"isoweave[{extra}]" in printed for extra in ("plot", "report"))
+    assert not list((tmp_path / "bare").iterdir())
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match=r"isoweave\[report\]"):
+        write_demo_page([], {}, tmp_path)
+
+
+def test_maps_are_laid_over_the_truth_and_seen_along_their_longest_axes():
+    truth = swiss_roll(300, random_state=7).truth
+    moved = truth @ np.array([[0.6, 0.8], [0.8, -0.6]]) + 5.0
+    np.testing.assert_allclose(
+        aligned(moved, truth), truth - truth.mean(axis=0), atol=1e-12 * np.abs(truth).max()
+    )
+    points = np.random.default_rng(31).normal(size=(200, 4)) * [1.0, 9.0, 0.1, 5.0]
+    plane = aligned(points, points)
+    np.testing.assert_allclose(plane.std(axis=0), points.std(axis=0)[[1, 3]], rtol=0.05)
+    np.testing.assert_allclose(aligned(3.0 - points[:, ::-1], points), plane, rtol=0, atol=1e-12 * 30)

@@ -3,11 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.metrics import accuracy_score, adjusted_rand_score, normalized_mutual_info_score
 
 import reference_metrics as loops
-from isoweave.datasets import flat_torus, s_curve
+from isoweave.datasets import flat_torus
 from isoweave.graph import graph_from_matrix
-from isoweave.metrics import local_angle, local_distance, local_metric, neighborhood_scores
+from isoweave.metrics import label_scores, local_angle, local_distance, local_metric, neighborhood_scores
 from reference_graphs import complete_of, edges_of, graph_of, knn_of
 
 LOCAL = (local_distance, local_angle, local_metric)
@@ -16,19 +17,19 @@ PAIR = sp.csr_array([[0.0, 1.0], [1.0, 0.0]])
 
 def case(name):
     rng = np.random.default_rng(17)
+    torus = flat_torus(50, random_state=4).data
     if name == "knn":
-        return knn_of(flat_torus(60, random_state=3).data, 5), rng.normal(size=(60, 3))
+        return knn_of(torus, 5), rng.normal(size=(50, 3))
     if name == "non-metric":
         # Edges longer than the path around them: angles must follow the path.
-        edges = edges_of(knn_of(flat_torus(50, random_state=4).data, 5))
+        edges = edges_of(knn_of(torus, 5))
         edges = [(i, j, d * (rng.uniform(1.0, 6.0) if rng.uniform() < 0.3 else 1.0)) for i, j, d in edges]
         return graph_of(edges, 50), rng.normal(size=(50, 2))
     if name == "duplicates":
-        points = flat_torus(40, random_state=5).data
-        points[[7, 20]] = points[3]
-        y = rng.normal(size=(40, 2))
+        torus[[7, 20]] = torus[3]
+        y = rng.normal(size=(50, 2))
         y[11] = y[12]
-        graph = knn_of(points, 4)
+        graph = knn_of(torus, 4)
         assert graph.lengths.min() == 0.0
         return graph, y
     assert name == "disconnected"
@@ -37,27 +38,18 @@ def case(name):
     return graph_from_matrix(whole), rng.normal(size=(28, 2))
 
 
-CASES = ("knn", "non-metric", "duplicates", "disconnected")
-
-
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("metric", LOCAL)
-def test_loop_twins(name, metric):
+@pytest.mark.parametrize("name", ["knn", "non-metric", "duplicates", "disconnected"])
+def test_loop_twins(name):
     graph, y = case(name)
-    expected = getattr(loops, f"{metric.__name__}_loop")(graph, y)
-    assert expected > 0.05
-    # Angles near 0 and 180 degrees lose half of the digits in arccos.
-    assert metric(graph, y) == pytest.approx(expected, rel=1e-8)
-
-
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("k", [3, None])
-def test_neighborhood_twin(name, k):
-    graph, y = case(name)
+    for metric in LOCAL:
+        expected = getattr(loops, f"{metric.__name__}_loop")(graph, y)
+        assert expected > 0.05
+        # Angles near 0 and 180 degrees lose half of the digits in arccos.
+        assert metric(graph, y) == pytest.approx(expected, rel=1e-8)
     y[11] += 1e-3  # ties have no right answer
-    used = k or max(1, graph.degrees.min())
-    expected = loops.neighborhood_loop(graph, y, used)
-    assert neighborhood_scores(graph, y, n_neighbors=k) == pytest.approx(expected)
+    for k in (3, None):
+        expected = loops.neighborhood_loop(graph, y, k or max(1, graph.degrees.min()))
+        assert neighborhood_scores(graph, y, n_neighbors=k) == pytest.approx(expected)
 
 
 def test_exact_on_complete_flat_graph():
@@ -68,6 +60,11 @@ def test_exact_on_complete_flat_graph():
     assert local_metric(graph, moved) < 1e-14
     assert local_angle(graph, moved) < 1e-5  # degrees; arccos loses half of the digits
     assert neighborhood_scores(graph, moved) == (1.0, 1.0, 1.0)
+    # Lengths and Gram matrices see the scale, angles and neighbours do not.
+    assert local_distance(graph, 1.5 * moved) == pytest.approx(0.5)
+    assert local_metric(graph, 1.5 * moved) == pytest.approx(1.25)
+    assert local_angle(graph, 1.5 * moved) < 1e-5
+    assert neighborhood_scores(graph, 1.5 * moved).f1 == 1.0
 
 
 def test_known_values():
@@ -81,78 +78,68 @@ def test_known_values():
     # Negligible edges do not count.
     graph = graph_of([(0, 1, 1.0), (1, 2, 2.0), (2, 3, 1e-12), (3, 4, 0.0)], 5)
     assert local_distance(graph, np.array([0.0, 1.0, 2.0, 9.0, 20.0])) == pytest.approx(0.25)
+    empty = sp.csr_array((4, 4))
+    assert np.isnan([metric(empty, np.eye(4)) for metric in LOCAL]).all()
+    assert np.isnan(local_angle(PAIR, np.zeros((2, 1))))
+    assert neighborhood_scores(empty, np.eye(4)).f1 == 0.0
+    # Votes: point 0 has one neighbour of its label very near and two of the other label far off.
+    y = np.array([0.0, 0.001, 10.0, 10.5, 11.0])
+    assert label_scores([0, 0, 1, 1, 1], y, n_neighbors=2) == (1.0, 1.0, 1.0)
+    # A collapsed embedding votes by count.
+    assert 0.0 <= label_scores(np.repeat([0, 1], 10), np.zeros((20, 2)), n_neighbors=3).accuracy <= 1.0
 
 
-def test_scale_of_embedding_shows():
-    curve = s_curve(300, random_state=8)
-    graph = knn_of(curve.data, 8)
-    small, large = local_distance(graph, curve.truth), local_distance(graph, 1.5 * curve.truth)
-    assert small < 0.1 < 0.4 < large
-    assert local_metric(graph, curve.truth) < 0.3 < 1.0 < local_metric(graph, 1.5 * curve.truth)
-    # Angles and neighbours do not see it.
-    assert local_angle(graph, 1.5 * curve.truth) == pytest.approx(local_angle(graph, curve.truth))
-    assert neighborhood_scores(graph, 1.5 * curve.truth) == neighborhood_scores(graph, curve.truth)
-
-
-@pytest.mark.parametrize("metric", [local_angle, local_metric])
-def test_threads_give_the_same_bits(metric):
+def test_threads_and_graph_formats_agree():
     graph = knn_of(flat_torus(900, random_state=9).data, 8)
     y = np.random.default_rng(10).normal(size=(900, 3))
-    assert metric(graph, y, n_jobs=1) == metric(graph, y, n_jobs=3)
-
-
-def test_nothing_to_compare_is_nan():
-    empty, y = sp.csr_array((4, 4)), np.eye(4)
-    assert np.isnan([metric(empty, y) for metric in LOCAL]).all()
-    assert neighborhood_scores(empty, y).f1 == 0.0
-
-
-def test_graph_formats_agree():
+    for metric in (local_angle, local_metric):
+        assert metric(graph, y, n_jobs=1) == metric(graph, y, n_jobs=3)
     graph, y = case("duplicates")
     matrix = graph.to_matrix()
-    expected = local_metric(graph, y), local_distance(graph, y), neighborhood_scores(graph, y)
-    upper = matrix.tocoo()
-    once = upper.row < upper.col
     # An edge stored in one direction counts in both, as in embed_graph.
-    upper = sp.coo_array((upper.data[once], (upper.row[once], upper.col[once])), shape=upper.shape)
-    for other in (matrix, matrix.tocoo(), matrix.tocsc(), sp.csr_matrix(matrix), upper):
-        assert (local_metric(other, y), local_distance(other, y), neighborhood_scores(other, y)) == expected
+    i, j, lengths = (np.array(part) for part in zip(*edges_of(graph), strict=True))
+    upper = sp.coo_array((lengths, (i, j)), shape=matrix.shape)
+    for score in (local_metric, local_distance, neighborhood_scores):
+        for other in (matrix, matrix.tocsc(), sp.csr_matrix(matrix), upper):
+            assert score(other, y) == score(graph, y)
+
+
+@pytest.mark.parametrize("k", [1, 4, 12])
+def test_vote_twin(k):
+    rng = np.random.default_rng(38)
+    labels = rng.integers(0, 4, size=90)
+    y = rng.normal(size=(90, 3)) + 1.2 * labels[:, None]
+    voted = loops.vote_loop(labels, y, k)
+    measures = (accuracy_score, normalized_mutual_info_score, adjusted_rand_score)
+    expected = tuple(measure(labels, voted) for measure in measures)
+    assert 0.3 < expected[0] < 0.95
+    assert label_scores(labels, y, n_neighbors=k) == pytest.approx(expected, rel=1e-12)
+    names = np.array(["b", "a", "d", "c"])[labels]
+    assert label_scores(names, y, n_neighbors=k) == pytest.approx(expected, abs=0.03)  # ties may differ
 
 
 @pytest.mark.parametrize(
-    ("graph", "error", "match"),
+    ("graph", "embedding", "k", "error", "match"),
     [
-        (np.eye(3), TypeError, "scipy sparse matrix of distances, got ndarray"),
-        (sp.csr_array((3, 4)), ValueError, r"square matrix, got shape \(3, 4\)"),
-        (sp.csr_array([[0, 1j], [1j, 0]]), ValueError, "dtype complex128; distances must be real"),
-        (sp.csr_array([[0.0, -1.0], [-1.0, 0.0]]), ValueError, r"Entry \(0, 1\) is -1.0: negative"),
-        (sp.csr_array([[0.0, np.nan], [np.nan, 0.0]]), ValueError, r"Entry \(0, 1\) is nan"),
-        (sp.csr_array([[0.0, 1.0], [1.1, 0.0]]), ValueError, "distances of one edge disagree"),
+        # What makes a graph is checked by the room of graphs.
+        (np.eye(3), np.zeros((3, 2)), 1, TypeError, "scipy sparse matrix of distances, got ndarray"),
+        (-PAIR, np.zeros((2, 2)), 1, ValueError, r"Entry \(0, 1\) is -1.0: negative"),
+        (PAIR, np.zeros((3, 2)), 1, ValueError, "expected 2 rows, got 3"),
+        (PAIR, np.zeros((2, 2, 2)), 1, ValueError, r"shape \(n, N\), got shape \(2, 2, 2\)"),
+        (PAIR, np.zeros((2, 0)), 1, ValueError, r"got shape \(2, 0\)"),
+        (PAIR, np.array([["a"], ["b"]]), 1, ValueError, "dtype <U1"),
+        (PAIR, np.array([[0.0], [np.inf]]), 1, ValueError, r"got \[inf\] in row 1 and 0 more"),
+        (PAIR, np.zeros((2, 1)), 0, ValueError, "n_neighbors must be"),
+        (PAIR, np.zeros((2, 1)), 2, ValueError, "n_neighbors must be"),
+        (PAIR, np.zeros((2, 1)), 1.5, TypeError, "n_neighbors must be"),
+        (PAIR, np.zeros((2, 1)), True, TypeError, "n_neighbors must be"),
+        # Labels in place of a graph.
+        ([0, 1, 2], np.eye(4), 2, ValueError, r"shape \(4,\), one per vertex, got \(3,\)"),
+        ([0.0, np.nan, 1.0, 2.0], np.eye(4), 2, ValueError, "labels must be known, got nan at 1"),
+        ([0, 1, 2, 3], np.eye(4), 4, ValueError, "from 1 to 3, got 4"),
     ],
 )
-def test_bad_graphs(graph, error, match):
+def test_errors(graph, embedding, k, error, match):
+    score = label_scores if isinstance(graph, list) else neighborhood_scores
     with pytest.raises(error, match=match):
-        local_distance(graph, np.zeros((3, 2)))
-
-
-@pytest.mark.parametrize(
-    ("embedding", "match"),
-    [
-        (np.zeros((3, 2)), "expected 2 rows, got 3"),
-        (np.zeros((2, 2, 2)), r"shape \(n, N\), got shape \(2, 2, 2\)"),
-        (np.zeros((2, 0)), r"got shape \(2, 0\)"),
-        (np.array([["a"], ["b"]]), "dtype <U1"),
-        (np.array([[0.0], [np.inf]]), r"got \[inf\] in row 1 and 0 more"),
-    ],
-)
-def test_bad_embeddings(embedding, match):
-    with pytest.raises(ValueError, match=match):
-        local_distance(PAIR, embedding)
-
-
-@pytest.mark.parametrize(
-    ("k", "error"), [(0, ValueError), (2, ValueError), (1.5, TypeError), (True, TypeError)]
-)
-def test_bad_n_neighbors(k, error):
-    with pytest.raises(error, match="n_neighbors must be"):
-        neighborhood_scores(PAIR, np.zeros((2, 1)), n_neighbors=k)
+        score(graph, embedding, n_neighbors=k)

@@ -32,35 +32,16 @@ def tables():
         "tcga_pancan11_rnaseq": classes
         | {"X100": (100 * lifted[:, :40]).astype(np.int16), "tumour": rng.integers(0, 2, N)},
         "tcga_lusc_rnaseq": classes | {"X": lifted[:, :30].astype(np.float32)},
-        "lungline_5cl_celseq2": cells | classes | {"doublet": np.arange(N) >= 120},
+        "lungline_5cl_celseq2": cells | classes,
         "lungline_rnamix": cells | {"props": rng.dirichlet(np.ones(3), N), "y": labels},
         "isomap_faces_32": {"X": pixels.astype(np.uint16), "pose": lifted[:, :3]},
         "miles_128cities": cities(rng),
         "mesh_camelhead": bump(14),
-        "coil20_32": images | {"angle_deg": np.arange(N, dtype=np.int16)},
-        "mammoth_50k": {"X": lifted[:, :3].astype(np.float32)},
-        "world_cities": classes | {"lat": np.linspace(-80, 80, N), "lon": np.linspace(-170, 170, N)},
-        "pbmc68k_reduced": classes | {"logX": lifted[:, :5]},
-        "pbmc3k": classes
-        | {
-            "data": np.arange(1, N + 1, dtype=np.float32),
-            "indices": np.full(N, 2, dtype=np.uint16),
-            "indptr": np.arange(N + 1, dtype=np.int32),
-            "shape": np.array([N, 4]),
-        },
         "road_oldenburg": {
             "indptr": np.array([0, 1, 2]),
             "indices": np.array([1, 0]),
             "data": np.array([5.0, 5.0], dtype=np.float32),
             "coords": np.array([[0, 0], [3, 4]], dtype=np.float32),
-        },
-        "nmr_ns1_noe": {
-            "i": np.array([0, 1, 2]),
-            "j": np.array([1, 0, 1]),
-            "d": np.array([3.0, 2.5, 4.0], dtype=np.float32),
-            "node_resid": np.array([1, 1, 2]),
-            "node_name": np.array(["HA", "HB*", "HN"]),
-            "node_coords": np.eye(3),
         },
     }
 

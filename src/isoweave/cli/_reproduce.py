@@ -104,7 +104,7 @@ def run_reproduce(
                 figures[experiment.name] = draw_experiment(
                     experiment, runs, scale, out / "figures", out / "maps"
                 )
-            console.print(f"wrote {out / experiment.name}.md .csv .json", highlight=False, soft_wrap=True)
+            console.print(f"wrote {out / experiment.name}.md .csv", highlight=False, soft_wrap=True)
     comparisons = compare(runs, scale)
     if comparisons:
         write_text(out / "summary.md", summary_markdown(comparisons))

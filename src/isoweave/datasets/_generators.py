@@ -1,7 +1,8 @@
-"""Manifolds sampled at random with their parameters, sensor networks, and graphs with false edges."""
+"""What holds a data set; manifolds sampled at random with their parameters, sensor networks, false edges."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,53 @@ from sklearn.utils import check_random_state
 
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_integer, check_real
-from isoweave.datasets._dataset import Dataset, GraphDataset
 from isoweave.graph import geodesics, graph_from_matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Feature vectors (n, D) and whatever is known about them.
+
+    ``parameters`` (n, d) are the intrinsic coordinates each point was made from, or its measured pose, for
+    :func:`isoweave.metrics.parameter_error`. Where they are ``isometric`` their distances are the manifold's
+    geodesics: they are the embedding to be recovered up to a rigid motion. ``labels`` (n,) are integers.
+    """
+
+    name: str
+    data: FloatArray
+    parameters: FloatArray | None = None
+    labels: AnyArray | None = None
+    label_names: tuple[str, ...] | None = None
+    isometric: bool = False
+
+    @property
+    def truth(self) -> FloatArray | None:
+        """``parameters`` where they are isometric, for ``procrustes_error``; otherwise None."""
+        return self.parameters if self.isometric else None
+
+    @property
+    def n_samples(self) -> int:
+        return len(self.data)
+
+
+@dataclass(frozen=True, eq=False)
+class GraphDataset:
+    """A symmetric distance graph (n, n), whose stored entries, zeros included, are its edges.
+
+    ``truth`` (n, d) are the positions of its vertices in the unit of the edge lengths, ``anchors`` (a,) the
+    vertices whose positions are given to the method (sensor networks), ``faces`` (m, 3) a mesh's triangles.
+    """
+
+    name: str
+    graph: sp.csr_array
+    truth: FloatArray | None
+    anchors: AnyArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    vertex_names: tuple[str, ...] | None = None
+    faces: AnyArray | None = None
+
+    @property
+    def n_vertices(self) -> int:
+        return int(self.graph.shape[0])
 
 
 def swiss_roll(
@@ -21,26 +67,19 @@ def swiss_roll(
 ) -> Dataset:
     """A rectangle rolled up along the spiral r = t.
 
-    With u and v uniform on [0, 1], ``t = 1.5 pi (1 + 2 u)`` and a point is
-    ``(t cos t, height * v, t sin t)``, as in scikit-learn.
+    With u and v uniform on [0, 1], ``t = 1.5 pi (1 + 2 u)`` and a point is ``(t cos t, height v, t sin t)``,
+    as in scikit-learn. ``parameters`` is isometric: arc length of the spiral from t = 0, and height.
 
     Parameters
     ----------
     n_samples : int
     noise : float
-        Standard deviation of the Gaussian noise added to every coordinate. Neighbouring sheets are
-        about 6 apart; noise far below that keeps the shape, noise near it makes shortcuts.
+        Standard deviation of the Gaussian noise on every coordinate. Sheets are about 6 apart.
     height : float
     random_state : int, RandomState or None
 
-    Returns
-    -------
-    Dataset
-        ``parameters`` is isometric: arc length of the spiral from t = 0, and height.
-
     Examples
     --------
-    >>> from isoweave.datasets import swiss_roll
     >>> roll = swiss_roll(100, random_state=7)
     >>> roll.data.shape, roll.truth.shape
     ((100, 3), (100, 2))
@@ -57,7 +96,7 @@ def s_curve(n_samples: int = 1500, *, noise: float = 0.0, random_state: Any = No
     """A rectangle bent into two opposite circular arcs of radius 1 (an S), as in scikit-learn.
 
     With ``t`` uniform on [-3 pi / 2, 3 pi / 2] and ``y`` on [0, 2], a point is
-    ``(sin t, y, sign(t) (cos t - 1))``; (t, y) is isometric. See :func:`swiss_roll` for the parameters.
+    ``(sin t, y, sign(t) (cos t - 1))``; (t, y) is isometric. See :func:`swiss_roll`.
     """
     rng = _source(n_samples, noise, random_state)
     t = 3.0 * np.pi * (rng.uniform(size=n_samples) - 0.5)
@@ -69,10 +108,9 @@ def s_curve(n_samples: int = 1500, *, noise: float = 0.0, random_state: Any = No
 def sphere(
     n_samples: int = 1500, *, radius: float = 1.0, noise: float = 0.0, random_state: Any = None
 ) -> Dataset:
-    """Points uniform on a sphere in R^3; no isometric embedding in the plane exists.
+    """Points uniform on a sphere in R^3, which has no isometric embedding in the plane.
 
-    ``parameters`` of the result holds the noise-free positions (n, 3). See :func:`swiss_roll` for the
-    other parameters.
+    ``parameters`` of the result holds the noise-free positions (n, 3). See :func:`swiss_roll`.
     """
     rng = _source(n_samples, noise, random_state)
     position = rng.normal(size=(n_samples, 3))
@@ -83,8 +121,8 @@ def sphere(
 def flat_torus(n_samples: int = 1500, *, noise: float = 0.0, random_state: Any = None) -> Dataset:
     """The product of circles of radius 2 and 1 in R^4: ``(2 cos u, 2 sin u, cos v, sin v)``.
 
-    It is flat, but no smooth isometric embedding in R^3 exists. ``parameters`` of the result is
-    (u, v) in [0, 2 pi)^2, which the paper scores against. See :func:`swiss_roll` for the parameters.
+    It is flat, but no smooth isometric embedding in R^3 exists. ``parameters`` of the result is (u, v) in
+    [0, 2 pi)^2, which the paper scores against. See :func:`swiss_roll`.
     """
     rng = _source(n_samples, noise, random_state)
     u, v = 2.0 * np.pi * rng.uniform(size=(2, n_samples))
@@ -101,15 +139,10 @@ def klein_bottle(n_samples: int = 1500, *, noise: float = 0.0, random_state: Any
     * ``x = 6 cos u (1 + sin u) - r cos v``, ``y = 16 sin u`` for u > pi,
     * ``z = r sin v``.
 
-    ``parameters`` of the result is (u, v); the paper scores against Isomap's embedding instead. See
-    :func:`swiss_roll` for the parameters.
-
-    Notes
-    -----
-    The paper prints ``1 - sin(u) / 2`` for r in x only, taken here for a misprint: with the cosine in
-    all three coordinates, as in the usual figure, every circle of constant u has one radius. Isomap's
-    F1 at k = 8 leans the same way (paper .81; cosine .81, sine .83, means of 8 samplings) but does not
-    settle it, and under either reading Isomap's stress is .065 where the paper prints .09.
+    ``parameters`` of the result is (u, v); the paper scores against Isomap's embedding instead, and prints
+    ``1 - sin(u) / 2`` for r in x only. We take that for a misprint: with the cosine in all three, as in the
+    usual figure, every circle of constant u has one radius, and Isomap's F1 at k = 8 is the paper's .81
+    (sine: .83; under either its stress is .065, where the paper prints .09). See :func:`swiss_roll`.
     """
     rng = _source(n_samples, noise, random_state)
     u, v = 2.0 * np.pi * rng.uniform(size=(2, n_samples))
@@ -125,8 +158,7 @@ def difficult(n_samples: int = 1500, *, noise: float = 0.0, random_state: Any = 
     """The "difficult" set of the dimensionality-reduction toolbox: 5-D, curved, in R^10.
 
     From t uniform on [0, 1]^5 the coordinates are cos t1, tanh 3 t2, t1 + t3, t4 sin t2, sin(t1 + t5),
-    t5 cos t2, t5 + t4, t2, t3 t4, t1. ``parameters`` of the result is t. See :func:`swiss_roll` for the
-    parameters.
+    t5 cos t2, t5 + t4, t2, t3 t4, t1. ``parameters`` of the result is t. See :func:`swiss_roll`.
     """
     rng = _source(n_samples, noise, random_state)
     t = rng.uniform(size=(n_samples, 5))
@@ -169,21 +201,14 @@ def sensor_network(
     n_anchors : int
         Sensors whose positions are known, chosen at random.
     noise : float
-        Relative range error: a distance is multiplied by ``1 + noise * g``, g standard normal, one
-        draw per edge, and never falls below 1 % of the true one.
+        A distance is multiplied by ``1 + noise * g``, g standard normal, and at least by 0.01.
     n_dims : int
     hole : float
         Radius, under 0.5, of a ball about the centre without sensors: shortest paths make a detour.
     random_state : int, RandomState or None
 
-    Returns
-    -------
-    GraphDataset
-        ``graph`` may have several components; ``anchors`` are increasing vertex numbers.
-
     Examples
     --------
-    >>> from isoweave.datasets import sensor_network
     >>> net = sensor_network(200, n_anchors=3, noise=0.05, random_state=7)
     >>> net.graph.shape, net.truth.shape, len(net.anchors)
     ((200, 200), (200, 2), 3)
@@ -214,33 +239,13 @@ def sensor_network(
 
 
 def add_shortcuts(
-    graph: sp.sparray | sp.spmatrix,
-    data: AnyArray,
-    n_shortcuts: int,
-    *,
-    detour: float = 5.0,
-    random_state: Any = None,
+    graph: Any, data: AnyArray, n_shortcuts: int, *, detour: float = 5.0, random_state: Any = None
 ) -> tuple[sp.csr_array, AnyArray]:
-    """Add edges between points near in space but far apart along the graph.
+    """Add edges between points (n, D) near in space but far apart along the graph (n, n).
 
-    From a random vertex the shortcut goes to the point nearest in space among those whose distance
-    along the graph is more than ``detour`` times the distance in space, which is its length.
-
-    Parameters
-    ----------
-    graph : sparse matrix of shape (n, n)
-    data : array of shape (n, D)
-        The points it was made from.
-    n_shortcuts : int
-        A ValueError if the graph has fewer such pairs of vertices.
-    detour : float
-    random_state : int, RandomState or None
-
-    Returns
-    -------
-    graph : csr_array of shape (n, n)
-    edges : integer array of shape (n_shortcuts, 2)
-        The added edges, smaller vertex first.
+    From a random vertex the shortcut goes to the point nearest in space among those whose distance along the
+    graph is more than ``detour`` times the distance in space, which is its length. Returns the graph and the
+    added edges (n_shortcuts, 2), smaller vertex first; a ValueError where there are fewer such vertices.
     """
     rng = _source(max(1, n_shortcuts), 0.0, random_state)
     checked = graph_from_matrix(graph)

@@ -35,7 +35,7 @@ def diagnose(
     asymmetry: str = "error",
     n_jobs: int | None = None,
 ) -> Diagnosis:
-    """Tell what a map keeps, what its graph allows, and what to do.
+    """Find out what a map keeps, what its graph allows, and what to do.
 
     Parameters
     ----------
@@ -47,11 +47,11 @@ def diagnose(
     n_components : int, optional
         N, dimension of the map to be made; for a graph alone, where 2 is the default.
     shortcuts : {"auto", "drop", "keep"}
-        As in :func:`isoweave.embed_graph`, where a graph is given; a result brings its own dropped edges.
+        As in :func:`isoweave.embed_graph`, where a graph is given; a result has its own dropped edges.
     asymmetry : {"error", "max", "min", "mean"}
         What to do where the two directions of an edge of a given matrix differ.
     n_jobs : int or None
-        Threads; None or -1 takes all cores. The result does not depend on it.
+        Threads; None and -1 use all cores. The result does not depend on it.
 
     Returns
     -------

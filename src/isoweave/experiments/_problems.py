@@ -1,9 +1,9 @@
-"""Loaders of the rows: data sets to problems. What follows ``request`` is set in the catalogue."""
+"""Loaders of the rows: data sets to problems. What goes with ``request`` is set in the catalogue."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -11,7 +11,6 @@ from scipy.spatial.distance import cdist
 from isoweave import datasets
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.datasets import Dataset
-from isoweave.experiments._spec import DataProblem, Request
 from isoweave.experiments.baselines import run_baseline
 from isoweave.graph import (
     NeighborGraph,
@@ -29,6 +28,40 @@ N_SAMPLES = 1500
 GROUP_SIZE = 1000
 # Components of single-cell counts that are kept: beyond them distances are noise.
 N_PRINCIPAL = 50
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a row's loader is asked for: a seed, the most points, the data folder, leave to fetch images."""
+
+    seed: int
+    n_samples: int | None = None
+    data_home: str | Path | None = None
+    fetch: bool = False
+
+    def size(self, usual: int) -> int:
+        """Number of points: the usual one, unless fewer are asked for."""
+        return usual if self.n_samples is None else min(usual, self.n_samples)
+
+
+@dataclass(frozen=True, eq=False)
+class DataProblem:
+    """A connected distance graph to embed, and all that maps of it are compared with."""
+
+    graph: NeighborGraph
+    n_neighbors: int
+    n_components: int
+    # Isometric coordinates, and those to be recovered up to an affine map (the truth, where there is one).
+    truth: FloatArray | None = None
+    parameters: FloatArray | None = None
+    labels: AnyArray | None = None
+    # Scores are against this graph rather than the one that is embedded (added shortcuts, noise).
+    clean_graph: NeighborGraph | None = None
+    # Global scores are against these rather than the graph's geodesics (short-circuited graphs).
+    distances: FloatArray | None = None
+    # What the points of a figure are coloured by, and what a reader of the table should know.
+    color: AnyArray | None = None
+    note: str = ""
 
 
 def connected_knn(data: AnyArray, n_neighbors: int, n_components: int) -> tuple[NeighborGraph, str]:
@@ -51,40 +84,35 @@ def from_features(data: Dataset, n_neighbors: int, n_components: int) -> DataPro
     )
 
 
-def sampled(
-    request: Request, generate: Callable[..., Dataset], n_neighbors: int, n_components: int
-) -> DataProblem:
-    data = generate(request.size(N_SAMPLES), random_state=request.seed)
-    return from_features(data, n_neighbors, n_components)
+def sampled(request: Request, generator: str, k: int, n: int) -> DataProblem:
+    data = getattr(datasets, generator)(request.size(N_SAMPLES), random_state=request.seed)
+    return from_features(data, k, n)
 
 
-def swiss(request: Request, n_neighbors: int) -> DataProblem:
+def swiss(n_neighbors: int, request: Request) -> DataProblem:
     """With many neighbours some graphs are short-circuited; there the true distances are the reference."""
-    problem = sampled(request, datasets.swiss_roll, n_neighbors, 2)
+    problem = sampled(request, "swiss_roll", n_neighbors, 2)
     return replace(problem, distances=cdist(problem.truth, problem.truth)) if n_neighbors >= 16 else problem
 
 
 def klein(request: Request) -> DataProblem:
     """As in the paper, maps are compared with Isomap's."""
-    problem = sampled(request, datasets.klein_bottle, 8, 3)
+    problem = sampled(request, "klein_bottle", 8, 3)
     return replace(problem, parameters=run_baseline("isomap", problem.graph, 3, n_jobs=1))
 
 
-def image_group(request: Request, load: Callable[..., Dataset]) -> DataProblem:
+def image_group(request: Request, loader: str) -> DataProblem:
     """Disjoint groups of 1,000 test images; the seed is the number of the group."""
-    whole = load("test", data_home=request.data_home, fetch=request.fetch)
-    order = np.random.default_rng(7).permutation(whole.n_samples)
+    whole = getattr(datasets, loader)("test", data_home=request.data_home, fetch=request.fetch)
     first = request.seed * GROUP_SIZE
-    members = order[first : first + request.size(GROUP_SIZE)]
-    assert whole.labels is not None
+    members = _shuffled(whole)[first : first + request.size(GROUP_SIZE)]
     return from_features(replace(whole, data=whole.data[members], labels=whole.labels[members]), 13, 13)
 
 
-def expression(request: Request, load: Callable[..., Dataset], principal: bool) -> DataProblem:
+def expression(request: Request, loader: str, principal: bool) -> DataProblem:
     """Gene expression; k = N = the two-nearest-neighbour estimate of the dimension, as in the paper."""
-    whole = load(data_home=request.data_home)
-    data = np.asarray(whole.data, dtype=np.float64)
-    note = ""
+    whole = getattr(datasets, loader)(data_home=request.data_home)
+    data, note = whole.data, ""
     if principal:
         from sklearn.decomposition import PCA
 
@@ -93,18 +121,16 @@ def expression(request: Request, load: Callable[..., Dataset], principal: bool) 
     n_components = max(2, round(intrinsic_dimension(data)))
     members = np.arange(len(data))
     if request.size(len(data)) < len(data):
-        members = np.random.default_rng(7).permutation(len(data))[: request.size(len(data))]
+        members = _shuffled(whole)[: request.size(len(data))]
         n_components = min(n_components, len(members) // 10)
-    assert whole.labels is not None
     labels = whole.labels[members]
-    part = Dataset(whole.name, data[members], labels=labels)
-    problem = from_features(part, max(n_components, 5), n_components)
+    problem = from_features(Dataset("", data[members], labels=labels), max(n_components, 5), n_components)
     n_classes = len(np.unique(labels))
     size = f"{len(members):,} samples, {n_classes} classes, k = {problem.n_neighbors}, N = {n_components}"
     return replace(problem, note="; ".join(filter(None, (note + size, problem.note))))
 
 
-def shortcut_roll(request: Request, n_shortcuts: int) -> DataProblem:
+def shortcut_roll(n_shortcuts: int, request: Request) -> DataProblem:
     """A swiss roll's true neighbours with false edges between its sheets; scored without them."""
     data = datasets.swiss_roll(request.size(N_SAMPLES), random_state=request.seed)
     assert data.truth is not None
@@ -112,12 +138,12 @@ def shortcut_roll(request: Request, n_shortcuts: int) -> DataProblem:
     problem = from_features(replace(data, data=data.truth), 10, 2)
     if n_shortcuts == 0:
         return problem
-    clean = problem.graph
-    matrix, _ = datasets.add_shortcuts(clean.to_matrix(), data.data, n_shortcuts, random_state=request.seed)
-    return replace(problem, graph=graph_from_matrix(matrix), clean_graph=clean)
+    matrix = problem.graph.to_matrix()
+    matrix, _ = datasets.add_shortcuts(matrix, data.data, n_shortcuts, random_state=request.seed)
+    return replace(problem, graph=graph_from_matrix(matrix), clean_graph=problem.graph)
 
 
-def noisy_roll(request: Request, noise: float) -> DataProblem:
+def noisy_roll(noise: float, request: Request) -> DataProblem:
     """A swiss roll with Gaussian noise; scored against the graph of the same points without it."""
     data = datasets.swiss_roll(request.size(N_SAMPLES), noise=noise, random_state=request.seed)
     problem = from_features(data, 10, 2)
@@ -126,7 +152,7 @@ def noisy_roll(request: Request, noise: float) -> DataProblem:
     return replace(problem, clean_graph=clean, distances=cdist(data.truth, data.truth))
 
 
-def cities(request: Request, max_miles: float | None) -> DataProblem:
+def cities(request: Request, max_miles: float | None = None) -> DataProblem:
     """128 cities by road miles; the map is to be recovered up to an affine map (roads are not straight).
 
     Local scores are against each city's eight nearest by road, global ones against all the miles.
@@ -134,23 +160,15 @@ def cities(request: Request, max_miles: float | None) -> DataProblem:
     whole = datasets.load_city_miles(data_home=request.data_home)
     part = datasets.load_city_miles(max_miles=max_miles, data_home=request.data_home)
     graph = graph_from_matrix(part.graph)
-    miles: FloatArray = whole.graph.toarray()
     assert whole.truth is not None
-    return DataProblem(
-        graph,
-        8,
-        2,
-        parameters=whole.truth,
-        clean_graph=knn_from_distances(miles, 8),
-        distances=miles,
-        color=whole.truth[:, 0],
-        note=f"{graph.n_edges:,} edges",
-    )
+    miles, truth = whole.graph.toarray(), whole.truth
+    near, note = knn_from_distances(miles, 8), f"{graph.n_edges:,} edges"
+    return DataProblem(graph, 8, 2, None, truth, None, near, miles, truth[:, 0], note)
 
 
-def mesh(request: Request, name: str) -> DataProblem:
+def camelhead(request: Request) -> DataProblem:
     """A surface to be flattened: the edges of its triangles. Fewer vertices: a disk around one of them."""
-    data = datasets.load_mesh(name, data_home=request.data_home)
+    data = datasets.load_mesh("camelhead", data_home=request.data_home)
     graph = graph_from_matrix(data.graph)
     assert data.truth is not None
     color: FloatArray = data.truth[:, 1]
@@ -162,11 +180,12 @@ def mesh(request: Request, name: str) -> DataProblem:
 
 
 def faces(request: Request) -> DataProblem:
-    data = datasets.load_faces(data_home=request.data_home)
-    n = request.size(data.n_samples)
-    members = np.sort(np.random.default_rng(7).permutation(data.n_samples)[:n])
-    assert data.parameters is not None
-    pose = data.parameters[members]
-    return replace(
-        from_features(replace(data, data=data.data[members], parameters=pose), 8, 3), color=pose[:, 1]
-    )
+    whole = datasets.load_faces(data_home=request.data_home)
+    assert whole.parameters is not None
+    members = np.sort(_shuffled(whole)[: request.size(whole.n_samples)])
+    data = replace(whole, data=whole.data[members], parameters=whole.parameters[members])
+    return replace(from_features(data, 8, 3), color=whole.parameters[members, 1])
+
+
+def _shuffled(data: Dataset) -> AnyArray:
+    return np.random.default_rng(7).permutation(data.n_samples)

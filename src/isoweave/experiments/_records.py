@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import math
@@ -15,70 +14,52 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import isoweave
 from isoweave._files import append_text
-from isoweave.experiments._methods import METHODS
+from isoweave.experiments.baselines import BASELINES
 
 if TYPE_CHECKING:
     import pandas as pd
 
 RunRecord: TypeAlias = dict[str, Any]
-# Experiment, row, seed, method and scale: what makes a run.
+# What makes a run: experiment, row, seed, method and name of the scale.
 Key: TypeAlias = tuple[str, str, int, str, str]
 
-_KEYS = ("experiment", "row", "seed", "method", "scale")
+KEYS = ("experiment", "row", "seed", "method", "scale")
 # Columns of every frame and CSV file; metrics follow.
 COLUMNS = (
-    *(*_KEYS, "n_vertices", "n_edges", "n_neighbors", "n_components"),
+    *(*KEYS, "n_vertices", "n_edges", "n_neighbors", "n_components"),
     *("status", "steps", "dropped_edges", "seconds", "cpu_seconds", "note", "error"),
 )
 _TEXTS = ("experiment", "row", "method", "scale", "status", "note", "error")
 _WHOLE = ("seed", "n_vertices", "n_edges", "n_neighbors", "n_components", "steps", "dropped_edges")
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "umap-learn", "pymde")
-# What records of baselines depend on, and parts of the package that no record depends on.
-_BASELINES = ("metrics", "datasets", "graph", "engines")
-_METHOD_FILES = ("_problems.py", "_spectral.py", "_stochastic.py", "baselines.py")
-_OUTER = {
-    "checkpoints",
-    "cli",
-    "diagnostics",
-    "experiments",
-    "interop",
-    "io",
-    "persist",
-    "place",
-    "plot",
-    "report",
-}
+# Rooms and files that every record depends on, and rooms that none does.
+_DATA = {"metrics", "datasets", "graph", "engines"}
+_PROBLEMS = {"_problems.py", "baselines.py"}
+_OUTER = {"cli", "diagnostics", "experiments", "interop", "io", "persist", "place", "plot", "report"}
 
 
 class Records:
-    """Runs of one output folder.
+    """Runs of one output folder, in a file of JSON lines.
 
     A record is used only if the code it depends on is unchanged (see :func:`fingerprint`); failed runs are
     tried again. A line that was cut short by a crash is ignored.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        File of JSON lines; made when the first record is added.
     """
 
     def __init__(self, path: Path) -> None:
         _import_pandas()  # now, not after hours of work
         self._path = path
         self._records: dict[Key, RunRecord] = {}
-        self._ends_in_newline = True
-        if path.exists():
-            text = path.read_text(encoding="utf-8")
-            self._ends_in_newline = not text or text.endswith("\n")
-            for line in text.splitlines():
-                try:
-                    record = json.loads(line)
-                    key, code = key_of(record), record["code"]
-                except (ValueError, KeyError, TypeError):
-                    continue
-                if code == fingerprint(record["method"]):
-                    self._records[key] = record
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        # Whatever a crash left of the last line is closed first.
+        self._before = "" if not text or text.endswith("\n") else "\n"
+        for line in text.splitlines():
+            try:
+                record = json.loads(line)
+                if record["code"] == fingerprint(record["method"] in BASELINES):
+                    self._records[key_of(record)] = record
+            except (ValueError, KeyError, TypeError):
+                continue
 
     def __len__(self) -> int:
         return len(self._records)
@@ -95,8 +76,8 @@ class Records:
         line = json.dumps(without_nan(record), allow_nan=False)
         self._records[key_of(record)] = json.loads(line)
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        append_text(self._path, line + "\n" if self._ends_in_newline else "\n" + line + "\n")
-        self._ends_in_newline = True
+        append_text(self._path, f"{self._before}{line}\n")
+        self._before = ""
 
     def frame(self) -> pd.DataFrame:
         """All runs, see :func:`runs_frame`."""
@@ -104,7 +85,7 @@ class Records:
 
 
 def key_of(record: RunRecord) -> Key:
-    experiment, row, seed, method, scale = (record[name] for name in _KEYS)
+    experiment, row, seed, method, scale = (record[name] for name in KEYS)
     return experiment, row, seed, method, scale
 
 
@@ -145,9 +126,7 @@ def without_nan(value: Any) -> Any:
     """The same with None for numbers that JSON does not have."""
     if isinstance(value, dict):
         return {key: without_nan(part) for key, part in value.items()}
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @cache
@@ -162,36 +141,14 @@ def versions() -> dict[str, str]:
     return found
 
 
-def fingerprint(method: str) -> str:
-    """Hash of the code a method's records depend on: data, metrics, and the engine or the baselines.
-
-    Comments and docstrings do not count.
-    """
-    return _hash_code(method in METHODS and METHODS[method].baseline is not None)
-
-
 @cache
-def _hash_code(is_baseline: bool) -> str:
+def fingerprint(is_baseline: bool) -> str:
+    """Hash of the code that records depend on: data, metrics, baselines, and for our methods the engine."""
     package = Path(isoweave.__file__).parent
-    paths = []
-    for path in sorted(package.rglob("*.py")):
-        part, *rest = path.relative_to(package).parts
-        if (
-            part in _BASELINES
-            or (rest and rest[0] in _METHOD_FILES)
-            or (part not in _OUTER and not is_baseline)
-        ):
-            paths.append(path)
     digest = hashlib.sha256()
-    for path in paths:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            body = getattr(node, "body", None)
-            if isinstance(body, list) and body and _is_text(body[0]):
-                body[0] = ast.Pass()
-        digest.update(ast.dump(tree).encode())
+    for path in sorted(package.rglob("*.py")):
+        room = path.relative_to(package).parts[0]
+        is_ours = not is_baseline and room not in _OUTER
+        if room in _DATA or is_ours or (room == "experiments" and path.name in _PROBLEMS):
+            digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

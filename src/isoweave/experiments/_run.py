@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import multiprocessing
+import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import cache, lru_cache, partial
 from itertools import groupby
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from isoweave._files import atomic_write
 from isoweave._parallel import resolve_n_jobs
 from isoweave._typing import FloatArray
 from isoweave.datasets import DatasetMissingError
-from isoweave.experiments._catalog import EXPERIMENTS
-from isoweave.experiments._methods import METHODS, choose_methods, run_method, warm_up
+from isoweave.embed import embed_graph
+from isoweave.experiments._catalog import EXPERIMENTS, FULL, METHODS, OPTIONS, SLOW, Scale, Setting
+from isoweave.experiments._problems import DataProblem, Request
 from isoweave.experiments._records import Key, Records, RunRecord, fingerprint, versions
-from isoweave.experiments._spec import FULL, DataHome, DataProblem, Request, Scale, Setting
+from isoweave.experiments.baselines import BASELINES, available_baselines, run_baseline
+from isoweave.graph import NeighborGraph, knn_graph
 from isoweave.metrics import GeodesicRows, evaluate, geodesic_rows
 
-# Methods and dimensions this process has compiled for.
-_warm: set[tuple[str, int]] = set()
+# What global scores are against: shortest paths, unless the problem brings true distances.
+Reference: TypeAlias = GeodesicRows | FloatArray
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """One method on one problem, by names that mean the same in every process."""
 
     experiment: str
@@ -44,39 +49,18 @@ class Task:
     def setting(self) -> Setting:
         return next(row for row in EXPERIMENTS[self.experiment].rows if row.name == self.row)
 
-    @property
-    def problem_label(self) -> str:
-        return f"{self.experiment} {self.setting.title}, seed {self.seed}"
-
-
-# Tasks that are done, or the reason why none of the group can be.
-_Outcome: TypeAlias = tuple[Sequence[Task], list[RunRecord] | str]
-
 
 @dataclass(frozen=True)
 class RunProgress:
-    """How many tasks are done, what is running now (empty at the end), and how long the rest will take.
+    """How many tasks are done, what is running now (empty at the end), and how long the rest may take.
 
-    The time is that of tasks of the same kind; None before the first one is done.
+    The time is what tasks took on average in this run; None before the first one is done.
     """
 
     done: int
     total: int
     label: str
     seconds_left: float | None
-
-
-@dataclass(frozen=True)
-class DataSource:
-    """Where problems come from and maps go to; see :func:`run_experiments`."""
-
-    data_home: DataHome = None
-    fetch: bool = False
-    maps_folder: Path | None = None
-
-
-class ProblemMissingError(Exception):
-    """The problem of a group cannot be made; the text says why."""
 
 
 def plan_tasks(
@@ -86,21 +70,29 @@ def plan_tasks(
 
     Other methods than those an experiment runs by default can be asked for.
     """
-    unknown = [name for name in names if name not in EXPERIMENTS and name != "all"]
-    if unknown:
-        raise ValueError(f"unknown experiment {unknown[0]!r}; choose from {', '.join(EXPERIMENTS)} and all.")
-    chosen = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
+    everything = (*EXPERIMENTS, "all")
+    for kind, known, asked in (("experiment", everything, names), ("method", METHODS, methods or ())):
+        unknown = [name for name in asked if name not in known]
+        if unknown:
+            raise ValueError(f"unknown {kind} {unknown[0]!r}; choose from {', '.join(known)}.")
     tasks, skipped = [], []
-    for experiment in (EXPERIMENTS[name] for name in chosen):
-        usable, missing = choose_methods(methods, experiment.methods)
-        skipped += [f"{experiment.name}, {name}: {reason}" for name, reason in missing.items()]
+    installed = (*OPTIONS, *available_baselines())
+    for name in EXPERIMENTS if "all" in names else dict.fromkeys(names):
+        experiment = EXPERIMENTS[name]
+        wanted = methods or [method for method in METHODS if method not in experiment.without]
+        usable = [method for method in wanted if method in installed]
+        for method in (method for method in wanted if method not in installed):
+            needed = BASELINES[method]
+            reason = f"{needed.package} is not installed: pip install 'isoweave[{needed.extra}]'"
+            skipped.append(f"{name}, {method}: {reason}")
         for row in experiment.rows_for(scale):
-            allowed = [name for name in usable if row.methods is None or methods or name in row.methods]
+            allowed = [method for method in usable if methods or method not in row.without]
+            most = SLOW | row.fewer_seeds
             for number, seed in enumerate(row.seeds[: scale.n_seeds]):
                 tasks += [
-                    Task(experiment.name, row.name, seed, name, scale)
-                    for name in allowed
-                    if number < row.fewer_seeds.get(name, METHODS[name].n_seeds or len(row.seeds))
+                    Task(name, row.name, seed, method, scale)
+                    for method in allowed
+                    if number < most.get(method, len(row.seeds))
                 ]
     return tasks, skipped
 
@@ -109,13 +101,15 @@ def run_experiments(
     tasks: Sequence[Task],
     records: Records,
     *,
-    data_home: DataHome = None,
+    data_home: str | Path | None = None,
     fetch: bool = False,
     maps_folder: Path | None = None,
     n_jobs: int | None = 1,
     progress: Callable[[RunProgress], None] | None = None,
 ) -> list[str]:
-    """Run what is not recorded yet.
+    """Run what is not recorded yet, and return what was skipped and why.
+
+    Data that are not there or cannot be read are skipped; a method that fails is recorded with its error.
 
     Parameters
     ----------
@@ -132,161 +126,109 @@ def run_experiments(
         Every method runs on one thread, so that processor times compare.
     progress : callable, optional
         Called before every task (with several processes, after every problem) and at the end.
-
-    Returns
-    -------
-    list of str
-        What was skipped and why: data that are not there or cannot be read. A method that fails is recorded
-        with its error.
     """
-    clock = _Clock(tasks, records, resolve_n_jobs(n_jobs))
-    source = DataSource(data_home, fetch, maps_folder)
-    pending = list(clock.left.values())
-    groups = [list(found) for _, found in groupby(pending, lambda task: task.key[:3])]
-    workers = min(clock.n_jobs, len(groups))
+    left = [task for task in tasks if not records.is_done(task.key)]
+    groups = [list(found) for _, found in groupby(left, lambda task: task[:3])]
+    workers = min(resolve_n_jobs(n_jobs), len(groups))
+    # In this process every record is kept as soon as it is made.
+    chunks = groups if workers > 1 else [[task] for task in left]
+    work = partial(_run_tasks, data_home=data_home, fetch=fetch, maps_folder=maps_folder)
+    started, n_done = time.monotonic(), 0
 
     def report(label: str) -> None:
         if progress is not None:
-            progress(clock.now(label))
+            n_left = len(left) - n_done
+            seconds = (time.monotonic() - started) / n_done * n_left if n_done else None
+            progress(RunProgress(len(tasks) - n_left, len(tasks), label, seconds))
 
-    outcomes = (
-        _in_processes(groups, source, workers, report) if workers > 1 else _in_turn(groups, source, report)
-    )
     reasons: dict[tuple[str, str], str] = {}
-    for group, outcome in outcomes:
-        for task in group:
-            clock.left.pop(task.key)
+    for chunk, outcome in _outcomes(chunks, work, workers, report):
+        n_done += len(chunk)
         if isinstance(outcome, str):
-            reasons.setdefault(group[0].key[:2], outcome)
-            continue
-        for record in outcome:
-            records.add(record)
-            clock.note(record)
+            reasons.setdefault(chunk[0][:2], outcome)
+        else:
+            for record in outcome:
+                records.add(record)
     report("")
+    _load.cache_clear()
     return list(reasons.values())
 
 
-class _Clock:
-    """Tasks left, and their time, from what the same method took on the same row, or on any."""
-
-    def __init__(self, tasks: Sequence[Task], records: Records, n_jobs: int) -> None:
-        self.n_jobs = n_jobs
-        self.left = {task.key: task for task in tasks if not records.is_done(task.key)}
-        self._total = len(tasks)
-        self._seconds: dict[tuple[str, ...], list[float]] = {}
-        for record in records:
-            self.note(record)
-
-    def note(self, record: RunRecord) -> None:
-        if record["error"] is None:
-            for kind in self._kinds(record["experiment"], record["row"], record["method"]):
-                self._seconds.setdefault(kind, []).append(record["seconds"])
-
-    @staticmethod
-    def _kinds(experiment: str, row: str, method: str) -> tuple[tuple[str, ...], ...]:
-        """From the most to the least alike."""
-        return (experiment, row, method), (method,), ()
-
-    def now(self, label: str) -> RunProgress:
-        means = {kind: float(np.mean(seconds)) for kind, seconds in self._seconds.items()}
-        left = None
-        if means:
-            kinds = [self._kinds(task.experiment, task.row, task.method) for task in self.left.values()]
-            left = sum(next(means[kind] for kind in alike if kind in means) for alike in kinds) / self.n_jobs
-        return RunProgress(self._total - len(self.left), self._total, label, left)
-
-
-def _in_turn(
-    groups: Sequence[list[Task]], source: DataSource, report: Callable[[str], None]
-) -> Iterator[_Outcome]:
-    """In this process; every task is handed over as soon as it is done."""
-    missing: dict[tuple[str, str], str] = {}
-    for group in groups:
-        row = group[0].key[:2]
-        try:
-            if row in missing:
-                raise ProblemMissingError(missing[row])
-            for task, record in _run_group(group, source, report):
-                yield [task], [record]
-        except ProblemMissingError as error:
-            missing[row] = str(error)
-            yield group, str(error)
-
-
-def _in_processes(
-    groups: Sequence[list[Task]], source: DataSource, workers: int, report: Callable[[str], None]
-) -> Iterator[_Outcome]:
-    """Each group in one of several processes, as they finish."""
+def _outcomes(
+    chunks: Sequence[list[Task]],
+    work: Callable[[list[Task]], list[RunRecord] | str],
+    workers: int,
+    report: Callable[[str], None],
+) -> Iterator[tuple[list[Task], list[RunRecord] | str]]:
+    """Tasks with their records, or the reason why there are none, as they finish."""
+    if workers <= 1:
+        for chunk in chunks:
+            report(f"{chunk[0].experiment} {chunk[0].setting.title}, seed {chunk[0].seed}, {chunk[0].method}")
+            yield chunk, work(chunk)
+        return
     # A forked child of a process that has threads may hang.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        futures: dict[Future[list[RunRecord] | str], list[Task]] = {
-            pool.submit(_run_elsewhere, group, source): group for group in groups
-        }
-        report(f"{len(groups)} problems in {workers} processes")
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        futures = {pool.submit(work, chunk): chunk for chunk in chunks}
+        report(f"{len(chunks)} problems in {workers} processes")
         try:
             for future in as_completed(futures):
-                group = futures[future]
-                yield group, future.result()
-                report(f"{group[0].problem_label} done")
+                done = futures[future]
+                yield done, future.result()
+                report(f"{done[0].experiment} {done[0].setting.title}, seed {done[0].seed} done")
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def _run_elsewhere(group: list[Task], source: DataSource) -> list[RunRecord] | str:
-    """Worker: the records of a group, or why there are none."""
-    try:
-        return [record for _, record in _run_group(group, source, lambda _: None)]
-    except ProblemMissingError as error:
-        return str(error)
-
-
-def _run_group(
-    tasks: Sequence[Task], source: DataSource, report: Callable[[str], None]
-) -> Iterator[tuple[Task, RunRecord]]:
-    """Run tasks of one experiment, row and seed, each on one thread; ``report`` is told what is done next."""
+def _run_tasks(
+    tasks: list[Task], data_home: str | Path | None, fetch: bool, maps_folder: Path | None
+) -> list[RunRecord] | str:
+    """Records of tasks of one experiment, row and seed, or why there are none."""
     first = tasks[0]
-    row = first.setting
-    report(f"{first.problem_label}, loading")
+    loaded = _load(*first[:3], first.scale, data_home, fetch)
+    if isinstance(loaded, str):
+        return loaded
+    problem, reference = loaded
+    is_drawn = EXPERIMENTS[first.experiment].draw_maps and first.seed == first.setting.seeds[0]
+    records = []
+    for task in tasks:
+        record, embedding = _run_task(task, problem, reference)
+        records.append(record)
+        if is_drawn and maps_folder is not None and embedding is not None:
+            color = np.zeros(len(embedding)) if problem.color is None else problem.color
+            maps_folder.mkdir(parents=True, exist_ok=True)
+            with atomic_write(map_path(maps_folder, task)) as file:
+                np.savez_compressed(file, embedding=embedding.astype(np.float32), color=color)
+    return records
+
+
+def map_path(folder: Path, task: Task) -> Path:
+    """File of a map that is drawn: of the row's first seed."""
+    return folder / f"{task.experiment}-{task.row}-{task.method}-{task.scale.name}.npz"
+
+
+@lru_cache(maxsize=1)
+def _load(
+    experiment: str, row: str, seed: int, scale: Scale, data_home: str | Path | None, fetch: bool
+) -> tuple[DataProblem, Reference] | str:
+    """A problem and its reference, made once for all methods; or why it cannot be made."""
+    setting = Task(experiment, row, seed, "", scale).setting
     try:
-        problem = row.load(Request(first.seed, first.scale.n_samples, source.data_home, source.fetch))
+        problem = setting.load(Request(seed, scale.n_samples, data_home, fetch))
     except (DatasetMissingError, ValueError, OSError) as error:
         said = "" if isinstance(error, DatasetMissingError) else "could not be loaded: "
-        raise ProblemMissingError(f"{first.experiment}, {row.title}: {said}{error}") from error
-    is_drawn = EXPERIMENTS[first.experiment].draw_maps and first.seed == row.seeds[0]
-    reference = reference_distances(problem)
-    for task in tasks:
-        report(f"{task.problem_label}, {task.method}")
-        record, embedding = _run_task(task, problem, reference)
-        if is_drawn and source.maps_folder is not None and embedding is not None:
-            color = np.zeros(len(embedding)) if problem.color is None else problem.color
-            source.maps_folder.mkdir(parents=True, exist_ok=True)
-            with atomic_write(map_path(source.maps_folder, *task.key)) as file:
-                np.savez_compressed(file, embedding=embedding.astype(np.float32), color=color)
-        yield task, record
+        return f"{experiment}, {setting.title}: {said}{error}"
+    return problem, reference_distances(problem)
 
 
-def map_path(folder: Path, experiment: str, row: str, seed: int, method: str, scale: str) -> Path:
-    """File of a map that is drawn: of the row's first seed."""
-    return folder / f"{experiment}-{row}-{method}-{scale}.npz"
-
-
-def reference_distances(problem: DataProblem) -> GeodesicRows | FloatArray:
-    """What global scores are against: shortest paths, unless the problem brings true distances."""
+def reference_distances(problem: DataProblem) -> Reference:
     if problem.distances is not None:
         return problem.distances
     return geodesic_rows(problem.clean_graph or problem.graph)
 
 
-def score(
-    problem: DataProblem, embedding: FloatArray, reference: GeodesicRows | FloatArray
-) -> dict[str, float]:
-    """The metrics that tables and figures show.
-
-    The reference is made once for all methods, and measures by rank that nothing shows are left out: together
-    they took most of the time.
-    """
+def score(problem: DataProblem, embedding: FloatArray, reference: Reference) -> dict[str, float]:
+    """The metrics that tables and figures show; those by rank, which take most of the time, are not."""
     scores = evaluate(
         problem.clean_graph or problem.graph,
         embedding,
@@ -301,15 +243,10 @@ def score(
     return {name: float(value) for name, value in scores.items() if name not in ("n_neighbors", "n_rows")}
 
 
-def _run_task(
-    task: Task, problem: DataProblem, reference: GeodesicRows | FloatArray
-) -> tuple[RunRecord, FloatArray | None]:
+def _run_task(task: Task, problem: DataProblem, reference: Reference) -> tuple[RunRecord, FloatArray | None]:
     n, k = problem.n_components, problem.n_neighbors
     record: RunRecord = {
-        "experiment": task.experiment,
-        "row": task.row,
-        "seed": task.seed,
-        "method": task.method,
+        **task._asdict(),
         "scale": task.scale.name,
         "n_vertices": problem.graph.n_vertices,
         "n_edges": problem.graph.n_edges,
@@ -317,20 +254,45 @@ def _run_task(
         "n_components": n,
         "note": problem.note,
         "error": None,
-        "code": fingerprint(task.method),
+        "code": fingerprint(task.method in BASELINES),
         "versions": versions(),
     }
     try:
-        if (task.method, n) not in _warm:
-            warm_up(task.method, n)
-            _warm.add((task.method, n))
-        steps = task.scale.paper_steps
-        embedding, told = run_method(
-            task.method, problem.graph, n, n_neighbors=k, seed=task.seed, paper_steps=steps
-        )
+        _warm_up(task.method, n)
+        embedding, told = run_method(task.method, problem.graph, n, k, task.seed, task.scale.paper_steps)
         scores = score(problem, embedding, reference)
     # Whatever a method or the library behind it raises is its result here, not the end of a long run.
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         return {**record, "error": reason[:500], "scores": {}}, None
     return record | told | {"n_jobs": 1, "scores": scores}, embedding
+
+
+def run_method(
+    name: str, graph: NeighborGraph, n_components: int, k: int, seed: int, paper_steps: int | None = None
+) -> tuple[FloatArray, dict[str, Any]]:
+    """Embed a graph on one thread: the embedding, and what it took, the making of the graph not counted."""
+    told: dict[str, Any] = {"status": "done", "steps": None, "dropped_edges": None}
+    wall, cpu = time.perf_counter(), time.process_time()
+    if name in BASELINES:
+        embedding = run_baseline(name, graph, n_components, n_neighbors=k, random_state=seed, n_jobs=1)
+    else:
+        options = dict(OPTIONS[name])
+        if name == "paper" and paper_steps is not None:
+            options["max_iter"] = paper_steps
+        with warnings.catch_warnings(), threadpool_limits(1):
+            # The paper's recursion may well run to its limit; the record says so.
+            warnings.simplefilter("ignore")
+            result = embed_graph(graph.to_matrix(), n_components, n_jobs=1, random_state=seed, **options)
+        embedding = result.coordinates
+        told |= {"status": result.status, "steps": result.n_iter, "dropped_edges": len(result.dropped_edges)}
+    return embedding, told | {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
+
+
+@cache
+def _warm_up(name: str, n_components: int) -> None:
+    """Embed a little data, once in a process, so that no clock runs while numba compiles."""
+    if name in OPTIONS or name == "umap":
+        k = n_components + 4
+        points = np.random.default_rng(7).normal(size=(40 + 6 * n_components, n_components))
+        run_method(name, knn_graph(points, k, n_jobs=1), n_components, k, seed=7, paper_steps=2)

@@ -1,20 +1,18 @@
-"""Tables of an experiment: Markdown to read, CSV of all runs, JSON of means; and who wins where."""
+"""Tables of an experiment as Markdown and CSV, who wins where, and one page of everything."""
 
 from __future__ import annotations
 
-import json
-import math
+import base64
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from isoweave._files import write_text
-from isoweave.experiments._catalog import EXPERIMENTS, PRINTED
-from isoweave.experiments._methods import METHODS
-from isoweave.experiments._records import COLUMNS, select
-from isoweave.experiments._spec import Experiment, Scale, Setting
+from isoweave._pages import render
+from isoweave.experiments._catalog import EXPERIMENTS, METHODS, Experiment, Scale, Setting
+from isoweave.experiments._records import COLUMNS, select, versions
 from isoweave.metrics import METRIC_MEANINGS
 
 if TYPE_CHECKING:
@@ -41,19 +39,16 @@ LEVEL = (
     "hundredth)."
 )
 OURS = "default"
-# Runs below which no spread is known; then differences under a hundredth count as none.
-_FEWEST_RUNS = 3
-_SAME = 0.01
 
 
 @dataclass(frozen=True)
 class ResultTable:
     """Cells as text; one in ``best`` (line, column) is the best of its column; ``kinds`` of the lines."""
 
-    title: str
-    notes: tuple[str, ...]
     head: tuple[str, ...]
-    lines: tuple[tuple[str, ...], ...]
+    lines: list[tuple[str, ...]]
+    title: str = ""
+    notes: tuple[str, ...] = ()
     best: frozenset[tuple[int, int]] = frozenset()
     kinds: tuple[str, ...] = ()
 
@@ -74,60 +69,14 @@ def show(value: float, metric: str) -> str:
     return f"{value:.3f}" if abs(value) < 100 else f"{value:.3g}"
 
 
-def _statistics(good: pd.DataFrame, columns: Sequence[str]) -> dict[tuple[str, str], dict[str, float]]:
-    """Mean, standard deviation, extremes and number of values, by method and column."""
-    values = good.melt("method", columns).groupby(["method", "variable"])["value"]
-    found: dict[tuple[str, str], dict[str, float]]
-    found = values.agg(["mean", "std", "min", "max", "count"]).to_dict("index")
-    return found
-
-
-def _cell(found: dict[str, float] | None, metric: str) -> str:
-    if not found or found["count"] == 0:
-        return ""
-    if found["count"] == 1 or metric == "cpu_seconds":
-        return show(found["mean"], metric)
+def _cell(values: pd.Series) -> str:
+    """Mean and spread over the seeds."""
+    metric, values = str(values.name), values.dropna()
+    if len(values) <= 1 or metric == "cpu_seconds":
+        return show(values.mean(), metric) if len(values) else ""
     if metric == "procrustes_error":
-        return f"{show(found['mean'], metric)} (worst {show(found['max'], metric)})"
-    return f"{show(found['mean'], metric)} ± {show(found['std'], metric)}"
-
-
-def make_table(
-    experiment: Experiment, row: Setting, runs: pd.DataFrame, scale: Scale, *, with_printed: bool
-) -> ResultTable | None:
-    """Means (and standard deviations over seeds) of every method; None where nothing was run."""
-    runs = select(runs, experiment.name, scale.name, row.name)
-    if not len(runs):
-        return None
-    good = runs[runs["error"].isna()]
-    columns = [m for m in (*experiment.metrics, "cpu_seconds") if m in good and good[m].notna().any()]
-    counts, statistics = runs["method"].value_counts(), _statistics(good, columns)
-    n_good = good["method"].value_counts()
-    printed = PRINTED.get(experiment.name, {}) if with_printed else {}
-    lines: list[tuple[str, ...]] = []
-    kinds: list[str] = []
-    means: dict[str, dict[int, float]] = {metric: {} for metric in columns}
-    for name in METHODS:
-        if name in counts:
-            cells = []
-            for metric in columns:
-                is_reference = metric == "parameter_error" and name == experiment.reference
-                found = statistics.get((name, metric))
-                if found and found["count"] and not is_reference:
-                    means[metric][len(lines)] = found["mean"]
-                cells.append("reference" if is_reference else _cell(found, metric))
-            failed = counts[name] - n_good.get(name, 0)
-            count = f"{n_good.get(name, 0)}" + (f" ({failed} failed)" if failed else "")
-            lines.append((METHODS[name].title, *cells, count))
-            kinds.append("")
-        if name in printed:
-            title = "proposed" if name == "paper" else METHODS[name].title
-            cells = [f"{printed[name][m]:g}" if m in printed[name] else "" for m in columns]
-            lines.append((f"{title}, printed in the paper", *cells, ""))
-            kinds.append("printed")
-    head = ("method", *(TITLES[m] for m in columns), "runs")
-    best = frozenset((line, columns.index(m) + 1) for m in columns for line in _best(means[m], m))
-    return ResultTable(row.title, tuple(_notes(runs)), head, tuple(lines), best, tuple(kinds))
+        return f"{show(values.mean(), metric)} (worst {show(values.max(), metric)})"
+    return f"{show(values.mean(), metric)} ± {show(values.std(), metric)}"
 
 
 def _sign(metric: str) -> int:
@@ -135,11 +84,44 @@ def _sign(metric: str) -> int:
     return METRIC_MEANINGS[metric][1]
 
 
-def _best(means: dict[int, float], metric: str) -> list[int]:
-    if metric == "cpu_seconds" or len(means) < 2:
-        return []
-    limit = max(_sign(metric) * value for value in means.values())
-    return [line for line, value in means.items() if _sign(metric) * value == limit]
+def make_tables(experiment: Experiment, runs: pd.DataFrame, scale: Scale) -> list[ResultTable]:
+    """A table for every row that has runs; the first has the paper's numbers."""
+    found = [(row, select(runs, experiment.name, scale.name, row.name)) for row in experiment.rows_for(scale)]
+    found = [(row, own) for row, own in found if len(own)]
+    return [_table(experiment, row, own, has_printed=row is found[0][0]) for row, own in found]
+
+
+def _table(experiment: Experiment, row: Setting, runs: pd.DataFrame, has_printed: bool) -> ResultTable:
+    """Means (and standard deviations over seeds) of every method."""
+    good = runs[runs["error"].isna()]
+    columns = [m for m in (*experiment.metrics, "cpu_seconds") if m in good and good[m].notna().any()]
+    means = good.groupby("method")[columns].mean()
+    if experiment.reference in means.index and "parameter_error" in columns:
+        means.loc[experiment.reference, "parameter_error"] = float("nan")
+    printed = experiment.printed if has_printed else {}
+    lines: list[tuple[str, ...]] = []
+    kinds: list[str] = []
+    best: set[tuple[int, int]] = set()
+    for name, title in METHODS.items():
+        n_runs, mine = (runs["method"] == name).sum(), good[good["method"] == name]
+        if n_runs:
+            cells = [_cell(mine[metric]) for metric in columns]
+            for at, metric in enumerate(columns):
+                if metric == "parameter_error" and name == experiment.reference:
+                    cells[at] = "reference"
+                elif metric != "cpu_seconds" and len(mine) and means[metric].count() > 1:
+                    signed = _sign(metric) * means[metric]
+                    if signed[name] == signed.max():
+                        best.add((len(lines), at + 1))
+            failed = f" ({n_runs - len(mine)} failed)" if n_runs > len(mine) else ""
+            lines.append((title, *cells, f"{len(mine)}{failed}"))
+            kinds.append("")
+        if name in printed:
+            cells = [f"{printed[name][m]:g}" if m in printed[name] else "" for m in columns]
+            lines.append((f"{'proposed' if name == 'paper' else title}, printed in the paper", *cells, ""))
+            kinds.append("printed")
+    head = ("method", *(TITLES[m] for m in columns), "runs")
+    return ResultTable(head, lines, row.title, tuple(_notes(runs)), frozenset(best), tuple(kinds))
 
 
 def _notes(runs: pd.DataFrame) -> Iterator[str]:
@@ -156,43 +138,19 @@ def _notes(runs: pd.DataFrame) -> Iterator[str]:
     for name, found in by_method.items():
         limited = (found["status"] == "max_iter").sum()
         if limited:
-            yield f"{METHODS[name].title}: {limited} of {len(found)} runs ended at the limit of steps."
-        errors = list(found["error"].dropna().unique())
-        yield from (f"{METHODS[name].title} failed: {error}" for error in errors[:2])
-
-
-def make_tables(experiment: Experiment, runs: pd.DataFrame, scale: Scale) -> list[ResultTable]:
-    """A table for every row that has runs; the paper's numbers stand in the first."""
-    tables: list[ResultTable] = []
-    for row in experiment.rows_for(scale):
-        table = make_table(experiment, row, runs, scale, with_printed=not tables)
-        if table is not None:
-            tables.append(table)
-    return tables
+            yield f"{METHODS[name]}: {limited} of {len(found)} runs reached the step limit."
+        yield from (f"{METHODS[name]} failed: {error}" for error in found["error"].dropna().unique()[:2])
 
 
 def write_tables(
     experiment: Experiment, runs: pd.DataFrame, scale: Scale, folder: Path, skipped: Sequence[str] = ()
 ) -> list[Path]:
-    """Write ``NAME.md``, ``NAME.csv`` and ``NAME.json`` and return their paths.
+    """Write ``NAME.md`` and ``NAME.csv`` and return their paths.
 
     ``runs`` come from :meth:`Records.frame` or :func:`read_runs`; ``skipped`` says what could not be run.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    own = select(runs, experiment.name, scale.name)
-    metrics = [name for name in METRIC_MEANINGS if name in own and own[name].notna().any()]
-    contents = {
-        "md": _markdown(experiment, runs, scale, skipped),
-        "csv": own[[*COLUMNS, *metrics]].to_csv(index=False, lineterminator="\n"),
-        "json": json.dumps(_summary(experiment, own, scale, skipped), indent=1, allow_nan=False) + "\n",
-    }
-    paths = [folder / f"{experiment.name}.{suffix}" for suffix in contents]
-    for path, text in zip(paths, contents.values(), strict=True):
-        write_text(path, text)
-    return paths
-
-
-def _markdown(experiment: Experiment, runs: pd.DataFrame, scale: Scale, skipped: Sequence[str]) -> str:
+    paths = [folder / f"{experiment.name}.md", folder / f"{experiment.name}.csv"]
     lines = [f"# {experiment.title}", "", experiment.about, ""]
     if scale.note:
         lines += [f"**{scale.note}**", ""]
@@ -202,46 +160,16 @@ def _markdown(experiment: Experiment, runs: pd.DataFrame, scale: Scale, skipped:
     lines += [
         "",
         "Means ± standard deviations over the seeds; the best of a column in bold. Spectral methods, t-SNE "
-        "and UMAP have a scale of their own: their edge errors and stress say little.",
+        "and UMAP have no unit of length, so their edge errors and stress say little.\n",
     ]
-    return "\n".join(lines) + "\n"
+    write_text(paths[0], "\n".join(lines))
+    own = select(runs, experiment.name, scale.name)
+    metrics = [name for name in METRIC_MEANINGS if name in own and own[name].notna().any()]
+    write_text(paths[1], own[[*COLUMNS, *metrics]].to_csv(index=False, lineterminator="\n"))
+    return paths
 
 
-def _summary(
-    experiment: Experiment, runs: pd.DataFrame, scale: Scale, skipped: Sequence[str]
-) -> dict[str, Any]:
-    metrics = [*(name for name in METRIC_MEANINGS if name in runs), "cpu_seconds"]
-    rows: dict[str, Any] = {}
-    for row in experiment.rows_for(scale):
-        own = runs[runs["row"] == row.name]
-        good = own[own["error"].isna()]
-        found = _statistics(good, metrics)
-        for method in (name for name in METHODS if (own["method"] == name).any()):
-            numbers = {name: _numbers(found[method, name]) for name in metrics if (method, name) in found}
-            failed = int(own.loc[own["method"] == method, "error"].notna().sum())
-            entry = {"runs": int((good["method"] == method).sum()), "failed": failed, "metrics": numbers}
-            rows.setdefault(row.name, {"title": row.title, "methods": {}})["methods"][method] = entry
-    summary: dict[str, Any] = {
-        "experiment": experiment.name,
-        "title": experiment.title,
-        "scale": scale.name,
-        "note": scale.note,
-        "skipped": list(skipped),
-        "rows": rows,
-        "printed_in_the_paper": PRINTED.get(experiment.name, {}),
-    }
-    return summary
-
-
-def _numbers(found: dict[str, float]) -> dict[str, float] | None:
-    """None where there is no value; a single one has no spread."""
-    if found.pop("count") == 0:
-        return None
-    return found | {"std": 0.0 if math.isnan(found["std"]) else found["std"]}
-
-
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """One measure of one row: means, over the seeds both have, of ours and the best of the others.
 
     The winner is None where the paired difference is within two standard errors.
@@ -267,65 +195,87 @@ def compare(runs: pd.DataFrame, scale: Scale) -> list[Comparison]:
                 values = good.pivot(index="seed", columns="method", values=metric)
                 if metric == "parameter_error" and experiment.reference in values:
                     values = values.drop(columns=experiment.reference)
-                comparison = _compare(experiment.title, row.title, metric, values)
-                if comparison is not None:
-                    found.append(comparison)
+                if OURS in values:
+                    values = values[values[OURS].notna()].dropna(axis="columns", how="all")
+                others = [name for name in METHODS if name in values and name != OURS]
+                if OURS in values and others:
+                    other = str((_sign(metric) * values[others].mean()).idxmax())
+                    both = values[[OURS, other]].dropna()
+                    result = (*both.mean(), other, _winner(both[OURS], both[other], metric))
+                    found.append(Comparison(experiment.title, row.title, metric, *result))
     return found
 
 
-def _compare(experiment: str, row: str, metric: str, values: pd.DataFrame) -> Comparison | None:
-    """``values`` has a line per seed and a column per method."""
-    if OURS not in values:
+def _winner(ours: pd.Series, theirs: pd.Series, metric: str) -> str | None:
+    gain = _sign(metric) * (ours - theirs)
+    # Of fewer than three runs no spread is known; then differences under a hundredth count as none.
+    least = 2.0 * gain.sem() if len(gain) >= 3 else 0.01 * max(abs(ours.mean()), abs(theirs.mean()))
+    if abs(gain.mean()) <= least:
         return None
-    values = values[values[OURS].notna()].dropna(axis="columns", how="all")
-    others = [name for name in METHODS if name in values and name != OURS]
-    if not others:
-        return None
-    other = str((_sign(metric) * values[others].mean()).idxmax())
-    both = values[[OURS, other]].dropna()
-    ours, theirs = both.mean()
-    gain = _sign(metric) * (both[OURS] - both[other])
-    if len(gain) >= _FEWEST_RUNS:
-        is_tie = abs(gain.mean()) <= 2.0 * gain.sem()
-    else:
-        is_tie = abs(gain.mean()) <= _SAME * max(abs(ours), abs(theirs))
-    winner = None if is_tie else OURS if gain.mean() > 0 else other
-    return Comparison(experiment, row, metric, ours, theirs, other, winner)
+    return OURS if gain.mean() > 0 else str(theirs.name)
 
 
 def count_wins(comparisons: Sequence[Comparison]) -> str:
     """One sentence: how often each method is best."""
     counts = Counter(c.winner for c in comparisons)
-    ties = counts.pop(None, 0)
-    ours = counts.pop(OURS, 0)
-    others = ", ".join(f"{METHODS[str(name)].title} in {count}" for name, count in counts.most_common())
+    ties, ours = counts.pop(None, 0), counts.pop(OURS, 0)
+    others = ", ".join(f"{METHODS[str(name)]} in {count}" for name, count in counts.most_common())
     text = f"Of {len(comparisons)} measures isoweave is best in {ours} and level with the best in {ties}"
     return text + (f"; others are better: {others}." if others else ".")
 
 
-def summary_table(comparisons: Sequence[Comparison]) -> ResultTable:
-    """A line per comparison."""
+def _summary_table(comparisons: Sequence[Comparison]) -> ResultTable:
     head = ("experiment", "row", "measure", "isoweave", "best of the others", "better")
     lines: list[tuple[str, ...]] = []
     for c in comparisons:
-        winner = "level" if c.winner is None else METHODS[c.winner].title
-        best = f"{show(c.best_other, c.metric)} ({METHODS[c.other].title})"
+        winner = "level" if c.winner is None else METHODS[c.winner]
+        best = f"{show(c.best_other, c.metric)} ({METHODS[c.other]})"
         lines.append((c.experiment, c.row, TITLES[c.metric], show(c.ours, c.metric), best, winner))
     kinds = {None: "level", OURS: "ours"}
-    return ResultTable(
-        "", (), head, tuple(lines), kinds=tuple(kinds.get(c.winner, "theirs") for c in comparisons)
-    )
+    return ResultTable(head, lines, kinds=tuple(kinds.get(c.winner, "theirs") for c in comparisons))
 
 
 def summary_markdown(comparisons: Sequence[Comparison]) -> str:
     """Page that says who wins where."""
-    text = [
-        "# Who wins where",
-        "",
-        count_wins(comparisons),
-        "",
-        f"Means over the seeds both methods have. {LEVEL}",
-        "",
-        *summary_table(comparisons).markdown(),
-    ]
-    return "\n".join(text) + "\n"
+    text = ["# Who wins where", count_wins(comparisons), f"Means over the seeds both methods have. {LEVEL}"]
+    return "\n\n".join([*text, "\n".join(_summary_table(comparisons).markdown())]) + "\n"
+
+
+def write_page(
+    runs: pd.DataFrame,
+    scale: Scale,
+    figures: Mapping[str, Mapping[str, Path]],
+    path: Path,
+    skipped: Mapping[str, Sequence[str]] | None = None,
+) -> Path:
+    """Write a page that needs no other file and no network.
+
+    Figures (PNG by title) and what was skipped are given by name of the experiment. Experiments without runs
+    of this scale, and without anything skipped, are left out.
+    """
+    sections = []
+    comparisons = compare(runs, scale)
+    if comparisons:
+        about, tables = f"{count_wins(comparisons)} {LEVEL}", [_summary_table(comparisons)]
+        sections.append(section("summary", "Who wins where", about, folded="All measures", tables=tables))
+    for name, experiment in EXPERIMENTS.items():
+        parts = {"tables": make_tables(experiment, runs, scale), "skipped": (skipped or {}).get(name, ())}
+        if any(parts.values()):
+            sections.append(section(name, experiment.title, experiment.about, figures.get(name, {}), **parts))
+    footer = ", ".join(f"{name} {version}" for name, version in versions().items())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    template = "experiments/templates/experiments.html"
+    write_text(path, render(template, warning=scale.note, sections=sections, footer=footer))
+    return path
+
+
+def section(
+    name: str, title: str, about: str = "", figures: Mapping[str, Path] | None = None, **parts: Any
+) -> dict[str, Any]:
+    """A part of the page; figures (PNG by title) become addresses that hold the whole image."""
+    addresses = {
+        alt: f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
+        for alt, path in (figures or {}).items()
+    }
+    texts = {"name": name, "title": title, "about": about, "skipped": (), "folded": "", "tables": ()}
+    return texts | {"figures": addresses} | parts

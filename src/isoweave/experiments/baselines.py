@@ -1,74 +1,296 @@
-"""Other methods behind one call, all on the same distance graph."""
+"""Other methods behind one call, all on the same distance graph.
+
+LLE, Hessian LLE and LTSA build a positive semi-definite matrix from neighbourhoods and embed by its smallest
+eigenvectors. scikit-learn's versions take feature vectors only; the formulas here are theirs, read from Gram
+matrices of geodesics.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
-from isoweave._parallel import resolve_n_jobs
-from isoweave._typing import FloatArray
+from isoweave._parallel import resolve_n_jobs, thread_team
+from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_integer, check_option
-from isoweave.experiments import _spectral, _stochastic
-from isoweave.graph import NeighborGraph, connected_components, graph_from_matrix
+from isoweave.graph import (
+    NeighborGraph,
+    connected_components,
+    geodesic_neighbors,
+    geodesics,
+    graph_from_matrix,
+)
 
 __all__ = ["BASELINES", "Baseline", "available_baselines", "run_baseline"]
 
 # All distances of this many vertices take 1.1 GiB.
 _MOST_DENSE_VERTICES = 12_000
+# scikit-learn's: a multiple of the trace added to a local Gram matrix's diagonal.
+_LLE_REGULARISATION = 1e-3
+
+
+def all_geodesics(graph: NeighborGraph) -> FloatArray:
+    """Shortest-path distances between all vertices of a connected graph, shape (n, n), symmetric."""
+    distances = geodesics(graph)
+    # A path summed from its other end may differ in the last bit.
+    return np.minimum(distances, distances.T)
+
+
+def _isomap(graph: NeighborGraph, n_components: int, *, n_jobs: int) -> FloatArray:
+    """scikit-learn's Isomap on the edges of the graph: classical MDS of its shortest paths."""
+    from sklearn.manifold import Isomap
+    from sklearn.neighbors import sort_graph_by_row_values
+
+    # Zero lengths are raised a little, lest a stored zero be read as no edge.
+    positive = graph.lengths[graph.lengths > 0.0]
+    least = 1e-9 * float(np.median(positive)) if len(positive) else 1.0
+    matrix = sp.csr_matrix(graph.to_matrix().copy())
+    matrix.data = np.maximum(matrix.data, least)
+    matrix = sort_graph_by_row_values(matrix, copy=True, warn_when_not_sorted=False)
+    # An infinite radius takes every stored edge, however many a vertex has.
+    options = {"n_neighbors": None, "radius": np.inf, "metric": "precomputed"}
+    return Isomap(n_components=n_components, n_jobs=n_jobs, **options).fit_transform(matrix)
+
+
+def _laplacian_eigenmaps(graph: NeighborGraph, n_components: int, *, random_state: Any) -> FloatArray:
+    """scikit-learn's spectral embedding; affinity ``exp(-d^2 / (2 s^2))``, s the median edge length."""
+    from sklearn.manifold import SpectralEmbedding
+
+    width = float(np.median(graph.lengths)) or 1.0
+    affinity = sp.csr_matrix(graph.to_matrix().copy())
+    # An edge far longer than the rest would underflow and cut the graph.
+    affinity.data = np.maximum(np.exp(-0.5 * (affinity.data / width) ** 2), 1e-12)
+    model = SpectralEmbedding(
+        n_components=n_components, affinity="precomputed", eigen_solver="arpack", random_state=random_state
+    )
+    vectors = model.fit_transform(affinity)
+    return vectors / np.sqrt(np.mean(vectors**2, axis=0))
+
+
+def _diffusion_maps(graph: NeighborGraph, n_components: int) -> FloatArray:
+    """Right eigenvectors of the transition matrix times their eigenvalues: diffusion maps, one step.
+
+    The kernel's width is the median geodesic; the density of the sampling is divided out (alpha = 1).
+    """
+    distances = all_geodesics(graph)
+    n = len(distances)
+    width = float(np.median(distances[np.triu_indices(n, k=1)])) or 1.0
+    kernel = np.exp(-0.5 * (distances / width) ** 2)
+    density = kernel.sum(axis=1)
+    kernel /= density[:, None] * density
+    degree = np.sqrt(kernel.sum(axis=1))
+    kernel /= degree[:, None] * degree
+    values, vectors = scipy.linalg.eigh(kernel, subset_by_index=(n - 1 - n_components, n - 1))
+    right = (vectors / degree[:, None])[:, ::-1]
+    # The first one is constant; dividing by it makes the scale that of the stationary distribution.
+    coordinates = right[:, 1:] / right[:, :1]
+    return coordinates * _signs(coordinates) * values[::-1][1:]
+
+
+def _lle(graph: NeighborGraph, n_components: int) -> FloatArray:
+    """Locally linear embedding: every point as the weighted mean of its neighbours.
+
+    Weights solve ``G_i w = 1`` with ``G_i`` the regularised Gram matrix of the geodesics seen from i.
+    """
+    distances = all_geodesics(graph)
+    residual = np.eye(graph.n_vertices)
+    for i, members in neighborhoods(graph, distances, n_components + 1):
+        to_i = distances[i, members] ** 2
+        among = distances[np.ix_(members, members)] ** 2
+        values, vectors = np.linalg.eigh(0.5 * (to_i[:, None] + to_i - among))
+        # Grams of shortest paths have negative eigenvalues; weights need a positive definite matrix.
+        values = np.maximum(values, 0.0)
+        values += _LLE_REGULARISATION * values.sum() if values[-1] > 0.0 else 1.0
+        solved = vectors @ ((vectors.T @ np.ones(len(members))) / values)
+        residual[i, members] -= solved / solved.sum()
+    sparse = sp.csr_array(residual)
+    return smallest_eigenvectors((sparse.T @ sparse).toarray(), n_components)
+
+
+def _ltsa(graph: NeighborGraph, n_components: int) -> FloatArray:
+    """Local tangent space alignment: what an affine function of tangent coordinates leaves, summed."""
+    distances = all_geodesics(graph)
+    total = np.zeros_like(distances)
+    for i, others in neighborhoods(graph, distances, n_components + 2):
+        members = np.append(others, i)
+        tangent = _tangent_coordinates(members, distances, n_components)
+        basis = np.column_stack([np.full(len(members), len(members) ** -0.5), tangent])
+        total[np.ix_(members, members)] += np.eye(len(members)) - basis @ basis.T
+    return smallest_eigenvectors(total, n_components)
+
+
+def _hessian_lle(graph: NeighborGraph, n_components: int) -> FloatArray:
+    """Hessian eigenmaps: second derivatives in tangent coordinates, squared and summed.
+
+    A neighbourhood needs more than ``N (N + 3) / 2`` neighbours and is filled up to that number.
+    """
+    distances = all_geodesics(graph)
+    total = np.zeros_like(distances)
+    first, second = np.triu_indices(n_components)
+    n_affine = 1 + n_components
+    for _, members in neighborhoods(graph, distances, n_affine + len(first)):
+        tangent = _tangent_coordinates(members, distances, n_components)
+        design = np.column_stack([np.ones(len(members)), tangent, tangent[:, first] * tangent[:, second]])
+        hessian = np.linalg.qr(design)[0][:, n_affine:]
+        sums = hessian.sum(axis=0)
+        hessian = hessian / np.where(np.abs(sums) < 1e-4, 1.0, sums)
+        total[np.ix_(members, members)] += hessian @ hessian.T
+    return smallest_eigenvectors(total, n_components)
+
+
+def neighborhoods(
+    graph: NeighborGraph, distances: FloatArray, n_least: int
+) -> Iterator[tuple[int, AnyArray]]:
+    """Every vertex with its neighbours, filled up to ``n_least`` by the vertices nearest along the graph.
+
+    The methods were made for k nearest neighbours with k free, and some of them have no answer below a number
+    that grows with N; given a graph, k is what it is.
+    """
+    n_least = min(n_least, graph.n_vertices - 1)
+    for i in range(graph.n_vertices):
+        members = graph.indices[graph.indptr[i] : graph.indptr[i + 1]]
+        if len(members) < n_least:
+            away = distances[i].copy()
+            away[[i, *members]] = -1.0  # stay in, whatever is nearer
+            order = np.argsort(away, kind="stable")
+            members = np.setdiff1d(order[: n_least + 1], [i])
+        yield i, members
+
+
+def _tangent_coordinates(members: AnyArray, distances: FloatArray, n_components: int) -> FloatArray:
+    """Leading eigenvectors (d, N) of the members' centred Gram matrix: classical MDS, columns orthonormal."""
+    squared = distances[np.ix_(members, members)] ** 2
+    means = squared.mean(axis=0)
+    _, vectors = np.linalg.eigh(-0.5 * (squared - means - means[:, None] + means.mean()))
+    return vectors[:, ::-1][:, :n_components]
+
+
+def smallest_eigenvectors(matrix: FloatArray, n_vectors: int) -> FloatArray:
+    """Eigenvectors (n, n_vectors) of the smallest eigenvalues of a matrix whose kernel holds the constants.
+
+    The constant is left out; columns are orthogonal, of mean square 1, their largest entry positive.
+    """
+    n = len(matrix)
+    _, vectors = scipy.linalg.eigh(matrix, subset_by_index=(0, n_vectors))
+    # Where the kernel is larger than the constants they are mixed with the rest of it: take them out first.
+    overlap = vectors.T @ np.full((n, 1), n**-0.5)
+    rotation, _ = np.linalg.qr(np.hstack([overlap, np.eye(n_vectors + 1)]))
+    found = vectors @ rotation[:, 1:] if abs(overlap[0, 0]) < 0.999 else vectors[:, 1:]
+    return found * (_signs(found) * np.sqrt(n))
+
+
+def _signs(vectors: FloatArray) -> FloatArray:
+    """Factors 1 or -1 that make the largest entry of every column positive."""
+    largest = np.abs(vectors).argmax(axis=0)
+    return np.where(vectors[largest, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
+
+
+def _tsne(graph: NeighborGraph, n_components: int, *, random_state: Any, n_jobs: int) -> FloatArray:
+    """scikit-learn's t-SNE on shortest paths, perplexity 30, started from Isomap's map.
+
+    In more than three dimensions it is the exact, quadratic version. (The usual start from principal
+    components needs features; Isomap's map is the same thing for geodesics.)
+    """
+    from sklearn.manifold import TSNE
+
+    distances = all_geodesics(graph)
+    start = _isomap(graph, n_components, n_jobs=n_jobs)
+    start *= 1e-4 / np.std(start[:, 0])
+    is_exact = n_components > 3
+    model = TSNE(
+        n_components=n_components,
+        perplexity=min(30.0, (graph.n_vertices - 1) / 3),
+        metric="precomputed",
+        init=start.astype(np.float32),
+        method="exact" if is_exact else "barnes_hut",
+        random_state=random_state,
+        n_jobs=n_jobs,
+    )
+    # Given distances are squared by the approximate version only.
+    return model.fit_transform(distances**2 if is_exact else distances)
+
+
+def _umap(
+    graph: NeighborGraph, n_components: int, *, n_neighbors: int | None, random_state: Any, n_jobs: int
+) -> FloatArray:
+    """umap-learn on the vertices nearest along the graph; for a kNN graph these are its neighbours."""
+    try:
+        from umap import UMAP
+    except ImportError as error:
+        raise ImportError("UMAP needs umap-learn: pip install 'isoweave[baselines]'.") from error
+    k = min(n_neighbors or max(5, int(graph.degrees.min())), graph.n_vertices - 1)
+    with thread_team(n_jobs) as team:
+        near = geodesic_neighbors(graph, k, team=team).to_matrix()
+    seed = check_random_state(random_state).randint(2**31 - 1)
+    options = {"metric": "precomputed", "random_state": seed, "n_jobs": 1}
+    return UMAP(n_components=n_components, n_neighbors=k, **options).fit_transform(sp.csr_matrix(near))
+
+
+def _mde(graph: NeighborGraph, n_components: int, *, random_state: Any, n_jobs: int) -> FloatArray:
+    """pymde's ``preserve_distances`` of the graph: distances along it, kept as well as possible."""
+    try:
+        import pymde
+        import torch
+    except ImportError as error:
+        raise ImportError("MDE needs pymde and torch: pip install 'isoweave[mde]'.") from error
+    # The library draws from torch's and numpy's global generators only; their states are put back.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(check_random_state(random_state).randint(2**31 - 1)))
+        legacy, threads = np.random.get_state(), torch.get_num_threads()  # noqa: NPY002
+        try:
+            torch.set_num_threads(n_jobs)
+            pymde.seed(int(torch.initial_seed()) % 2**31)
+            data = pymde.Graph(sp.csr_matrix(graph.to_matrix()))
+            return pymde.preserve_distances(data, embedding_dim=n_components).embed().cpu().numpy()
+        finally:
+            torch.set_num_threads(threads)
+            np.random.set_state(legacy)  # noqa: NPY002
 
 
 @dataclass(frozen=True)
 class Baseline:
     """A method to compare with."""
 
-    name: str
     title: str
     # method(graph, n_components, **some of random_state, n_jobs, n_neighbors) -> (n, N) array
     method: Callable[..., FloatArray]
+    # It stores all distances between vertices.
+    dense: bool = True
     # The optional package it needs, and the extra of isoweave that installs it.
     package: str | None = None
     extra: str | None = None
-    # Coordinates are in the unit of the distances; other methods have a scale of their own.
-    is_metric: bool = False
-    # It stores all distances between vertices.
-    dense: bool = True
 
 
 BASELINES: dict[str, Baseline] = {
-    baseline.name: baseline
-    for baseline in (
-        Baseline("isomap", "Isomap", _spectral.isomap, is_metric=True),
-        Baseline("lle", "LLE", _spectral.lle),
-        Baseline("hlle", "Hessian LLE", _spectral.hessian_lle),
-        Baseline("ltsa", "LTSA", _spectral.ltsa),
-        Baseline("laplacian", "Laplacian eigenmaps", _spectral.laplacian_eigenmaps, dense=False),
-        Baseline("diffusion", "Diffusion maps", _spectral.diffusion_maps),
-        Baseline("tsne", "t-SNE", _stochastic.tsne),
-        Baseline("umap", "UMAP", _stochastic.umap, "umap", "baselines", dense=False),
-        Baseline("mde", "MDE", _stochastic.mde, "pymde", "mde", is_metric=True, dense=False),
-    )
+    "isomap": Baseline("Isomap", _isomap),
+    "lle": Baseline("LLE", _lle),
+    "hlle": Baseline("Hessian LLE", _hessian_lle),
+    "ltsa": Baseline("LTSA", _ltsa),
+    "laplacian": Baseline("Laplacian eigenmaps", _laplacian_eigenmaps, dense=False),
+    "diffusion": Baseline("Diffusion maps", _diffusion_maps),
+    "tsne": Baseline("t-SNE", _tsne),
+    "umap": Baseline("UMAP", _umap, dense=False, package="umap", extra="baselines"),
+    "mde": Baseline("MDE", _mde, dense=False, package="pymde", extra="mde"),
 }
 
 
 def available_baselines() -> tuple[str, ...]:
     """Names of the baselines that can run here: all but those whose optional package is missing.
 
-    Examples
-    --------
     >>> available_baselines()[:4]
     ('isomap', 'lle', 'hlle', 'ltsa')
     """
-    return tuple(
-        baseline.name
-        for baseline in BASELINES.values()
-        if baseline.package is None or find_spec(baseline.package) is not None
-    )
+    return tuple(name for name, b in BASELINES.items() if b.package is None or find_spec(b.package))
 
 
 def run_baseline(
@@ -97,11 +319,9 @@ def run_baseline(
     Parameters
     ----------
     name : str
-        One of the above.
     graph : NeighborGraph or scipy sparse matrix of shape (n, n)
         Connected.
     n_components : int
-        Dimension N of the embedding.
     n_neighbors : int, optional
         Nearest vertices UMAP uses; the graph's smallest degree, at least 5, by default.
     random_state : int, RandomState or None
@@ -116,7 +336,6 @@ def run_baseline(
 
     Examples
     --------
-    >>> from isoweave.experiments.baselines import run_baseline
     >>> from isoweave.datasets import swiss_roll
     >>> from isoweave.graph import knn_graph
     >>> graph = knn_graph(swiss_roll(200, random_state=7).data, 10)
@@ -144,7 +363,10 @@ def run_baseline(
         )
     options = {"random_state": random_state, "n_jobs": resolve_n_jobs(n_jobs), "n_neighbors": n_neighbors}
     taken = inspect.signature(baseline.method).parameters
-    with threadpool_limits(options["n_jobs"]):
+    with threadpool_limits(options["n_jobs"]), warnings.catch_warnings():
+        if baseline.package is not None:
+            # They warn on import of variants they lack, and of what they cannot do with given distances.
+            warnings.simplefilter("ignore")
         found = baseline.method(checked, n_components, **{k: v for k, v in options.items() if k in taken})
     embedding: FloatArray = np.ascontiguousarray(found, dtype=np.float64)
     if embedding.shape != (n, n_components) or not np.isfinite(embedding).all():

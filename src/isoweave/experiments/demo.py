@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,26 +14,23 @@ from isoweave._pages import render
 from isoweave._typing import FloatArray
 from isoweave.datasets import Dataset, load_digits, swiss_roll
 from isoweave.experiments._figures import aligned, save_png
-from isoweave.experiments._page import section
-from isoweave.experiments._tables import TITLES, ResultTable, show
-from isoweave.metrics import label_scores, local_distance, neighborhood_scores, procrustes_error
+from isoweave.experiments._tables import TITLES, ResultTable, section, show
+from isoweave.metrics import evaluate
 
 _SEED = 7
+_N_NEIGHBORS = 10
 _METRICS = ("f1", "local_distance", "procrustes_error", "accuracy")
 
 
-@dataclass(frozen=True, eq=False)
-class DemoCase:
-    """A data set and how it is embedded."""
+class DemoCase(NamedTuple):
+    """A data set and the dimension it is embedded in."""
 
     title: str
     dataset: Dataset
     n_components: int
-    n_neighbors: int = 10
 
 
-@dataclass(frozen=True, eq=False)
-class DemoResult:
+class DemoResult(NamedTuple):
     """One method's embedding of one data set, with its scores by metric."""
 
     method: str
@@ -60,7 +56,7 @@ def compile_kernels() -> None:
     rng = np.random.default_rng(_SEED)
     for n_components in (2, 9):
         data = rng.normal(size=(300, n_components))
-        IsometricEmbedding(n_components=n_components, n_neighbors=10).fit(data)
+        IsometricEmbedding(n_components, n_neighbors=_N_NEIGHBORS).fit(data)
 
 
 def run_case(case: DemoCase) -> tuple[DemoResult, ...]:
@@ -70,7 +66,7 @@ def run_case(case: DemoCase) -> tuple[DemoResult, ...]:
 
     from isoweave import IsometricEmbedding
 
-    data, k = case.dataset, case.n_neighbors
+    data, k = case.dataset, _N_NEIGHBORS
     directed = kneighbors_graph(data.data, k, mode="distance")
     graph = directed.maximum(directed.T)
     methods = {
@@ -82,12 +78,8 @@ def run_case(case: DemoCase) -> tuple[DemoResult, ...]:
         started = time.perf_counter()
         embedding: FloatArray = method.fit_transform(data.data)
         seconds = time.perf_counter() - started
-        scores = {"f1": neighborhood_scores(graph, embedding, n_neighbors=k).f1}
-        scores["local_distance"] = local_distance(graph, embedding)
-        if data.truth is not None:
-            scores["procrustes_error"] = procrustes_error(data.truth, embedding)
-        if data.labels is not None:
-            scores["accuracy"] = label_scores(data.labels, embedding, n_neighbors=k).accuracy
+        known: dict[str, Any] = {"labels": data.labels, "truth": data.truth}
+        scores = evaluate(graph, embedding, n_neighbors=k, ranks=False, **known)
         results.append(DemoResult(name, embedding, scores, seconds))
     return tuple(results)
 
@@ -98,8 +90,7 @@ def demo_table(results: Sequence[tuple[DemoCase, DemoResult]]) -> ResultTable:
     for case, result in results:
         cells = (show(result.scores[m], m) if m in result.scores else "" for m in _METRICS)
         lines.append((case.dataset.name, result.method, *cells, f"{result.seconds:.2f}"))
-    head = ("data", "method", *(TITLES[m] for m in _METRICS), "seconds")
-    return ResultTable("", (), head, tuple(lines))
+    return ResultTable(("data", "method", *(TITLES[m] for m in _METRICS), "seconds"), lines)
 
 
 def draw_case(case: DemoCase, results: Sequence[DemoResult], folder: Path) -> Path:
@@ -111,48 +102,38 @@ def draw_case(case: DemoCase, results: Sequence[DemoResult], folder: Path) -> Pa
     data, truth, labels = case.dataset.data, case.dataset.truth, case.dataset.labels
     color = labels if truth is None else truth[:, 0]
     reference = results[0].embedding if truth is None else truth
-    maps = {}
-    for result in results:
-        caption = "{}: F1 {f1:.3f}, edge error {local_distance:.1%}".format(result.method, **result.scores)
-        maps[caption] = aligned(result.embedding, reference)
+    maps = {
+        "{}: F1 {f1:.3f}, edge error {local_distance:.1%}".format(
+            result.method, **result.scores
+        ): result.embedding
+        for result in results
+    }
     if truth is not None:
-        maps["truth"] = aligned(truth, reference)
-    every = np.concatenate(list(maps.values()))
-    low, high = every.min(axis=0), every.max(axis=0)
-    margin = 0.03 * np.max(high - low)
-    width, height = high - low + 2 * margin
-    # Wide maps lie above each other, with the data beside them.
-    is_wide = width > 2 * height
-    names = [f"map {a}" for a in range(len(maps))]
-    layout = [["data", name] for name in names] if is_wide else [names]
-    tall = len(maps) * (7.0 * height / width + 0.4)
-    size = (11.0, tall) if is_wide else (5.0 * len(maps), 5.0 * height / width + 0.7)
-    axes: Any  # of two kinds, which matplotlib's types cannot tell apart
-    figure, axes = plt.subplot_mosaic(
-        cast(Any, layout),
-        figsize=size,
-        layout="constrained",
-        width_ratios=(1, 2) if is_wide else None,
-        per_subplot_kw={"data": {"projection": "3d"}} if is_wide else None,
-    )
-    for name, (caption, points) in zip(names, maps.items(), strict=True):
-        plot_embedding(points, color, axes[name], title=caption, size=7)
+        maps["truth"] = truth
+    # The roll lies beside its maps, which are wide and stand above each other.
+    is_roll = data.shape[1] == 3
+    figure = plt.figure(figsize=(11.0, 5.5) if is_roll else (5.0 * len(maps), 5.0), layout="constrained")
+    grid = figure.add_gridspec(len(maps), 3) if is_roll else figure.add_gridspec(1, len(maps))
+    first: Any = None
+    for at, (caption, points) in enumerate(maps.items()):
         # The same scale everywhere: how large a map is belongs to what is compared.
-        limits = np.column_stack([low - margin, high + margin])
-        axes[name].set(xticks=[], yticks=[], xlim=limits[0], ylim=limits[1])
-    if is_wide:
-        plot_embedding(data[:, :3], color, axes["data"], title="data", size=7)
-        axes["data"].view_init(elev=8, azim=-75)
-        axes["data"].set_box_aspect(np.ptp(data[:, :3], axis=0), zoom=1.5)
-        axes["data"].set_axis_off()
+        axes: Any = figure.add_subplot(grid[at, 1:] if is_roll else grid[at], sharex=first, sharey=first)
+        plot_embedding(aligned(points, reference), color, axes, title=caption, size=7)
+        axes.set(xticks=[], yticks=[])
+        first = first or axes
+    if is_roll:
+        axes = figure.add_subplot(grid[:, 0], projection="3d")
+        plot_embedding(data, color, axes, title="data", size=7)
+        axes.view_init(elev=8, azim=-75)
+        axes.set_box_aspect(np.ptp(data, axis=0), zoom=1.5)
+        axes.set_axis_off()
     if labels is not None:
-        dots = axes[names[0]].collections[0]
+        dots = first.collections[0]
         figure.legend(*dots.legend_elements(), loc="outside right center", frameon=False)
     view = f", {case.n_components}-D maps along their two longest axes" if case.n_components > 2 else ""
     figure.suptitle(case.title + view)
     path = folder / f"{case.dataset.name}.png"
     save_png(figure, path)
-    plt.close(figure)
     return path
 
 

@@ -12,8 +12,8 @@ def rigid_motion(
 ) -> tuple[FloatArray, FloatArray]:
     """Orthogonal Q and shift t with ``source @ Q + t`` nearest to ``target``, both (n, N).
 
-    Reflections are allowed. Where the points leave Q open (fewer than N + 1 of them, or in a plane) it turns
-    as little as it can. ``weights`` (n,) say how much every point counts.
+    Reflections are allowed. Where the points do not determine Q (fewer than N + 1 of them, or in a plane)
+    it rotates as little as possible. ``weights`` (n,) say how much every point counts.
     """
     if weights is None:
         a, b = source.mean(axis=0), target.mean(axis=0)

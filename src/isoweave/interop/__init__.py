@@ -1,7 +1,6 @@
 """Graphs of other libraries in, coordinates back: networkx, igraph and AnnData.
 
-None of them is imported here: objects are read through their own methods, so nothing needs to be installed
-that made no object.
+None of them is imported here: objects are read through their own methods, so none needs to be installed.
 """
 
 from isoweave.interop._anndata import from_anndata, to_anndata

@@ -14,7 +14,7 @@ from isoweave.interop._graphs import NamedDistances
 def from_anndata(adata: Any, key: str = "distances", *, asymmetry: str = "max") -> NamedDistances:
     """Distances between neighbouring cells, as ``scanpy.pp.neighbors`` leaves them in ``obsp``.
 
-    Scanpy's matrix has the nearest neighbours of every cell in its row, so most pairs are stored in one
+    Each row of scanpy's matrix holds the nearest neighbours of one cell, so most pairs are stored in one
     direction only. Here each counts in both, as in every nearest-neighbour graph of isoweave.
 
     Parameters

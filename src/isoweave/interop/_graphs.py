@@ -33,7 +33,7 @@ def from_networkx(
     """Distances along the edges of a networkx graph.
 
     Self-loops say nothing about distances and are left out. In directed graphs one direction of an edge is
-    enough; two directions, or parallel edges, of different lengths are settled by ``asymmetry``.
+    enough; two directions, or parallel edges, of different lengths are resolved by ``asymmetry``.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def from_networkx(
     -------
     NamedDistances
         ``distances`` and ``names``, which unpack like a pair; rows are in the order of ``G.nodes``. An edge
-        without a length, or with one that is no finite number from 0 on, is an error that names it.
+        without a length, or with one that is negative or not finite, is an error that names it.
 
     Examples
     --------

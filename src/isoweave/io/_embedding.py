@@ -55,7 +55,7 @@ def check_output_path(path: str | os.PathLike[str]) -> Path:
 
 
 def write_embedding(path: str | os.PathLike[str], result: Any, *, names: Sequence[str] | None = None) -> None:
-    """Write a map atomically; the suffix tells the format.
+    """Write a map atomically; the suffix determines the format.
 
     A .npz archive holds everything that is known: ``embedding``, ``vertex_names``, ``parameters`` as a JSON
     string, ``energy``, ``status``, ``edges`` with ``edge_lengths``, ``history`` ... A .npy file holds the
@@ -142,7 +142,7 @@ def _import_pyarrow() -> Any:
 
 
 def read_embedding(path: str | os.PathLike[str]) -> Embedding:
-    """Read a map with everything its file tells about it.
+    """Read a map with everything its file holds about it.
 
     Parameters
     ----------

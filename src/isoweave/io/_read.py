@@ -51,7 +51,7 @@ class LoadedInput:
 
 
 def read_input(path: str | os.PathLike[str], *, as_graph: bool | None = None) -> LoadedInput:
-    r"""Read features or a distance graph; the file's suffix tells the format.
+    r"""Read features or a distance graph; the file's suffix determines the format.
 
     ======================  ===========================================  ===============================
     suffix                  features                                     distance graph

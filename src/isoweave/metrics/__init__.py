@@ -6,21 +6,24 @@ from isoweave.metrics._global import (
     distance_pairs,
     global_stress,
     kendall,
+    parameter_error,
     pearson,
     pearson_of_pairs,
+    procrustes_error,
     spearman,
     stress_of_pairs,
     trustworthiness,
 )
 from isoweave.metrics._inputs import GeodesicRows, default_n_rows, geodesic_rows
 from isoweave.metrics._local import (
+    LabelScores,
     NeighborhoodScores,
+    label_scores,
     local_angle,
     local_distance,
     local_metric,
     neighborhood_scores,
 )
-from isoweave.metrics._truth import LabelScores, label_scores, parameter_error, procrustes_error
 
 __all__ = [
     "METRIC_MEANINGS",

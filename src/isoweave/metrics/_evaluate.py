@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from scipy.stats import rankdata
+
 from isoweave.metrics._global import (
     distance_pairs,
     kendall_of_pairs,
+    parameter_error,
     pearson_of_pairs,
+    procrustes_error,
     rank_scores,
-    spearman_of_pairs,
     stress_of_pairs,
 )
 from isoweave.metrics._inputs import GraphLike, Reference, as_geodesics, as_pair, neighbor_count
-from isoweave.metrics._local import local_distance, neighborhood_scores, shape_errors
-from isoweave.metrics._truth import label_scores, parameter_error, procrustes_error
+from isoweave.metrics._local import label_scores, local_distance, neighborhood_scores, shape_errors
 
 METRIC_MEANINGS: dict[str, tuple[str, int]] = {
     "local_distance": ("relative error of edge lengths", -1),
@@ -58,26 +60,22 @@ def evaluate(
     Parameters
     ----------
     graph : NeighborGraph or sparse matrix of shape (n, n)
-        Symmetric distance graph; explicit zeros are edges.
+        Explicit zeros are edges.
     embedding : array of shape (n, N)
     n_neighbors : int, optional
         k for neighbourhoods and votes; the graph's smallest degree by default (at least 1).
     labels : array of shape (n,), optional
         Adds ``accuracy``, ``nmi``, ``ari``.
     truth : array of shape (n, d), optional
-        Isometric coordinates; adds ``procrustes_error``, and ``parameter_error`` unless
-        ``parameters`` are given.
+        Isometric coordinates; adds ``procrustes_error``, and ``parameter_error`` unless parameters are given.
     parameters : array of shape (n, d), optional
         Coordinates to be recovered up to an affine map; adds ``parameter_error``.
     geodesics : GeodesicRows or array of shape (n, n), optional
-        What global metrics compare with, where it is not the graph's shortest paths, or where these were
-        found before by :func:`geodesic_rows`.
+        What global metrics compare with; the graph's shortest paths by default.
     ranks : bool
-        False leaves out the metrics that sort distances and take most of the time: ``trustworthiness``,
-        ``continuity`` and ``spearman``.
+        False leaves out ``trustworthiness``, ``continuity`` and ``spearman``, which take most of the time.
     n_rows : int, optional
-        Vertices whose geodesics the global metrics use: all up to 5,000, above that a sample of
-        ``25e6 / n``, at least 50 and at most 500 (see :func:`default_n_rows` for the error).
+        Vertices whose geodesics the global metrics use; see :func:`default_n_rows`.
     random_state : int, RandomState or None
         Chooses the sample; None stands for a fixed seed.
     n_jobs : int, optional
@@ -86,8 +84,8 @@ def evaluate(
     Returns
     -------
     dict of str to float
-        ``n_neighbors`` and ``n_rows`` as used (integers), then the metrics. A value that is not defined
-        (ranks when k is not below n / 2, correlations of constant distances) is NaN.
+        ``n_neighbors`` and ``n_rows`` as used, then the metrics; NaN where one is not defined (ranks when k
+        is not below n / 2, correlations of constant distances).
 
     Examples
     --------
@@ -102,13 +100,11 @@ def evaluate(
     """
     checked, y = as_pair(graph, embedding)
     k = neighbor_count(n_neighbors, len(y), checked)
-    paths = as_geodesics(
-        checked if geodesics is None else geodesics, n_rows=n_rows, random_state=random_state
-    )
+    paths = as_geodesics(checked if geodesics is None else geodesics, n_rows, random_state)
     d, e = distance_pairs(paths, y)
     result: dict[str, float] = {"n_neighbors": k, "n_rows": len(paths.rows)}
     result["local_distance"] = local_distance(checked, y)
-    result |= shape_errors(checked, y, n_jobs)._asdict()
+    result["local_angle"], result["local_metric"] = shape_errors(checked, y, n_jobs)
     result |= neighborhood_scores(checked, y, n_neighbors=k)._asdict()
     if ranks:
         scores = rank_scores(paths, y, k) if 2 * k < len(y) else (float("nan"), float("nan"))
@@ -116,7 +112,7 @@ def evaluate(
     result["global_stress"] = stress_of_pairs(d, e)
     result["pearson"] = pearson_of_pairs(d, e)
     if ranks:
-        result["spearman"] = spearman_of_pairs(d, e)
+        result["spearman"] = pearson_of_pairs(rankdata(d), rankdata(e))
     result["kendall"] = kendall_of_pairs(d, e, random_state)
     if parameters is not None or truth is not None:
         result["parameter_error"] = parameter_error(truth if parameters is None else parameters, y)

@@ -24,15 +24,7 @@ _SEED = 20_250
 
 @dataclass(frozen=True, eq=False)
 class GeodesicRows:
-    """Shortest-path distances from some vertices to all.
-
-    Attributes
-    ----------
-    rows : intp array of shape (r,)
-        The vertices the paths start from, increasing.
-    distances : float64 array of shape (r, n)
-        Infinite between components.
-    """
+    """Shortest paths ``distances`` (r, n) from the increasing ``rows`` (r,); infinite between components."""
 
     rows: AnyArray
     distances: FloatArray
@@ -84,28 +76,25 @@ def nearest(points: FloatArray, n_neighbors: int) -> tuple[FloatArray, AnyArray]
     # Brute-force search expands |x - y|^2, so an offset would cost digits.
     centred = points - points.mean(axis=0)
     search = NearestNeighbors(n_neighbors=n_neighbors, n_jobs=-1).fit(centred)
-    distances, indices = search.kneighbors()
-    return distances, indices
+    return search.kneighbors()
 
 
 def sampler(random_state: Any) -> np.random.RandomState:
     """Source of randomness for samples; None is a fixed seed and not numpy's global state."""
-    rng: np.random.RandomState = check_random_state(_SEED if random_state is None else random_state)
-    return rng
+    return check_random_state(_SEED if random_state is None else random_state)
 
 
 def default_n_rows(n: int) -> int:
     """Number of vertices whose geodesics the global metrics use: all n up to 5,000, then sampled.
 
-    Above 5,000 points ``25e6 / n`` rows, at least 50 and at most 500. The standard error of
-    stress, the correlations and the rank scores (worst of torus, swiss roll and the 5-D set, 8 samples
-    each, poor embeddings) was about 0.005 with 500 rows and 0.015 with 50 to 100.
+    Above 5,000 points ``25e6 / n`` rows, at least 50 and at most 500. The standard error of stress,
+    correlations and rank scores (worst of three sets) was about 0.005 with 500 rows, 0.015 with 50 to 100.
     """
     return n if n <= _ALL_ROWS_UP_TO else min(_MOST_ROWS, max(_FEWEST_ROWS, _SAMPLED_PAIRS // n))
 
 
 def geodesic_rows(graph: GraphLike, *, n_rows: int | None = None, random_state: Any = None) -> GeodesicRows:
-    """Shortest-path distances of the graph, from all vertices or from a random sample.
+    """Shortest paths from all vertices or a sample, for every global metric in place of the graph.
 
     Parameters
     ----------
@@ -113,13 +102,7 @@ def geodesic_rows(graph: GraphLike, *, n_rows: int | None = None, random_state: 
     n_rows : int, optional
         Number of source vertices; see :func:`default_n_rows`.
     random_state : int, RandomState or None
-        Chooses the sample; unused when every row is computed. None stands for a fixed seed, so that
-        a metric depends on its arguments alone.
-
-    Returns
-    -------
-    GeodesicRows
-        Can be given to every global metric in place of the graph, so that paths are found once.
+        Chooses the sample; None stands for a fixed seed, so that a metric depends on its arguments alone.
     """
     checked = graph_from_matrix(graph)
     n = checked.n_vertices
@@ -132,9 +115,7 @@ def geodesic_rows(graph: GraphLike, *, n_rows: int | None = None, random_state: 
     return GeodesicRows(rows, geodesics(checked, rows))
 
 
-def as_geodesics(
-    reference: Reference, *, n_rows: int | None = None, random_state: Any = None
-) -> GeodesicRows:
+def as_geodesics(reference: Reference, n_rows: int | None = None, random_state: Any = None) -> GeodesicRows:
     """Geodesics of a graph, or checked geodesics given as such or as a dense (n, n) array."""
     if isinstance(reference, GeodesicRows):
         return reference

@@ -1,15 +1,17 @@
-"""Edges, neighbourhoods, angles and inner products: what the embedding keeps around every vertex."""
+"""What the embedding keeps around every vertex: edges, neighbourhoods, angles, inner products, labels."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from isoweave._parallel import thread_team
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.graph import NeighborGraph
-from isoweave.metrics._inputs import GraphLike, as_pair, nearest, neighbor_count
+from isoweave.metrics._inputs import GraphLike, as_pair, as_points, nearest, neighbor_count
 
 # Edges below this share of the median length are duplicates in all but name: no relative error.
 _NEGLIGIBLE = 1e-9
@@ -25,26 +27,19 @@ class NeighborhoodScores(NamedTuple):
     f1: float
 
 
-class ShapeErrors(NamedTuple):
-    """Errors of angles (degrees) and of local Gram matrices (relative)."""
+class LabelScores(NamedTuple):
+    """Agreement of the voted labels with the given ones; 1 is best."""
 
-    local_angle: float
-    local_metric: float
+    accuracy: float
+    nmi: float
+    ari: float
 
 
 def local_distance(graph: GraphLike, embedding: Any) -> float:
-    """Mean relative error of the edge lengths.
+    """Mean over the edges of ``| |y_i - y_j| - d_ij | / d_ij``; NaN without edges.
 
-    Parameters
-    ----------
-    graph : NeighborGraph or sparse matrix of shape (n, n)
-    embedding : array of shape (n, N)
-
-    Returns
-    -------
-    float
-        Mean over edges of ``| |y_i - y_j| - d_ij | / d_ij``; edges shorter than 1e-9 of the median
-        length are left out. NaN when no edge is left.
+    The graph is a NeighborGraph or a sparse matrix (n, n), the embedding an array (n, N). Edges shorter than
+    1e-9 of the median length are left out.
 
     Examples
     --------
@@ -73,21 +68,8 @@ def neighborhood_scores(
 ) -> NeighborhoodScores:
     """Precision, recall and F1 of the embedding's kNN edges.
 
-    The edges of the embedding's kNN graph, max-symmetrised (an edge when either end has it), are
-    compared with the edges of the input graph.
-
-    Parameters
-    ----------
-    graph : NeighborGraph or sparse matrix of shape (n, n)
-    embedding : array of shape (n, N)
-    n_neighbors : int, optional
-        k of the embedding's graph; by default the input graph's smallest degree, which is its k when
-        it is a max-symmetrised kNN graph (1 if it has an isolated vertex).
-
-    Returns
-    -------
-    NeighborhoodScores
-        Named tuple (precision, recall, f1).
+    The edges of the embedding's kNN graph (an edge when either end has it) are compared with those of the
+    input graph; k is by default that graph's smallest degree, which is the k of a kNN graph, at least 1.
     """
     checked, y = as_pair(graph, embedding)
     n = checked.n_vertices
@@ -110,24 +92,12 @@ def _edge_keys(row: AnyArray, col: AnyArray, n: int) -> AnyArray:
 def local_angle(graph: GraphLike, embedding: Any, *, n_jobs: int | None = None) -> float:
     """Mean absolute error, in degrees, of the angles between neighbours.
 
-    The angle at i between two neighbours j and k follows from the graph's geodesic distances among
-    the three by the law of cosines (cosines beyond 1 are cut), and is compared with the angle between
-    ``y_j - y_i`` and ``y_k - y_i``. All pairs of all vertices weigh the same.
-
-    Parameters
-    ----------
-    graph : NeighborGraph or sparse matrix of shape (n, n)
-    embedding : array of shape (n, N)
-    n_jobs : int, optional
-        Threads; all cores by default. The result does not depend on it.
-
-    Returns
-    -------
-    float
-        Pairs with a zero arm, in the graph or in the embedding, are left out; NaN when no pair is left.
-        The cost is n short searches and the number of pairs, the sum of squared degrees.
+    The angle at i between two neighbours j and k follows from the graph's geodesic distances among the three
+    by the law of cosines (cosines beyond 1 are cut), and is compared with the angle between ``y_j - y_i``
+    and ``y_k - y_i``. All pairs of all vertices weigh the same; those with a zero arm are left out (NaN when
+    none is left). ``n_jobs`` threads, all cores by default, give the same bits.
     """
-    return shape_errors(*as_pair(graph, embedding), n_jobs).local_angle
+    return shape_errors(*as_pair(graph, embedding), n_jobs)[0]
 
 
 def local_metric(graph: GraphLike, embedding: Any, *, n_jobs: int | None = None) -> float:
@@ -136,13 +106,13 @@ def local_metric(graph: GraphLike, embedding: Any, *, n_jobs: int | None = None)
     With ``Y_i`` the rows ``y_j - y_i`` of the neighbours j of i and ``G_i`` the Gram matrix of their
     geodesic distances, ``G_i[j, k] = (D_ij^2 + D_ik^2 - D_jk^2) / 2``, it is
     ``sqrt(mean_i ||Y_i Y_i^T - G_i||_F^2 / ||G_i||_F^2)``. Vertices without a neighbour at a distance
-    above 0 are left out. See :func:`local_angle` for the parameters and the cost.
+    above 0 are left out. See :func:`local_angle` for the parameters.
     """
-    return shape_errors(*as_pair(graph, embedding), n_jobs).local_metric
+    return shape_errors(*as_pair(graph, embedding), n_jobs)[1]
 
 
-def shape_errors(graph: NeighborGraph, embedding: FloatArray, n_jobs: int | None = None) -> ShapeErrors:
-    """Both measures from one pass over the graph."""
+def shape_errors(graph: NeighborGraph, embedding: FloatArray, n_jobs: int | None) -> tuple[float, float]:
+    """:func:`local_angle` and :func:`local_metric` from one pass over the graph."""
     from isoweave.engines.paths import edge_geodesics, neighborhood_shapes
 
     n, m = graph.n_vertices, len(graph.indices)
@@ -159,4 +129,36 @@ def shape_errors(graph: NeighborGraph, embedding: FloatArray, n_jobs: int | None
     size = np.bincount(graph.indices, gram_size, minlength=n)
     known = size > 0.0
     metric = float(np.sqrt(np.mean(error[known] / size[known]))) if known.any() else float("nan")
-    return ShapeErrors(angle, metric)
+    return angle, metric
+
+
+def label_scores(labels: Any, embedding: Any, *, n_neighbors: int) -> LabelScores:
+    """Accuracy, normalised mutual information and adjusted Rand index of a neighbours' vote.
+
+    Every point receives the label with the largest sum of weights among its k nearest others in the
+    embedding. A neighbour at distance d weighs ``1 / (1 + exp(d / m))``, m the mean of all the
+    distances to k nearest neighbours. Ties go to the label that sorts first. Labels (n,) are integers,
+    strings or booleans.
+    """
+    y = as_points(embedding, "embedding")
+    n = len(y)
+    given = np.asarray(labels)
+    if given.shape != (n,):
+        raise ValueError(f"labels must have shape ({n},), one per vertex, got {given.shape}.")
+    if given.dtype.kind == "f" and not np.isfinite(given).all():
+        bad = int(np.flatnonzero(~np.isfinite(given))[0])
+        raise ValueError(f"labels must be known, got {given[bad]} at {bad}.")
+    k = neighbor_count(n_neighbors, n)
+    classes, codes = np.unique(given, return_inverse=True)
+    distances, neighbors = nearest(y, k)
+    mean = distances.mean()
+    weights = 1.0 / (1.0 + np.exp(distances / mean)) if mean > 0.0 else np.full((n, k), 0.5)
+    votes = sp.coo_array(
+        (weights.ravel(), (np.repeat(np.arange(n), k), codes[neighbors].ravel())), shape=(n, len(classes))
+    )
+    voted = np.asarray(votes.tocsr().argmax(axis=1)).ravel()
+    return LabelScores(
+        float(np.mean(voted == codes)),
+        float(normalized_mutual_info_score(codes, voted)),
+        float(adjusted_rand_score(codes, voted)),
+    )

@@ -124,7 +124,7 @@ def build_problem(
 
 
 class NumericalError(ArithmeticError):
-    """A stage gave a number that is not finite, although what went into it was checked.
+    """A stage produced a number that is not finite, although its input was checked.
 
     Not a fault of the input, which raises ValueError: a defect of this library or of one below it, or
     damaged memory. The one exception is its subclass :class:`UnsolvedError`.
@@ -150,8 +150,8 @@ class NumericalError(ArithmeticError):
 class UnsolvedError(NumericalError, ValueError):
     """A Poisson problem has no usable solution: its distances are too many orders of magnitude apart.
 
-    The paper's weights go with the inverse squares of the lengths, so lengths eight orders of magnitude apart
-    span all the digits there are. The weights of the edge inner product do not depend on the lengths.
+    The paper's weights are inverse squares of the lengths, so lengths eight orders of magnitude apart exhaust
+    all digits. The weights of the edge inner product do not depend on the lengths.
     """
 
 

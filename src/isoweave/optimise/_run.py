@@ -202,7 +202,7 @@ class Run:
         self._raise_if_asked()
 
     def step(self, make_progress: Callable[[], Progress], make_record: Callable[[], Record]) -> str:
-        """A step has been taken, and ``make_record`` tells how to go on; the status if that is not wanted."""
+        """A step has been taken, and ``make_record`` says how to go on; the status if that is not wanted."""
         if self.report is not None:
             self.report.step(make_progress())
         # Read once: a request that comes during the write is met by the next step.

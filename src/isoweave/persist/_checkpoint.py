@@ -64,9 +64,9 @@ class CheckpointError(ValueError):
 
 @dataclass(unsafe_hash=True)
 class Checkpoint:
-    """A file that keeps the state of a fit, so that a crash loses a minute and not a night.
+    """A file that keeps the state of a fit, so that a crash costs a minute rather than a night.
 
-    A fit that goes on from its checkpoint ends with the same bits as one that was never stopped.
+    A fit that continues from its checkpoint ends with the same bits as one that was never stopped.
 
     Parameters
     ----------
@@ -76,14 +76,14 @@ class Checkpoint:
         Seconds between two writes; 0 writes at every step. None is a minute, or fifty times as long as the
         last write took if that is longer, so that writing stays under 2 % of the run.
     resume : bool, default=False
-        Go on from what the file holds; if there is none, begin. False refuses a file with an unfinished run,
-        so that it is not lost by mistake, and replaces a finished one.
+        Continue from the file; if there is none, start a new run. False refuses a file with an unfinished
+        run, so that it is not lost by mistake, and replaces a finished one.
 
     Raises
     ------
     CheckpointError
-        From the fit: the checkpoint is of another input, other parameters or other versions (the field is
-        named), or is in use by another process.
+        From the fit: the checkpoint belongs to another input, other parameters or other versions (the field
+        is named), or is in use by another process.
     """
 
     path: str | os.PathLike[str]

@@ -178,7 +178,7 @@ def write_store(
 
 
 def is_store(path: AnyPath) -> bool:
-    """Whether a file begins as those of isoweave do."""
+    """Whether a file begins like those of isoweave."""
     start = json.dumps({"__metadata__": {"format": FORMAT}})[:-2].encode("ascii")
     if not os.path.isfile(path):
         return False

@@ -35,7 +35,7 @@ def embed_again(
     *,
     team: ThreadTeam,
 ) -> Embedding:
-    """Embed a graph of which some vertices had a place before, and move the result to where they were.
+    """Embed a graph of which some vertices had a position before, and move the result to where they were.
 
     ``previous`` is NaN for new vertices, ``misfit`` is the relative energy of the former map, ``factors`` is
     how much longer than its edges that was around each of its vertices, the first ones of the graph.

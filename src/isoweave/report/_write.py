@@ -39,7 +39,7 @@ def write_report(
     metrics: bool = True,
     n_jobs: int | None = None,
 ) -> Path:
-    """Write one interactive HTML page about a map; it opens without network and needs no other file.
+    """Write one interactive HTML page about a map; it opens without a network and needs no other file.
 
     The map can be zoomed, hovered and coloured by any column; a vertex that is clicked shows its
     neighbourhood as measured and in the map. Below: what the diagnosis says, the metrics, a Shepard diagram

@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse as sp
+import scipy.stats
+from scipy.spatial.distance import cdist
+from sklearn.linear_model import LinearRegression
+from sklearn.manifold import trustworthiness as sklearn_trustworthiness
+
+from isoweave import metrics
+from isoweave.datasets import flat_torus, swiss_roll
+from isoweave.graph import graph_from_matrix, subgraph
+from isoweave.metrics import global_stress, kendall, pearson, procrustes_error, spearman, trustworthiness
+from reference_graphs import complete_of, graph_of, knn_of, permuted
+from reference_metrics import floyd_warshall, pairs_loop, rank_loop
+
+GLOBAL = [global_stress, pearson, spearman, kendall]
+TRUTH = ("parameter_error", "procrustes_error", "accuracy", "nmi", "ari")
+ALWAYS = ["n_neighbors", "n_rows", *(name for name in metrics.METRIC_MEANINGS if name not in TRUTH)]
+
+
+@pytest.fixture(scope="module")
+def roll():
+    data = swiss_roll(150, random_state=41)
+    return knn_of(data.data, 6), data
+
+
+@pytest.fixture(scope="module")
+def torus():
+    data = flat_torus(90, random_state=3).data
+    return knn_of(data, 6), np.random.default_rng(4).normal(size=(90, 3)) + data[:, :3]
+
+
+@pytest.fixture(scope="module")
+def two_parts():
+    rng = np.random.default_rng(6)
+    parts = [knn_of(rng.normal(size=(n, 2)), 4).to_matrix() for n in (30, 25)]
+    return graph_from_matrix(sp.block_diag(parts, format="csr")), rng.normal(size=(55, 2))
+
+
+@pytest.mark.parametrize("case", ["torus", "two_parts"])
+def test_pairs_against_loops_and_scipy(case, request):
+    graph, y = request.getfixturevalue(case)
+    d, e = pairs_loop(floyd_warshall(graph), y)
+    assert global_stress(graph, y) == pytest.approx(np.sqrt(np.sum((e - d) ** 2) / np.sum(d**2)), rel=1e-12)
+    assert pearson(graph, y) == pytest.approx(scipy.stats.pearsonr(d, e).statistic, rel=1e-10)
+    assert spearman(graph, y) == pytest.approx(scipy.stats.spearmanr(d, e).statistic, rel=1e-10)
+    assert kendall(graph, y) == pytest.approx(scipy.stats.kendalltau(d, e).statistic, rel=1e-12)
+
+
+@pytest.mark.parametrize("metric", GLOBAL)
+def test_references_agree_and_samples_are_close(metric, torus):
+    graph, y = torus
+    rows = metrics.geodesic_rows(graph)
+    full = metric(graph, y)
+    assert metric(rows, y) == metric(rows.distances, y) == full
+    first, again, other = (
+        metrics.geodesic_rows(graph, n_rows=30, random_state=seed) for seed in (11, 11, 12)
+    )
+    assert full != metric(first, y) == pytest.approx(full, abs=0.08)
+    assert metric(again, y) == metric(first, y) != metric(other, y)
+    fixed = [metric(metrics.geodesic_rows(graph, n_rows=30), y) for _ in range(2)]
+    assert fixed[0] == fixed[1]  # None is a fixed seed
+    # Correlations of constants, and anything of no pairs.
+    assert np.isnan(metric(sp.csr_array((3, 3)), np.arange(3.0)))
+    assert metric is global_stress or np.isnan(metric(graph, np.zeros((90, 2))))
+
+
+def test_sampled_pairs_are_listed_once(torus):
+    graph, y = torus
+    rows = np.array([2, 5, 40])
+    distances = floyd_warshall(graph)
+    d, _ = metrics.distance_pairs(metrics.GeodesicRows(rows, distances[rows]), y)
+    expected = [distances[i, j] for i in rows for j in range(90) if i != j and not (j in rows and j > i)]
+    assert len(d) == 3 * 89 - 3
+    np.testing.assert_allclose(np.sort(d), np.sort(expected), rtol=1e-12)
+
+
+def test_blocks_do_not_matter_and_samples_are_close(torus, monkeypatch):
+    graph, y = torus
+    scores = lambda: [m(graph, y) for m in GLOBAL] + [trustworthiness(graph, y, n_neighbors=5)]  # noqa: E731
+    expected = scores()
+    monkeypatch.setattr(metrics._global, "_BLOCK_ENTRIES", 90 * 7)
+    np.testing.assert_allclose(scores(), expected, rtol=1e-12)
+    monkeypatch.setattr(metrics._global, "_KENDALL_PAIRS", 2000)
+    # Stated standard error at most sqrt(2 / pairs) = 0.032.
+    assert expected[3] != kendall(graph, y) == pytest.approx(expected[3], abs=0.1)
+
+
+def test_known_values():
+    assert [metrics.default_n_rows(n) for n in (7, 5000, 5001, 100_000, 10_000_000)] == [
+        7,
+        5000,
+        500,
+        250,
+        50,
+    ]
+    line = graph_of([(i, i + 1, 1.0) for i in range(3)], 4)
+    found = [metric(line, 1.5 * np.arange(4.0)) for metric in GLOBAL]
+    assert found == pytest.approx([0.5, 1.0, 1.0, 1.0])
+    # Without the explicit zero the graph would fall apart.
+    graph = graph_of([(0, 1, 1.0), (1, 2, 0.0), (2, 3, 1.0)], 4)
+    assert metrics.geodesic_rows(graph.to_matrix()).distances[0].tolist() == [0.0, 1.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("k", [1, 5, 20])
+def test_trustworthiness_and_continuity_match_sklearn(torus, k):
+    graph, y = torus
+    distances = floyd_warshall(graph)
+    trust = sklearn_trustworthiness(distances, y, n_neighbors=k, metric="precomputed")
+    assert trust < 0.95
+    assert trustworthiness(graph, y, n_neighbors=k) == pytest.approx(trust, rel=1e-12)
+    assert trust == pytest.approx(rank_loop(cdist(y, y), distances, k), rel=1e-12)
+    # sklearn has no continuity: the roles are exchanged.
+    swapped = rank_loop(distances, cdist(y, y), k)
+    assert metrics.continuity(graph, y, n_neighbors=k) == pytest.approx(swapped, rel=1e-12)
+
+
+def test_ranks_within_components(two_parts):
+    graph, y = two_parts
+    first, second = (subgraph(graph, np.arange(*span)) for span in ((0, 30), (30, 55)))
+    parts = [trustworthiness(first, y[:30], n_neighbors=4), trustworthiness(second, y[30:], n_neighbors=4)]
+    expected = np.average(parts, weights=[30, 25])
+    assert trustworthiness(graph, y, n_neighbors=4) == pytest.approx(expected, rel=1e-12)
+    # Only the larger part has more than 2 k = 26 vertices.
+    expected = trustworthiness(first, y[:30], n_neighbors=13)
+    assert trustworthiness(graph, y, n_neighbors=13) == pytest.approx(expected, rel=1e-12)
+    assert np.isnan(metrics.continuity(graph, y, n_neighbors=20))
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 10])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_procrustes_sees_through_rigid_motions(dim, sign):
+    truth = np.random.default_rng(dim).normal(size=(200, dim)) * np.geomspace(1.0, 30.0, dim)
+    rotation = random_rotation(dim, 30 + dim)
+    rotation[:, 0] *= sign
+    assert procrustes_error(truth, truth @ rotation + 3.0) < 1e-28
+    assert procrustes_error(1e-150 * truth, 1e-150 * truth @ rotation) < 1e-28
+
+
+def random_rotation(n, seed):
+    return np.linalg.qr(np.random.default_rng(seed).normal(size=(n, n)))[0]
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e-3])
+def test_procrustes_of_known_perturbations(size):
+    # The classical formula ||T||^2 + ||Y||^2 - 2 sum(s) cannot go below 1e-16.
+    truth, noise = np.random.default_rng(31).normal(size=(2, 4000, 3))
+    moved = truth @ random_rotation(3, 32) + size * noise
+    assert procrustes_error(truth, moved) == pytest.approx(size**2, rel=0.05)
+
+
+def test_procrustes_has_no_scale_and_pads():
+    t, z = (points - points.mean(axis=0) for points in np.random.default_rng(33).normal(size=(2, 60, 2)))
+    rotation, _ = scipy.linalg.orthogonal_procrustes(z, t)
+    expected = np.sum((z @ rotation - t) ** 2) / np.sum(t**2)
+    assert procrustes_error(t + 1.0, z - 1.0) == pytest.approx(expected, rel=1e-12)
+    assert procrustes_error(t, 1.5 * t) == pytest.approx(0.25)
+    raised = np.column_stack([t, np.zeros(60)]) @ random_rotation(3, 35)
+    assert procrustes_error(t, raised) < 1e-28
+    assert procrustes_error(raised, t) < 1e-28
+    assert procrustes_error(t, np.zeros((60, 1))) == pytest.approx(1.0)
+
+
+def test_parameter_error_is_affine():
+    rng = np.random.default_rng(36)
+    p = rng.normal(size=(80, 2))
+    y = p @ rng.normal(size=(2, 3)) + rng.normal(size=3)
+    assert metrics.parameter_error(p, y) < 1e-25
+    noisy = y + rng.normal(size=y.shape)
+    fit = LinearRegression().fit(noisy, p)
+    expected = np.sum((fit.predict(noisy) - p) ** 2) / np.sum((p - p.mean(axis=0)) ** 2)
+    assert 0.05 < expected < 0.95
+    assert metrics.parameter_error(p, noisy) == pytest.approx(expected, rel=1e-10)
+    # Degenerate embeddings: a point, and a line.
+    assert metrics.parameter_error(p, np.full((80, 2), 3.7)) == pytest.approx(1.0)
+    line = p[:, :1] @ np.array([[1.0, 2.0, 3.0]])
+    assert metrics.parameter_error(p[:, 0], line) < 1e-25
+    assert metrics.parameter_error(p, line) == pytest.approx(metrics.parameter_error(p, p[:, 0]))
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda g, y: pearson(np.zeros((2, 3)), y), r"shape \(n, n\), got \(2, 3\)"),
+        (lambda g, y: pearson(np.array([[0.0, np.nan], [1.0, 0.0]]), y[:2]), r">= 0, got nan at \(0, 1\)"),
+        (lambda g, y: global_stress(g, y[:-1]), "expected 90 rows, got 89"),
+        (lambda g, y: metrics.geodesic_rows(g, n_rows=91), "1 and the number of vertices 90, got 91"),
+        (lambda g, y: trustworthiness(g, y, n_neighbors=45), "below n / 2 = 45 .* got 45"),
+        (
+            lambda g, y: metrics.parameter_error(np.ones((90, 2)), y),
+            "parameters must not be constant: all 90 rows",
+        ),
+        (lambda g, y: procrustes_error(np.ones((90, 2)), y), "truth must not be constant: all 90 rows"),
+        (lambda g, y: metrics.parameter_error(y, y[:-1]), "expected 89 rows, got 90"),
+        (lambda g, y: procrustes_error(y, np.nan * y), "must be finite, got .* in row 0"),
+    ],
+)
+def test_errors(call, match, torus):
+    with pytest.raises(ValueError, match=match):
+        call(*torus)
+
+
+def test_equals_the_single_metrics(roll):
+    graph, data = roll
+    y = data.truth + np.random.default_rng(42).normal(size=data.truth.shape)
+    labels = (data.truth[:, 0] > np.median(data.truth[:, 0])).astype(int)
+    expected = {"n_neighbors": 6, "n_rows": 150}
+    expected |= metrics.neighborhood_scores(graph, y)._asdict()
+    expected |= metrics.label_scores(labels, y, n_neighbors=6)._asdict()
+    for name in ("trustworthiness", "continuity"):
+        expected[name] = getattr(metrics, name)(graph, y, n_neighbors=6)
+    for name in TRUTH[:2]:
+        expected[name] = getattr(metrics, name)(data.truth, y)
+    for name in set(ALWAYS) - set(expected):
+        expected[name] = getattr(metrics, name)(graph, y)
+    assert metrics.evaluate(graph, y, truth=data.truth, labels=labels) == expected
+
+
+def test_options_reach_their_metrics(roll):
+    graph, data = roll
+    scores = metrics.evaluate(graph, data.data, n_neighbors=9, n_rows=20, random_state=5, n_jobs=1)
+    assert list(scores) == ALWAYS
+    assert (scores["n_neighbors"], scores["n_rows"]) == (9, 20)
+    assert scores["f1"] == metrics.neighborhood_scores(graph, data.data, n_neighbors=9).f1
+    sample = metrics.geodesic_rows(graph, n_rows=20, random_state=5)
+    assert scores["pearson"] == metrics.pearson(sample, data.data)
+    true_distances = cdist(data.truth, data.truth)
+    known = {"parameters": data.parameters[:, :1], "truth": data.truth}
+    other = metrics.evaluate(graph, data.data, geodesics=true_distances, ranks=False, **known)
+    assert set(ALWAYS) - set(other) == {"trustworthiness", "continuity", "spearman"}
+    assert other["kendall"] == metrics.kendall(true_distances, data.data)
+    assert other["local_angle"] == scores["local_angle"]
+    assert list(other)[-2:] == ["parameter_error", "procrustes_error"]
+    assert other["parameter_error"] == metrics.parameter_error(data.parameters[:, :1], data.data)
+
+
+def test_small_and_broken_graphs_give_numbers_or_nan():
+    y = np.random.default_rng(43).normal(size=(5, 2))
+    scores = metrics.evaluate(complete_of(y), y)
+    assert (scores["n_neighbors"], scores["f1"]) == (4, 1.0)
+    assert np.isnan(scores["trustworthiness"])
+    assert scores["global_stress"] < 1e-12
+    apart = metrics.evaluate(sp.csr_array((3, 3)), np.eye(3))
+    assert apart["n_neighbors"] == 1
+    assert np.isnan(apart["global_stress"])
+
+
+def test_renumbering_changes_nothing(roll):
+    graph, data = roll
+    order = np.random.default_rng(44).permutation(150)
+    moved = metrics.evaluate(permuted(graph, order), data.data[order], truth=data.truth[order])
+    assert moved == pytest.approx(metrics.evaluate(graph, data.data, truth=data.truth), rel=1e-9)
