@@ -119,7 +119,7 @@ class NeighborIndex:
             return neighbors, distances
         i, slot = divmod(int(np.argmax(bad)), distances.shape[1])
         j = neighbors[i, slot]
-        if j < 0:
+        if not 0 <= j < self.space.groups.n_groups:
             whose = name(i)
             raise ValueError(
                 f"{whose[0].upper()}{whose[1:]} has only {slot} distinct others at a finite distance, "
