@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from isoweave import Anchors, IsometricEmbedding, Weights, embed_graph
 from isoweave.datasets import s_curve, sensor_network
-from isoweave.graph import graph_from_matrix, knn_graph
+from isoweave.graph import knn_graph
 from isoweave.metrics import procrustes_error
 from reference_graphs import distance_gap
 
@@ -143,17 +143,6 @@ def test_bridged_parts():
         for components in ("separate", "bridge")
     )
     np.testing.assert_array_equal(bridged, plain)
-
-
-def test_duplicate_points():
-    data = np.vstack([SHEET.data, SHEET.data[:40], SHEET.data[:3]])
-    model = IsometricEmbedding(n_neighbors=8).fit(data)
-    y = model.embedding_
-    assert np.isfinite(y).all()
-    np.testing.assert_array_equal(y[250:290], y[:40])
-    np.testing.assert_array_equal(y[290:], y[:3])
-    assert np.count_nonzero(graph_from_matrix(model.graph_).lengths == 0) >= 80
-    assert len(np.unique(y, axis=0)) == 250
 
 
 def test_points_in_one_place_and_on_a_line():

@@ -16,7 +16,7 @@ from isoweave._parallel import ThreadTeam
 from isoweave.datasets import difficult, flat_torus, swiss_roll
 from isoweave.graph import graph_from_matrix, knn_graph
 from isoweave.linalg import prepare_laplacian
-from isoweave.linalg._direct import Direct
+from isoweave.linalg._methods import Direct
 from isoweave.options import resolve_options
 
 

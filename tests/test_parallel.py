@@ -30,8 +30,11 @@ def test_every_item_is_done_once(n_jobs, n_items):
     assert all(a[1] == b[0] for a, b in pairwise(ranges))
 
 
-def test_small_jobs_stay_in_the_caller():
+def test_small_jobs_and_one_thread_stay_in_the_caller():
     seen = []
+    ThreadTeam(1).run(mark, 10_000, np.zeros(10_000), seen)
+    assert [(lo, hi) for lo, hi, _ in seen] == [(0, 10_000)]
+    seen.clear()
     with thread_team(2) as team:
         team.run(mark, 100, np.zeros(100), seen)
         team.run(mark, 100, np.zeros(100), seen, grain=10)
@@ -39,12 +42,6 @@ def test_small_jobs_stay_in_the_caller():
     assert names[0] == threading.current_thread().name
     assert all(name.startswith("isoweave") for name in names[1:])
     assert all(hi - lo >= 10 or hi == 100 for lo, hi, _ in seen[1:])
-
-
-def test_alone_there_is_one_range():
-    seen = []
-    ThreadTeam(1).run(mark, 10_000, np.zeros(10_000), seen)
-    assert [(lo, hi) for lo, hi, _ in seen] == [(0, 10_000)]
 
 
 def test_errors_come_through():
@@ -80,9 +77,6 @@ def test_resolved_counts():
     assert cores >= 1
     expected = {None: cores, -1: cores, 3: 3, np.int64(2): 2, -2: max(1, cores - 1), -1000: 1}
     assert {n_jobs: resolve_n_jobs(n_jobs) for n_jobs in expected} == expected
-
-
-@pytest.mark.parametrize("value", [0, 1.5, True, "two", "2", float("nan"), float("inf"), [1], (), {}])
-def test_wrong_counts_are_named(value):
-    with pytest.raises((ValueError, TypeError), match="n_jobs must be"):
-        resolve_n_jobs(value)
+    for value in (0, 1.5, True, "two", "2", float("nan"), float("inf"), [1], (), {}):
+        with pytest.raises((ValueError, TypeError), match="n_jobs must be"):
+            resolve_n_jobs(value)

@@ -76,17 +76,15 @@ def test_numbering_of_the_vertices(case):
     np.testing.assert_allclose(here.stretch[order], there.stretch, atol=1e-5)
 
 
-@pytest.mark.parametrize("start", ["auto", "landmark", "synchronized", "coarse", "identity"])
+@pytest.mark.parametrize("start", ["auto", "landmark", "synchronized", "coarse"])
 @pytest.mark.parametrize(("make", "n_components"), [(swiss_roll, 2), (flat_torus, 3), (klein_bottle, 3)])
 def test_numbering_with_every_start(start, make, n_components):
-    """Identity is the exception: it takes the frames' own axes for aligned, and those are arbitrary."""
+    """All but identity, which takes the frames' own axes for aligned, and those are arbitrary."""
     graph = knn_graph(make(400, random_state=7).data, 8)
     order = np.random.default_rng(269).permutation(400)
     here = embed_graph(graph.to_matrix(), n_components, start=start)
     there = embed_graph(permuted(graph, order).to_matrix(), n_components, start=start)
-    assert np.isfinite(there.coordinates).all()
-    if start != "identity":
-        assert distance_gap(here.coordinates[order], there.coordinates) < 1e-4
+    assert distance_gap(here.coordinates[order], there.coordinates) < 1e-4
 
 
 def test_numbering_of_a_grid():
@@ -100,9 +98,9 @@ def test_numbering_of_a_grid():
     assert distance_gap(here.coordinates[order], there.coordinates) < 1e-3
 
 
-@given(clouds(), st.floats(-50.0, 50.0), st.integers(-60, 60))
+@given(clouds(), st.floats(-50.0, 50.0))
 @settings(max_examples=8)
-def test_order_motion_and_unit_of_the_points(case, shift, power):
+def test_order_and_motion_of_the_points(case, shift):
     points, k, n_components, rng = case
     order, turn = rng.permutation(len(points)), random_rotations(1, points.shape[1], rng)[0]
     model = IsometricEmbedding(n_components, n_neighbors=k, components="largest")
@@ -110,29 +108,8 @@ def test_order_motion_and_unit_of_the_points(case, shift, power):
     inside = ~np.isnan(here[:, 0])
     np.testing.assert_array_equal(np.isnan(there[:, 0]), ~inside[order])
     assert distance_gap(here[order][inside[order]], there[inside[order]]) < CLOSE
-    # A shift of 50 costs two digits of the lengths, a power of two none.
+    # A shift of 50 costs two digits of the lengths.
     assert distance_gap(here[inside], moved[inside]) < 1e-5
-    np.testing.assert_array_equal(_quiet(model, np.ldexp(points, power)), np.ldexp(here, power))
-
-
-@given(graphs(), st.integers(-60, 60))
-@settings(max_examples=12)
-def test_powers_of_two_as_unit_change_no_digit(case, power):
-    graph, n_components, _ = case
-    matrix = graph.to_matrix()
-    here = embed_graph(matrix, n_components)
-    there = embed_graph(sp.csr_array(matrix * 2.0**power), n_components)
-    np.testing.assert_array_equal(there.coordinates, np.ldexp(here.coordinates, power))
-    np.testing.assert_array_equal(there.alignments, here.alignments)
-    np.testing.assert_array_equal(there.stretch, here.stretch)
-    assert there.energy == np.ldexp(here.energy, 2 * power)
-    assert there.relative_energy == here.relative_energy
-    assert [r.step for r in there.history] == [r.step for r in here.history]
-    # The energy never rises, and is at most that of all points in one place.
-    energies = [record.energy for record in here.history]
-    assert all(later <= earlier for earlier, later in pairwise(energies))
-    assert 0.0 <= here.relative_energy <= 1.0
-    assert np.isfinite(here.coordinates).all()
 
 
 @given(graphs(), st.floats(1e-12, 1e12))
@@ -144,6 +121,11 @@ def test_any_unit_to_rounding(case, factor):
     assert there.n_iter == here.n_iter
     assert distance_gap(factor * here.coordinates, there.coordinates) < CLOSE
     assert there.relative_energy == pytest.approx(here.relative_energy, rel=1e-6, abs=1e-20)
+    # The energy never rises, and is at most that of all points in one place.
+    energies = [record.energy for record in here.history]
+    assert all(later <= earlier for earlier, later in pairwise(energies))
+    assert 0.0 <= here.relative_energy <= 1.0
+    assert np.isfinite(here.coordinates).all()
 
 
 def test_any_unit_for_graphs_large_enough_to_be_sampled():

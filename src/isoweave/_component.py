@@ -38,7 +38,7 @@ _LARGEST_START = 1e75
 _MOST_ENERGY = 1.0 + 1e-6
 # Part of its length, at least of the median, below which an edge has no length in the map.
 _NO_LENGTH = 1e-6
-_EDGES_AT_ONCE = 2**20
+_EDGES_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True, eq=False)

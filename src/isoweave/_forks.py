@@ -17,6 +17,7 @@ from typing import Any
 _changed = threading.Condition()
 _inside = 0  # how often threads have entered and not left
 _forking = 0  # threads about to fork
+_compiler_lock: Any = None
 
 
 class _ThisThread(threading.local):
@@ -25,15 +26,13 @@ class _ThisThread(threading.local):
 
 
 _this_thread = _ThisThread()
-_compiler_lock: Any = None
 
 
 @contextmanager
 def forks_wait() -> Iterator[None]:
-    """Hold up forks by other threads of the process while any thread is inside.
+    """Hold up forks by other threads while any thread is inside, for seconds at most.
 
-    For work of seconds at most. Threads do not wait for each other, only forks for them, and newcomers for
-    a fork that waits; a thread may fork from inside, as in a signal handler.
+    Threads wait for a fork that waits, not for each other; one may fork from inside, as in a signal handler.
     """
     global _inside
     with _changed:
@@ -65,30 +64,21 @@ def _before_fork() -> None:
         _compiler_lock.acquire()
 
 
-def _after_fork_in_parent() -> None:
-    global _forking
+def _after_fork(in_child: bool = False) -> None:
+    global _changed, _inside, _forking
     if _compiler_lock is not None:
         _compiler_lock.release()
-    _forking -= 1
     _this_thread.is_forking = False
+    if in_child:
+        # Threads that were waiting are not there any more.
+        _changed, _inside, _forking = threading.Condition(), _this_thread.depth, 0
+        return
+    _forking -= 1
     _changed.notify_all()
     _changed.release()
 
 
-def _after_fork_in_child() -> None:
-    global _changed, _inside, _forking
-    if _compiler_lock is not None:
-        _compiler_lock.release()
-    # Threads that were waiting are not there any more.
-    _changed = threading.Condition()
-    _inside = _this_thread.depth
-    _forking = 0
-    _this_thread.is_forking = False
-
-
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=_after_fork_in_parent,
-        after_in_child=_after_fork_in_child,
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=lambda: _after_fork(in_child=True)
     )

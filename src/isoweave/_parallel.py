@@ -1,12 +1,9 @@
 """Threads for compiled kernels.
 
-Kernels are numba functions compiled with ``nogil=True`` whose first two arguments are a
-half-open range of items. They are handed to ordinary Python threads instead of numba's own
-threading layer: such kernels compile in a fraction of the time, can be cached on disk, survive
-``fork`` and may be called from several Python threads at once.
-
-Every kernel writes only to the rows of its own range, so the bits of the result do not depend
-on the number of threads.
+Kernels are numba functions compiled with ``nogil=True`` whose first two arguments are a half-open range of
+items. They are handed to ordinary Python threads instead of numba's own threading layer: such kernels compile
+in a fraction of the time, can be cached on disk, survive ``fork`` and may be called from several threads at
+once. They write only to the rows of their range, so the bits do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -48,47 +45,30 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
 
 
 class ThreadTeam:
-    """A fixed number of threads that share the items of a kernel call.
-
-    Use :func:`thread_team` to make one; outside of it ``ThreadTeam(1)`` runs in the caller.
-    """
+    """A fixed number of threads that share the items of a kernel call, made by :func:`thread_team`."""
 
     def __init__(self, n_threads: int, pool: ThreadPoolExecutor | None = None) -> None:
         self.n_threads = n_threads
         self._pool = pool
 
     def run(self, kernel: Callable[..., Any], n_items: int, *args: Any, grain: int = 256) -> None:
-        """Call ``kernel(start, stop, *args)`` over ranges that cover ``0 .. n_items``.
-
-        Parameters
-        ----------
-        kernel : callable
-            A ``nogil`` function that writes only to rows ``start .. stop`` of its outputs.
-        n_items : int
-            Number of items (vertices, mostly).
-        *args
-            Passed on unchanged.
-        grain : int
-            Fewest items worth handing to another thread.
-        """
+        """Call ``kernel(start, stop, *args)`` over ranges of ``grain`` items or more that cover all."""
         if self._pool is None or n_items <= grain:
             kernel(0, n_items, *args)
             return
         step = max(grain, -(-n_items // (self.n_threads * _RANGES_PER_THREAD)))
-        ranges = [(lo, min(lo + step, n_items)) for lo in range(0, n_items, step)]
-        futures = [self._pool.submit(kernel, lo, hi, *args) for lo, hi in ranges]
+        starts = range(0, n_items, step)
+        futures = [self._pool.submit(kernel, lo, min(lo + step, n_items), *args) for lo in starts]
         try:
             for future in futures:
                 future.result()
-        except BaseException:
+        finally:
             # After Ctrl-C or an error nobody waits for ranges that have not begun.
             for future in futures:
                 future.cancel()
-            raise
 
 
-# Entered again by a thread that forks from inside, as in a signal handler.
-_blas_lock = threading.RLock()
+_blas_lock = threading.RLock()  # entered again by a thread that forks from inside, as in a signal handler
 _blas_users = 0
 _blas_limit: threadpool_limits | None = None
 _this_thread = threading.local()
@@ -96,17 +76,13 @@ _this_thread = threading.local()
 
 @contextmanager
 def single_blas_thread() -> Iterator[None]:
-    """BLAS held to one thread while any computation of the process is inside.
-
-    The limit belongs to the library, not to a thread: computations in several threads share one, and the
-    last to leave lifts it. With one limit each, the first to leave would lift the others', and the last
-    would put back the limit it had found.
-    """
+    """BLAS held to one thread while any computation is inside; threads share the limit, the last lifts it."""
     global _blas_users, _blas_limit
     with forks_wait(), _blas_lock:
         if _blas_users == 0:
-            with _any_thread_in_control():
-                _blas_limit = threadpool_limits(limits=1, user_api="blas")
+            _let_any_thread_control()
+            _blas_limit = threadpool_limits(limits=1, user_api="blas")
+            _let_any_thread_control()
         _blas_users += 1
     _this_thread.depth = getattr(_this_thread, "depth", 0) + 1
     try:
@@ -122,25 +98,16 @@ def single_blas_thread() -> Iterator[None]:
 def _lift_limit() -> None:
     global _blas_limit
     if _blas_limit is not None:
-        with _any_thread_in_control():
-            _blas_limit.restore_original_limits()
+        _let_any_thread_control()
+        _blas_limit.restore_original_limits()
+        _let_any_thread_control()
         _blas_limit = None
 
 
-@contextmanager
-def _any_thread_in_control() -> Iterator[None]:
-    """Let this thread change the limit of OpenBLAS, whichever thread did so last.
-
-    threadpoolctl 3.8 and later heed one thread only, the first that ever sets a limit, and silently
-    ignore the others.
-    """
+def _let_any_thread_control() -> None:
+    """Of OpenBLAS: threadpoolctl 3.8 and later heed only the first thread that sets a limit."""
     openblas = getattr(threadpoolctl, "OpenBLASController", None)
-    release = getattr(openblas, "clear_controlling_thread", lambda force: None)
-    release(force=True)
-    try:
-        yield
-    finally:
-        release(force=True)
+    getattr(openblas, "clear_controlling_thread", lambda force: None)(force=True)
 
 
 def _forget_other_threads() -> None:
@@ -163,13 +130,12 @@ ONE_THREAD = ThreadTeam(1)
 def thread_team(n_jobs: int | None = None) -> Iterator[ThreadTeam]:
     """Threads for one computation, with BLAS held to one thread meanwhile.
 
-    BLAS threads inside parallel per-vertex kernels oversubscribe the cores, and BLAS reductions
-    round differently for each thread count; one BLAS thread cures both.
+    BLAS threads inside kernels would oversubscribe the cores, and round differently for each thread count.
     """
     n_threads = resolve_n_jobs(n_jobs)
     with single_blas_thread():
         if n_threads == 1:
-            yield ThreadTeam(1)
+            yield ONE_THREAD
             return
         with ThreadPoolExecutor(n_threads, thread_name_prefix="isoweave") as pool:
             yield ThreadTeam(n_threads, pool)

@@ -257,18 +257,6 @@ def _in_users_terms(callback: Callback, prepared: PreparedGraph, known: Known, c
     return call
 
 
-def _in_unit(coordinates: FloatArray, unit: float) -> FloatArray:
-    """Coordinates in the unit of the input, which must be able to hold them."""
-    with np.errstate(over="ignore"):
-        scaled = coordinates * unit
-    if not np.isfinite(scaled).all():
-        raise ValueError(
-            f"The map of these distances (median near {unit:.1g}) extends beyond the largest number, "
-            f"{np.finfo(np.float64).max:.2g}; divide the distances by a power of ten."
-        )
-    return scaled
-
-
 def _assemble(
     prepared: PreparedGraph,
     known: Known,
@@ -294,7 +282,7 @@ def _assemble(
     status = 0
     history: tuple[StepRecord, ...] = (StepRecord(0, 0.0, 0.0, 0.0),)
     for c, (vertices, local, offset, result) in enumerate(zip(parts, placed, offsets, results, strict=True)):
-        coordinates[vertices] = _in_unit(local + offset, unit)
+        coordinates[vertices] = local + offset
         if result is None:
             continue
         alignments[vertices] = result.iteration.alignments
@@ -305,6 +293,13 @@ def _assemble(
         if c == 0:
             steps = result.iteration.history
             history = tuple(replace(r, energy=r.energy * unit * unit * known.weight_unit) for r in steps)
+    with np.errstate(over="ignore"):
+        coordinates *= unit
+    if np.isinf(coordinates).any():
+        raise ValueError(
+            f"The map of these distances (median near {unit:.1g}) extends beyond the largest number, "
+            f"{np.finfo(np.float64).max:.2g}; divide the distances by a power of ten."
+        )
     first, representative = results[0], prepared.representative
     return Embedding(
         coordinates=known.finish(coordinates[representative], representative),

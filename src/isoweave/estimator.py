@@ -24,7 +24,6 @@ from isoweave.embed import embed, running
 from isoweave.forecast import check_search_memory
 from isoweave.graph import (
     NeighborGraph,
-    NeighborIndex,
     bridge_components,
     build_index,
     choose_n_components,
@@ -125,9 +124,7 @@ class IsometricEmbedding(  # type: ignore[misc]
     (500, 2)
     """
 
-    n_components: int | str = option(
-        2, "Dimension of the embedding, or auto.", kind='int or "auto"', flag="n"
-    )
+    n_components: int | str = option(2, "Dimension, or auto.", kind='int or "auto"', flag="n")
 
     # Also part of a saved model, beside the attributes that end in "_".
     _stored_attributes_ = ("_fit_X",)
@@ -147,13 +144,8 @@ class IsometricEmbedding(  # type: ignore[misc]
             How far to trust every distance of a precomputed graph (a matrix with its pattern), how much the
             neighbourhood of every point counts (an array; not scikit-learn's ``sample_weight``: a point of
             weight 2 is not two points), or both.
-
-        Returns
-        -------
-        self
         """
-        # Options are checked before any work, with a placeholder where the dimension is still to be
-        # estimated.
+        # Options are checked before any work; a dimension that is still to be estimated counts as one.
         options = self._options(1 if _is(self.n_components, "auto") else self.n_components)
         if not self._is_precomputed() and _has_edge_weights(weights):
             raise ValueError(
@@ -199,13 +191,8 @@ class IsometricEmbedding(  # type: ignore[misc]
         -------
         Placement
             ``coordinates`` (what :meth:`transform` returns), ``residual`` (0 is an exact fit, infinite is a
-            guess), ``n_iter``, ``n_used`` and ``n_given``.
-
-        Notes
-        -----
-        New points do not influence each other: each gets the same bits alone or in any batch. A point at
-        distance zero from a point of the fit gets that point's coordinates. The first call prepares a search
-        among the points of the fit, which later calls reuse.
+            guess), ``n_iter``, ``n_used`` and ``n_given``. New points do not influence each other: each gets
+            the same bits alone or in any batch.
         """
         return self._place(X)
 
@@ -216,13 +203,10 @@ class IsometricEmbedding(  # type: ignore[misc]
         their 10 nearest points of the fit (all that are stored, if X is sparse and ``metric="precomputed"``).
         Points that cannot be placed count with an error of 1, coinciding points not at all.
 
-        Notes
-        -----
         The 10 does not depend on ``n_neighbors``, so that ``GridSearchCV`` can search over it, and over
         ``frame_size``, ``shortcuts``, ``start`` and ``tol``. Scores under different metrics cannot be
         compared, and more dimensions hardly ever score lower: choose ``n_components`` where the score stops
-        rising. With ``scale="geodesics"`` the map is larger than its edges on purpose, and scores lower for
-        it. The score sees neighbourhoods; long distances are judged by :func:`isoweave.metrics.evaluate`.
+        rising. With ``scale="geodesics"`` the map is larger than its edges on purpose, and scores lower.
         """
         coordinates = self._place(X).coordinates
         with thread_team(self.n_jobs) as team:
@@ -354,10 +338,9 @@ class IsometricEmbedding(  # type: ignore[misc]
             # Sparse features are made dense while that is cheap.
             d = min(d, max(2 * X.nnz, 2**25) // n)
         check_search_memory(n, d, k, parse_memory_limit(self.memory_limit), self.n_jobs)
-        return knn_graph(X, k, n_jobs=self.n_jobs, random_state=seed, **self._metric())
-
-    def _metric(self) -> dict[str, Any]:
-        return {"metric": self.metric, "metric_params": self.metric_params}
+        return knn_graph(
+            X, k, n_jobs=self.n_jobs, random_state=seed, metric=self.metric, metric_params=self.metric_params
+        )
 
     def _graph_and_dimension(self, X: Any, seed: int, run: Run, anchors: Any) -> tuple[NeighborGraph, int]:
         """Graph of checked input and dimension of the embedding; sets ``n_neighbors_``."""
@@ -384,7 +367,9 @@ class IsometricEmbedding(  # type: ignore[misc]
         if self._is_precomputed():
             value = intrinsic_dimension_graph(graph)
         else:
-            value = intrinsic_dimension(X, n_jobs=self.n_jobs, **self._metric())
+            value = intrinsic_dimension(
+                X, n_jobs=self.n_jobs, metric=self.metric, metric_params=self.metric_params
+            )
         return min(choose_n_components(value), graph.n_vertices - 1)
 
     def _joined(self, X: Any, graph: NeighborGraph, n_components: int) -> NeighborGraph:
@@ -396,7 +381,9 @@ class IsometricEmbedding(  # type: ignore[misc]
                 "components='bridge' needs features to measure distances between components, but "
                 "metric='precomputed' was given. Use components='separate', 'largest' or 'error'."
             )
-        return bridge_components(graph, X, n_bridges=n_components + 1, **self._metric())
+        return bridge_components(
+            graph, X, n_bridges=n_components + 1, metric=self.metric, metric_params=self.metric_params
+        )
 
     def _keep(self, X: Any, graph: NeighborGraph, result: Embedding) -> None:
         """Set the fitted attributes."""
@@ -431,7 +418,10 @@ class IsometricEmbedding(  # type: ignore[misc]
         """The k nearest points of the fit (all that are stored in a sparse matrix) in compressed rows."""
         if not self._is_precomputed():
             X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=_NUMBERS)
-            neighbors, distances = self._index(team).neighbors(X, k, team=team)
+            lookup = self.__dict__.setdefault("_lookup", {})
+            if "index" not in lookup:
+                lookup["index"] = build_index(self._features(), self.metric, self.metric_params, team=team)
+            neighbors, distances = lookup["index"].neighbors(X, k, team=team)
             bounds = np.arange(len(neighbors) + 1) * neighbors.shape[1]
             return bounds, neighbors.reshape(-1), distances.reshape(-1)
         if sp.issparse(X):
@@ -450,13 +440,6 @@ class IsometricEmbedding(  # type: ignore[misc]
             made = finished_map(graph, self.embedding_, team=team, labels=labels, keeps_lengths=keeps)
             lookup["map"] = made
         found: FinishedMap = lookup["map"]
-        return found
-
-    def _index(self, team: ThreadTeam) -> NeighborIndex:
-        lookup = self.__dict__.setdefault("_lookup", {})
-        if "index" not in lookup:
-            lookup["index"] = build_index(self._features(), self.metric, self.metric_params, team=team)
-        found: NeighborIndex = lookup["index"]
         return found
 
     def _features(self) -> Any:

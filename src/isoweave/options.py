@@ -31,21 +31,9 @@ def option(
 ) -> Any:
     """A field that is an option.
 
-    Parameters
-    ----------
-    default : object
-    help : str
-        For the documentation; the command line shows the first sentence, or ``command`` if given.
-    kind : str
-        What it may be, for the documentation; by default its choices.
-    choices : tuple of str
-        The words it may be.
-    command, flag : str
-        Help and short flag on the command line.
-    on_command : bool
-        Whether the command line has it.
-    matters : bool
-        Whether results depend on it.
+    ``help`` is for the documentation, of which the command line shows the first sentence unless ``command``
+    is given; ``kind`` says what it may be, by default one of its choices; ``flag`` is its short name. Options
+    that do not ``matter`` change no result.
     """
     words = textwrap.dedent(help).strip()
     metadata = {
@@ -298,7 +286,14 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
         values["calibrate"] = "none" if paper_product else "rows"
     if values["shortcuts"] == "auto":
         values["shortcuts"] = "keep" if paper else "drop"
-    values["frame_size"] = _frame_size(values["frame_size"], paper_product)
+    size = values["frame_size"]
+    if isinstance(size, str):
+        check_option("frame_size", size, ("auto", "all"))
+        values["frame_size"] = "all" if paper_product else size
+    elif isinstance(size, float | np.floating):
+        values["frame_size"] = check_real("frame_size", size, minimum=1.0)
+    else:
+        values["frame_size"] = check_integer("frame_size", size, minimum=2)
     if not isinstance(values["start"], str):
         values["start"] = np.asarray(values["start"])
     elif values["start"] == "auto" and paper:
@@ -330,19 +325,6 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
         state = values["random_state"]
         seed = 0 if state is None else check_integer("random_state", state, minimum=0)
     return EmbeddingOptions(n_components=int(n_components), seed=seed, **values)
-
-
-def _frame_size(value: Any, paper_product: bool) -> int | float | str:
-    import numpy as np
-
-    from isoweave._validation import check_integer, check_option, check_real
-
-    if isinstance(value, str):
-        check_option("frame_size", value, ("auto", "all"))
-        return "all" if value == "auto" and paper_product else value
-    if isinstance(value, float | np.floating):
-        return check_real("frame_size", value, minimum=1.0)
-    return check_integer("frame_size", value, minimum=2)
 
 
 def documented(*sources: type) -> Callable[[Any], Any]:

@@ -58,7 +58,6 @@ def test_table(name, n_components):
         inside = result.component_labels == 0
         assert np.isnan(result.coordinates[~inside]).all()
     assert np.isfinite(result.coordinates[inside]).all()
-    assert result.status == "converged"
     assert 0 <= result.n_iter <= 500
     check_energies(result)
     assert result.component_labels.max() + 1 == case.parts
@@ -71,6 +70,11 @@ def test_table(name, n_components):
     bound = case.bounds[DIMENSIONS.index(n_components)]
     assert result.relative_energy <= bound + 1e-20
     wanted, found = edge_lengths(case.matrix, result.coordinates)
+    is_lost = (found <= 1e-6 * wanted) & (wanted > 0)
+    assert result.status in (("converged", "collapsed") if is_lost.any() else ("converged",))
+    # Lengths near the smallest number, and far below the others, may have no digits in the map.
+    if is_lost[wanted > 1e-3].any() and case.matrix.data.max() > 1e-300:
+        assert result.status == "collapsed"
     if bound == 0.0 and not case.is_collapsed:
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10)
     if n_components in case.halved:
@@ -120,7 +124,7 @@ def test_paper_preset(name, n_components):
         return
     assert result.coordinates.shape == (case.matrix.shape[0], n_components)
     assert np.isfinite(result.coordinates).all()
-    assert result.status in ("converged", "stalled", "max_iter")
+    assert result.status in ("converged", "stalled", "collapsed", "max_iter")
     check_energies(result)
 
 

@@ -13,10 +13,10 @@ import scipy.sparse as sp
 from adversarial_graphs import plane
 from isoweave import IsometricEmbedding, _component, embed, embed_graph, estimator, known
 from isoweave._parallel import ThreadTeam
-from isoweave.energy import EdgeEnergy, _frames, edge_energy, paper_energy
+from isoweave.energy import EdgeEnergy, _energies, edge_energy, paper_energy
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import _prepared, graph_from_matrix
-from isoweave.linalg import PoissonState, _direct
+from isoweave.linalg import PoissonState, _methods
 from isoweave.optimise import (
     LBFGS,
     Alternating,
@@ -80,7 +80,7 @@ STAGES = {
     "volumes": (_component, "neighborhood_volumes", spoiled, PAPER, "inner product: volumes at"),
     "inverse frames": (_component, "local_frames", spoil_field("inverse"), PAPER, INVERSE),
     "paper product": (_component, "paper_energy", spoil_field("inverse"), PAPER, INVERSE),
-    "laplacian": (_frames, "edge_laplacian", spoil_matrix, {}, "laplacian has 1 entries .* not finite"),
+    "laplacian": (_energies, "edge_laplacian", spoil_matrix, {}, "laplacian has 1 entries .* not finite"),
     "landmark distances": (
         _starts, "farthest_landmarks", lambda v: (v[0], spoiled(v[1])), {}, "start 'auto'|optimise: start",
     ),
@@ -95,7 +95,7 @@ STAGES = {
     "synchronized start": (STARTS, "synchronized", spoiled, SYNCHRONIZED, "optimise: start at"),
     "coarse start": (STARTS, "coarse", spoiled, COARSE, "optimise: start at"),
     "interpolation": (_starts, "prolong", spoiled, COARSE, "optimise: start at"),
-    "gradient": (_frames, "divergence", spoiled, {}, "optimise, step 0: gradient at"),
+    "gradient": (_energies, "divergence", spoiled, {}, "optimise, step 0: gradient at"),
     "scale": (
         _component, "_geodesic_factor", lambda v: np.nan, {"scale": "geodesics"}, "result: coordinates at",
     ),
@@ -214,7 +214,7 @@ def test_a_solution_that_overflows_is_a_matter_of_the_data(monkeypatch):
 def test_a_spoiled_factor_is_replaced(monkeypatch):
     """Residuals are measured, so the next solver takes over and the map comes out as it should."""
     expected = embed_graph(MATRIX, 2, solver="jacobi")
-    spoil_result(monkeypatch, _direct, "factorise", lambda v: (spoiled(v[0]), v[1]))
+    spoil_result(monkeypatch, _methods, "factorise", lambda v: (spoiled(v[0]), v[1]))
     result = embed_graph(MATRIX, 2, solver="direct")
     assert result.solver.startswith("jacobi")
     np.testing.assert_allclose(result.energy, expected.energy, rtol=1e-6)

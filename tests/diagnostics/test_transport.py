@@ -34,13 +34,12 @@ def test_identity_on_flat_data():
     assert np.abs(loop_holonomy(graph, [0, 7, 3, 11, 19], 3) - np.eye(3)).max() < 1e-6
     # Errors of transitions add up along a loop; many neighbours keep them small.
     points, graph = plane_graph(1500, 40, 62)
-    for radius in (0.15, 0.3):
-        holonomy = loop_holonomy(graph, nearest_loop(graph, points, 0.5 + ring(radius, 12)))
-        assert np.linalg.det(holonomy) > 0.0
-        assert abs(angle_of(holonomy)) < 0.12
+    holonomy = loop_holonomy(graph, nearest_loop(graph, points, 0.5 + ring(0.3, 12)))
+    assert np.linalg.det(holonomy) > 0.0
+    assert abs(angle_of(holonomy)) < 0.12
 
 
-@pytest.mark.parametrize("colatitude", [20.0, 35.0, 50.0])
+@pytest.mark.parametrize("colatitude", [20.0, 50.0])
 def test_angle_on_a_sphere_is_the_enclosed_area(colatitude):
     points, graph = sphere_graph(2500, 40, 63, lowest=0.3)
     s = np.radians(colatitude)
@@ -95,23 +94,16 @@ def curvature_of(graph, team=TEAM):
     return ball_curvature(companion, frames, transitions, weights >= WEAKEST, team)
 
 
-@pytest.mark.parametrize("radius", [1.0, 3.0])
-def test_curvature_of_a_sphere(radius):
-    _, graph = sphere_graph(1500, 12, 67, radius=radius)
+def test_curvature_of_spheres_and_of_a_plane():
+    _, graph = sphere_graph(1500, 12, 67, radius=3.0)
+    found = curvature_of(graph)
     # Transitions average over neighbourhoods, which flattens a little.
-    assert np.nanmedian(curvature_of(graph)) * radius**2 == pytest.approx(0.9, abs=0.15)
-
-
-def test_curvature_of_a_plane_is_small():
+    assert np.nanmedian(found) * 3.0**2 == pytest.approx(0.9, abs=0.15)
+    with thread_team(3) as team:
+        assert np.array_equal(found, curvature_of(graph, team), equal_nan=True)
     _, graph = plane_graph(1500, 12, 68)
     # Times the area of a ball, 0.12: an angle in radians, 1.5 on a sphere with as many points.
     assert abs(np.nanmedian(curvature_of(graph))) * 0.12 < 0.4
-
-
-def test_curvature_does_not_depend_on_threads():
-    _, graph = sphere_graph(500, 12, 69)
-    with thread_team(3) as team:
-        assert np.array_equal(curvature_of(graph), curvature_of(graph, team), equal_nan=True)
 
 
 @pytest.mark.parametrize(

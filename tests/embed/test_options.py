@@ -110,39 +110,25 @@ def test_fingerprint_sees_what_results_depend_on():
 
 
 WRONG = """
-n_components | 0             | ValueError | n_components must be an integer >= 1, got 0
-n_components | 2.0           | TypeError  | n_components must be an integer, got 2.0 of type float
-n_components | "two"         | TypeError  | n_components must be an integer, got 'two'
-preset       | "fast"        | ValueError | preset must be one of 'default', 'paper', got 'fast'
-preset       | None          | TypeError  | preset must be one of
-start        | "landmarks"   | ValueError | start must be one of .*got 'landmarks'. Did you mean 'landmark'
-solver       | "lu"          | ValueError | solver must be one of .* got 'lu'
-inner_product| "edges"       | ValueError | inner_product must be one of .*Did you mean 'edge'
-frame_size   | "some"        | ValueError | frame_size must be one of 'auto', 'all', got 'some'
-frame_size   | 1             | ValueError | frame_size must be an integer >= 2, got 1
-frame_size   | 0.5           | ValueError | frame_size must be a finite number >= 1.0, got 0.5
-frame_size   | float("nan")  | ValueError | frame_size must be a finite number
-frame_size   | None          | TypeError  | frame_size must be .* got None
-frame_size   | True          | TypeError  | frame_size must be .* got True
-calibrate    | "columns"     | ValueError | calibrate must be one of .* got 'columns'
-calibrate    | 1             | TypeError  | calibrate must be one of .* got 1 of type int
-scale        | "landmarks"   | ValueError | scale must be one of 'edges', 'geodesics', got 'landmarks'
-scale        | 2             | TypeError  | scale must be one of .* got 2 of type int
-shortcuts    | "none"        | ValueError | shortcuts must be one of .* got 'none'
-components   | "join"        | ValueError | components must be one of .* got 'join'
-refine       | "distance"    | ValueError | refine must be one of .* Did you mean 'distances'
-on_interrupt | "stop"        | ValueError | on_interrupt must be one of 'raise', 'return', got 'stop'
-checkpoint   | "file"        | TypeError  | checkpoint must be an isoweave.Checkpoint or None, got 'file'
-callback     | 3             | TypeError  | callback must be callable or None, got 3
-random_state | "seed"        | TypeError  | random_state must be an integer, got 'seed'
-random_state | -1            | ValueError | random_state must be an integer >= 0, got -1
-tol          | 0             | ValueError | tol must be a finite number > 0.0, got 0
-tol          | -1e-3         | ValueError | tol must be a finite number > 0.0, got -0.001
-tol          | float("nan")  | ValueError | tol must be a finite number
-tol          | "small"       | TypeError  | tol must be a real number, got 'small'
-max_iter     | 0             | ValueError | max_iter must be an integer >= 1, got 0
-max_iter     | 2.5           | TypeError  | max_iter must be an integer, got 2.5
-max_iter     | "9"           | TypeError  | max_iter must be an integer, got '9'
+n_components | 0            | ValueError | n_components must be an integer >= 1, got 0
+n_components | 2.0          | TypeError  | n_components must be an integer, got 2.0 of type float
+start        | "landmarks"  | ValueError | start must be one of .*got 'landmarks'. Did you mean 'landmark'
+frame_size   | "some"       | ValueError | frame_size must be one of 'auto', 'all', got 'some'
+frame_size   | 1            | ValueError | frame_size must be an integer >= 2, got 1
+frame_size   | 0.5          | ValueError | frame_size must be a finite number >= 1.0, got 0.5
+frame_size   | float("nan") | ValueError | frame_size must be a finite number
+frame_size   | None         | TypeError  | frame_size must be .* got None
+frame_size   | True         | TypeError  | frame_size must be .* got True
+checkpoint   | "file"       | TypeError  | checkpoint must be an isoweave.Checkpoint or None, got 'file'
+callback     | 3            | TypeError  | callback must be callable or None, got 3
+random_state | "seed"       | TypeError  | random_state must be an integer, got 'seed'
+random_state | -1           | ValueError | random_state must be an integer >= 0, got -1
+tol          | 0            | ValueError | tol must be a finite number > 0.0, got 0
+tol          | -1e-3        | ValueError | tol must be a finite number > 0.0, got -0.001
+tol          | float("nan") | ValueError | tol must be a finite number
+tol          | "small"      | TypeError  | tol must be a real number, got 'small'
+max_iter     | 0            | ValueError | max_iter must be an integer >= 1, got 0
+max_iter     | 2.5          | TypeError  | max_iter must be an integer, got 2.5
 """
 
 
@@ -151,3 +137,12 @@ def test_wrong_values_are_named(line):
     name, value, error, text = (part.strip() for part in line.split("|"))
     with pytest.raises({"ValueError": ValueError, "TypeError": TypeError}[error], match=text):
         resolve_options(**{"n_components": 2} | {name: eval(value)})
+
+
+@pytest.mark.parametrize("name", [f.name for f in fields(FitOptions) if f.metadata["choices"]])
+def test_wrong_words_are_named(name):
+    with pytest.raises(ValueError, match=rf"^{name} must be one of .*, got 'xyz'\.$"):
+        resolve_options(2, **{name: "xyz"})
+    if name != "start":
+        with pytest.raises(TypeError, match=rf"^{name} must be one of .* got 3 of type int"):
+            resolve_options(2, **{name: 3})

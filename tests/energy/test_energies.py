@@ -1,4 +1,4 @@
-"""Energies: loops, finite differences, and the identities of their two half steps."""
+"""Energies and operators: loops, finite differences, identities."""
 
 from __future__ import annotations
 
@@ -6,12 +6,33 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from isoweave.energy import AnchorEnergy, DistanceEnergy, Sum, edge_energy, paper_energy
-from isoweave.geometry import local_frames
+from isoweave._parallel import thread_team
+from isoweave.energy import (
+    AnchorEnergy,
+    DistanceEnergy,
+    EdgeEnergy,
+    PaperEnergy,
+    Sum,
+    differences,
+    divergence,
+    edge_energy,
+    paper_differential,
+    paper_energy,
+)
+from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, neighborhood_volumes
 from isoweave.optimise import build_problem
-from reference_graphs import edges_of, knn_of, random_rotations
-from reference_operators import energy_loop, inner_matrix
+from reference_graphs import edges_of, knn_of, random_rotations, random_sparse, with_hubs
+from reference_operators import (
+    differences_at,
+    divergence_loop,
+    energy_loop,
+    inner_matrix,
+    laplacian_appendix,
+    laplacian_loop,
+    laplacian_printed,
+)
 from reference_problems import TEAM, descend, exact_frames, make_problem
 
 FRAMES = pytest.mark.parametrize(
@@ -28,13 +49,8 @@ def energy_of(kind, n_components):
     weights = np.array([np.inf, np.inf, *rng.uniform(0.5, 3.0, size=3)])
     anchors = AnchorEnergy(vertices, rng.normal(size=(5, n_components)), weights, 50)
     distances = DistanceEnergy(frames.graph, n_components, getattr(frames, "weights", None), TEAM)
-    energies = {
-        "distances": distances,
-        "anchors": anchors,
-        "sum": Sum((frames, anchors)),
-        "sum of distances": Sum((distances, anchors)),
-    }
-    return energies.get(kind, frames), rng
+    sums = {"sum": Sum((frames, anchors)), "sum of distances": Sum((distances, anchors))}
+    return ({"distances": distances, "anchors": anchors} | sums).get(kind, frames), rng
 
 
 ALL = pytest.mark.parametrize(
@@ -82,57 +98,53 @@ def test_mass_and_laplacian(kind, n_components):
     assert all(np.isfinite(array).all() for array in energy.suspects().values())
 
 
-@FRAMES
+@pytest.mark.parametrize("n_components", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("kind", [EdgeEnergy, PaperEnergy])
 def test_frames_agree_with_the_loop(kind, n_components):
-    """Values, gradient, and rotations that no others beat."""
-    energy, rng = energy_of(kind, n_components)
-    x = rng.normal(size=(50, n_components))
+    """Values, gradient, rotations that no others beat, mass; a hub, and edges without a row."""
+    rng = np.random.default_rng(400 + n_components)
+    # Degrees well above N, so that every best rotation is unique.
+    graph = with_hubs(rng.normal(size=(25, 2)), max(9, 2 * n_components + 4), [3], rng)
+    m = len(graph.indices)
+    included = rng.uniform(size=m) < 0.9
+    rows = np.where(included[:, None], rng.normal(size=(m, n_components)), 0.0)
+    frames = LocalFrames(rows, included, np.zeros((25, n_components)), np.ones(25))
+    weights = np.where(included, rng.uniform(0.5, 2.0, size=m), 0.0)
+    metric = weights if kind is EdgeEnergy else rng.normal(size=(m, n_components))
+    energy, x = kind(graph, frames, metric, TEAM), rng.normal(size=(25, n_components))
     here = energy.evaluate(x)
-    parts = energy.graph, energy.frames, energy, x
-    energies, _, half_gradient = energy_loop(*parts)
-    np.testing.assert_allclose(here.energies, energies, rtol=1e-10, atol=1e-15)
-    np.testing.assert_allclose(here.half_gradient, half_gradient, atol=1e-10 * np.abs(half_gradient).max())
+    energies, rotations, half_gradient = energy_loop(graph, frames, energy, x)
+    np.testing.assert_allclose(here.alignments, rotations, atol=1e-9)
+    np.testing.assert_allclose(here.energies, energies, rtol=1e-11)
+    np.testing.assert_allclose(here.half_gradient, half_gradient, atol=1e-10)
     squares = here.alignments.transpose(0, 2, 1) @ here.alignments
-    np.testing.assert_allclose(squares, np.tile(np.eye(n_components), (50, 1, 1)), atol=1e-12)
-    np.testing.assert_allclose(energy_loop(*parts, here.alignments)[0], here.energies, rtol=1e-10, atol=1e-15)
-    for _ in range(5):
-        others = random_rotations(50, n_components, rng)
-        assert np.all(energy_loop(*parts, others)[0] >= here.energies * (1 - 1e-12))
-
-
-@FRAMES
-def test_mass_of_frames_is_their_size(kind, n_components):
-    """sum_i tr(E_i^T W_i E_i)."""
-    energy, _ = energy_of(kind, n_components)
-    graph, expected = energy.graph, 0.0
-    for i in range(50):
-        rows = energy.frames.rows[graph.indptr[i] : graph.indptr[i + 1]]
-        expected += np.trace(rows.T @ inner_matrix(graph, energy, i) @ rows)
-    assert energy.mass == pytest.approx(expected, rel=1e-11)
+    np.testing.assert_allclose(squares, np.tile(np.eye(n_components), (25, 1, 1)), atol=1e-12)
+    for others in random_rotations(125, n_components, rng).reshape(5, 25, n_components, n_components):
+        assert np.all(energy_loop(graph, frames, energy, x, others)[0] >= here.energies * (1 - 1e-12))
+    mass = 0.0
+    for i in range(25):
+        own = rows[graph.indptr[i] : graph.indptr[i + 1]]
+        mass += np.trace(own.T @ inner_matrix(graph, energy, i) @ own)
+    assert energy.mass == pytest.approx(mass, rel=1e-11)
 
 
 @FRAMES
 def test_integration_minimises_over_the_coordinates(kind, n_components):
-    """L x = div(W E Q): the gradient at fixed rotations vanishes there, and any move costs energy."""
-    problem, rng = make_problem(kind, n_components)
-    energy, rotations = problem.frames, random_rotations(50, n_components, rng)
-    x = problem.integrate(rotations)
-    parts = energy.graph, energy.frames, energy
-    energies, _, half_gradient = energy_loop(*parts, x, rotations)
-    np.testing.assert_allclose(half_gradient, 0.0, atol=1e-9 * np.abs(energy.laplacian() @ x).max())
-    np.testing.assert_allclose(x.mean(axis=0), 0.0, atol=1e-12)
-    for size in (1e-3, 1e-1):
-        moved = x + size * rng.normal(size=x.shape)
-        assert energy_loop(*parts, moved, rotations)[0].sum() > energies.sum()
+    """L x = div(W E Q): the gradient at fixed rotations vanishes there, and any move costs energy.
 
-
-@FRAMES
-def test_after_an_exact_solve_no_common_rotation_is_left(kind, n_components):
-    """The sum of the rotated B_i is x^T L x: symmetric and positive semi-definite (Q_0 = I)."""
+    No common rotation is left: the sum of the rotated B_i is x^T L x, symmetric and positive semi-definite.
+    """
     problem, rng = make_problem(kind, n_components)
     energy, graph = problem.frames, problem.graph
+    parts = graph, energy.frames, energy
     for rotations in (np.tile(np.eye(n_components), (50, 1, 1)), random_rotations(50, n_components, rng)):
         x, total = problem.integrate(rotations), np.zeros((n_components, n_components))
+        energies, _, half_gradient = energy_loop(*parts, x, rotations)
+        np.testing.assert_allclose(half_gradient, 0.0, atol=1e-9 * np.abs(energy.laplacian() @ x).max())
+        np.testing.assert_allclose(x.mean(axis=0), 0.0, atol=1e-12)
+        for size in (1e-3, 1e-1):
+            moved = x + size * rng.normal(size=x.shape)
+            assert energy_loop(*parts, moved, rotations)[0].sum() > energies.sum()
         for i in range(50):
             at = slice(graph.indptr[i], graph.indptr[i + 1])
             steps = x[graph.indices[at]] - x[i]
@@ -185,13 +197,9 @@ def test_edge_weights(weights, power):
     lengths[7] = lengths[graph.reverse[7]] = 1e-30
     near = edge_energy(replace(graph, lengths=lengths), frames, weights, team=TEAM).weights
     assert near.max() == near[7] <= 1e3**power * (1 + 1e-12)
-
-
-def test_uniform_weights_are_the_default_and_unknown_ones_are_named():
-    frames = make_problem("edge", 2)[0].frames
-    np.testing.assert_array_equal(edge_energy(frames.graph, frames.frames, team=TEAM).weights, 1.0)
+    np.testing.assert_array_equal(edge_energy(graph, frames).weights, 1.0)
     with pytest.raises(ValueError, match=r"edge weights must be one of .* got 'cubic'"):
-        edge_energy(frames.graph, frames.frames, "cubic", team=TEAM)
+        edge_energy(graph, frames, "cubic")
 
 
 def test_volumes_enter_by_their_root():
@@ -230,3 +238,96 @@ def test_distances_of_the_truth_cost_nothing():
     assert result.energy < 1e-16 * problem.mass
     with pytest.raises(ValueError, match="edge inner product"):
         make_problem("paper", 2)[0].of_distances()
+
+
+KINDS = pytest.mark.parametrize("kind", ["edge", "sparse", "paper"])
+
+
+def case(kind, n_components, n=45):
+    """An energy whose graph has a hub, or lengths that obey no triangle inequality."""
+    rng = np.random.default_rng(307 + n_components)
+    graph = random_sparse(n, 30, rng) if kind == "sparse" else with_hubs(rng.normal(size=(n, 3)), 6, [5], rng)
+    frames = local_frames(graph, n_components, team=TEAM, frame_size="all", with_inverse=True)
+    if kind == "paper":
+        return paper_energy(graph, frames, neighborhood_volumes(graph, frames, "hull"), team=TEAM)
+    return edge_energy(graph, calibrate_frames(graph, frames, "rows"), "inverse-square", team=TEAM)
+
+
+@KINDS
+@DIMENSIONS
+def test_laplacian(kind, n_components):
+    """Its definition by loops, matrix-free products, symmetry, semi-definiteness and kernel."""
+    energy = case(kind, n_components)
+    graph, laplacian = energy.graph, energy.laplacian()
+    dense = laplacian.toarray()
+    scale = np.abs(dense).max()
+    np.testing.assert_allclose(dense, laplacian_loop(graph, energy), atol=1e-12 * scale)
+    values = np.random.default_rng(311).normal(size=(graph.n_vertices, 4))
+    free = divergence(graph, energy.flux(differences(graph, values)), TEAM)
+    assert np.abs(laplacian @ values - free).max() <= 1e-12 * np.abs(free).max()
+    np.testing.assert_allclose(dense, dense.T, atol=1e-13 * scale)
+    eigenvalues = np.linalg.eigvalsh(dense)
+    assert eigenvalues[0] >= -1e-13 * eigenvalues[-1]
+    ones = np.full((graph.n_vertices, 1), 7.0)
+    assert np.all(differences(graph, ones) == 0.0)
+    np.testing.assert_allclose(laplacian @ ones, 0.0, atol=1e-12 * scale)
+    if kind == "paper":
+        np.testing.assert_allclose(paper_differential(graph, energy.inverse) @ ones, 0.0, atol=1e-12 * scale)
+        links = (graph.to_matrix() != 0).astype(float) + sp.eye_array(graph.n_vertices)
+        assert not dense[(links @ links).toarray() == 0].any()
+        assert laplacian.has_sorted_indices
+    else:
+        # Positive weights on a connected graph: the constants are all of the kernel.
+        assert eigenvalues[1] > 1e-6 * eigenvalues[-1]
+        assert (dense - np.diag(np.diag(dense))).max() <= 0.0
+
+
+@DIMENSIONS
+def test_the_papers_differential_and_all_constructions_of_its_laplacian(n_components):
+    """Loops; d^T d, the printed formula and the entry-wise one of the appendix."""
+    energy = case("paper", n_components, n=25)
+    graph, built = energy.graph, energy.laplacian().toarray()
+    d = paper_differential(graph, energy.inverse)
+    for other in (laplacian_printed(graph, energy), laplacian_appendix(graph, energy), (d.T @ d).toarray()):
+        np.testing.assert_allclose(built, other, atol=1e-12 * np.abs(built).max())
+    f = np.random.default_rng(313).normal(size=25)
+    found = (d @ f).reshape(25, n_components)
+    for i in range(25):
+        expected = energy.inverse[graph.indptr[i] : graph.indptr[i + 1]].T @ differences_at(graph, i, f)
+        np.testing.assert_allclose(found[i], expected, atol=1e-12 * max(1.0, np.abs(found).max()))
+
+
+def test_differential_of_a_linear_function_is_its_gradient():
+    """With exact frames the differential of x -> x . a is a, seen in the frame and weighted."""
+    points = np.random.default_rng(317).normal(size=(15, 2))
+    graph = knn_of(points, 14)
+    frames = local_frames(graph, 2, team=TEAM, with_inverse=True)
+    d = paper_differential(graph, paper_energy(graph, frames, np.full(15, 4.0), team=TEAM).inverse)
+    for axis in range(2):
+        # Two, the root of the volume: the frames are rotations of the coordinate axes.
+        found = np.linalg.norm((d @ points[:, axis]).reshape(15, 2), axis=1)
+        np.testing.assert_allclose(found, 2.0, rtol=1e-10)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 5])
+def test_divergence_is_the_adjoint_of_the_differences(columns):
+    rng = np.random.default_rng(331)
+    graph = knn_of(rng.normal(size=(300, 2)), 5)
+    f, z = rng.normal(size=(300, columns)), rng.normal(size=(len(graph.indices), columns))
+    found = divergence(graph, z, TEAM)
+    np.testing.assert_allclose(np.sum(differences(graph, f) * z), np.sum(f * found), rtol=1e-11)
+    np.testing.assert_allclose(found, divergence_loop(graph, z), atol=1e-12)
+    # Integrated: what leaves one vertex arrives at others.
+    np.testing.assert_allclose(found.sum(axis=0), 0.0, atol=1e-11)
+    with thread_team(2) as team:
+        np.testing.assert_array_equal(divergence(graph, z, team), found)
+
+
+def test_several_components_have_a_kernel_each():
+    rng = np.random.default_rng(347)
+    graph = knn_of(np.vstack([rng.normal(size=(12, 2)), rng.normal(size=(9, 2)) + 100.0]), 4)
+    frames = local_frames(graph, 2, team=TEAM, frame_size="all", with_inverse=True)
+    left = (np.arange(21) < 12).astype(float)[:, None]
+    for energy in (edge_energy(graph, frames), paper_energy(graph, frames, np.ones(21))):
+        laplacian = energy.laplacian()
+        np.testing.assert_allclose(laplacian @ left, 0.0, atol=1e-12 * abs(laplacian).max())

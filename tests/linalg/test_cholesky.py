@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isoweave.engines.elimination import MAX_WIDTH, sort_range
+from isoweave.engines.elimination import MAX_WIDTH
 from isoweave.linalg._cholesky import analyse, elimination_order, factorise, plan_elimination, substitute
 from laplacians import TEAM, random_block
 
@@ -49,11 +49,10 @@ def plan_of(matrix, order=None):
 
 
 def solution(matrix, rhs, order=None):
-    """By the factor in the given order, or the best one."""
+    """By the factor in the given order, or the best one; the number of a vertex without a pivot."""
     s = analyse(plan_of(matrix, order))
     values, failed = factorise(s, matrix.indptr, matrix.indices, matrix.data)
-    assert failed == -1
-    return substitute(s, values, rhs, TEAM)
+    return substitute(s, values, rhs, TEAM) if failed < 0 else failed
 
 
 def elimination_twin(matrix, order):
@@ -66,7 +65,8 @@ def elimination_twin(matrix, order):
 
 
 @pytest.mark.parametrize("name", MATRICES)
-def test_counts_and_structure_match_elimination(name):
+def test_counts_structure_and_solutions(name):
+    """Against elimination in loops, and dense algebra."""
     matrix = MATRICES[name]
     order = elimination_order(matrix.indptr, matrix.indices)
     plan = plan_of(matrix, order)
@@ -83,15 +83,10 @@ def test_counts_and_structure_match_elimination(name):
         assert s.starts[node + 1] - s.starts[node] <= MAX_WIDTH
         for j in range(s.starts[node], s.starts[node + 1]):
             assert set(np.flatnonzero(twin[:, j])) <= set(rows)
-
-
-@pytest.mark.parametrize("name", MATRICES)
-@pytest.mark.parametrize("n_columns", [1, 2, 7])
-def test_solves_like_dense(name, n_columns):
-    matrix = MATRICES[name]
-    rhs = random_block(matrix.shape[0], n_columns, seed=5)
-    expected = np.linalg.solve(matrix.toarray(), rhs)
-    np.testing.assert_allclose(solution(matrix, rhs), expected, rtol=1e-9, atol=1e-9)
+    for n_columns in (1, 2, 7):
+        rhs = random_block(matrix.shape[0], n_columns, seed=5)
+        expected = np.linalg.solve(matrix.toarray(), rhs)
+        np.testing.assert_allclose(solution(matrix, rhs), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_vertices_left_out_are_held_at_zero():
@@ -107,10 +102,9 @@ def test_vertices_left_out_are_held_at_zero():
 
 @pytest.mark.parametrize("broken", [0, 3, 250])
 def test_indefinite_vertex_is_named(broken):
-    matrix = MATRICES["dense"].copy()
-    matrix.setdiag(np.where(np.arange(matrix.shape[0]) == broken, -1.0, matrix.diagonal()))
-    s = analyse(plan_of(matrix, np.arange(matrix.shape[0], dtype=np.int32)))
-    assert factorise(s, matrix.indptr, matrix.indices, matrix.data)[1] == broken
+    matrix, every = MATRICES["dense"].copy(), np.arange(MATRICES["dense"].shape[0], dtype=np.int32)
+    matrix.setdiag(np.where(every == broken, -1.0, matrix.diagonal()))
+    assert solution(matrix, None, every) == broken
 
 
 def test_counting_does_not_take_the_time_of_the_factor():
@@ -121,7 +115,7 @@ def test_counting_does_not_take_the_time_of_the_factor():
 
 
 @given(st.integers(1, 14), st.integers(0, 2**32 - 1), st.floats(0.0, 1.0))
-@settings(max_examples=200)
+@settings(max_examples=60)
 def test_counts_of_any_pattern_in_any_order(n, seed, density):
     rng = np.random.default_rng(seed)
     half = np.triu(rng.random((n, n)) < density, 1)
@@ -143,11 +137,3 @@ def test_minimum_degree_beats_the_natural_order_and_copes_with_hubs():
     assert order[-1] == 1000
     assert sorted(order) == list(range(3600))
     assert plan_of(hub, order).fill <= ordered * 1.5 + 3600
-
-
-@pytest.mark.parametrize("size", [0, 1, 2, 40, 1000])
-def test_sort_range(size):
-    a = np.random.default_rng(size + 1).integers(0, 500, size + 4).astype(np.int32)
-    expected = np.concatenate([a[:2], np.sort(a[2 : size + 2]), a[size + 2 :]])
-    sort_range(a, 2, size + 2)
-    np.testing.assert_array_equal(a, expected)

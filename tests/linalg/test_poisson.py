@@ -1,4 +1,4 @@
-"""factor and PoissonState: known answers, nullspace, ladder, determinism, errors."""
+"""Poisson problems: known answers, ladder, determinism, errors, anchors, choice, preconditioners."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from isoweave._parallel import thread_team
-from isoweave.linalg import _direct, _state, factor, prepare_laplacian
+from isoweave.engines.sparse import gauss_seidel
+from isoweave.linalg import _methods, _state, choose_solver, factor, factor_anchored, prepare_laplacian
 from isoweave.linalg._laplacian import PreparationError
+from isoweave.linalg._methods import IncompleteCholesky, Jacobi, Multigrid
 from laplacians import TEAM, edge_laplacian, factored, paper_laplacian, random_block
 
 SOLVERS = ("direct", "amg", "ic", "jacobi")
@@ -23,8 +25,12 @@ CASES = {
     "paper-parts": paper_laplacian(300, shift=50.0),
 }
 PLAIN = CASES["edge-2d"]
+N = PLAIN.shape[0]
 each_solver = pytest.mark.parametrize("solver", SOLVERS)
-each_preconditioner = pytest.mark.parametrize("solver", SOLVERS[1:])
+
+
+def matrix(*rows):
+    return sp.csr_array(np.array(rows, dtype=float))
 
 
 def center(lap, block):
@@ -38,31 +44,29 @@ def center(lap, block):
 
 @each_solver
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_known_solution_is_recovered(solver, case, dtype):
+def test_known_solution_is_recovered(solver, case):
     """With means that are not zero, and columns that are nothing but a mean."""
     lap = CASES[case]
     truth = center(lap, random_block(lap.shape[0], 3, seed=5)) * [1.0, 0.0, 0.0]
-    rhs = (lap @ truth + [0.5, 0.0, 7.0]).astype(dtype)
     state = factored(lap, solver, tol=1e-11)
-    result = state.solve(rhs)
-    assert (result.status, result.solver, state.notes) == ("converged", solver, [])
     # tol bounds the residual; the error may be larger by the condition number.
-    atol = 1e-6 if dtype == np.float64 else 2e-3
-    np.testing.assert_allclose(result.value, truth, atol=atol * np.abs(truth).max())
-    np.testing.assert_allclose(center(lap, result.value), result.value, atol=1e-10 * np.abs(truth).max())
-    wanted = center(lap, rhs)[:, 0]
-    residual = np.linalg.norm(lap @ result.value[:, 0] - wanted) / np.linalg.norm(wanted)
-    assert result.residual == pytest.approx(residual, rel=0.1, abs=1e-13)
+    for dtype, atol in ((np.float32, 2e-3), (np.float64, 1e-6)):
+        rhs = (lap @ truth + [0.5, 0.0, 7.0]).astype(dtype)
+        result = state.solve(rhs)
+        assert (result.status, result.solver, state.notes) == ("converged", solver, [])
+        np.testing.assert_allclose(result.value, truth, atol=atol * np.abs(truth).max())
+        np.testing.assert_allclose(center(lap, result.value), result.value, atol=1e-10 * np.abs(truth).max())
+        wanted = center(lap, rhs)[:, 0]
+        residual = np.linalg.norm(lap @ result.value[:, 0] - wanted) / np.linalg.norm(wanted)
+        assert result.residual == pytest.approx(residual, rel=0.1, abs=1e-13)
 
 
 @each_solver
 def test_two_vertices_and_isolated_vertices(solver):
-    pair = sp.csr_array(np.array([[2.0, -2.0], [-2.0, 2.0]]))
-    lonely = sp.block_diag([pair, sp.csr_array((2, 2))], format="csr")
+    pair = matrix([2, -2], [-2, 2])
     for lap, rhs, expected in (
         (pair, [1.0, -1.0], [0.25, -0.25]),
-        (lonely, [1.0, -1.0, 5.0, 0.0], [0.25, -0.25, 0.0, 0.0]),
+        (sp.block_diag([pair, sp.csr_array((2, 2))]), [1.0, -1.0, 5.0, 0.0], [0.25, -0.25, 0.0, 0.0]),
         (sp.csr_array((1, 1)), [3.0], [0.0]),
     ):
         value = factored(lap, solver).solve(np.array(rhs)[:, None]).value
@@ -70,22 +74,23 @@ def test_two_vertices_and_isolated_vertices(solver):
 
 
 @each_solver
-@pytest.mark.parametrize("width", [1, 2, 3, 5])
-def test_same_bits_for_any_number_of_threads(solver, width):
+def test_same_bits_for_any_number_of_threads(solver):
     # Large enough for every kernel to be shared out; a loose tolerance, for this is about bits.
-    lap = edge_laplacian(20_000, dim=2 if solver == "direct" else 5, seed=21)
-    values = []
+    n, widths = 20_000 if solver == "jacobi" else 6000, (1, 2, 3, 5)
+    lap = edge_laplacian(n, dim=2 if solver == "direct" else 5, seed=21)
+    values = {}
     for n_jobs in (1, 2, 3):
         with thread_team(n_jobs) as team:
             state = factor(lap, solver=solver, n_components=2, team=team, tol=0.1)
-            values.append(state.solve(random_block(20_000, width, seed=7)).value)
-    np.testing.assert_array_equal(values[0], values[1])
-    np.testing.assert_array_equal(values[0], values[2])
+            values[n_jobs] = [state.solve(random_block(n, width, seed=7)).value for width in widths]
+    for one, two, three in zip(*values.values(), strict=True):
+        np.testing.assert_array_equal(one, two)
+        np.testing.assert_array_equal(one, three)
 
 
-@each_preconditioner
+@pytest.mark.parametrize("solver", SOLVERS[1:])
 def test_columns_do_not_influence_each_other(solver):
-    rhs = random_block(PLAIN.shape[0], 4, seed=8)
+    rhs = random_block(N, 4, seed=8)
     rhs[:, 1] = PLAIN @ rhs[:, 1]  # converges after another number of iterations
     state = factored(PLAIN, solver)
     together = state.solve(rhs)
@@ -97,49 +102,38 @@ def test_columns_do_not_influence_each_other(solver):
 
 
 def test_numpy_random_state_is_left_alone_and_does_not_matter():
-    saved = np.random.get_state()  # noqa: NPY002
+    saved, values = np.random.get_state(), []  # noqa: NPY002
     try:
-        values = []
         for seed in (3, 4):
             np.random.seed(seed)  # noqa: NPY002
             expected = np.random.RandomState(seed).random_sample(3)
-            values.append(factored(PLAIN, "amg").solve(random_block(PLAIN.shape[0], 1, seed=9)).value)
+            values.append(factored(PLAIN, "amg").solve(random_block(N, 1, seed=9)).value)
             np.testing.assert_array_equal(np.random.random_sample(3), expected)  # noqa: NPY002
         np.testing.assert_array_equal(values[0], values[1])
     finally:
         np.random.set_state(saved)  # noqa: NPY002
 
 
-class Useless:
-    """A preconditioner that is anything but positive definite."""
-
-    def __init__(self, name, fill):
-        self.name, self._fill = name, fill
-
-    def apply(self, residual, out):
-        out[:] = self._fill * residual
-
-
 @pytest.fixture
 def replace(monkeypatch):
-    """Put another builder in the place of a method's; None is one that cannot be prepared."""
+    """Give a method other attributes; without any it cannot be prepared."""
 
     def refuse(laplacian, team):
         raise PreparationError("no room")
 
-    return lambda name, build: monkeypatch.setitem(_state._BUILDERS, name, build or refuse)
+    def put(name, **attributes):
+        other = type("Other", (_state._METHODS[name],), attributes) if attributes else refuse
+        monkeypatch.setitem(_state._METHODS, name, other)
 
-
-def short(laplacian, team):
-    """Two iterations, which are never enough."""
-    return _state.ConjugateGradient(laplacian, _state.Jacobi(laplacian, team), team, max_iter=2)
+    return put
 
 
 @pytest.mark.parametrize("fill", [-1.0, 0.0, np.nan])
 @pytest.mark.parametrize("solver", ["amg", "ic"])
 def test_stalled_preconditioner_falls_back_to_jacobi(replace, solver, fill):
-    replace(solver, lambda lap, team: _state.ConjugateGradient(lap, Useless(solver, fill), team, max_iter=50))
-    rhs = PLAIN @ random_block(PLAIN.shape[0], 2, seed=3)
+    """One that is anything but positive definite."""
+    replace(solver, max_iter=50, apply=lambda self, residual, out: np.multiply(fill, residual, out=out))
+    rhs = PLAIN @ random_block(N, 2, seed=3)
     state = factored(PLAIN, solver)
     assert state.solver == solver
     result = state.solve(rhs)
@@ -151,17 +145,16 @@ def test_stalled_preconditioner_falls_back_to_jacobi(replace, solver, fill):
 
 
 def test_the_next_method_starts_where_the_last_one_stalled(replace):
-    rhs = random_block(PLAIN.shape[0], 2, seed=9)
+    rhs = random_block(N, 2, seed=9)
     cold = factored(PLAIN, "jacobi").solve(rhs).iterations
-    build = _state.ConjugateGradient
-    half = lambda lap, team: build(lap, _state.IncompleteCholesky(lap, team), team, max_iter=15)  # noqa: E731
-    replace("ic", half)
+    replace("ic", max_iter=15)
     assert 0 < factored(PLAIN, "ic").solve(rhs).iterations < cold
 
 
-def test_the_whole_ladder_ends_at_the_direct_solver(replace):
-    replace("amg", None)
-    replace("jacobi", short)
+def test_the_whole_ladder(replace):
+    """It ends at the direct solver; exhausted, it returns the best and says so, or cannot begin."""
+    replace("amg")
+    replace("jacobi", max_iter=2)
     lap = CASES["paper-2d"]
     state = factored(lap, "amg")
     assert state.solver == "jacobi"
@@ -169,22 +162,18 @@ def test_the_whole_ladder_ends_at_the_direct_solver(replace):
     result = state.solve(lap @ random_block(lap.shape[0], 2, seed=3))
     assert (result.solver, result.status) == ("direct", "converged")
     assert "went on with direct" in state.notes[1]
-
-
-def test_an_exhausted_ladder_returns_the_best_and_says_so(replace):
-    replace("direct", None)
-    replace("jacobi", short)
-    result = factored(PLAIN, "direct").solve(PLAIN @ random_block(PLAIN.shape[0], 2, seed=3))
+    replace("direct")
+    result = factored(PLAIN, "direct").solve(PLAIN @ random_block(N, 2, seed=3))
     assert (result.solver, result.status, result.iterations) == ("jacobi", "stalled", 2)
     assert 1e-10 < result.residual < 1.0
     assert np.isfinite(result.value).all()
-    replace("jacobi", None)
+    replace("jacobi")
     with pytest.raises(RuntimeError, match=r"No solver could be prepared: .*no room"):
         factored(PLAIN, "direct")
 
 
 def test_a_state_moves_to_where_another_stood(replace):
-    replace("amg", None)
+    replace("amg")
     moved, notes = factored(PLAIN, "amg"), ["amg could not be prepared: no room"]
     other = factored(PLAIN, "jacobi")
     other.move_to(moved.ladder, moved.notes)
@@ -196,18 +185,15 @@ def test_a_state_moves_to_where_another_stood(replace):
             other.move_to(wrong, [])
 
 
-def test_direct_solver_hands_over_a_larger_kernel():
+def test_what_the_direct_solver_hands_over(monkeypatch):
     # Two vertices joined only through a difference of differences: the kernel holds more than constants.
-    d = sp.csr_array(np.array([[1.0, -2.0, 1.0, 0.0], [0.0, 1.0, -2.0, 1.0]]))
+    d = matrix([1, -2, 1, 0], [0, 1, -2, 1])
     lap = sp.csr_array(d.T @ d)
     state = factored(lap, "direct")
     result = state.solve(lap @ np.array([[1.0], [0.0], [0.0], [2.0]]))
     assert (result.solver, result.status) == ("jacobi", "converged")
     assert "not positive definite" in state.notes[0]
-
-
-def test_factor_too_large_is_refused(monkeypatch):
-    monkeypatch.setattr(_direct, "MAX_FILL", 100)
+    monkeypatch.setattr(_methods, "MAX_FILL", 100)
     state = factored(PLAIN, "direct")
     assert state.solver == "jacobi"
     assert "more than 100 entries" in state.notes[0]
@@ -231,16 +217,15 @@ def test_cholmod_agrees_or_names_the_extra(monkeypatch):
 
 
 def test_stored_zeros_do_not_join_components():
-    lap = sp.block_diag([[[1.0, -1.0], [-1.0, 1.0]]] * 2, format="coo")
-    data = np.concatenate([lap.data, [0.0, 0.0]])
-    rows, columns = np.concatenate([lap.row, [1, 2]]), np.concatenate([lap.col, [2, 1]])
-    prepared = prepare_laplacian(sp.coo_array((data, (rows, columns)), shape=(4, 4)))
+    lap = sp.block_diag([matrix([1, -1], [-1, 1])] * 2, format="coo")
+    data, places = np.append(lap.data, [0.0, 0.0]), np.hstack([(lap.row, lap.col), [(1, 2), (2, 1)]])
+    prepared = prepare_laplacian(sp.coo_array((data, places), shape=(4, 4)))
     assert list(prepared.sizes) == [2.0, 2.0]
     assert len(prepared.data) == 8
 
 
 def test_input_is_not_changed_and_formats_agree():
-    rhs = random_block(PLAIN.shape[0], 2, seed=6)
+    rhs = random_block(N, 2, seed=6)
     expected = factored(PLAIN).solve(rhs).value
     frozen = PLAIN.copy()
     for other in (PLAIN.tocsc(), PLAIN.tocoo(), sp.csr_matrix(PLAIN)):
@@ -250,42 +235,35 @@ def test_input_is_not_changed_and_formats_agree():
 
 
 @pytest.mark.parametrize(
-    ("laplacian", "error", "message"),
+    ("laplacian", "settings", "message"),
     [
-        (PLAIN.toarray(), TypeError, "scipy sparse matrix, got ndarray"),
-        (sp.csr_array((2, 3)), ValueError, r"square and not empty, got shape \(2, 3\)"),
-        (sp.csr_array(np.eye(3)), ValueError, "row 0 sums to 1"),
-        (sp.csr_array(np.array([[1.0, -1], [-2, 2]])), ValueError, r"symmetric, but entry \(0, 1\)"),
-        (
-            sp.csr_array(np.array([[1.0, -1], [-1, np.nan]])),
-            ValueError,
-            "not finite, the first in row 1, column 1: nan",
-        ),
+        (PLAIN.toarray(), {}, "scipy sparse matrix, got ndarray"),
+        (sp.csr_array((2, 3)), {}, r"square and not empty, got shape \(2, 3\)"),
+        (matrix([1, 0], [0, 1]), {}, "row 0 sums to 1"),
+        (matrix([1, -1], [-2, 2]), {}, r"symmetric, but entry \(0, 1\)"),
+        (matrix([1, -1], [-1, np.nan]), {}, "not finite, the first in row 1, column 1: nan"),
+        (PLAIN, {"solver": "lu"}, r"solver must be one of 'auto', .*got 'lu'"),
+        (PLAIN, {"tol": 0}, r"tol must lie between 0 and 1, got 0"),
     ],
 )
-def test_what_is_no_laplacian(laplacian, error, message):
-    with pytest.raises(error, match=message):
-        factored(laplacian)
+def test_wrong_matrices_and_settings(laplacian, settings, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        factored(laplacian, **settings)
 
 
-def test_wrong_settings_and_blocks():
-    with pytest.raises(ValueError, match=r"solver must be one of 'auto', .*got 'lu'"):
-        factored(PLAIN, "lu")
-    with pytest.raises(ValueError, match=r"tol must lie between 0 and 1, got 0"):
-        factor(PLAIN, n_components=2, team=TEAM, tol=0)
-    n = PLAIN.shape[0]
-    state, bad = factored(PLAIN), np.zeros((n, 2))
+def test_wrong_blocks():
+    state, bad = factored(PLAIN), np.zeros((N, 2))
     bad[4, 1] = np.inf
-    with pytest.raises(ValueError, match=rf"rhs must have shape \({n}, N\), got \({n},\)"):
-        state.solve(np.zeros(n))
+    with pytest.raises(ValueError, match=rf"rhs must have shape \({N}, N\), got \({N},\)"):
+        state.solve(np.zeros(N))
     with pytest.raises(ValueError, match="rhs must be finite, but row 4, column 1 is inf"):
         state.solve(bad)
 
 
 def test_direct_solution_is_refined_once(monkeypatch):
-    exact = _direct.substitute
-    monkeypatch.setattr(_direct, "substitute", lambda *args: (1 + 1e-7) * exact(*args))
-    rhs = random_block(PLAIN.shape[0], 2, seed=6)
+    exact = _methods.substitute
+    monkeypatch.setattr(_methods, "substitute", lambda *args: (1 + 1e-7) * exact(*args))
+    rhs = random_block(N, 2, seed=6)
     state = factored(PLAIN, "direct")
     assert state.solve(rhs, tol=1e-6).iterations == 0
     result = state.solve(rhs, tol=1e-10)
@@ -306,3 +284,125 @@ def test_residuals_at_rounding_level_count_as_converged():
     assert (result.status, state.notes) == ("converged", [])
     eigenvalue = 4 * np.sin(np.pi / (2 * n)) ** 2
     np.testing.assert_allclose(result.value, rhs / eigenvalue, rtol=0, atol=1e-6 / eigenvalue)
+
+
+LAP = edge_laplacian(60, dim=3, k=4, power=1.0)
+RHS = random_block(60, 3, seed=11)
+
+
+def anchored(held, pulled=(), pull=(), solver="auto"):
+    held, pulled = np.array(held, dtype=int), np.array(pulled, dtype=int)
+    return factor_anchored(LAP, held, pulled, np.array(pull, dtype=float), solver=solver, n_components=3)
+
+
+@each_solver
+@pytest.mark.parametrize(
+    ("held", "pulled"),
+    [([7], []), ([7, 8, 30, 51], []), ([], [3]), ([], [3, 20, 21]), ([0, 59], [5, 6, 40])],
+)
+def test_anchors_agree_with_dense_elimination(solver, held, pulled):
+    pull = np.random.default_rng(12).uniform(0.1, 5.0, size=len(pulled))
+    result = anchored(held, pulled, pull, solver).solve(RHS)
+    dense = LAP.toarray()
+    dense[pulled, pulled] += pull
+    free = np.setdiff1d(np.arange(60), held)
+    expected = np.zeros_like(RHS)
+    expected[free] = np.linalg.solve(dense[np.ix_(free, free)], RHS[free])
+    assert result.status == "converged"
+    np.testing.assert_allclose(result.value, expected, atol=1e-7 * np.abs(expected).max())
+    assert np.all(result.value[held] == 0.0)
+
+
+def test_held_vertices():
+    """Rows do not count; one is a shift of the free problem; a huge pull holds; all of them are zero."""
+    changed = RHS.copy()
+    changed[[4, 9]] = 1e3
+    state = anchored([4, 9])
+    np.testing.assert_array_equal(state.solve(RHS).value, state.solve(changed).value)
+    rhs = RHS - RHS.mean(axis=0)
+    free = factored(LAP).solve(rhs).value
+    np.testing.assert_allclose(anchored([17]).solve(rhs).value, free - free[17], atol=1e-9)
+    held, pulled = anchored([2, 44]).solve(RHS).value, anchored([], [2, 44], [1e9, 1e9]).solve(RHS).value
+    # Rounding beside the pull.
+    np.testing.assert_allclose(pulled, held, atol=1e-6 * np.abs(held).max())
+    for solver in SOLVERS:
+        everything = anchored(range(60), solver=solver)
+        assert not everything.solve(RHS).value.any()
+        assert everything.notes == []
+    with pytest.raises(ValueError, match="At least one vertex must be held or pulled"):
+        anchored([])
+
+
+def uniform(n, dim, k):
+    return edge_laplacian(n, dim, k, seed=31, power=0.0)
+
+
+@pytest.mark.parametrize(
+    ("n", "dim", "n_components", "solver"),
+    [
+        (500, 8, 8, "direct"),  # small
+        (4000, 2, 2, "direct"),  # little fill
+        (4000, 2, 12, "direct"),  # what counts is the graph, not the dimension asked for
+        (6000, 9, 5, "amg"),
+        (6000, 9, 8, "jacobi"),
+    ],
+)
+def test_choice(n, dim, n_components, solver):
+    lap = uniform(n, dim, 12)
+    choice = choose_solver(lap, n_components)
+    assert choice.solver == solver
+    assert choice.reason
+    if n > 3000:
+        assert choice.predicted_fill == prepare_laplacian(lap).elimination.fill
+        assert (choice.predicted_fill <= 50 * lap.nnz) == (solver == "direct")
+    state = factor(lap, n_components=n_components)
+    assert (state.choice, state.solver) == (choice, solver)
+
+
+@pytest.mark.parametrize("kind", [Jacobi, IncompleteCholesky, Multigrid])
+def test_preconditioners_are_symmetric_and_positive(kind):
+    lap = prepare_laplacian(uniform(900, 2, 8))
+    block = lap.project(random_block(900, 6, seed=13))
+    applied = np.empty_like(block)
+    kind(lap, TEAM).apply(block, applied)
+    gram = block.T @ applied
+    np.testing.assert_allclose(gram, gram.T, atol=1e-10 * np.abs(gram).max())
+    assert np.linalg.eigvalsh(gram).min() > 0
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("width", [1, 2, 3, 5])
+def test_a_sweep_equals_plain_loops(width, backward):
+    lap = sp.csr_array(uniform(60, 2, 5) + sp.eye_array(60))
+    rhs, x = random_block(60, width, seed=15), random_block(60, width, seed=16)
+    expected, dense = x.copy(), lap.toarray()
+    for i in reversed(range(60)) if backward else range(60):
+        expected[i] += (rhs[i] - dense[i] @ expected) / dense[i, i]
+    arrays = (lap.indptr.astype(np.int32), lap.indices.astype(np.int32), lap.data)
+    gauss_seidel(*arrays, 1.0 / lap.diagonal(), rhs, x, backward)
+    np.testing.assert_allclose(x, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_incomplete_factor(monkeypatch):
+    """Exact with nothing dropped; a larger diagonal where pivots fail, and an end to that."""
+    monkeypatch.setattr(IncompleteCholesky, "drop_tol", 0.0)
+    lap = prepare_laplacian(uniform(30, 2, 4))
+    pre, dense = IncompleteCholesky(lap, TEAM), lap.to_matrix().toarray()
+    dense[lap.ground, lap.ground] *= 2.0
+    ptr, rows, values = pre._factor
+    assert pre.shift == 0.0
+    found = sp.csc_array((values, rows, ptr), shape=(30, 30)).toarray()
+    np.testing.assert_allclose(found, np.linalg.cholesky(dense), atol=1e-12)
+    block = random_block(30, 2, seed=3)
+    out = np.empty_like(block)
+    pre.apply(block, out)
+    np.testing.assert_allclose(out, np.linalg.solve(dense, block), rtol=1e-9)
+    # Positive off-diagonals make a bad incomplete factor: d^T d of second differences on a cycle.
+    monkeypatch.setattr(IncompleteCholesky, "drop_tol", 0.2)
+    d = sp.csr_array(2 * np.eye(40) - np.roll(np.eye(40), 1, axis=0) - np.roll(np.eye(40), -1, axis=0))
+    assert IncompleteCholesky(prepare_laplacian(d @ d @ d @ d), TEAM).shift > 0.0
+    indefinite = prepare_laplacian(matrix([1, -4, 3], [-4, 2, 2], [3, 2, -5]))
+    with pytest.raises(PreparationError, match="pivot of vertex"):
+        IncompleteCholesky(indefinite, TEAM)
+    with pytest.raises(PreparationError, match="not positive at 1 vertices, the first is 2"):
+        Jacobi(indefinite, TEAM)

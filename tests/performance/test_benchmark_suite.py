@@ -38,49 +38,42 @@ def record(method="isoweave", workload="swiss", n=1000, *, wall=1.0, cpu=2.0, me
     costs = {"wall": wall, "cpu": cpu, "above_idle_bytes": memory, "peak_bytes": memory + 3e8, "n_iter": 4}
     scores = {"f1": 0.9, "local_distance": 0.1, "pearson": 0.99}
     origin = {"code": ledger.code_of(method), "commit": "abc", "date": "2026-01-02T03:04:05+00:00"}
-    machine = {"machine": "a-machine", "versions": {"numpy": "2.0"}}
-    calibration = {"calibration_wall": 1.0, "calibration_cpu": 1.0}
-    every = {**case, **costs, **scores, **origin, **machine, **calibration}
-    return {**every, "stages": {**clocks, **inner}, **extra}
+    where = {"machine": "a", "versions": {"numpy": "2.0"}, "calibration_wall": 1.0, "calibration_cpu": 1.0}
+    return {**case, **costs, **scores, **origin, **where, "stages": {**clocks, **inner}, **extra}
 
 
 def by_case(*records):
     return {ledger.case_of(r): r for r in records}
 
 
-def test_every_stage_is_found_and_put_back():
-    names = [name for names in stages.STAGES.values() for name in names] + [*stages.INNER.values()]
-    before = [wrapping.resolve(name)[2] for name in names]
-    assert all(map(callable, before))
-    with stages.StageClock().running():
-        during = [wrapping.resolve(name)[2] for name in names]
-        # Where a fit looks it up, whatever module imported it.
-        assert isoweave._component.local_frames is wrapping.resolve("isoweave.geometry.local_frames")[2]
-    assert all(a is not b for a, b in zip(before, during, strict=True))
-    assert [wrapping.resolve(name)[2] for name in names] == before
-
-
 def test_stages_add_up_to_the_fit():
+    """Every stage is found, wherever a fit looks it up, and put back."""
+    names = [name for names in stages.STAGES.values() for name in names] + [*stages.INNER.values()]
+    functions = [wrapping.resolve(name)[2] for name in names]
     workload = workloads.WORKLOADS["swiss"]
     data = workload.load(400).data
     fit_isoweave(data, workload, 1)
     clock = stages.StageClock()
     with clock.running():
+        assert not {*functions} & {wrapping.resolve(name)[2] for name in names}
+        assert isoweave._component.local_frames is wrapping.resolve("isoweave.geometry.local_frames")[2]
         wall = time.perf_counter()
         model = fit_isoweave(data, workload, 1)
         wall = time.perf_counter() - wall
+    assert [wrapping.resolve(name)[2] for name in names] == functions
     assert {*clock.seconds} == {*stages.STAGES, *stages.INNER}
     # What is left outside the stages is checking of input and turning results around.
     assert 0.5 * wall < sum(clock.seconds[stage]["wall"] for stage in stages.STAGES) <= wall
     assert sum(clock.seconds[stage]["wall"] for stage in stages.INNER) <= clock.seconds["optimise"]["wall"]
     assert clock.seconds["solve"]["calls"] >= model.n_iter_
-    # The clocks are gone afterwards.
-    before = json.dumps(clock.seconds)
-    fit_isoweave(data, workload, 1)
-    assert json.dumps(clock.seconds) == before
 
 
-def test_hub_graph():
+def test_workloads():
+    for name in ("swiss", "box", "difficult", "curved13"):
+        data = workloads.WORKLOADS[name].load(150)
+        assert data.n_samples == 150
+        assert data.truth is None or data.truth.shape == (150, workloads.WORKLOADS[name].n_components)
+        assert workloads.first_points(data, 40).parameters.shape[0] == 40
     sheet, hub = workloads.WORKLOADS["sheet"], workloads.WORKLOADS["hub"]
     data = hub.load(600)
     plain, star = workloads.graph_of(sheet, data), workloads.graph_of(hub, data)
@@ -94,17 +87,8 @@ def test_hub_graph():
     np.testing.assert_allclose(star[[centre], :].toarray()[0, spokes], true, rtol=0.05)
 
 
-@pytest.mark.parametrize("name", ["swiss", "box", "difficult", "curved13"])
-def test_workloads_have_the_size_asked_for(name):
-    data = workloads.WORKLOADS[name].load(150)
-    assert data.n_samples == 150
-    assert data.truth is None or data.truth.shape == (150, workloads.WORKLOADS[name].n_components)
-    assert workloads.first_points(data, 40).parameters.shape[0] == 40
-
-
-@pytest.mark.parametrize(
-    ("method", "workload", "n", "full", "takes"),
-    [
+def test_methods_leave_out_what_they_cannot_do():
+    for method, workload, n, full, takes in [
         ("isomap", "swiss", 10_000, True, True),
         ("isomap", "swiss", 50_000, True, False),
         ("umap", "swiss", 200_000, True, True),
@@ -112,10 +96,8 @@ def test_workloads_have_the_size_asked_for(name):
         ("tsne", "difficult", 1000, True, False),
         ("isoweave", "hub", 1_000_000, True, True),
         ("umap", "hub", 50_000, True, False),
-    ],
-)
-def test_methods_leave_out_what_they_cannot_do(method, workload, n, full, takes):
-    assert METHODS[method].takes(workloads.WORKLOADS[workload], n, full=full) == takes
+    ]:
+        assert METHODS[method].takes(workloads.WORKLOADS[workload], n, full=full) == takes, (method, n)
 
 
 def test_ledger_keeps_and_skips(tmp_path):
@@ -165,14 +147,12 @@ def test_watched_processes(tmp_path, body, status):
 
 
 def test_peak_memory_is_that_since_it_was_forgotten():
-    big = np.ones(30_000_000)
-    size = big.nbytes
-    del big
+    np.ones(30_000_000)
     idle = process.forget_peak()
-    small = np.ones(5_000_000)
+    np.ones(5_000_000)
     grown = process.peak_bytes() - idle
-    assert small.nbytes * 0.9 < grown
-    assert grown < 0.5 * size or sys.platform != "linux"
+    assert grown > 0.9 * 40e6
+    assert grown < 120e6 or sys.platform != "linux"
 
 
 def test_ratios_and_targets():
@@ -222,12 +202,9 @@ def test_tables_show_every_case():
     assert "| 200 | 2,000 |" in "\n".join(report.stage_section(records))
     for make in report.SECTIONS.values():
         assert list(make(records))
-
-
-def test_a_busy_machine_is_reported():
-    quiet, busy = record(), record("umap", calibration_wall=3.0)
-    assert "busy" not in "\n".join(report.run_section(by_case(quiet)))
-    assert "in 1 of 2 cases" in "\n".join(report.run_section(by_case(quiet, busy)))
+    assert "busy" not in "\n".join(report.run_section(by_case(record())))
+    busy = by_case(record(), record("umap", calibration_wall=3.0))
+    assert "in 1 of 2 cases" in "\n".join(report.run_section(busy))
 
 
 def test_only_sections_are_replaced():

@@ -22,7 +22,7 @@ import isoweave
 from attacker import arrays_of, put_together, take_apart, with_arrays
 from isoweave import Checkpoint, CheckpointError, IsometricEmbedding, embed_graph
 from isoweave.graph import knn_graph
-from isoweave.linalg._direct import Direct
+from isoweave.linalg._methods import Direct
 from isoweave.optimise import Record
 from isoweave.persist import _checkpoint
 from isoweave.persist._checkpoint import FileJournal

@@ -17,15 +17,9 @@ def place_one(graph, coordinates, neighbors, distances, labels=None):
     kept = same_sheet(coordinates, neighbors, distances, labels)
     neighbors, d = [neighbors[a] for a in kept], np.array([distances[a] for a in kept])
     far = path_lengths(graph, neighbors, d)
-    anchors = coordinates[neighbors]
-    seen = np.array(
-        [
-            coordinates[j] + direction(graph, coordinates, j, own, far)
-            for j, own in zip(neighbors, d, strict=True)
-        ]
-    )
-    n_components = coordinates.shape[1]
-    weight = LENGTH_WEIGHT
+    anchors, n_components, weight = coordinates[neighbors], coordinates.shape[1], LENGTH_WEIGHT
+    directions = [direction(graph, coordinates, j, own, far) for j, own in zip(neighbors, d, strict=True)]
+    seen = anchors + np.array(directions)
     y = settle(anchors, d, seen, np.sum(seen / d[:, None], axis=0) / np.sum(1 / d), weight)
     turned, stretched = energies(y, anchors, d, seen)
     if len(d) > n_components:

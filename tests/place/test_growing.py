@@ -89,18 +89,12 @@ def test_what_cannot_be_reached_is_embedded_afresh():
     assert np.isfinite(start[62]).all()
 
 
-@pytest.mark.parametrize("n_components", [1, 2, 5])
-def test_rigid_motion_is_found(n_components):
+def test_rigid_motion_rotates_no_more_than_it_must():
     rng = np.random.default_rng(659)
-    points = rng.normal(size=(20, n_components))
-    rotation = random_rotations(1, n_components, rng)[0]
-    shift = rng.normal(size=n_components)
+    points, rotation, shift = rng.normal(size=(20, 5)), random_rotations(1, 5, rng)[0], rng.normal(size=5)
     q, t = rigid_motion(points, points @ rotation + shift)
     np.testing.assert_allclose(q, rotation, atol=1e-8)
-    np.testing.assert_allclose(points @ q + t, points @ rotation + shift, atol=1e-8)
-
-
-def test_rigid_motion_rotates_no_more_than_it_must():
+    np.testing.assert_allclose(t, shift, atol=1e-8)
     one = np.array([[3.0, 4.0, 5.0]])
     q, t = rigid_motion(one, one + 1.0)
     np.testing.assert_allclose(q, np.eye(3), atol=1e-12)

@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 
 from isoweave import IsometricEmbedding
@@ -28,6 +27,11 @@ def grown_from(points, **options):
 
 def fitted_graph(matrix, **options):
     return IsometricEmbedding(metric="precomputed", **options).fit(matrix)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return fitted_graph(WHOLE)
 
 
 def test_more_samples_go_on_from_the_map():
@@ -53,8 +57,14 @@ def test_more_samples_go_on_from_the_map():
     assert given.start is start
 
 
-def test_small_changes_take_few_steps():
-    model = fitted_graph(WHOLE)
+def test_small_changes_take_few_steps(whole):
+    """And alignments rotate with a map that was moved: phi_j - phi_i against E_ij Q_i stays the same."""
+    model = pickle.loads(pickle.dumps(whole))
+    rotation = np.array([[0.0, 1.0], [-1.0, 0.0]])
+    model.embedding_ = whole.embedding_ @ rotation + 7.0
+    model.update_graph(WHOLE)
+    np.testing.assert_allclose(model.embedding_, whole.embedding_ @ rotation + 7.0, atol=1e-3)
+    np.testing.assert_allclose(model.alignments_, whole.alignments_ @ rotation, atol=1e-3)
     upper = sp.triu(WHOLE).tocoo()
     noise = np.random.default_rng(761).uniform(0.98, 1.02, size=upper.nnz)
     changed = sp.coo_array((upper.data * noise, (upper.row, upper.col)), shape=WHOLE.shape)
@@ -64,21 +74,9 @@ def test_small_changes_take_few_steps():
     assert model.energy_ < 1.02 * fresh.energy_
 
 
-def test_alignments_rotate_with_the_map():
-    """What the energy measures, phi_j - phi_i against E_ij Q_i, is the same after the map was moved."""
-    graph = knn_graph(OLD, 8).to_matrix()
-    model = fitted_graph(graph)
-    rotation = np.array([[0.0, 1.0], [-1.0, 0.0]])
-    moved = pickle.loads(pickle.dumps(model))
-    moved.embedding_ = model.embedding_ @ rotation + 7.0
-    moved.update_graph(graph)
-    np.testing.assert_allclose(moved.embedding_, model.embedding_ @ rotation + 7.0, atol=1e-3)
-    np.testing.assert_allclose(moved.alignments_, model.alignments_ @ rotation, atol=1e-3)
-
-
-def test_changed_graphs():
+def test_changed_graphs(whole):
     """Vertices lost and gained, lengths changed."""
-    model = fitted_graph(WHOLE)
+    model = pickle.loads(pickle.dumps(whole))
     before = model.embedding_.copy()
     kept = np.setdiff1d(np.arange(400), [5, 17, 90])
     extra = SHEET.data[:10] + np.random.default_rng(743).normal(scale=0.02, size=(10, 3))
@@ -118,6 +116,15 @@ def test_new_components_and_scaled_maps():
     assert model.embedding_[40:, 0].min() > model.embedding_[:40, 0].max()
 
 
+def test_one_point_many_times():
+    """It has no edge that its size could be measured by."""
+    point = np.ones((12, 3))
+    model = IsometricEmbedding(n_neighbors=4, scale="geodesics").fit(point)
+    np.testing.assert_array_equal(model.transform(point[:2]), model.embedding_[:2])
+    assert np.isfinite(model.transform(2.0 * point[:2])).all()
+    assert model.add_samples(point[:3]).embedding_.shape == (15, 2)
+
+
 def test_sparse_features_grow():
     rng = np.random.default_rng(757)
     dense = np.where(rng.uniform(size=(120, 15)) < 0.4, rng.normal(size=(120, 15)), 0.0)
@@ -131,15 +138,19 @@ def test_sparse_features_grow():
 
 
 def test_failed_growth_leaves_the_model_alone():
+    half = knn_graph(OLD[:150], 8).to_matrix()
     model = fitted_graph(knn_graph(OLD, 8).to_matrix(), components="error")
     before = dict(vars(model))
-    broken = sp.block_diag([knn_graph(OLD[:200], 8).to_matrix(), knn_graph(OLD[200:], 8).to_matrix()])
-    with pytest.raises(ValueError, match="2 connected components"):
-        model.update_graph(broken)
-    assert vars(model) == before
-    with pytest.raises(ValueError, match="320 vertices are kept, but the new graph has only 200"):
-        model.update_graph(knn_graph(OLD[:200], 8).to_matrix())
-    assert vars(model) == before
+    for graph, message in (
+        (sp.block_diag([half, half, half]), "3 connected components"),
+        (half, "320 vertices are kept, but the new graph has only 150"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.update_graph(graph)
+        assert vars(model) == before
+
+
+FIFTY = fitted_graph(knn_graph(OLD[:50], 8).to_matrix())
 
 
 @pytest.mark.parametrize(
@@ -154,17 +165,16 @@ def test_failed_growth_leaves_the_model_alone():
     ],
 )
 def test_bad_kept(kept, error, message):
-    points = np.random.default_rng(701).normal(size=(50, 2))
     with pytest.raises(error, match=message):
-        fitted_graph(cdist(points, points)).update_graph(cdist(points, points), kept=kept)
+        FIFTY.update_graph(FIFTY.graph_, kept=kept)
 
 
-def test_growing_by_the_wrong_method():
-    model = grown_from(OLD)
+def test_growing_by_the_wrong_method(whole):
+    model = grown_from(OLD[:100])
     with pytest.raises(ValueError, match="use add_samples"):
         model.update_graph(model.graph_)
     with pytest.raises(ValueError, match="use update_graph"):
-        fitted_graph(model.graph_).add_samples(NEW)
+        whole.add_samples(NEW)
     with pytest.raises(ValueError, match="X has 2 features"):
         model.add_samples(NEW[:, :2])
 

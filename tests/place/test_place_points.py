@@ -35,19 +35,31 @@ def as_dicts(graph):
     return rows
 
 
-def place_on_curve(indptr, indices, distances):
-    """New points on a curved sheet of 60 points, whose coordinates are returned too."""
-    points, coordinates = curved(60, 457)
-    placed = finished_map(knn_of(points, 8), coordinates, team=TEAM)
-    return place_points(placed, indptr, indices, distances), coordinates
-
-
 def curved(n, seed):
     """Points on a quarter of a cylinder, their flat coordinates a little wrong: a map as maps are."""
     rng = np.random.default_rng(seed)
     flat = rng.uniform(size=(n, 2)) * np.array([3.0, 2.0])
     bent = np.column_stack([np.sin(flat[:, 0] / 2), np.cos(flat[:, 0] / 2), flat[:, 1] / 2]) * 2
     return bent, flat + rng.normal(scale=0.02, size=flat.shape)
+
+
+def map_of(points, coordinates, k=8, **options):
+    return finished_map(knn_of(points, k), coordinates, team=TEAM, **options)
+
+
+CURVE, FLAT = curved(60, 457)
+
+
+@pytest.fixture(scope="module")
+def curve():
+    """The map of a curved sheet of 60 points."""
+    return map_of(CURVE, FLAT)
+
+
+def twice(points, k=None):
+    """Edges of two copies of a graph."""
+    edges = edges_of(complete_of(points) if k is None else knn_of(points, k))
+    return [(i + s, j + s, d) for s in (0, len(points)) for i, j, d in edges]
 
 
 @pytest.mark.parametrize("n_components", [1, 2, 3, 6, 10])
@@ -64,6 +76,11 @@ def test_exact_distances_give_the_exact_place(n_components):
     found = place_points(placed, *rows_of_nearest(new[:20], points, 2 * n_components + 4))
     np.testing.assert_allclose(found.coordinates, new[:20], atol=1e-7)
     assert found.residual.max() < 1e-4
+    # Points on a line stay on it.
+    line = np.column_stack([np.linspace(0, 10, 41), np.zeros(41)])
+    new = np.array([[4.1, 0.0], [7.33, 0.0]])
+    found = place_points(map_of(line, line, k=4), *rows_of_nearest(new, line, 4))
+    np.testing.assert_allclose(found.coordinates, new, atol=1e-6)
 
 
 def noisy(n, seed):
@@ -73,7 +90,7 @@ def noisy(n, seed):
 
 
 @pytest.mark.parametrize(
-    ("make", "k", "m", "atol"), [*((curved, k, 30, 1e-6) for k in (1, 2, 3, 6, 10)), (noisy, 9, 6, 1e-5)]
+    ("make", "k", "m", "atol"), [*((curved, k, 10, 1e-6) for k in (1, 2, 3, 10)), (noisy, 9, 6, 1e-5)]
 )
 def test_agrees_with_the_slow_twin(make, k, m, atol):
     points, coordinates = make(120 + m, 409)
@@ -90,120 +107,92 @@ def test_agrees_with_the_slow_twin(make, k, m, atol):
         assert found.n_used[i] == len(used)
 
 
-def test_bits_do_not_depend_on_batch_order_or_threads():
-    points, coordinates = curved(900, 421)
-    graph = knn_of(points[:300], 8)
-    placed = finished_map(graph, coordinates[:300], team=TEAM)
-    indptr, indices, distances = rows_of_nearest(points[300:], points[:300], 8)
-    whole = place_points(placed, indptr, indices, distances)
+def test_bits_do_not_depend_on_batch_order_threads_or_unit(curve):
+    indptr, indices, distances = rows_of_nearest(curved(300, 439)[0], CURVE, 8)
+    whole = place_points(curve, indptr, indices, distances)
     with thread_team(3) as team:
-        threaded = place_points(placed, indptr, indices, distances, team=team)
+        threaded = place_points(curve, indptr, indices, distances, team=team)
     np.testing.assert_array_equal(whole.coordinates, threaded.coordinates)
     np.testing.assert_array_equal(whole.residual, threaded.residual)
-    for i in (0, 17, 599):
+    for i in (0, 17, 299):
         part = slice(indptr[i], indptr[i + 1])
-        alone = place_points(placed, [0, 8], indices[part], distances[part])
-        np.testing.assert_array_equal(alone.coordinates[0], whole.coordinates[i])
         # Nor on the order in which the neighbours are named.
-        turned = place_points(placed, [0, 8], indices[part][::-1], distances[part][::-1])
-        np.testing.assert_array_equal(turned.coordinates[0], whole.coordinates[i])
-
-
-def test_moves_with_the_map():
-    """A rigid motion of the map moves new points with it."""
-    points, coordinates = curved(200, 431)
-    graph = knn_of(points[:170], 8)
-    rows = rows_of_nearest(points[170:], points[:170], 8)
-    found = place_points(finished_map(graph, coordinates[:170], team=TEAM), *rows)
-    rotation = random_rotations(1, 2, np.random.default_rng(433))[0]
-    shift = np.array([5.0, -3.0])
-    moved = finished_map(graph, coordinates[:170] @ rotation + shift, team=TEAM)
-    expected = found.coordinates @ rotation + shift
-    np.testing.assert_allclose(place_points(moved, *rows).coordinates, expected, atol=1e-7)
-
-
-@pytest.mark.parametrize("exponent", [-900, 60, 800])
-def test_the_unit_does_not_matter(exponent):
-    points, coordinates = curved(100, 439)
-    graph = knn_of(points[:80], 8)
-    indptr, indices, distances = rows_of_nearest(points[80:], points[:80], 8)
-    expected = place_points(finished_map(graph, coordinates[:80], team=TEAM), indptr, indices, distances)
-    scaled = NeighborGraph(graph.indptr, graph.indices, np.ldexp(graph.lengths, exponent))
-    placed = finished_map(scaled, np.ldexp(coordinates[:80], exponent), team=TEAM)
-    found = place_points(placed, indptr, indices, np.ldexp(distances, exponent))
-    np.testing.assert_array_equal(np.ldexp(found.coordinates, -exponent), expected.coordinates)
-    np.testing.assert_array_equal(found.residual, expected.residual)
+        for step in (1, -1):
+            alone = place_points(curve, [0, 8], indices[part][::step], distances[part][::step])
+            np.testing.assert_array_equal(alone.coordinates[0], whole.coordinates[i])
+    graph = knn_of(CURVE, 8)
+    for exponent in (-900, 60, 800):
+        scaled = NeighborGraph(graph.indptr, graph.indices, np.ldexp(graph.lengths, exponent))
+        placed = finished_map(scaled, np.ldexp(FLAT, exponent), team=TEAM)
+        found = place_points(placed, indptr, indices, np.ldexp(distances, exponent))
+        np.testing.assert_array_equal(np.ldexp(found.coordinates, -exponent), whole.coordinates)
+        np.testing.assert_array_equal(found.residual, whole.residual)
+    # A rigid motion of the map moves new points with it.
+    rotation, shift = random_rotations(1, 2, np.random.default_rng(433))[0], np.array([5.0, -3.0])
+    moved = place_points(map_of(CURVE, FLAT @ rotation + shift), indptr, indices, distances)
+    np.testing.assert_allclose(moved.coordinates, whole.coordinates @ rotation + shift, atol=1e-7)
 
 
 def test_maps_of_another_size_are_measured_part_by_part():
     rng = np.random.default_rng(449)
     points, new = rng.normal(size=(20, 2)), rng.normal(size=(1, 2))
-    edges = [(i + s, j + s, d) for s in (0, 20) for i, j, d in edges_of(complete_of(points))]
+    graph, labels = graph_of(twice(points), 40), np.repeat([0, 1], 20).astype(np.int32)
     coordinates = np.vstack([1.5 * points, 0.5 * points + 100.0])
-    labels = np.repeat([0, 1], 20).astype(np.int32)
     _, indices, distances = rows_of_nearest(new, points, 7)
     rows = [0, 7, 14], np.append(indices, indices + 20), np.tile(distances, 2)
-    placed = finished_map(graph_of(edges, 40), coordinates, team=TEAM, labels=labels, keeps_lengths=False)
+    placed = finished_map(graph, coordinates, team=TEAM, labels=labels, keeps_lengths=False)
     found = place_points(placed, *rows)
     np.testing.assert_allclose(found.coordinates, [1.5 * new[0], 0.5 * new[0] + 100.0], atol=1e-8)
     # Otherwise the distances count as they are, and cannot fit.
-    plain = finished_map(graph_of(edges, 40), coordinates, team=TEAM, labels=labels)
+    plain = finished_map(graph, coordinates, team=TEAM, labels=labels)
     assert place_points(plain, *rows).residual.min() > 0.1
 
 
-def test_coincident_points_are_copied_and_close_ones_come_near():
-    points, coordinates = curved(60, 457)
-    placed = finished_map(knn_of(points, 8), coordinates, team=TEAM)
-    found = place_points(placed, *rows_of_nearest(points, points, 8))
-    np.testing.assert_array_equal(found.coordinates, coordinates)
+def test_coincident_points_are_copied_and_close_ones_come_near(curve):
+    found = place_points(curve, *rows_of_nearest(CURVE, CURVE, 8))
+    np.testing.assert_array_equal(found.coordinates, FLAT)
     assert (found.residual == 0).all()
     assert (found.n_used == 1).all()
     for step in (1e-2, 1e-4, 1e-6):
-        new = points[:1] + step / np.sqrt(3)
-        close = place_points(placed, *rows_of_nearest(new, points, 8)).coordinates[0]
-        assert np.linalg.norm(close - coordinates[0]) < 5 * step
+        new = CURVE[:1] + step / np.sqrt(3)
+        close = place_points(curve, *rows_of_nearest(new, CURVE, 8)).coordinates[0]
+        assert np.linalg.norm(close - FLAT[0]) < 5 * step
+    # So are those at distances whose squares vanish.
+    for distance in (1e-165, 5e-324):
+        found = place_points(curve, [0, 3], [7, 8, 9], [distance, 0.3, 0.4])
+        np.testing.assert_array_equal(found.coordinates[0], FLAT[7])
+        assert found.residual[0] == 0
 
 
-@pytest.mark.parametrize("distance", [1e-165, 5e-324])
-def test_distances_whose_squares_vanish_are_coincidences(distance):
-    found, coordinates = place_on_curve([0, 3], [7, 8, 9], [distance, 0.3, 0.4])
-    np.testing.assert_array_equal(found.coordinates[0], coordinates[7])
-    assert found.residual[0] == 0
-
-
-def test_a_neighbourhood_collapsed_to_a_point_gives_no_direction():
-    points, coordinates = curved(60, 457)
-    placed = finished_map(knn_of(points, 8), 10**-161.9 * coordinates, team=TEAM)
-    assert np.isfinite(place_points(placed, [0, 3], [7, 8, 9], [0.2, 0.3, 0.4]).coordinates).all()
+def test_maps_that_hardly_are_maps(curve):
+    """A neighbourhood collapsed to a point gives no direction; lengths that overflow end the search for a
+    ridge. Only a map made by hand has them; its new points are no numbers, but they come."""
+    collapsed = map_of(CURVE, 10**-161.9 * FLAT)
+    assert np.isfinite(place_points(collapsed, [0, 3], [7, 8, 9], [0.2, 0.3, 0.4]).coordinates).all()
+    for length in (1e200, np.nan):
+        lengths = np.full_like(curve.near_lengths, length)
+        broken = replace(curve, coordinates=1e200 * curve.coordinates, near_lengths=lengths)
+        assert place_points(broken, [0, 3], [0, 1, 2], np.full(3, 1.0)).coordinates.shape == (1, 2)
 
 
 def test_duplicates_count_once():
     """Zero edges merge vertices; naming all of them, or one twice, changes nothing."""
-    points, coordinates = curved(60, 463)
-    edges = [*edges_of(knn_of(points, 8)), (0, 60, 0.0), (60, 61, 0.0)]
-    graph = graph_of(edges, 62)
-    placed = finished_map(graph, np.vstack([coordinates, coordinates[[0, 0]]]), team=TEAM)
-    distances = cdist(points[:1] + 0.1, points[:5])[0]
-    once = place_points(placed, [0, 5], [0, 1, 2, 3, 4], distances)
-    more = place_points(
-        placed,
-        [0, 8],
-        [60, 1, 2, 3, 4, 0, 61, 3],
-        [*distances, distances[0] * 1.5, distances[0], distances[3] * 2.0],
-    )
+    graph = graph_of([*edges_of(knn_of(CURVE, 8)), (0, 60, 0.0), (60, 61, 0.0)], 62)
+    placed = finished_map(graph, np.vstack([FLAT, FLAT[[0, 0]]]), team=TEAM)
+    near = cdist(CURVE[:1] + 0.1, CURVE[:5])[0]
+    once = place_points(placed, [0, 5], [0, 1, 2, 3, 4], near)
+    again = [*near, near[0] * 1.5, near[0], near[3] * 2.0]
+    more = place_points(placed, [0, 8], [60, 1, 2, 3, 4, 0, 61, 3], again)
     np.testing.assert_array_equal(once.coordinates, more.coordinates)
     assert once.n_given[0] == more.n_given[0] == 5
 
 
 def test_other_sheets_are_left_out():
     """Two sheets, near each other in space and far apart in the map."""
-    rng = np.random.default_rng(467)
-    points = rng.uniform(size=(60, 2))
-    edges = [(i + s, j + s, d) for s in (0, 60) for i, j, d in edges_of(knn_of(points, 8))]
+    points = np.random.default_rng(467).uniform(size=(60, 2))
     coordinates = np.vstack([points, points + np.array([30.0, 0.0])])
-    placed = finished_map(graph_of([*edges, (0, 60, 0.3)], 120), coordinates, team=TEAM)
-    new = np.array([[0.5, 0.5]])
-    _, near, d = rows_of_nearest(new, points, 6)
+    placed = finished_map(graph_of([*twice(points, 8), (0, 60, 0.3)], 120), coordinates, team=TEAM)
+    _, near, d = rows_of_nearest(np.array([[0.5, 0.5]]), points, 6)
     clean = place_points(placed, [0, 6], near, d)
     mixed = place_points(placed, [0, 10], np.append(near, near[:4] + 60), np.append(d, d[:4] + 0.4))
     np.testing.assert_array_equal(mixed.coordinates, clean.coordinates)
@@ -216,25 +205,18 @@ def test_other_sheets_are_left_out():
 
 def test_far_beacons_are_one_sheet():
     """Neighbours far from each other belong together if their distances to the new point say so."""
-    rng = np.random.default_rng(479)
-    points = rng.uniform(size=(80, 2)) * 20.0
-    placed = finished_map(knn_of(points, 8), points, team=TEAM)
-    new = np.array([[9.0, 11.0]])
-    beacons = np.array(
-        [np.argmin(cdist([corner], points)) for corner in ([0, 0], [0, 20], [20, 0], [20, 20])]
-    )
-    found = place_points(placed, [0, 4], beacons, cdist(new, points[beacons])[0])
+    points = np.random.default_rng(479).uniform(size=(80, 2)) * 20.0
+    new, corners = np.array([[9.0, 11.0]]), np.array([[0, 0], [0, 20], [20, 0], [20, 20]])
+    beacons = np.argmin(cdist(corners, points), axis=1)
+    found = place_points(map_of(points, points), [0, 4], beacons, cdist(new, points[beacons])[0])
     assert found.n_used[0] == 4
     assert np.linalg.norm(found.coordinates[0] - new[0]) < 2.0
 
 
 def test_components():
     """The component of most neighbours; where it has no coordinates, none."""
-    rng = np.random.default_rng(487)
-    points = rng.normal(size=(30, 2))
-    edges = [(i + s, j + s, d) for s in (0, 30) for i, j, d in edges_of(knn_of(points, 6))]
-    graph = graph_of(edges, 60)
-    labels = np.repeat([0, 1], 30).astype(np.int32)
+    points = np.random.default_rng(487).normal(size=(30, 2))
+    graph, labels = graph_of(twice(points, 6), 60), np.repeat([0, 1], 30).astype(np.int32)
     # Side by side, as near as a component's own points.
     coordinates = np.vstack([points, points + 0.1])
     placed = finished_map(graph, coordinates, team=TEAM, labels=labels)
@@ -254,15 +236,13 @@ def test_components():
     assert other.n_used[0] == 3
 
 
-def test_too_few_neighbours_are_flagged():
-    points, coordinates = curved(60, 491)
-    placed = finished_map(knn_of(points, 8), coordinates, team=TEAM)
-    one = place_points(placed, [0, 1], [3], [0.2])
+def test_too_few_neighbours_are_flagged(curve):
+    one = place_points(curve, [0, 1], [3], [0.2])
     assert one.residual[0] == np.inf
-    assert np.linalg.norm(one.coordinates[0] - coordinates[3]) == pytest.approx(0.2, rel=1e-6)
-    in_space = finished_map(knn_of(points, 8), np.column_stack([coordinates, np.zeros(60)]), team=TEAM)
+    assert np.linalg.norm(one.coordinates[0] - FLAT[3]) == pytest.approx(0.2, rel=1e-6)
+    in_space = map_of(CURVE, np.column_stack([FLAT, np.zeros(60)]))
     assert place_points(in_space, [0, 2], [3, 4], [0.5, 0.6]).residual[0] == np.inf
-    assert np.isfinite(place_points(placed, [0, 2], [3, 4], [0.5, 0.6]).residual[0])
+    assert np.isfinite(place_points(curve, [0, 2], [3, 4], [0.5, 0.6]).residual[0])
     # A vertex without neighbours sees nothing: the new point is put on it.
     alone = np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 5.0]])
     found = place_points(finished_map(graph_of([(0, 1, 1.0)], 3), alone, team=TEAM), [0, 1], [2], [0.7])
@@ -270,33 +250,14 @@ def test_too_few_neighbours_are_flagged():
     assert found.residual[0] == np.inf
 
 
-def test_points_on_a_line_stay_on_it():
-    line = np.column_stack([np.linspace(0, 10, 41), np.zeros(41)])
-    placed = finished_map(knn_of(line, 4), line, team=TEAM)
-    new = np.array([[4.1, 0.0], [7.33, 0.0]])
-    found = place_points(placed, *rows_of_nearest(new, line, 4))
-    np.testing.assert_allclose(found.coordinates, new, atol=1e-6)
-
-
 def test_only_the_nearest_of_very_many_neighbours_count():
-    rng = np.random.default_rng(499)
-    points = rng.normal(size=(200, 2))
-    placed = finished_map(knn_of(points, 8), points, team=TEAM)
+    points = np.random.default_rng(499).normal(size=(200, 2))
+    placed = map_of(points, points)
     indptr, indices, distances = rows_of_nearest(np.array([[0.1, 0.2]]), points, 200)
     found = place_points(placed, indptr, indices, distances)
     assert found.n_given[0] == 128
     cut = place_points(placed, [0, 128], indices[:128], distances[:128])
     np.testing.assert_array_equal(found.coordinates, cut.coordinates)
-
-
-def test_residual_tells_bad_from_good():
-    points, coordinates = curved(400, 503)
-    placed = finished_map(knn_of(points[:300], 8), coordinates[:300], team=TEAM)
-    good = place_points(placed, *rows_of_nearest(points[300:], points[:300], 8))
-    # Off the sheet by half of its radius.
-    off = points[300:] * np.array([1.5, 1.5, 1.0])
-    bad = place_points(placed, *rows_of_nearest(off, points[:300], 8))
-    assert np.median(bad.residual) > 2 * np.median(good.residual)
 
 
 @pytest.mark.parametrize(
@@ -313,24 +274,11 @@ def test_residual_tells_bad_from_good():
         ([0, 2, 1], [0], [1.0], r"indptr must rise from 0"),
     ],
 )
-def test_bad_rows_are_named(indptr, indices, distances, message):
+def test_bad_rows_are_named(curve, indptr, indices, distances, message):
     with pytest.raises(ValueError, match=message):
-        place_on_curve(indptr, indices, np.array(distances))
-
-
-@pytest.mark.parametrize("length", [1e200, np.nan])
-def test_lengths_that_overflow_end_the_search_for_a_ridge(length):
-    """Only a map made by hand has them; its new points are no numbers, but they come."""
-    points, coordinates = curved(60, 521)
-    placed = finished_map(knn_of(points, 8), coordinates, team=TEAM)
-    broken = replace(
-        placed, coordinates=1e200 * placed.coordinates, near_lengths=np.full_like(placed.near_lengths, length)
-    )
-    found = place_points(broken, [0, 3], [0, 1, 2], np.full(3, 1.0))
-    assert found.coordinates.shape == (1, 2)
+        place_points(curve, indptr, indices, np.array(distances))
 
 
 def test_map_and_graph_must_fit():
-    points, coordinates = curved(60, 521)
     with pytest.raises(ValueError, match="one row for each of the 60 vertices"):
-        finished_map(knn_of(points, 8), coordinates[:50], team=TEAM)
+        map_of(CURVE, FLAT[:50])

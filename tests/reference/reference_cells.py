@@ -11,37 +11,24 @@ from reference_graphs import row_of
 
 def triangles_loop(graph):
     """Sorted triples of vertices that are all joined."""
-    neighbours = {i: {v for _, v, _ in row_of(graph, i)} for i in range(graph.n_vertices)}
-    found = []
-    for i in range(graph.n_vertices):
-        for j, k in combinations(sorted(v for v in neighbours[i] if v > i), 2):
-            if k in neighbours[j]:
-                found.append((i, j, k))
-    return found
+    near = [{v for _, v, _ in row_of(graph, i) if v > i} for i in range(graph.n_vertices)]
+    return [(i, j, k) for i in range(len(near)) for j, k in combinations(sorted(near[i]), 2) if k in near[j]]
 
 
 def incidence(graph, edges):
     """Dense differences (E, n): row e of the stored edge (i, j) is f_j - f_i."""
-    d = np.zeros((len(edges), graph.n_vertices))
-    d[np.arange(len(edges)), graph.indices[edges]] = 1.0
-    d[np.arange(len(edges)), graph.sources[edges]] -= 1.0
-    return d
+    ends = np.eye(graph.n_vertices)
+    return ends[graph.indices[edges]] - ends[graph.sources[edges]]
 
 
 def split_dense(graph, frames, weights, alignments, coordinates, boundary):
     """Removable, disagreement, curl and loops by dense least squares, in the order of these names."""
     edges = np.flatnonzero(graph.sources < graph.indices)
-    forms, both, sums = [], 0.0, []
-    for e in edges:
-        back = graph.reverse[e]
-        a, b = weights[e], weights[back]
-        there = frames.rows[e] @ alignments[graph.sources[e]]
-        home = frames.rows[back] @ alignments[graph.sources[back]]
-        forms.append((a * there - b * home) / (a + b))
-        both += a * b / (a + b) * np.sum((there + home) ** 2)
-        sums.append(a + b)
-    root = np.sqrt(np.array(sums))[:, None]
-    form = root * np.array(forms)
+    a, b = weights[edges, None], weights[graph.reverse[edges], None]
+    rotated = np.einsum("er,erc->ec", frames.rows, alignments[graph.sources])
+    there, home = rotated[edges], rotated[graph.reverse[edges]]
+    both, root = np.sum(a * b / (a + b) * (there + home) ** 2), np.sqrt(a + b)
+    form = root * (a * there - b * home) / (a + b)
     gradient = root * incidence(graph, edges)
     exact = gradient @ np.linalg.lstsq(gradient, form, rcond=None)[0]
     curls = boundary.toarray().T / root

@@ -20,11 +20,9 @@ def graph_of(edges, n):
 
 def knn_of(points, k):
     """Max-symmetrised kNN graph by sorting all distances."""
-    distances = cdist(points, points)
-    edges = set()
-    for i in range(len(points)):
-        order = [int(j) for j in np.argsort(distances[i]) if j != i]
-        edges |= {(min(i, j), max(i, j)) for j in order[:k]}
+    distances, edges = cdist(points, points), set()
+    for i, row in enumerate(np.argsort(distances, axis=1).tolist()):
+        edges |= {(min(i, j), max(i, j)) for j in [j for j in row if j != i][:k]}
     return graph_of([(i, j, distances[i, j]) for i, j in sorted(edges)], len(points))
 
 
@@ -84,11 +82,8 @@ def dumbbell(n_each, k, gap, rng):
 
 def edges_of(graph):
     """(i, j, length) of every undirected edge, i < j."""
-    return [
-        (int(i), int(j), float(d))
-        for i, j, d in zip(graph.sources, graph.indices, graph.lengths, strict=True)
-        if i < j
-    ]
+    arrays = (graph.sources.tolist(), graph.indices.tolist(), graph.lengths.tolist())
+    return [(i, j, d) for i, j, d in zip(*arrays, strict=True) if i < j]
 
 
 def row_of(graph, i):
@@ -99,9 +94,8 @@ def row_of(graph, i):
 @lru_cache(maxsize=4)
 def rows_of(graph):
     """All rows as lists, which loops read faster than arrays."""
-    triples = list(
-        zip(range(len(graph.indices)), graph.indices.tolist(), graph.lengths.tolist(), strict=True)
-    )
+    numbers = range(len(graph.indices))
+    triples = list(zip(numbers, graph.indices.tolist(), graph.lengths.tolist(), strict=True))
     return [triples[lo:hi] for lo, hi in pairwise(graph.indptr.tolist())]
 
 

@@ -23,21 +23,14 @@ def differences_at(graph, i, values):
 def laplacian_loop(graph, inner):
     """Sum over vertices of delta^T W delta, from its definition."""
     n = graph.n_vertices
-    laplacian = np.zeros((n, n))
-    for i in range(n):
-        delta = np.zeros((graph.degrees[i], n))
-        for a, (_, j, _) in enumerate(row_of(graph, i)):
-            delta[a, j] += 1.0
-            delta[a, i] -= 1.0
-        laplacian += delta.T @ inner_matrix(graph, inner, i) @ delta
-    return laplacian
+    deltas = [differences_at(graph, i, np.eye(n)) for i in range(n)]
+    return sum(delta.T @ inner_matrix(graph, inner, i) @ delta for i, delta in enumerate(deltas))
 
 
 def inverse_matrices(graph, inner):
     """The paper's FrmInv: one dense n x n matrix per direction."""
-    n, n_components = graph.n_vertices, inner.inverse.shape[1]
-    matrices = np.zeros((n_components, n, n))
-    for i in range(n):
+    matrices = np.zeros((inner.inverse.shape[1], graph.n_vertices, graph.n_vertices))
+    for i in range(graph.n_vertices):
         for e, j, _ in row_of(graph, i):
             matrices[:, i, j] = inner.inverse[e]
     return matrices
@@ -59,8 +52,7 @@ def laplacian_printed(graph, inner):
 def laplacian_appendix(graph, inner):
     """The entry-wise form of the paper's appendix (eqApp_lplc)."""
     f = inverse_matrices(graph, inner)
-    n = graph.n_vertices
-    sums = f.sum(axis=2)
+    n, sums = graph.n_vertices, f.sum(axis=2)
     result = np.zeros((n, n))
     for i in range(n):
         for k in range(n):
@@ -88,18 +80,13 @@ def best_rotation(matrix):
 def energy_loop(graph, frames, inner, coordinates, alignments=None):
     """Energies per vertex, alignments (the best ones unless given) and half the gradient."""
     n, n_components = coordinates.shape
-    energies = np.zeros(n)
-    rotations = np.zeros((n, n_components, n_components))
-    half_gradient = np.zeros((n, n_components))
+    energies, rotations = np.zeros(n), np.zeros((n, n_components, n_components))
+    flux = np.zeros((len(graph.indices), n_components))
     for i in range(n):
-        lo, hi = graph.indptr[i], graph.indptr[i + 1]
-        w, e = inner_matrix(graph, inner, i), frames.rows[lo:hi]
-        steps = differences_at(graph, i, coordinates)
+        at = slice(graph.indptr[i], graph.indptr[i + 1])
+        w, e, steps = inner_matrix(graph, inner, i), frames.rows[at], differences_at(graph, i, coordinates)
         rotations[i] = best_rotation(e.T @ w @ steps) if alignments is None else alignments[i]
         residual = steps - e @ rotations[i]
-        energies[i] = np.trace(residual.T @ w @ residual)
-        flux = w @ residual
-        for a, (_, j, _) in enumerate(row_of(graph, i)):
-            half_gradient[j] += flux[a]
-            half_gradient[i] -= flux[a]
-    return energies, rotations, half_gradient
+        flux[at] = w @ residual
+        energies[i] = np.sum(residual * flux[at])
+    return energies, rotations, divergence_loop(graph, flux)

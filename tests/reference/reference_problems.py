@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from isoweave._parallel import ThreadTeam
@@ -46,11 +48,7 @@ def exact_frames(graph, points, rng, with_inverse=False):
     turns = random_rotations(n, n_components, rng)
     steps = points[graph.indices] - points[graph.sources]
     rows = np.einsum("ec,erc->er", steps, turns[graph.sources])
-    inverse = None
-    if with_inverse:
-        inverse = np.empty_like(rows)
-        for i in range(n):
-            at = slice(graph.indptr[i], graph.indptr[i + 1])
-            inverse[at] = np.linalg.pinv(rows[at]).T
+    blocks = [rows[lo:hi] for lo, hi in pairwise(graph.indptr)]
+    inverse = np.concatenate([np.linalg.pinv(block).T for block in blocks]) if with_inverse else None
     ones = np.ones(len(rows), dtype=bool)
     return LocalFrames(rows, ones, np.ones((n, n_components)), np.ones(n), inverse), turns

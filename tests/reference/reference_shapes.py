@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import dijkstra
 
 from isoweave.graph import graph_from_matrix, knn_graph
 
@@ -33,28 +34,19 @@ def sphere_graph(n, k, seed, radius=1.0, lowest=-1.0):
 
 
 def strip_graph(n, k, seed, *, twisted, length=12.0, width=2.0):
-    """A strip glued along its ends, straight (cylinder) or twisted (Möbius), with exact distances.
-
-    Returns the places (u, v) and the graph.
-    """
+    """Places (u, v) and graph of a strip glued along its ends, straight (cylinder) or twisted (Möbius)."""
     rng = np.random.default_rng(seed)
     u, v = rng.uniform(0.0, length, n), rng.uniform(-0.5 * width, 0.5 * width, n)
-    distances = np.full((n, n), np.inf)
-    for turns in (-1, 0, 1):
-        side = -1.0 if twisted and turns else 1.0
-        there = np.hypot(u[:, None] - u - turns * length, v[:, None] - side * v)
-        distances = np.minimum(distances, there)
-    return np.column_stack((u, v)), nearest(distances, k)
+    sides = {turns: -1.0 if twisted and turns else 1.0 for turns in (-1, 0, 1)}
+    ways = [np.hypot(u[:, None] - u - t * length, v[:, None] - side * v) for t, side in sides.items()]
+    return np.column_stack((u, v)), nearest(np.min(ways, axis=0), k)
 
 
 def flat_torus_graph(n, k, seed, sides=(1.0, 1.0)):
     """A rectangle glued along both pairs of sides, with exact distances."""
     places = np.random.default_rng(seed).uniform(size=(n, 2)) * sides
-    square = np.zeros((n, n))
-    for c, side in enumerate(sides):
-        gap = np.abs(places[:, None, c] - places[None, :, c])
-        square += np.minimum(gap, side - gap) ** 2
-    return nearest(np.sqrt(square), k)
+    gaps = np.abs(places[:, None] - places)
+    return nearest(np.linalg.norm(np.minimum(gaps, np.array(sides) - gaps), axis=2), k)
 
 
 def plane_graph(n, k, seed):
@@ -82,17 +74,12 @@ def path_graph(n):
 
 def grid_graph(side):
     """Unit squares without diagonals."""
-    number = np.arange(side * side).reshape(side, side)
-    rows = np.concatenate((number[:, :-1].ravel(), number[:-1].ravel()))
-    columns = np.concatenate((number[:, 1:].ravel(), number[1:].ravel()))
-    size = (side * side, side * side)
-    return graph_from_matrix(sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=size))
+    line, one = sp.diags_array([np.ones(side - 1)], offsets=[1], shape=(side, side)), sp.eye_array(side)
+    return graph_from_matrix(sp.coo_array(sp.kron(line, one) + sp.kron(one, line)))
 
 
 def nearest_loop(graph, places, targets):
     """A closed walk of edges through the vertices nearest to the targets, without immediate returns."""
-    from scipy.sparse.csgraph import dijkstra
-
     stops = [int(np.argmin(np.linalg.norm(places - target, axis=1))) for target in targets]
     walk = []
     for i, j in zip(stops, stops[1:] + stops[:1], strict=True):

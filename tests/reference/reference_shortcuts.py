@@ -32,10 +32,8 @@ def dropped_loop(graph):
     """Edges the filter removes, sorted."""
     n = graph.n_vertices
     lengths = {(i, j): d for i, j, d in edges_of(graph)}
-    typical = []
-    for i in range(n):
-        own = sorted(d for _, _, d in row_of(graph, i))
-        typical.append(own[len(own) // 2] if own else 0.0)
+    rows = [sorted(d for _, _, d in row_of(graph, i)) for i in range(n)]
+    typical = [own[len(own) // 2] if own else 0.0 for own in rows]
     suspects = suspects_loop(graph)
     _, shares = support_loop(graph)
     while suspects:
@@ -44,9 +42,8 @@ def dropped_loop(graph):
         restored = set()
         for i, j in suspects:
             usual = max(typical[i], typical[j])
-            limit = max(lengths[i, j], usual) + DETOUR * usual
             found = {} if rest is None else dijkstra_loop(rest, i)
-            if found.get(j, np.inf) <= limit:
+            if found.get(j, np.inf) <= max(lengths[i, j], usual) + DETOUR * usual:
                 restored.add((i, j))
         if not restored:
             # Suspects that a spanning forest needs once all trusted edges are in it: best supported, then

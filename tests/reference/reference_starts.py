@@ -10,12 +10,9 @@ from reference_operators import best_rotation
 
 
 def all_distances(graph):
-    n = graph.n_vertices
-    result = np.full((n, n), np.inf)
-    for i in range(n):
-        for j, d in dijkstra_loop(graph, i).items():
-            result[i, j] = d
-    return result
+    every = range(graph.n_vertices)
+    found = [dijkstra_loop(graph, i) for i in every]
+    return np.array([[distances.get(j, np.inf) for j in every] for distances in found])
 
 
 def landmarks_loop(graph, n_landmarks):
@@ -30,17 +27,12 @@ def landmarks_loop(graph, n_landmarks):
 
 def landmark_start_loop(chosen, distances, n_components):
     """Landmark MDS (de Silva and Tenenbaum): scaling of the landmarks, the rest by distances to them."""
-    size = len(chosen)
-    squared = np.array([[distances[a, chosen[b]] ** 2 for b in range(size)] for a in range(size)])
-    centring = np.eye(size) - 1.0 / size
+    squared = distances[:, chosen] ** 2
+    centring = np.eye(len(chosen)) - 1.0 / len(chosen)
     values, vectors = np.linalg.eigh(-0.5 * centring @ squared @ centring)
     order = np.argsort(values)[::-1][:n_components]
-    start = np.zeros((distances.shape[1], n_components))
-    for v in range(distances.shape[1]):
-        deviation = distances[:, v] ** 2 - squared.mean(axis=0)
-        for c, k in enumerate(order):
-            start[v, c] = -0.5 * deviation @ vectors[:, k] / np.sqrt(values[k])
-    return start
+    deviations = distances.T**2 - squared.mean(axis=0)
+    return -0.5 * deviations @ vectors[:, order] / np.sqrt(values[order])
 
 
 def transition_loop(graph, frames, i, j):
@@ -69,14 +61,12 @@ def transition_loop(graph, frames, i, j):
 def connection_loop(graph, frames):
     """Dense matrix of the form sum over stored edges of w |Q_i - O Q_j|^2 / 2, both directions averaged."""
     n, size = graph.n_vertices, frames.n_components
-    result = np.zeros((n * size, n * size))
+    result = np.zeros((n, size, n, size))
     for i in range(n):
         for _, j, _ in row_of(graph, i):
-            (o, w), (back, w_back) = (
-                transition_loop(graph, frames, i, j),
-                transition_loop(graph, frames, j, i),
-            )
+            o, w = transition_loop(graph, frames, i, j)
+            back, w_back = transition_loop(graph, frames, j, i)
             weight = 0.5 * (w + w_back)
-            result[i * size : (i + 1) * size, i * size : (i + 1) * size] += weight * np.eye(size)
-            result[i * size : (i + 1) * size, j * size : (j + 1) * size] -= weight * 0.5 * (o + back.T)
-    return result
+            result[i, :, i] += weight * np.eye(size)
+            result[i, :, j] -= weight * 0.5 * (o + back.T)
+    return result.reshape(n * size, n * size)

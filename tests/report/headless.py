@@ -7,15 +7,14 @@ Commands and answers are JSON, ended by NUL, on the file descriptors 3 and 4 of 
 from __future__ import annotations
 
 import base64
-import fcntl
 import io
 import json
 import os
 import select
+import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 
@@ -23,54 +22,24 @@ from PIL import Image
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-dev-shm-usage",
-    # WebGL without a graphics card.
-    "--use-angle=swiftshader",
-    "--enable-unsafe-swiftshader",
-    "--ignore-gpu-blocklist",
-    # A browser at rest calls home; nothing but the page is to be looked at.
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-quic",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-    "--remote-debugging-pipe",
-)
-
-_LAUNCH = """
-import os, sys
-read, write = int(sys.argv[1]), int(sys.argv[2])
-os.dup2(read, 3); os.dup2(write, 4); os.close(read); os.close(write)
-os.execvp(sys.argv[3], sys.argv[3:])
-"""
+# WebGL without a graphics card; and nothing but the page is to be looked at: a browser at rest calls home.
+FLAGS = [
+    *["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--remote-debugging-pipe"],
+    *["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"],
+    *["--no-first-run", "--disable-background-networking", "--disable-component-update"],
+    *("--disable-sync", "--disable-quic", "--host-resolver-rules=MAP * ~NOTFOUND"),
+]
 
 
 class Browser:
     """One page of a browser."""
 
     def __init__(self, profile, size=(1280, 1000)):
-        self._buffer = b""
-        self._number = 0
-        self.events = []
-        their_read, self._write = os.pipe()
-        self._read, their_write = os.pipe()
-        # Numbers that cannot be 3 or 4 themselves.
-        passed = [fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (their_read, their_write)]
+        self._buffer, self._number, self._session, self.events = b"", 0, None, []
         flags = [*FLAGS, f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}", "about:blank"]
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _LAUNCH, *map(str, passed), CHROMIUM, *flags],
-            pass_fds=passed,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        for fd in (their_read, their_write, *passed):
-            os.close(fd)
-        self._session = None
+        command = f"exec {shlex.join([CHROMIUM, *flags])} 3<&0 4>&1 </dev/null >/dev/null 2>&1"
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
+        self._process = subprocess.Popen(command, shell=True, start_new_session=True, **pipes)
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
@@ -89,8 +58,8 @@ class Browser:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(timeout=30)
-        os.close(self._read)
-        os.close(self._write)
+        self._process.stdin.close()
+        self._process.stdout.close()
 
     def call(self, method, **params):
         """Send one command and wait for its answer; events that come before it are kept."""
@@ -98,7 +67,7 @@ class Browser:
         message = {"id": self._number, "method": method, "params": params}
         if self._session:
             message["sessionId"] = self._session
-        os.write(self._write, json.dumps(message).encode() + b"\0")
+        self._process.stdin.write(json.dumps(message).encode() + b"\0")
         while True:
             answer = self._next(timeout=60)
             if answer.get("id") == self._number:
@@ -109,8 +78,8 @@ class Browser:
     def _next(self, timeout):
         end = time.monotonic() + timeout
         while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._read], [], [], max(0.0, end - time.monotonic()))
-            piece = os.read(self._read, 1 << 20) if ready else b""
+            ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, end - time.monotonic()))
+            piece = self._process.stdout.read(1 << 20) if ready else b""
             if not piece:
                 raise TimeoutError("the browser does not answer" if not ready else "the browser has ended")
             self._buffer += piece
@@ -148,14 +117,13 @@ class Browser:
     def mouse(self, kind, x, y, **more):
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
+    def _move(self, x, y):
+        self.mouse("mouseMoved", x - 2, y)
+        self.mouse("mouseMoved", x, y)
+
     def hover(self, x, y, condition, timeout=20):
         """Move the pointer to a place, and about it, until the page has taken notice."""
-
-        def move():
-            self.mouse("mouseMoved", x - 2, y)
-            self.mouse("mouseMoved", x, y)
-
-        self.wait(condition, timeout, move, polls=10)
+        self.wait(condition, timeout, lambda: self._move(x, y), polls=10)
 
     def click(self, x, y, condition="true", timeout=20):
         """Click at a place until the page has taken notice.
@@ -165,8 +133,7 @@ class Browser:
         """
 
         def press():
-            self.mouse("mouseMoved", x - 2, y)
-            self.mouse("mouseMoved", x, y)
+            self._move(x, y)
             time.sleep(0.2)
             self.mouse("mousePressed", x, y, button="left", buttons=1, clickCount=1)
             self.mouse("mouseReleased", x, y, button="left", buttons=0, clickCount=1)
@@ -175,14 +142,13 @@ class Browser:
 
     def choose(self, select_id, text):
         """Choose an entry of a list by what it shows, as a user does."""
-        script = f"""(() => {{
+        self.evaluate(f"""(() => {{
           const list = document.getElementById({json.dumps(select_id)});
           const entry = [...list.options].find((each) => each.text === {json.dumps(text)});
           if (!entry) throw new Error([...list.options].map((each) => each.text).join());
           list.value = entry.value;
           list.dispatchEvent(new Event("change"));
-        }})()"""
-        self.evaluate(script)
+        }})()""")
         self.evaluate("isoweaveReport.settled()")
 
     def screenshot(self):
@@ -206,7 +172,7 @@ class Browser:
     def requests(self):
         """Addresses the page has asked for, its own and data it carries left out."""
         self.evaluate("0")
-        asked = [
-            e["params"]["request"]["url"] for e in self.events if e["method"] == "Network.requestWillBeSent"
+        asked = [e["params"]["request"] for e in self.events if e["method"] == "Network.requestWillBeSent"]
+        return [
+            request["url"] for request in asked if not request["url"].startswith(("file:", "data:", "blob:"))
         ]
-        return [url for url in asked if not url.startswith(("file:", "data:", "blob:"))]

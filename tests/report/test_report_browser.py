@@ -25,8 +25,7 @@ VIEWS = {"x": "x", "y": "y", "z": "z", "color": "marker.color"}
 @pytest.fixture(scope="module")
 def model():
     roll = swiss_roll(400, random_state=7)
-    fitted = IsometricEmbedding(n_components=2, n_neighbors=8).fit(roll.data)
-    return fitted, roll.truth
+    return IsometricEmbedding(n_components=2, n_neighbors=8).fit(roll.data), roll.truth
 
 
 @pytest.fixture(scope="module")
@@ -62,20 +61,35 @@ def page(browser, roll_page):
     assert browser.requests() == []
 
 
+@pytest.fixture
+def open_report(browser, tmp_path):
+    """Opens the page of a map, and looks at its problems in the end."""
+
+    def write(result, **options):
+        browser.open(write_report(result, tmp_path / "r.html", diagnosis=False, **options).as_uri())
+        return browser
+
+    yield write
+    assert browser.problems() == []
+
+
 def drawn(browser, *names):
     """Arrays of the map's points, shape (n, names): x, y, z, color."""
     found = [browser.evaluate(f"Array.from({MAP}.data[0].{VIEWS[name]})") for name in names]
     return np.transpose(found) if len(found) > 1 else np.array(found[0])
 
 
+def kind(browser):
+    return browser.evaluate(f"{MAP}.data[0].type")
+
+
 def pixel_of(browser, vertex):
     """Where a vertex is on the screen."""
-    script = f"""(() => {{
+    return browser.evaluate(f"""(() => {{
       const map = {MAP}, box = map.getBoundingClientRect(), full = map._fullLayout, trace = map.data[0];
       return [box.left + full.xaxis._offset + full.xaxis.c2p(trace.x[{vertex}]),
               box.top + full.yaxis._offset + full.yaxis.c2p(trace.y[{vertex}])];
-    }})()"""
-    return browser.evaluate(script)
+    }})()""")
 
 
 def hover(browser, vertex):
@@ -94,28 +108,21 @@ def lonely_vertex(points):
 def test_every_point_is_drawn(page, model):
     fitted, truth = model
     np.testing.assert_allclose(drawn(page, "x", "y"), fitted.embedding_, atol=1e-6 * np.ptp(truth))
-    assert page.evaluate(f"{MAP}.data[0].type") == "scattergl"
+    assert kind(page) == "scattergl"
     assert page.evaluate("document.title") == "Roll"
     picture = np.asarray(page.screenshot(), dtype=int)
-    is_left = truth[:, 0] < np.median(truth[:, 0])
-    for vertex in range(0, 400, 9):
+    middle = np.median(truth[:, 0])
+    # Neighbours may lie on top where the halves meet.
+    for vertex in np.flatnonzero(np.abs(truth[:, 0] - middle) > 5)[::9]:
         x, y = (round(value) for value in pixel_of(page, vertex))
         near = picture[y - 1 : y + 2, x - 1 : x + 2].reshape(-1, 3)
         distance = np.abs(near[:, None] - PALETTE[None]).sum(axis=2).min(axis=0)
-        # Neighbours may lie on top where the halves meet.
-        if abs(truth[vertex, 0] - np.median(truth[:, 0])) > 5:
-            assert np.argmin(distance) == (0 if is_left[vertex] else 1)
-            assert distance.min() < 30
-
-
-def test_hover(page, model):
-    vertex = lonely_vertex(model[0].embedding_)
-    hover(page, vertex)
-    text = page.evaluate(f"{TIP}.textContent")
-    assert text.startswith(f"point {vertex} (vertex {vertex})\nside: ")
-    assert f"height: {model[1][vertex, 1]:.5g}"[:11] in text
-    page.mouse("mouseMoved", 5, 5)
-    page.wait(f"{TIP}.hidden")
+        assert np.argmin(distance) == (0 if truth[vertex, 0] < middle else 1)
+        assert distance.min() < 30
+    shepard = page.evaluate("document.getElementById('shepard').data.map((t) => t.type)")
+    assert shepard == ["heatmap", "scatter"]
+    energy = page.evaluate("document.getElementById('history').data[0].y")
+    np.testing.assert_allclose(energy, [record.energy for record in fitted.history_])
 
 
 def test_zoom_is_kept_by_a_colour_switch(page, model):
@@ -127,9 +134,8 @@ def test_zoom_is_kept_by_a_colour_switch(page, model):
     page.wait(f"{span} < {0.7 * whole}")
     page.evaluate("new Promise((done) => setTimeout(done, 400))")
     near = page.evaluate(span)
-    zoomed = pixel_of(page, 200)
     # The point under the pointer stays there.
-    np.testing.assert_allclose(zoomed, (x, y), atol=3)
+    np.testing.assert_allclose(pixel_of(page, 200), (x, y), atol=3)
     page.choose("color", "height")
     assert page.evaluate(span) == pytest.approx(near, rel=1e-9)
     np.testing.assert_allclose(drawn(page, "color"), model[1][:, 1], rtol=1e-6)
@@ -141,8 +147,8 @@ def test_zoom_is_kept_by_a_colour_switch(page, model):
     # On a busy machine the two clicks may come too far apart for a double click.
     for _ in range(10):
         for count in (1, 2):
-            for kind in ("mousePressed", "mouseReleased"):
-                page.mouse(kind, x, y, button="left", clickCount=count)
+            for press in ("mousePressed", "mouseReleased"):
+                page.mouse(press, x, y, button="left", clickCount=count)
         page.evaluate("new Promise((done) => setTimeout(done, 500))")
         if page.evaluate(span) > 0.95 * whole:
             break
@@ -168,18 +174,24 @@ def test_both_axes_have_one_scale(page):
 def test_classes_can_be_singled_out(page):
     buttons = "[...document.querySelectorAll('#legend button')]"
     assert page.evaluate(f"{buttons}.map((b) => b.textContent)") == ["left", "right"]
-    for shown, n in (({-1, 1}, 200), ({0, 1}, 200)):
+    for shown in ({-1, 1}, {0, 1}):
         page.evaluate(f"{buttons}[1].click()")
         page.evaluate("isoweaveReport.settled()")
         colors = drawn(page, "color")
         assert set(colors) == shown
-        assert np.sum(colors == 1) == n
+        assert np.sum(colors == 1) == 200
 
 
-def test_pick_a_vertex(page, model):
-    fitted = model[0]
+def test_hover_and_pick_a_vertex(page, model):
+    fitted, truth = model
     vertex = lonely_vertex(fitted.embedding_)
-    page.click(*hover(page, vertex), f"isoweaveReport.state.picked === {vertex}")
+    place = hover(page, vertex)
+    text = page.evaluate(f"{TIP}.textContent")
+    assert text.startswith(f"point {vertex} (vertex {vertex})\nside: ")
+    assert f"height: {truth[vertex, 1]:.5g}"[:11] in text
+    page.mouse("mouseMoved", 5, 5)
+    page.wait(f"{TIP}.hidden")
+    page.click(*place, f"isoweaveReport.state.picked === {vertex}")
     page.wait("document.querySelectorAll('#vertex-neighbors tbody tr').length > 0")
     title = page.evaluate("document.getElementById('vertex-title').textContent")
     assert title == f"point {vertex} (vertex {vertex})"
@@ -197,7 +209,6 @@ def test_pick_a_vertex(page, model):
     for side, picture in zip(("before", "after"), pictures, strict=True):
         np.testing.assert_allclose(found[side], getattr(expected, side), atol=1e-4 * size)
         np.testing.assert_allclose(np.transpose(picture), getattr(expected, side), atol=1e-4 * size)
-
     rows = page.evaluate(
         "[...document.querySelectorAll('#vertex-neighbors tbody tr')]"
         ".map((row) => [...row.cells].map((cell) => cell.textContent))"
@@ -209,22 +220,16 @@ def test_pick_a_vertex(page, model):
 
     # Marked in the map.
     arrows = page.evaluate(f"{MAP}.layout.annotations.map((a) => [a.ax, a.ay, a.x, a.y])")
-    start = fitted.embedding_[vertex]
     for arrow, neighbor in zip(arrows[:-1], expected.vertices[1:], strict=True):
-        np.testing.assert_allclose(arrow, [*start, *fitted.embedding_[neighbor]], atol=1e-4)
-
-    # A neighbour's row leads there.
+        np.testing.assert_allclose(arrow, fitted.embedding_[[vertex, neighbor]].ravel(), atol=1e-4)
+    # A neighbour's row leads there, and so does a name.
     page.evaluate("document.querySelector('#vertex-neighbors tbody tr').click()")
     page.wait(f"isoweaveReport.state.picked === {expected.vertices[1]}")
-
-
-def test_find_by_name(page):
     enter = """(text) => { const box = document.getElementById("find");
       box.value = text; box.dispatchEvent(new Event("change")); }"""
-    page.evaluate(f"({enter})('point 17')")
-    page.wait("isoweaveReport.state.picked === 17")
-    page.evaluate(f"({enter})('23')")
-    page.wait("isoweaveReport.state.picked === 23")
+    for text, picked in (("point 17", 17), ("23", 23)):
+        page.evaluate(f"({enter})('{text}')")
+        page.wait(f"isoweaveReport.state.picked === {picked}")
     page.evaluate(f"({enter})('nobody')")
     assert page.evaluate("document.getElementById('alert').textContent") == "There is no vertex nobody."
     assert page.evaluate("isoweaveReport.state.picked") == 23
@@ -232,10 +237,9 @@ def test_find_by_name(page):
 
 def test_edges_by_distortion(page, model):
     fitted = model[0]
-    n_edges = fitted.graph_.nnz // 2 - len(fitted.dropped_edges_)
     page.choose("edges", "all")
     lines = page.evaluate(f"{MAP}.data.slice(1, 6).map((t) => t.x.length)")
-    assert sum(lines) == 3 * n_edges
+    assert sum(lines) == 3 * (fitted.graph_.nnz // 2 - len(fitted.dropped_edges_))
     matrix = fitted.graph_.tocoo()
     steps = fitted.embedding_[matrix.row] - fitted.embedding_[matrix.col]
     ratio = np.linalg.norm(steps, axis=1) / matrix.data
@@ -243,23 +247,13 @@ def test_edges_by_distortion(page, model):
     assert lines[2] / 3 == pytest.approx(np.sum(np.abs(ratio - 1) <= 0.1) / 2, abs=5)
 
 
-def test_no_button_sends_anything_away(page):
-    """plotly has one by default, and it works by a new window, which no policy of the page forbids."""
+def test_nothing_can_be_loaded_or_sent_away(page):
+    """plotly has a button by default that works by a new window, which no policy of the page forbids."""
     titles = page.evaluate(f"[...{MAP}.querySelectorAll('.modebar-btn')].map((b) => b.dataset.title)")
     # plotly 5 writes "png".
     names = [title.lower() for title in titles]
     assert names == ["download plot as a png", "zoom in", "zoom out", "reset axes"]
     assert page.evaluate(f"{MAP}._context.plotlyServerURL") == ""
-
-
-def test_diagrams(page, model):
-    shepard = page.evaluate("document.getElementById('shepard').data.map((t) => t.type)")
-    assert shepard == ["heatmap", "scatter"]
-    energy = page.evaluate("document.getElementById('history').data[0].y")
-    np.testing.assert_allclose(energy, [record.energy for record in model[0].history_])
-
-
-def test_nothing_can_be_loaded(page):
     script = """new Promise((done) => {
       document.addEventListener("securitypolicyviolation", (e) => done(e.effectiveDirective));
       fetch("http://127.0.0.1:9/").catch(() => {});
@@ -274,25 +268,13 @@ def test_nothing_can_be_loaded(page):
     page.events.clear()  # both refusals are logged as errors
 
 
-@pytest.fixture
-def open_report(browser, tmp_path):
-    """Opens the page of a map, and looks at its problems in the end."""
-
-    def write(result, **options):
-        browser.open(write_report(result, tmp_path / "r.html", diagnosis=False, **options).as_uri())
-        return browser
-
-    yield write
-    assert browser.problems() == []
-
-
 BOX = np.random.default_rng(41).uniform(size=(300, 5)) * [3, 2, 1, 0.1, 0.1]
 
 
 def test_three_dimensions(open_report):
     result = embed_graph(knn_graph(BOX[:, :3], 10), n_components=3)
     browser = open_report(result)
-    assert browser.evaluate(f"{MAP}.data[0].type") == "scatter3d"
+    assert kind(browser) == "scatter3d"
     np.testing.assert_allclose(drawn(browser, "x", "y", "z"), result.coordinates, atol=1e-5)
     # Something of the map is seen: pixels that are neither white nor grey.
     box = browser.evaluate(
@@ -309,27 +291,31 @@ def test_three_dimensions(open_report):
     browser.click(middle, y, f"isoweaveReport.state.picked === Number({TIP}.dataset.vertex)")
     browser.wait(f"{MAP}.data[6].z.length > 5")
     browser.choose("view", "2-D")
-    assert browser.evaluate(f"{MAP}.data[0].type") == "scattergl"
+    assert kind(browser) == "scattergl"
     browser.choose("axis-1", "x3")
     np.testing.assert_allclose(drawn(browser, "y"), result.coordinates[:, 2], atol=1e-5)
 
 
 @pytest.mark.slow
-def test_five_dimensions(open_report):
-    result = embed_graph(knn_graph(BOX, 12), n_components=5)
-    browser = open_report(result)
-    x, y = drawn(browser, "x", "y").T
-    values = np.linalg.eigvalsh(np.cov(result.coordinates.T))[::-1]
+def test_five_dimensions_and_vertices_without_coordinates(open_report):
+    graph = knn_graph(BOX, 12)
+    points = embed_graph(graph, n_components=5).coordinates
+    points[:10] = np.nan
+    browser = open_report(points, graph=graph)
+    x, y = drawn(browser, "x", "y")[10:].astype(float).T
+    values = np.linalg.eigvalsh(np.cov(points[10:].T))[::-1]
     np.testing.assert_allclose([x.var(ddof=1), y.var(ddof=1)], values[:2], rtol=1e-4)
     assert abs(np.mean(x * y)) < 1e-4
     browser.choose("axis-0", "x4")
-    np.testing.assert_allclose(drawn(browser, "x"), result.coordinates[:, 3], atol=1e-5)
+    np.testing.assert_allclose(drawn(browser, "x")[10:].astype(float), points[10:, 3], atol=1e-5)
     found = browser.evaluate("isoweaveReport.neighborhood(11)")
-    expected = local_map(result.graph, result.coordinates, 11)
+    expected = local_map(graph, points, 11)
     np.testing.assert_allclose(found["before"], expected.before, atol=1e-4 * expected.lengths.max())
+    browser.evaluate("isoweaveReport.pick(3)")
+    assert "not embedded" in browser.evaluate("document.getElementById('vertex-help').textContent")
     browser.evaluate("isoweaveReport.pick(11)")
     browser.choose("view", "3-D")
-    assert browser.evaluate(f"{MAP}.data[0].type") == "scatter3d"
+    assert kind(browser) == "scatter3d"
 
 
 def test_one_dimension(open_report):
@@ -367,16 +353,3 @@ def test_strings_do_nothing(open_report):
     assert browser.evaluate("window.owned") is None
     assert browser.evaluate("document.querySelectorAll('script').length") == 3
     assert browser.evaluate("document.querySelectorAll('body img').length") == 0
-
-
-@pytest.mark.slow
-def test_vertices_without_coordinates(open_report):
-    points = np.random.default_rng(53).normal(size=(50, 2))
-    graph = knn_graph(points, 6)
-    points[:10] = np.nan
-    browser = open_report(points, graph=graph)
-    vertex = 10 + lonely_vertex(points[10:])
-    hover(browser, vertex)
-    browser.evaluate("isoweaveReport.pick(3)")
-    assert "not embedded" in browser.evaluate("document.getElementById('vertex-help').textContent")
-    assert browser.evaluate(f"isoweaveReport.neighborhood({vertex})")["vertices"][0] == vertex

@@ -118,7 +118,7 @@ def test_strings_cannot_leave_their_place(write, result):
     assert found["columns"][1]["name"] == "{{ data }}"
 
 
-def test_verdicts_are_shown(write, result):
+def test_the_diagnosis_is_run_and_shown(write, result):
     verdicts = (
         SimpleNamespace(code="graph_too_sparse", severity="problem", text="Too few.", advice="More & more."),
         SimpleNamespace(code="flat", severity="info", text="It is flat.", advice="Nothing."),
@@ -129,9 +129,6 @@ def test_verdicts_are_shown(write, result):
     assert "More &amp; more." in text
     assert text.index("graph too sparse") < text.index("It is flat.")
     np.testing.assert_array_equal(column(found, "curvature"), curvature.astype(np.float32))
-
-
-def test_the_diagnosis_is_run(write, result):
     expected = diagnose(result)
     assert expected.verdicts
     # Coordinates with their graph, as they come from a file, are judged alike.
@@ -214,10 +211,10 @@ def test_kinds_of_columns(write, values, levels, numbers):
         np.testing.assert_allclose(decode(only["numbers"]), numbers, rtol=1e-7)
 
 
-@pytest.mark.parametrize("kind", [pd.DataFrame, polars.DataFrame])
-def test_data_frames(write, kind):
-    _, found = write(np.zeros((6, 2)), columns=kind({"a": np.arange(6) / 4, "b": list("xyzxyz")}))
-    assert [c["name"] for c in found["columns"]] == ["a", "b"]
+def test_data_frames(write):
+    for kind in (pd.DataFrame, polars.DataFrame):
+        _, found = write(np.zeros((6, 2)), columns=kind({"a": np.arange(6) / 4, "b": list("xyzxyz")}))
+        assert [c["name"] for c in found["columns"]] == ["a", "b"]
 
 
 @pytest.mark.parametrize(

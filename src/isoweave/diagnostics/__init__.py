@@ -1,7 +1,7 @@
 """What a graph allows and what a map of it keeps, in numbers and in plain words."""
 
 from isoweave.diagnostics._diagnose import diagnose
-from isoweave.diagnostics._measure import edge_table, local_fit
+from isoweave.diagnostics._local import edge_table, local_fit
 from isoweave.diagnostics._result import (
     Diagnosis,
     DimensionFacts,

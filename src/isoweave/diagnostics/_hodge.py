@@ -1,53 +1,102 @@
-"""The energy of a map, split by what it would take to remove it (docs/theory.md, eqs. D2 to D6)."""
+"""Cells of a graph, and the energy of a map split over them (docs/theory.md, eqs. D2 to D6)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 
-from isoweave._typing import BoolArray, FloatArray
-from isoweave.diagnostics._cells import CellComplex
-from isoweave.diagnostics._result import NO_ENERGY, EnergySplit
+from isoweave._parallel import ThreadTeam
+from isoweave._typing import AnyArray, BoolArray, FloatArray
+from isoweave.diagnostics._result import EnergySplit
 from isoweave.energy import EdgeEnergy
+from isoweave.graph import NeighborGraph
 from isoweave.linalg import symmetric_solver
-from isoweave.optimise import Problem
+from isoweave.optimise import Problem, sample_vertices
 
+# Loops among this many nearest vertices of some vertex are local, or among this part of all vertices if that
+# is less; longer ones belong to the shape.
+_BALL = 150
+_BALL_PART = 10
+# One vertex in three is the centre of a ball (up to _SMALL every one): balls overlap widely.
+_CENTRE_PART = 3
+_SMALL = 600
+_LOOPS_PER_BALL = 24
+_LONGEST_LOOP = 24
 # Curls are projected out with this part of their mean square as regularisation: small against the smoothest
 # curl a graph of a few thousand vertices can have (about 1e-4), large against rounding.
 _REGULARISATION = 1e-9
 _CONCENTRATED = 0.01
 
 
+def cell_boundaries(graph: NeighborGraph, *, team: ThreadTeam, ball: int | None = None) -> sp.csr_array:
+    """Triangles of a graph and loops that fill the small holes between them, shape (cells, E).
+
+    +1 where the loop of a cell runs along an edge from i to j > i, -1 where against it. Applied to a 1-form
+    on the edges this is the curl; the curl of differences is zero. Every loop among the ``ball`` nearest
+    vertices of a centre is a sum of triangles, which come first, and of the loops listed. Cost is linear for
+    bounded degrees.
+    """
+    from isoweave.engines import cells as kernels
+
+    n = graph.n_vertices
+    edges = np.flatnonzero(graph.sources < graph.indices)
+    number = np.empty(len(graph.indices), dtype=np.int64)
+    number[edges] = np.arange(len(edges))
+    number[graph.reverse[edges]] = np.arange(len(edges))
+    triangles = list_triangles(graph, team=team)
+    if ball is None:
+        ball = min(_BALL, -(-n // _BALL_PART))
+    centres = np.arange(n, dtype=np.int32)
+    if n > _SMALL:
+        centres = sample_vertices(graph, n // _CENTRE_PART, team=team)
+    loops = np.empty((len(centres), _LOOPS_PER_BALL, _LONGEST_LOOP), dtype=np.int32)
+    counts = np.empty(len(centres), dtype=np.int32)
+    arrays = (graph.indptr, graph.indices, graph.lengths, graph.sources)
+    team.run(kernels.hole_loops, len(centres), centres, min(ball, n), *arrays, loops, counts, grain=64)
+    kept = loops[np.arange(_LOOPS_PER_BALL) < counts[:, None]]
+    cell, step = np.nonzero(kept != -1)
+    along = kept[cell, step] >= 0
+    stored = np.where(along, kept[cell, step], -2 - kept[cell, step])
+    upwards = graph.sources[stored] < graph.indices[stored]
+    rows = np.concatenate((np.repeat(np.arange(len(triangles)), 3), len(triangles) + cell))
+    columns = np.concatenate((number[triangles].ravel(), number[stored]))
+    signs = np.concatenate((np.tile((1.0, 1.0, -1.0), len(triangles)), np.where(along == upwards, 1.0, -1.0)))
+    shape = (len(triangles) + len(kept), len(edges))
+    return sp.csr_array((signs, (rows, columns)), shape=shape)
+
+
+def list_triangles(graph: NeighborGraph, *, team: ThreadTeam) -> AnyArray:
+    """Stored edges (i, j), (j, k), (i, k) of all triangles i < j < k, shape (n_triangles, 3)."""
+    from isoweave.engines import cells as kernels
+
+    counts = np.zeros(graph.n_vertices, dtype=np.int64)
+    # Without room for triangles they are only counted.
+    triangles = np.empty((0, 3), dtype=np.int32)
+    team.run(kernels.list_triangles, graph.n_vertices, graph.indptr, graph.indices, counts, triangles)
+    starts = np.cumsum(counts) - counts
+    triangles = np.empty((int(counts.sum()), 3), dtype=np.int32)
+    team.run(kernels.list_triangles, graph.n_vertices, graph.indptr, graph.indices, starts, triangles)
+    return triangles
+
+
 @dataclass(frozen=True, eq=False)
 class Misfit:
-    """Energy J(coordinates, alignments) before its irremovable part is split further.
+    """The energy of a map, and its irremovable part edge by edge, which :func:`split_misfit` divides."""
 
-    ``total``, ``disagreement``, ``irremovable`` and ``expected`` are those of :class:`EnergySplit`, not yet
-    divided by ``mass``, the energy of the collapsed map.
-    """
-
-    mass: float
-    total: float
-    disagreement: float
-    irremovable: float
-    expected: float
+    mass: float  # the energy of the collapsed map
+    split: EnergySplit
     # The irremovable part on the undirected edges, times the roots of the weights; no exact part is left.
     form: FloatArray
     # Of the undirected edges, both directions together.
     weights: FloatArray
 
-    @property
-    def excess(self) -> float:
-        return self.irremovable / self.expected if self.expected > 0.0 else 0.0
-
 
 def measure_misfit(problem: Problem, alignments: FloatArray, coordinates: FloatArray) -> Misfit:
     """Take out of J what one Poisson solve would remove, and what the ends of the edges disagree about."""
     graph, energy = problem.graph, problem.frames
-    if not isinstance(energy, EdgeEnergy):
-        raise TypeError("The split of the energy is defined for the edge inner product only.")
+    assert isinstance(energy, EdgeEnergy), "the split is defined for the edge inner product only"
     up = np.flatnonzero(graph.sources < graph.indices)
     down = graph.reverse[up]
     ends = graph.sources[up], graph.indices[up]
@@ -67,39 +116,27 @@ def measure_misfit(problem: Problem, alignments: FloatArray, coordinates: FloatA
     # difference loses what a map can follow, n - 1 of E dimensions.
     paired = max(int(np.count_nonzero((w_up > 0.0) & (w_down > 0.0))), 1)
     free = max(int(np.count_nonzero(weights)) - (graph.n_vertices - 1), 0)
-    return Misfit(
-        mass=float(np.sum(energy.weights[:, None] * form * form)),
-        total=disagreement + float(np.sum(misfit**2)),
-        disagreement=disagreement,
-        irremovable=float(np.sum(closed**2)),
-        expected=disagreement * free / paired,
-        form=closed,
-        weights=weights,
+    mass, irremovable = float(np.sum(energy.weights[:, None] * form * form)), float(np.sum(closed**2))
+    total, scale = disagreement + float(np.sum(misfit**2)), mass or np.inf
+    split = EnergySplit(
+        total=total / scale,
+        removable=max(total - disagreement - irremovable, 0.0) / scale,
+        disagreement=disagreement / scale,
+        irremovable=irremovable / scale,
+        expected=disagreement * free / paired / scale,
     )
+    return Misfit(mass, split, closed, weights)
 
 
-def split_misfit(misfit: Misfit, cells: CellComplex | None) -> EnergySplit:
-    """Relative energies; without cells the irremovable part is left in one piece."""
-    mass = misfit.mass
-    if mass <= 0.0:
-        return NO_ENERGY
-    curl = loops = concentration = None
-    if cells is not None:
-        harmonic = np.sum(without_curl(misfit.form, cells.boundary, misfit.weights) ** 2, axis=1)
-        loops = min(float(np.sum(harmonic)), misfit.irremovable)
-        curl = (misfit.irremovable - loops) / mass
-        most = np.sort(harmonic)[::-1][: max(1, int(_CONCENTRATED * len(harmonic)))]
-        concentration = float(np.sum(most)) / loops if loops > 0.0 else 0.0
-        loops /= mass
-    return EnergySplit(
-        total=misfit.total / mass,
-        removable=max(misfit.total - misfit.disagreement - misfit.irremovable, 0.0) / mass,
-        disagreement=misfit.disagreement / mass,
-        irremovable=misfit.irremovable / mass,
-        expected=misfit.expected / mass,
-        curl=curl,
-        loops=loops,
-        concentration=concentration,
+def split_misfit(misfit: Misfit, boundary: sp.csr_array) -> EnergySplit:
+    """Relative energies, the irremovable one divided into the curl of cells and what long loops leave."""
+    harmonic = np.sum(without_curl(misfit.form, boundary, misfit.weights) ** 2, axis=1)
+    most = np.sort(harmonic)[::-1][: max(1, int(_CONCENTRATED * len(harmonic)))]
+    whole = float(np.sum(harmonic))
+    loops = min(whole / (misfit.mass or np.inf), misfit.split.irremovable)
+    concentration = float(np.sum(most)) / whole if whole > 0.0 else 0.0
+    return replace(
+        misfit.split, curl=misfit.split.irremovable - loops, loops=loops, concentration=concentration
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any
 
 from isoweave._typing import FloatArray, IntArray
 
 SEVERITIES = ("info", "warn", "problem")
 _MARKS = {"info": "  ok ", "warn": " note", "problem": "  !! "}
+_ARRAYS = ("curvature", "outlying", "edges", "edge_distortion", "misfit", "stretch")
 _KINDS = {"non_orientable": "one-sided", "uncertain": "of uncertain shape"}
 
 
@@ -37,9 +38,9 @@ class EnergySplit:
     irremovable: float  #: no map can remove it while the frames are rotated as they are
     #: What ``irremovable`` would be if frames had independent errors of the size that ``disagreement`` shows.
     expected: float
-    curl: float | None  #: co-exact part: frames do not fit around triangles and other small loops
-    loops: float | None  #: harmonic part: small loops close, but long ones do not
-    concentration: float | None  #: share of ``loops`` on one edge in a hundred
+    curl: float | None = None  #: co-exact part: frames do not fit around triangles and other small loops
+    loops: float | None = None  #: harmonic part: small loops close, but long ones do not
+    concentration: float | None = None  #: share of ``loops`` on one edge in a hundred
 
     def __str__(self) -> str:
         parts = f"irremovable {self.irremovable:.2%}"
@@ -51,9 +52,6 @@ class EnergySplit:
         )
 
 
-NO_ENERGY = EnergySplit(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-
-
 @dataclass(frozen=True)
 class GraphFacts:
     """The graph that is embedded, duplicates merged and shortcuts removed."""
@@ -62,8 +60,9 @@ class GraphFacts:
     part_sizes: tuple[int, ...]  #: distinct vertices of the components, largest first, at most 10 of them
     n_parts: int  #: connected components
     n_dropped: int  #: edges that the shortcut filter removed
+    n_outlying: int  #: edges more than twice as long as a detour over one other vertex
+    outlying: tuple[tuple[int, int, float], ...]  #: the ten worst: ends in the input, length over detour
     low_degree: float  #: quartile of the degrees
-    median_degree: float
     deficient: float  #: share of the vertices whose neighbourhood has fewer directions than most, or than N
     triangles_per_edge: float
 
@@ -80,16 +79,14 @@ class DimensionFacts:
 
 @dataclass(frozen=True)
 class ShapeFacts:
-    """What carrying frames around the loops of one component shows; nothing here needs a map."""
+    """What carrying frames around the loops of one component shows."""
 
     component: int
     n_vertices: int
     n_used: int  #: vertices of the sample that was looked at
     kind: str  #: "flat", "curved", "closed", "non_orientable" or "uncertain"
     dimension: int  #: of the frames that were carried: the data's own, at most N
-    #: Share of the triangles around which frames come back unreflected. Where it is low, nothing can be
-    #: carried around longer loops, and the kind is uncertain.
-    coherence: float
+    coherence: float  #: share of the triangles around which frames come back unreflected; if low: uncertain
     reflected: float  #: share of the joins between patches that reflect, whatever the orientation (eq. D9)
     synchronized: EnergySplit | None = None  #: where all rotations agree with their neighbours at best
     relaxed: EnergySplit | None = None  #: after the map has been fitted from there
@@ -105,7 +102,6 @@ class MapFacts:
 
     status: str | None  #: of the optimiser; None for coordinates of other origin
     energy: EnergySplit
-    n_used: int  #: vertices of the sample on which ``curl`` and ``loops`` were separated; 0 if they were not
     edge_error: float  #: mean of ``|distortion|``
     edge_median: float  #: of the distortion
     edge_low: float  #: its 5th percentile
@@ -116,8 +112,7 @@ class MapFacts:
     stretch_low: float
     stretch_high: float
     stretch_within: float  #: share of the vertices with all of these within 10 % of 1
-    #: Energy over that of the map fitted from synchronized rotations, both measured on the same frames.
-    against_relaxed: float | None
+    better: float | None = None  #: relative energy of a better map of the largest component, if one was found
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,25 +129,11 @@ class Diagnosis:
     map: MapFacts | None  #: None before solving, and so are the arrays below that need a map
     #: Mean sectional curvature around every vertex, roughly, shape (n,); NaN outside of curved components.
     curvature: FloatArray
-    edges: (
-        IntArray  #: edges i < j of the input, dropped ones included, in the order of its rows, shape (E, 2)
-    )
+    outlying: IntArray  #: ends i < j of the outlying edges, worst first, shape (graph.n_outlying, 2)
+    edges: IntArray  #: edges i < j of the input in the order of its rows, dropped ones included, shape (E, 2)
     edge_distortion: FloatArray | None  #: length in the map over given length, minus 1; NaN if not embedded
     misfit: FloatArray | None  #: root of every vertex's energy over that of the collapsed map, shape (n,)
     stretch: FloatArray | None  #: singular values of the local differential, largest first, shape (n, N)
-
-    @property
-    def summary(self) -> str:
-        """One line: how well edges are kept, the kind of shape, and the findings that ask for action."""
-        parts = []
-        if self.map is not None:
-            parts.append(f"edges {self.map.edge_error:.1%} off, {self.map.edge_within:.0%} within 10 %")
-        if self.shapes:
-            parts.append(f"data {_KINDS.get(self.shapes[0].kind, self.shapes[0].kind)}")
-        urgent = [v.code for v in self.verdicts if v.severity != "info"] or list(self.codes[:1])
-        if urgent:
-            parts.append(", ".join(urgent).replace("_", " "))
-        return "; ".join(parts)
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -161,26 +142,20 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the arrays, in types that JSON has; undefined numbers are None."""
-        arrays = ("curvature", "edges", "edge_distortion", "misfit", "stretch")
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name not in arrays}
+        return {name: _plain(value) for name, value in vars(self).items() if name not in _ARRAYS}
 
     def __str__(self) -> str:
-        what = "map" if self.map is not None else "graph"
-        lines = [
-            f"{what} of {self.n_vertices:,} vertices and {self.n_edges:,} edges in "
-            f"{self.n_components} dimensions"
-        ]
+        what = f"{'graph' if self.map is None else 'map'} of {self.n_vertices:,} vertices"
+        lines = [f"{what} and {self.n_edges:,} edges in {self.n_components} dimensions"]
         for v in self.verdicts:
             lines += [f"{_MARKS[v.severity]} {v.code}: {v.text}", f"      -> {v.advice}"]
-        estimate = "unknown" if self.dimension.estimate is None else f"{self.dimension.estimate:.2f}"
-        lines.append("numbers")
-        lines.append(
-            f"      dimension of the data: {estimate} by distances, {self.dimension.local} by directions"
-        )
+        d = self.dimension
+        estimate = "unknown" if d.estimate is None else f"{d.estimate:.2f}"
+        lines += ["numbers", f"      dimension of the data: {estimate} by distances, {d.local} by directions"]
         for s in self.shapes:
             where = f"component {s.component} " if len(self.shapes) > 1 else ""
             sampled = f" (sample of {s.n_used:,})" if s.n_used < s.n_vertices else ""
-            bend = f", curvature {s.curvature:.2g}" if s.kind == "curved" and s.curvature is not None else ""
+            bend = f", curvature {s.curvature:.2g}" if s.curvature is not None else ""
             kind = _KINDS.get(s.kind, s.kind)
             lines.append(f"      shape: {where}{kind} in {s.dimension} dimensions{sampled}{bend}")
         if (m := self.map) is not None:
@@ -196,8 +171,8 @@ class Diagnosis:
 
 def _plain(value: Any) -> Any:
     """Nested lists and dicts of Python numbers; NaN and infinities become None."""
-    if is_dataclass(value) and not isinstance(value, type):
-        value = asdict(value)
+    if is_dataclass(value):
+        value = vars(value)
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):

@@ -8,12 +8,10 @@ import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.diagnostics._cells import build_cells, list_triangles
-from isoweave.diagnostics._hodge import Misfit, measure_misfit, split_misfit
-from isoweave.diagnostics._measure import edge_table
-from isoweave.diagnostics._orientation import orientation
+from isoweave.diagnostics._hodge import cell_boundaries, list_triangles, measure_misfit, split_misfit
+from isoweave.diagnostics._local import edge_table, torn_share
 from isoweave.diagnostics._result import EnergySplit, ShapeFacts
-from isoweave.diagnostics._transport import WEAKEST, ball_curvature, nearest_along, synchronize
+from isoweave.diagnostics._transport import WEAKEST, ball_curvature, nearest_along, orientation, synchronize
 from isoweave.energy import edge_energy
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import NeighborGraph, connected_components, subgraph
@@ -43,8 +41,6 @@ LOOPS = 0.05
 LOOPS_SHARE = 0.6
 ONE_SIDED_LOOPS = 0.01
 ONE_SIDED_SHARE = 0.25
-# An edge is torn or folded if its length is off by this factor.
-TORN = 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +49,8 @@ class Shape:
 
     facts: ShapeFacts
     vertices: AnyArray  # those of the component that were looked at
-    companion: NeighborGraph  # of these, which frames were carried over
     curvature: FloatArray  # of every vertex of the component
-    problem: Problem | None  # of the companion; None where frames are incoherent
-    relaxed: float  # its energy at the map fitted from synchronized rotations
+    problem: Problem | None  # of the graph of these that frames were carried over; None if incoherent
 
 
 def find_shape(
@@ -74,19 +68,12 @@ def find_shape(
     weights = np.minimum(weights, weights[companion.reverse])
     triangles = list_triangles(companion, team=team)
     coherence, reflected = orientation(companion, triangles, transitions, weights, team=team)
-    facts = ShapeFacts(
-        component=component,
-        n_vertices=graph.n_vertices,
-        n_used=len(vertices),
-        kind="uncertain",
-        dimension=dimension,
-        coherence=coherence,
-        reflected=reflected,
-    )
+    sizes = (component, graph.n_vertices, len(vertices))
+    facts = ShapeFacts(*sizes, "uncertain", dimension, coherence, reflected)
     # On flat shapes it would be noise.
     bend = np.full(len(vertices), np.nan)
     if coherence < COHERENT or len(triangles) == 0:
-        return Shape(facts, vertices, companion, bend[nearest], None, np.inf)
+        return Shape(facts, vertices, bend[nearest], None)
 
     problem = build_problem(edge_energy(companion, frames, team=team))
     rotations = synchronize(companion, frames, team)
@@ -94,43 +81,51 @@ def find_shape(
     before = measure_misfit(problem, rotations, start)
     result = minimise(LBFGS(_RELAX_TOL, _RELAX_STEPS), problem, start)
     after = measure_misfit(problem, result.alignments, result.coordinates)
-    _, _, distortion = edge_table(companion, result.coordinates)
-    torn = torn_share(1.0 + distortion)
+    at_start, relaxed = before.split, after.split
+    excess = relaxed.irremovable / relaxed.expected if relaxed.expected > 0.0 else 0.0
+    tearing = relaxed.disagreement / at_start.disagreement if at_start.disagreement > 0.0 else 1.0
+    torn = torn_share(edge_table(companion, result.coordinates)[2])
     # One orientation may fail to fit because of few doubtful frames; then the map is whole all the same.
     reflects = reflected >= REFLECTED and torn >= max(TORN_AT_LEAST, TORN_PER_INCOHERENCE * (1.0 - coherence))
-    obstructed = _is_obstructed(before, after)
+    # Frames do not fit together by more than their noise, however they are rotated, if the fitted map leaves
+    # more that is irremovable than noise explains; if it tore on the way, that is, the ends of edges came to
+    # disagree; or if the synchronized rotations were far from fitting. Ratios of energies that hardly exist
+    # say nothing: distances may be exact.
+    obstructed = (
+        (excess >= EXCESS and relaxed.irremovable > NEGLIGIBLE_ENERGY)
+        or (tearing >= TEARING and relaxed.disagreement > NEGLIGIBLE_ENERGY)
+        or at_start.irremovable >= IRREMOVABLE
+    )
     # Loops around holes take a while to find: only where they decide something.
-    cells = build_cells(companion, team=team) if reflects or obstructed else None
-    synchronized = split_misfit(before, cells)
+    if reflects or obstructed:
+        at_start = split_misfit(before, cell_boundaries(companion, team=team))
     kind = "flat"
-    if reflects and _has_loops(synchronized, ONE_SIDED_LOOPS, ONE_SIDED_SHARE):
+    if reflects and _has_loops(at_start, ONE_SIDED_LOOPS, ONE_SIDED_SHARE):
         kind = "non_orientable"
-    elif obstructed:
-        is_closed = _has_loops(synchronized, LOOPS, LOOPS_SHARE)
+    elif obstructed and _has_loops(at_start, LOOPS, LOOPS_SHARE):
+        kind = "closed"
+    elif obstructed and dimension > 1:
         # A line has no curvature.
-        kind = "closed" if is_closed else "curved" if dimension > 1 else "flat"
-    if kind == "curved":
+        kind = "curved"
         bend = ball_curvature(companion, frames, transitions, weights >= WEAKEST, team)
         with np.errstate(over="ignore", under="ignore"):
             bend = bend / unit / unit
     facts = replace(
         facts,
         kind=kind,
-        synchronized=synchronized,
-        relaxed=split_misfit(after, None),
-        excess=after.excess,
-        tearing=_tearing(before, after),
+        synchronized=at_start,
+        relaxed=relaxed,
+        excess=excess,
+        tearing=tearing,
         torn=torn,
         curvature=float(np.nanmedian(bend)) if np.isfinite(bend).any() else None,
     )
-    return Shape(facts, vertices, companion, bend[nearest], problem, after.total)
+    return Shape(facts, vertices, bend[nearest], problem)
 
 
 def _sample(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[AnyArray, NeighborGraph, AnyArray]:
     """Vertices to look at (all or some), their graph, and for every vertex one of them near to it."""
-    n = graph.n_vertices
-    vertices = np.arange(n)
-    nearest = np.arange(n)
+    vertices = nearest = np.arange(graph.n_vertices)
     while graph.n_vertices > MOST_VERTICES:
         thinning = min(_THINNING, -(-graph.n_vertices // MOST_VERTICES))
         coarse = coarsen(graph, team=team, thinning=thinning)
@@ -146,30 +141,6 @@ def _sample(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[AnyArray, Neighb
     return vertices, graph, nearest
 
 
-def _tearing(before: Misfit, after: Misfit) -> float:
-    return after.disagreement / before.disagreement if before.disagreement > 0.0 else 1.0
-
-
-def _is_obstructed(before: Misfit, after: Misfit) -> bool:
-    """Whether frames do not fit together by more than their noise, however they are rotated.
-
-    Three signs: the fitted map leaves more that is irremovable than noise explains; it tore on the way,
-    that is, the ends of edges came to disagree; and the synchronized rotations were far from fitting.
-    """
-    # Ratios of energies that hardly exist say nothing: distances may be exact.
-    rounding = NEGLIGIBLE_ENERGY * before.mass
-    return (
-        (after.excess >= EXCESS and after.irremovable > rounding)
-        or (_tearing(before, after) >= TEARING and after.disagreement > rounding)
-        or before.irremovable >= IRREMOVABLE * before.mass
-    )
-
-
 def _has_loops(split: EnergySplit, least: float, share: float) -> bool:
     """Whether long loops fail to close: the harmonic part and its share of what is irremovable."""
     return split.loops is not None and split.loops >= max(least, share * split.irremovable)
-
-
-def torn_share(ratios: FloatArray) -> float:
-    """Share of the edges whose length in a map, over the measured one, is off by half or more."""
-    return float(np.mean(np.abs(np.log(np.maximum(ratios, 1e-12))) >= np.log(TORN)))

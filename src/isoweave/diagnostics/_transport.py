@@ -1,4 +1,4 @@
-"""Carrying frames over a graph: transitions, rotations that agree, holonomy of loops, curvature of balls."""
+"""Carrying frames over a graph: rotations that agree, holonomy of loops, curvature of balls, orientation."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.sparse.csgraph import breadth_first_order, connected_components, dijkstra, minimum_spanning_tree
 
 from isoweave._parallel import ThreadTeam, thread_team
-from isoweave._typing import BoolArray, FloatArray
+from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave._validation import check_integer
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames
 from isoweave.graph import NeighborGraph, assemble_graph, graph_from_matrix, nearest_entries
@@ -24,6 +24,14 @@ _BALL_PART = 8
 _FEWEST_IN_BALL = 60
 _CENTRES = 250
 _FILLING_SWEEPS = 30
+# Vertices per patch, and divisions of the graph into patches, whose median counts: one of them may be misled
+# where frames are doubtful.
+_PATCH = 6
+_LAYOUTS = 5
+_VOTES = 6
+# Two patches count as joined by this many edges, of which the majority must exceed the rest by this part.
+_FEWEST_JOINS = 3
+_MAJORITY = 0.5
 
 
 def nearest_along(graph: NeighborGraph, width: int, *, team: ThreadTeam) -> NeighborGraph:
@@ -34,34 +42,12 @@ def nearest_along(graph: NeighborGraph, width: int, *, team: ThreadTeam) -> Neig
 
 
 def loop_holonomy(graph: Any, loop: Any, n_components: int = 2, *, n_jobs: int | None = None) -> FloatArray:
-    """What happens to a frame that is carried around a loop of edges (eq. D7).
+    """What happens to a frame of N directions that is carried around a loop of edges (eq. D7).
 
-    Parameters
-    ----------
-    graph : NeighborGraph or sparse matrix of shape (n, n)
-        Distances.
-    loop : sequence of int
-        Vertices in order of travel; each is a neighbour of the next, the last of the first.
-    n_components : int
-        N, dimension of the frames.
-    n_jobs : int or None
-        Threads.
-
-    Returns
-    -------
-    float64 array of shape (N, N)
-        Orthogonal H: a vector v in the frame of ``loop[0]`` comes back as H v. The identity on flat data;
-        determinant -1 where the frame comes back reflected. On a surface its angle is the integral of the
-        curvature over what the loop encloses.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from isoweave.diagnostics import loop_holonomy
-    >>> from isoweave.graph import knn_graph
-    >>> graph = knn_graph(np.random.default_rng(5).uniform(size=(20, 2)), 19)
-    >>> bool(np.allclose(loop_holonomy(graph, [0, 4, 9, 13]), np.eye(2), atol=1e-6))
-    True
+    ``loop`` lists vertices in order of travel; each is a neighbour of the next, the last of the first.
+    Returns the orthogonal H, shape (N, N): a vector v in the frame of ``loop[0]`` comes back as H v. It is
+    the identity on flat data, and of determinant -1 where the frame comes back reflected. On a surface its
+    angle is the integral of the curvature over what the loop encloses.
     """
     check_integer("n_components", n_components, minimum=1)
     checked = graph_from_matrix(graph)
@@ -84,14 +70,11 @@ def _loop_edges(graph: NeighborGraph, loop: Any) -> list[int]:
     edges = []
     for i, j in zip(vertices, np.roll(vertices, -1), strict=True):
         if not 0 <= i < graph.n_vertices:
-            raise ValueError(
-                f"loop names vertex {i}, but the graph has vertices 0 to {graph.n_vertices - 1}."
-            )
-        row = graph.indices[graph.indptr[i] : graph.indptr[i + 1]]
-        at = int(np.searchsorted(row, j))
-        if at == len(row) or row[at] != j:
+            raise ValueError(f"loop names vertex {i}, but the graph has {graph.n_vertices} vertices.")
+        at = np.flatnonzero(graph.indices[graph.indptr[i] : graph.indptr[i + 1]] == j)
+        if len(at) == 0:
             raise ValueError(f"loop goes from {i} to {j}, which are not neighbours in the graph.")
-        edges.append(int(graph.indptr[i]) + at)
+        edges.append(int(graph.indptr[i] + at[0]))
     return edges
 
 
@@ -130,16 +113,127 @@ def ball_curvature(
     found = np.full(len(centres), np.nan)
     arrays = (graph.indptr, graph.indices, graph.lengths, graph.sources, frames.rows, transitions, usable)
     team.run(kernels.ball_curvature, len(centres), centres, size, *arrays, found, grain=16)
-    known = np.zeros(n)
-    known[centres] = np.where(np.isnan(found), 0.0, 1.0)
-    values = np.zeros(n)
+    known, values = np.zeros(n), np.zeros(n)
+    known[centres] = ~np.isnan(found)
     values[centres] = np.where(np.isnan(found), 0.0, found)
     links = sp.csr_array((np.ones(len(graph.indices)), graph.indices, graph.indptr), shape=(n, n))
     for _ in range(_FILLING_SWEEPS):
-        if known.all():
-            break
         near, total = links @ known, links @ values
         fill = (known == 0.0) & (near > 0.0)
         values = np.where(fill, total / np.where(fill, near, 1.0), values)
         known = np.where(fill, 1.0, known)
     return np.where(known > 0.0, values, np.nan)
+
+
+def orientation(
+    graph: NeighborGraph,
+    triangles: AnyArray,
+    transitions: FloatArray,
+    weights: FloatArray,
+    *,
+    team: ThreadTeam,
+) -> tuple[float, float]:
+    """Coherence of the frames, and the share of joins between patches that reflect (eq. D9).
+
+    Coherence is the share of the triangles around which frames come back unreflected; the other share is 0
+    where one orientation fits all patches. A single vertex with a frame of nearly one direction (at a border,
+    in a gap of the sampling) may look reflected from one side only. Patches of a few vertices, each given one
+    orientation of its own, outvote such vertices; what is left between patches belongs to the shape.
+    """
+    n, sign = graph.n_vertices, np.sign(np.linalg.det(transitions))
+    known = (weights >= WEAKEST)[triangles].all(axis=1)
+    reflects = known & (sign[triangles].prod(axis=1) < 0)
+    coherence = 1.0 - int(np.count_nonzero(reflects)) / max(int(np.count_nonzero(known)), 1)
+    # Edges in order: in some triangle, and in none that reflects. Triangles name one direction of an edge.
+    clear = np.zeros(len(graph.indices), dtype=bool)
+    clear[triangles[known].ravel()] = True
+    clear[triangles[reflects].ravel()] = False
+    if not clear.any():
+        return coherence, 0.0
+    ends = graph.sources[clear], graph.indices[clear]
+    signs, lengths = (sp.csr_array((v[clear], ends), shape=(n, n)) for v in (sign, graph.lengths))
+    signs, lengths = sp.csr_array(signs + signs.T), sp.csr_array(lengths + lengths.T)
+    taken = np.empty(0, dtype=np.int32)
+    found = []
+    for layout in range(1, _LAYOUTS + 1):
+        sample = sample_vertices(graph, layout * max(n // _PATCH, 1), team=team)
+        centres, taken = np.setdiff1d(sample, taken), sample
+        found.append(_broken_share(_joins(signs, *_patches(lengths, signs, centres))))
+    return coherence, float(np.median(found))
+
+
+def _entries(matrix: sp.csr_array, rows: AnyArray, columns: AnyArray) -> FloatArray:
+    """Single entries; SciPy has its own ideas of no entries at all."""
+    return np.asarray(matrix[rows, columns]).ravel() if len(rows) else np.empty(0)
+
+
+def _patches(lengths: sp.csr_array, signs: sp.csr_array, centres: AnyArray) -> tuple[AnyArray, FloatArray]:
+    """Patch of every vertex (-1 for none) and its side (+1, -1; 0 for none) within the patch."""
+    n = signs.shape[0]
+    distance, before, source = dijkstra(lengths, indices=centres, min_only=True, return_predecessors=True)
+    # As small as SciPy's searches of graphs want them, 1.12 at least.
+    number = np.full(n, -1, dtype=np.int32)
+    number[centres] = np.arange(len(centres))
+    reached = np.isfinite(distance)
+    owner = np.where(reached, number[np.where(reached, source, 0)], -1)
+    side = np.zeros(n)
+    side[centres] = 1.0
+    order = np.argsort(distance, kind="stable")
+    order = order[reached[order] & (before[order] >= 0)]
+    for v, s in zip(order, _entries(signs, before[order], order), strict=True):
+        side[v] = s * side[before[v]]
+    # Then by the majority of the neighbours within the patch.
+    ends = signs.tocoo()
+    within = owner[ends.row] == owner[ends.col]
+    votes = sp.csr_array((ends.data[within], (ends.row[within], ends.col[within])), shape=(n, n))
+    for _ in range(_VOTES):
+        total = votes @ side
+        side = np.where(total == 0.0, side, np.sign(total))
+    return owner, side
+
+
+def _joins(signs: sp.csr_array, owner: AnyArray, side: FloatArray) -> sp.csr_array:
+    """Sum of the signs between the sides of neighbouring patches, where they have a clear majority."""
+    ends = signs.tocoo()
+    between = (owner[ends.row] != owner[ends.col]) & (owner[ends.row] >= 0) & (owner[ends.col] >= 0)
+    rows, columns = ends.row[between], ends.col[between]
+    at, shape = (owner[rows], owner[columns]), (int(owner.max()) + 1,) * 2
+    # Both have the same entries, zeros included.
+    total = sp.csr_array((ends.data[between] * side[rows] * side[columns], at), shape=shape).tocoo()
+    count = sp.csr_array((np.ones(len(rows)), at), shape=shape).data
+    kept = (count >= _FEWEST_JOINS) & (np.abs(total.data) >= _MAJORITY * count)
+    return sp.csr_array((total.data[kept], (total.row[kept], total.col[kept])), shape=shape)
+
+
+def _broken_share(joins: sp.csr_array) -> float:
+    """Least weight of joins whose sign no choice of sides keeps, over the weight of all, as found."""
+    ends = joins.tocoo()
+    whole = float(np.abs(ends.data).sum())
+    if whole == 0.0:
+        return 0.0
+    # Sides passed along the strongest joins, and sides that agree best in the mean: one wrong join misleads
+    # the first, a long thin shape the second.
+    weakness = sp.csr_array((1.0 / np.abs(ends.data), (ends.row, ends.col)), shape=joins.shape)
+    tree = sp.csr_array(minimum_spanning_tree(weakness))
+    signed = sp.csr_array(sp.diags_array(np.abs(joins).sum(axis=1)) - joins)
+    least = np.inf
+    for start in (_sides(sp.csr_array(tree + tree.T), joins), lowest_eigenvectors(signed, 1)[1][:, 0]):
+        side = np.where(start < 0.0, -1.0, 1.0)
+        for _ in range(_VOTES):
+            broken = ends.data * side[ends.row] * side[ends.col] < 0.0
+            least = min(least, float(np.abs(ends.data[broken]).sum()) / whole)
+            votes = joins @ side
+            side = np.where(votes == 0.0, side, np.sign(votes))
+    return least
+
+
+def _sides(forest: sp.csr_array, signs: sp.csr_array) -> FloatArray:
+    """One of +1 and -1 for every vertex, so that the signs along the edges of a forest are kept."""
+    side = np.ones(forest.shape[0])
+    _, labels = connected_components(forest, directed=False)
+    for root in np.unique(labels, return_index=True)[1]:
+        order, before = breadth_first_order(forest, root, directed=False)
+        along = np.sign(_entries(signs, order[1:], before[order[1:]]))
+        for v, s in zip(order[1:], along, strict=True):
+            side[v] = s * side[before[v]]
+    return side

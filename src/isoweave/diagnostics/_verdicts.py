@@ -13,7 +13,9 @@ from isoweave.diagnostics._shape import FEWEST_VERTICES
 _SLIGHTLY_TOO_LOW = 0.062
 _ABOVE = 0.5
 _FAR_BELOW = 0.6
+# Shares of edges that were dropped, or are outlying, from which on there are many.
 _MANY_DROPPED = 0.01
+_MANY_OUTLYING = 0.01
 _FEW_TRIANGLES = 0.2
 # Share of the harmonic part on one edge in a hundred: a shape spreads it over all edges around the loop.
 # Where frames reflect, some of it sits on the line where they do.
@@ -23,8 +25,6 @@ _COSTLY = 0.1
 # Mean error of the edges and share of torn ones up to which a map is isometric, and beyond which it is bad.
 _KEPT_ERROR, _KEPT_TORN = 0.05, 0.005
 _BAD_ERROR, _BAD_TORN = 0.12, 0.05
-# Energy over that of the map fitted from synchronized frames.
-_POOR = 1.5
 _NOT_CONVERGED = ("max_iter", "stopped", "interrupted")
 
 
@@ -37,12 +37,13 @@ def judge(
     found: MapFacts | None,
 ) -> tuple[Verdict, ...]:
     """All findings about a map in n dimensions, most severe first, otherwise in the order of the rules."""
-    kept = found is not None and _keeps_edges(found)
+    kept = found is not None and keeps_edges(found.edge_error, found.torn)
     causes = [*_sparse(n, graph), *_too_low(n, dimension)]
     undetermined = any(v.code in ("graph_too_sparse", "dimension_too_low") for v in causes)
     for shape in shapes:
         where = "" if len(shapes) == 1 else f"component {shape.component}: "
         causes += [replace(v, text=where + v.text) for v in _shape(n, shape, kept=kept)]
+    causes += _outlying(n_edges, graph)
     findings = [*causes, *_graph(n_edges, graph)]
     is_flat = bool(shapes) and all(s.kind == "flat" for s in shapes)
     if not shapes and not undetermined:
@@ -54,8 +55,8 @@ def judge(
         # A sparse graph keeps its edges in many maps: that says nothing for this one.
         if not (is_too_sparse(graph, n) and kept):
             explained = any(v.severity != "info" for v in causes)
-            findings += _map(found, is_flat=is_flat, explained=explained)
-    elif is_flat and not undetermined:
+            findings += _map(found, kept=kept, is_flat=is_flat, explained=explained)
+    elif is_flat and not undetermined and not graph.n_outlying:
         text = "frames fit together around all loops: nothing rules out an isometric map in "
         numbers = {"excess": shapes[0].excess or 0.0, "coherence": shapes[0].coherence}
         findings.append(Verdict("flat", "info", text + _dimensions(n), "embed it", numbers))
@@ -77,10 +78,8 @@ def _sparse(n: int, graph: GraphFacts) -> Iterator[Verdict]:
     if is_too_sparse(graph, n):
         text = f"{graph.deficient:.0%} of the neighbourhoods lack a direction, so frames are undetermined"
         if graph.low_degree <= needed_degree(n):
-            text = (
-                f"a quarter of the vertices have {graph.low_degree:g} neighbours or fewer, too few to "
-                f"determine {n} directions: many maps keep these edges"
-            )
+            text = f"a quarter of the vertices have {graph.low_degree:g} neighbours or fewer, too few to "
+            text += f"determine {n} directions: many maps keep these edges"
         yield Verdict("graph_too_sparse", "problem", text, advice, numbers)
     elif n > 1 and graph.n_distinct > 2 * n + 2 and graph.triangles_per_edge < _FEW_TRIANGLES:
         text = "hardly any neighbours are neighbours of each other, so frames rest on paths alone"
@@ -88,8 +87,7 @@ def _sparse(n: int, graph: GraphFacts) -> Iterator[Verdict]:
 
 
 def _too_low(n: int, dimension: DimensionFacts) -> Iterator[Verdict]:
-    next_one = dimension.beyond[n - 1] if n <= len(dimension.beyond) else 0.0
-    estimate = dimension.estimate
+    next_one, estimate = dimension.beyond[n - 1], dimension.estimate
     strong = next_one >= NEGLIGIBLE
     if strong or (next_one >= _SLIGHTLY_TOO_LOW and estimate is not None and estimate >= n + _ABOVE):
         also = "" if estimate is None else f", and the two nearest distances suggest {estimate:.1f}"
@@ -113,11 +111,8 @@ def _too_high(n: int, dimension: DimensionFacts, *, is_flat: bool) -> Iterator[V
         enough = max(1, round(dimension.estimate))
     if enough is not None:
         text = f"the data have about {_dimensions(enough)}, fewer than {n}"
-        advice = (
-            f"try {enough}; more dimensions cost time and accuracy and help only if the data are closed or "
-            "curved"
-        )
-        yield Verdict("dimension_too_high", "info", text, advice, {"enough": float(enough)})
+        more = "more dimensions cost time and accuracy and help only if the data are closed or curved"
+        yield Verdict("dimension_too_high", "info", text, f"try {enough}; {more}", {"enough": float(enough)})
 
 
 def _shape(n: int, s: ShapeFacts, *, kept: bool) -> Iterator[Verdict]:
@@ -126,25 +121,22 @@ def _shape(n: int, s: ShapeFacts, *, kept: bool) -> Iterator[Verdict]:
     room = f"embed in {n + 1} dimensions or more"
     if s.dimension < n:
         room = "check how well the map keeps the edges; one more dimension may help if it does not"
-    at_start = s.synchronized
-    loops = 0.0 if at_start is None or at_start.loops is None else at_start.loops
-    concentration = None if at_start is None else at_start.concentration
-    if concentration is not None and concentration >= _CONCENTRATED.get(s.kind, 2.0):
+    if s.synchronized is None or s.relaxed is None:
+        text = (
+            "frames of neighbours do not fit well enough to be carried around long loops, so whether "
+            "the data are curved or closed remains unknown"
+        )
+        advice = "take more neighbours, or less noisy distances, if you need to know"
+        yield Verdict("uncertain", "info", text, advice, {"coherence": s.coherence})
+        return
+    loops, concentration = s.synchronized.loops or 0.0, s.synchronized.concentration or 0.0
+    if concentration >= _CONCENTRATED.get(s.kind, 2.0):
         yield Verdict(
             "shortcuts_left",
             "warn" if kept else "problem",
             "long loops do not close because of a few edges: shortcuts rather than a closed shape",
             "lower n_neighbors, or look for wrong edges between distant parts of the data",
             {"loops": loops, "concentration": concentration},
-        )
-    elif s.kind == "uncertain":
-        yield Verdict(
-            "uncertain",
-            "info",
-            "frames of neighbours do not fit well enough to be carried around long loops, so whether "
-            "the data are curved or closed remains unknown",
-            "take more neighbours, or less noisy distances, if you need to know",
-            {"coherence": s.coherence},
         )
     elif s.kind == "non_orientable":
         yield Verdict(
@@ -156,41 +148,51 @@ def _shape(n: int, s: ShapeFacts, *, kept: bool) -> Iterator[Verdict]:
             {"reflected": s.reflected, "torn": s.torn or 0.0, "coherence": s.coherence},
         )
     elif s.kind == "closed":
-        assert at_start is not None
         yield Verdict(
             "closed",
             severity,
             "the data close up on themselves (like a cylinder or a torus): in "
             f"{_dimensions(s.dimension)} small loops close, but long ones do not",
             f"{room}; in {s.dimension} the map is torn or folded",
-            {"loops": loops, "irremovable": at_start.irremovable},
+            {"loops": loops, "irremovable": s.synchronized.irremovable},
         )
     elif s.kind == "curved":
-        assert s.relaxed is not None
         costly = s.relaxed.irremovable**0.5
         numbers = {"excess": s.excess or 0.0, "tearing": s.tearing or 0.0, "length_error": costly}
-        if s.curvature is not None:
-            numbers["curvature"] = s.curvature
         yield Verdict(
             "curved",
             severity if costly >= _COSTLY or severity == "info" else "warn",
             f"the data are curved: around small loops the mismatch of frames exceeds their noise, so "
             f"lengths cannot all be kept in {s.dimension} dimensions",
             f"{room}, or embed parts of the data separately",
-            numbers,
+            numbers if s.curvature is None else {**numbers, "curvature": s.curvature},
+        )
+
+
+def _outlying(n_edges: int, graph: GraphFacts) -> Iterator[Verdict]:
+    if graph.n_outlying:
+        worst = ", ".join(f"{i}-{j} ({ratio:.3g} times)" for i, j, ratio in graph.outlying[:5])
+        share = graph.n_outlying / n_edges
+        yield Verdict(
+            "outlying_distances",
+            "problem" if share >= _MANY_OUTLYING else "warn",
+            f"{graph.n_outlying:,} of {n_edges:,} distances are more than twice as long as a detour over one "
+            f"other vertex, which no distances between points can be: {worst}"
+            f"{', ...' if graph.n_outlying > 5 else ''}",
+            "check them (found.outlying lists all); leave them out, or take shortest paths for them",
+            {"outlying": float(graph.n_outlying), "share": share},
         )
 
 
 def _graph(n_edges: int, graph: GraphFacts) -> Iterator[Verdict]:
     if graph.n_dropped:
         many = graph.n_dropped > _MANY_DROPPED * n_edges
+        advice = "look at dropped_edges_; keep them with shortcuts='keep' if they are real"
         yield Verdict(
             "shortcuts_dropped",
             "warn" if many else "info",
             f"{graph.n_dropped:,} of {n_edges:,} edges were removed as shortcuts",
-            "lower n_neighbors: so many shortcuts may hide others"
-            if many
-            else "look at dropped_edges_; keep them with shortcuts='keep' if they are real",
+            "lower n_neighbors: so many shortcuts may hide others" if many else advice,
             {"dropped": float(graph.n_dropped)},
         )
     if graph.n_parts > 1:
@@ -205,11 +207,12 @@ def _graph(n_edges: int, graph: GraphFacts) -> Iterator[Verdict]:
         )
 
 
-def _keeps_edges(found: MapFacts) -> bool:
-    return found.edge_error <= _KEPT_ERROR and found.torn <= _KEPT_TORN
+def keeps_edges(error: float, torn: float) -> bool:
+    """Whether edges off by this much in the mean, and this share of them torn, make a map isometric."""
+    return error <= _KEPT_ERROR and torn <= _KEPT_TORN
 
 
-def _map(found: MapFacts, *, is_flat: bool, explained: bool) -> Iterator[Verdict]:
+def _map(found: MapFacts, *, kept: bool, is_flat: bool, explained: bool) -> Iterator[Verdict]:
     """What the map keeps; ``explained`` if another finding says why edges cannot be kept."""
     if found.status in _NOT_CONVERGED:
         yield Verdict(
@@ -223,18 +226,16 @@ def _map(found: MapFacts, *, is_flat: bool, explained: bool) -> Iterator[Verdict
     numbers = {"edge_error": found.edge_error, "edge_within": found.edge_within, "torn": found.torn}
     measured = f"edges are {found.edge_error:.1%} off on average, {found.edge_within:.0%} within 10 %"
     bad = found.edge_error > _BAD_ERROR or found.torn > _BAD_TORN
-    ratio = found.against_relaxed
-    if _keeps_edges(found):
+    if kept:
         yield Verdict("isometric", "info", f"the map keeps lengths: {measured}", "use it", numbers)
-    elif is_flat and ratio is not None and ratio >= _POOR:
+    elif found.better is not None:
         yield Verdict(
             "poor_minimum",
             "problem",
-            f"a better map exists: the data are flat, but this map has {ratio:.1f} times the energy of one "
-            f"fitted from synchronized frames; {measured}",
-            "embed again with start='auto', 'synchronized' or 'coarse'; keep the map with the lowest "
-            "relative_energy",
-            {**numbers, "against_relaxed": ratio},
+            f"a better map was found: start='auto' leaves {found.better:.2%} of the energy of a collapsed "
+            f"map, this one {found.energy.total:.2%}; {measured}",
+            "embed again with start='auto'",
+            {**numbers, "energy": found.energy.total, "better": found.better},
         )
     elif not explained and (is_flat or not bad):
         cause = "the shape is flat, so this is noise in the distances"
@@ -247,13 +248,12 @@ def _map(found: MapFacts, *, is_flat: bool, explained: bool) -> Iterator[Verdict
             numbers,
         )
     else:
-        cause = (
-            "see the other findings for the cause" if explained else "try another start, and more dimensions"
-        )
+        cause = "see the other findings for the cause"
         yield Verdict(
             "distorted",
             "warn" if explained else "problem",
             f"{measured}, and {found.torn:.1%} are torn or folded (off by half or more)",
-            f"{cause}; colour the map by stretch to see where it cannot be trusted",
+            f"{cause if explained else 'try another start, and more dimensions'}; colour the map by stretch "
+            "to see where it cannot be trusted",
             numbers,
         )

@@ -1,13 +1,14 @@
 """What is minimised: frames with an inner product, plain distances, anchors, and sums of these."""
 
-from isoweave.energy._anchors import AnchorEnergy, Sum
-from isoweave.energy._frames import (
+from isoweave.energy._energies import (
+    AnchorEnergy,
     DistanceEnergy,
     EdgeEnergy,
     Energy,
     Evaluation,
     FrameEnergy,
     PaperEnergy,
+    Sum,
     edge_energy,
     paper_energy,
 )

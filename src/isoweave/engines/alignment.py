@@ -1,33 +1,23 @@
-"""Compiled kernels of the energy: alignments, residual fluxes, their divergence."""
-
-from __future__ import annotations
+"""Kernels of the energy: alignments, residual fluxes, their divergence; transitions between frames."""
 
 import numpy as np
 
 from isoweave.engines.compile import kernel
-from isoweave.engines.polar import MANY_DIMENSIONS, newton_polar, polar
+from isoweave.engines.small import MANY_DIMENSIONS, newton_polar, polar, squares
 
 
 @kernel
 def align_edges(start, stop, indptr, indices, weights, frame, coordinates, alignments, energies, flux):
-    """Best alignments for the diagonal inner product, with energies and fluxes (eqs. 9, 10, 12).
-
-    For every vertex i: ``B = E^T W dphi``, ``Q = polar(B)``, the residual ``dphi_ij - E_ij Q`` of each edge,
-    ``energies[i] = sum_j w_ij |residual|^2`` and ``flux[ij] = w_ij residual``. The energy is summed from
-    residuals, not from the difference of norms, so that it keeps its digits when it is tiny.
-    """
+    """Best alignments for the diagonal inner product, with energies and fluxes (eqs. 9, 10, 12)."""
+    # For every vertex i: ``B = E^T W dphi``, ``Q = polar(B)``, ``energies[i] = sum_j w_ij |residual|^2`` and
+    # ``flux[ij] = w_ij residual`` with the residual ``dphi_ij - E_ij Q``. The energy is summed from
+    # residuals, not from the difference of norms, so that it keeps its digits when it is tiny.
     n = frame.shape[1]
-    b = np.empty((n, n))
-    q = np.empty((n, n))
-    columns = np.empty((n, n))
-    rotation = np.empty((n, n))
+    b, q, columns, rotation = squares(n)
     for i in range(start, stop):
-        for r in range(n):
-            for c in range(n):
-                b[r, c] = 0.0
+        b[:] = 0.0
         for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e]
-            w = weights[e]
+            j, w = indices[e], weights[e]
             for r in range(n):
                 left = w * frame[e, r]
                 for c in range(n):
@@ -36,8 +26,7 @@ def align_edges(start, stop, indptr, indices, weights, frame, coordinates, align
             polar(b, q, columns, rotation)
         total = 0.0
         for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e]
-            w = weights[e]
+            j, w = indices[e], weights[e]
             for c in range(n):
                 value = coordinates[j, c] - coordinates[i, c]
                 for r in range(n):
@@ -52,21 +41,14 @@ def align_edges(start, stop, indptr, indices, weights, frame, coordinates, align
 
 @kernel
 def align_rank(start, stop, indptr, indices, inverse, frame, coordinates, alignments, energies, flux):
-    """As :func:`align_edges` for the paper's inner product ``W_i = P_i P_i^T``.
-
-    ``r_i = P_i^T (dphi_i - E_i Q_i)`` is what the energy sees of the residual, ``flux_i = P_i r_i``.
-    """
+    """As :func:`align_edges` for the paper's inner product ``W_i = P_i P_i^T``."""
+    # ``r_i = P_i^T (dphi_i - E_i Q_i)`` is what the energy sees of the residual, ``flux_i = P_i r_i``.
     n = frame.shape[1]
-    b = np.empty((n, n))
-    q = np.empty((n, n))
-    differential = np.empty((n, n))
-    transport = np.empty((n, n))
-    columns = np.empty((n, n))
-    rotation = np.empty((n, n))
+    b, q, columns, rotation = squares(n)
+    differential, transport = np.empty((n, n)), np.empty((n, n))
     for i in range(start, stop):
-        for r in range(n):
-            for c in range(n):
-                differential[r, c] = transport[r, c] = 0.0
+        differential[:] = 0.0
+        transport[:] = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
             for r in range(n):
@@ -84,6 +66,7 @@ def align_rank(start, stop, indptr, indices, inverse, frame, coordinates, alignm
         total = 0.0
         for r in range(n):
             for c in range(n):
+                alignments[i, r, c] = q[r, c]
                 value = differential[r, c]
                 for k in range(n):
                     value -= transport[r, k] * q[k, c]
@@ -96,9 +79,6 @@ def align_rank(start, stop, indptr, indices, inverse, frame, coordinates, alignm
                 for r in range(n):
                     value += inverse[e, r] * b[r, c]
                 flux[e, c] = value
-        for r in range(n):
-            for c in range(n):
-                alignments[i, r, c] = q[r, c]
 
 
 @kernel
@@ -106,8 +86,7 @@ def divergence(start, stop, indptr, reverse, flux, out):
     """Adjoint of the differences: ``out_i = sum_j flux_ji - flux_ij`` (eq. 7)."""
     n = flux.shape[1]
     for i in range(start, stop):
-        for c in range(n):
-            out[i, c] = 0.0
+        out[i] = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             back = reverse[e]
             for c in range(n):
@@ -119,9 +98,8 @@ def normal_equations(start, stop, indptr, indices, included, frame, coordinates,
     """Per vertex ``E^T E`` and ``E^T dphi`` of the least-squares differential (eq. 17)."""
     n = frame.shape[1]
     for i in range(start, stop):
-        for r in range(n):
-            for c in range(n):
-                gram[i, r, c] = cross[i, r, c] = 0.0
+        gram[i] = 0.0
+        cross[i] = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             if not included[e]:
                 continue
@@ -130,3 +108,81 @@ def normal_equations(start, stop, indptr, indices, included, frame, coordinates,
                 for c in range(n):
                     gram[i, r, c] += frame[e, r] * frame[e, c]
                     cross[i, r, c] += frame[e, r] * (coordinates[j, c] - coordinates[i, c])
+
+
+@kernel
+def frame_transitions(start, stop, indptr, indices, rows, included, transitions, weights):
+    """Orthogonal maps between the frames at the ends of every edge, for rows start..stop (eq. 14)."""
+    # ``transitions[e]`` is the orthogonal O that brings the frame of j to that of i over the vertices both
+    # see, i.e. minimises ``|X_i - X_j O^T|`` after centring, and ``weights[e]`` is the part of the overlap
+    # that it explains, in 0 .. 1. Over N vertices or fewer no orthogonal map is determined; then O is the
+    # normalised cross product of the overlaps, whose norm is at most one, with a weight of 1e-3.
+    n = rows.shape[1]
+    where = np.empty(len(indptr) - 1, dtype=np.int32)
+    where[:] = -1
+    cross, q, columns, rotation = squares(n)
+    seen_i, mean_i, mean_j = np.empty(n), np.empty(n), np.empty(n)
+    for i in range(start, stop):
+        for e in range(indptr[i], indptr[i + 1]):
+            if included[e]:
+                where[indices[e]] = e
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            mean_i[:] = 0.0
+            mean_j[:] = 0.0
+            cross[:] = 0.0
+            square_i = square_j = 0.0
+            count = 0
+            # Common vertices: those in both rows, i itself (origin of its own frame)
+            # and j (origin of the other).
+            for f in range(indptr[j], indptr[j + 1]):
+                v = indices[f]
+                a = where[v]
+                if not included[f] or (a < 0 and v != i):
+                    continue
+                count += 1
+                for r in range(n):
+                    seen_i[r] = rows[a, r] if v != i else 0.0
+                for c in range(n):
+                    y = rows[f, c]
+                    mean_i[c] += seen_i[c]
+                    mean_j[c] += y
+                    square_i += seen_i[c] * seen_i[c]
+                    square_j += y * y
+                    for r in range(n):
+                        cross[r, c] += seen_i[r] * y
+            if included[e]:
+                count += 1
+                for c in range(n):
+                    y = rows[e, c]
+                    mean_i[c] += y
+                    square_i += y * y
+            for r in range(n):
+                for c in range(n):
+                    transitions[e, r, c] = 1.0 if r == c else 0.0
+            weights[e] = 0.0
+            if count == 0:
+                continue
+            for r in range(n):
+                square_i -= mean_i[r] * mean_i[r] / count
+                square_j -= mean_j[r] * mean_j[r] / count
+                for c in range(n):
+                    cross[r, c] -= mean_i[r] * mean_j[c] / count
+            scale = np.sqrt(max(square_i, 0.0) * max(square_j, 0.0))
+            if count <= n:
+                # Too few vertices to tell a rotation from a reflection: what they do say, at little weight.
+                weights[e] = 1e-3
+                for r in range(n):
+                    for c in range(n):
+                        transitions[e, r, c] = cross[r, c] / scale if scale > 0.0 else 0.0
+                continue
+            polar(cross, q, columns, rotation)
+            trace = 0.0
+            for r in range(n):
+                for c in range(n):
+                    trace += q[r, c] * cross[r, c]
+                    transitions[e, r, c] = q[r, c]
+            if scale > 0.0:
+                weights[e] = trace / scale
+        for e in range(indptr[i], indptr[i + 1]):
+            where[indices[e]] = -1

@@ -1,7 +1,5 @@
 """Cholesky factors, complete and incomplete, and the solves with them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from isoweave.engines.compile import helper, kernel, reordering_kernel
@@ -12,19 +10,13 @@ _ROW_BLOCK = 192
 
 @kernel
 def factorise(starts, row_ptr, rows, value_ptr, n_children, indptr, indices, data, stack, front, values):
-    """Fill ``values``; the first column with no positive pivot, or -1.
-
-    ``front`` holds the m x m matrix of a supernode row by row.
-    """
+    """Fill ``values``; the first column with no positive pivot, or -1. ``front`` holds one supernode."""
     n_super = len(starts) - 1
-    where = np.empty(len(indptr) - 1, np.int32)
-    pending = np.empty(n_super, np.int32)
+    where, pending = np.empty(len(indptr) - 1, np.int32), np.empty(n_super, np.int32)
     n_pending = top = 0
     for node in range(n_super):
-        c0 = starts[node]
-        r0 = row_ptr[node]
-        k = starts[node + 1] - c0
-        m = row_ptr[node + 1] - r0
+        c0, r0 = starts[node], row_ptr[node]
+        k, m = starts[node + 1] - c0, row_ptr[node + 1] - r0
         for t in range(m):
             where[rows[r0 + t]] = t
             for u in range(t + 1):
@@ -55,8 +47,7 @@ def factorise(starts, row_ptr, rows, value_ptr, n_children, indptr, indices, dat
         # The signs cancel in the product of ``below`` with itself.
         size = m - k
         below = np.empty((size, k))
-        upper = block[:k]
-        lower = block[k:]
+        upper, lower = block[:k], block[k:]
         np.dot(lower, upper.T, below)
         np.dot(below, upper, lower)
         for a in range(0, size, _ROW_BLOCK):
@@ -75,10 +66,7 @@ def factorise(starts, row_ptr, rows, value_ptr, n_children, indptr, indices, dat
 
 @helper
 def _factor_diagonal(front, m, k, block):
-    """Inverse of the Cholesky factor of the leading k x k part of ``front`` into ``block[:k]``.
-
-    The bad pivot or -1.
-    """
+    """Inverse of the factor of the leading k x k part of ``front`` into ``block``; the bad pivot or -1."""
     for j in range(k):
         diagonal = front[j * m + j]
         scale = diagonal
@@ -150,20 +138,11 @@ def substitute(start, stop, starts, row_ptr, rows, value_ptr, values, x):
 def incomplete_factor(indptr, indices, data, diagonal, drop_tol, extra):
     """Columns of the factor, diagonal entry first, and the column that failed or -1."""
     n = len(diagonal)
-    bound = n * (1 + extra)
-    for i in range(n):
-        for e in range(indptr[i], indptr[i + 1]):
-            if indices[e] > i:
-                bound += 1
-    ptr = np.zeros(n + 1, np.int64)
-    rows = np.empty(bound, np.int32)
-    values = np.empty(bound, np.float64)
-    work = np.zeros(n)
-    listed = np.empty(n, np.int32)
-    seen = np.full(n, -1, np.int32)
+    bound = n * (1 + extra) + len(indices) // 2
+    ptr, rows, values = np.zeros(n + 1, np.int64), np.empty(bound, np.int32), np.empty(bound)
+    work, listed, seen = np.zeros(n), np.empty(n, np.int32), np.full(n, -1, np.int32)
     # waiting[i] heads the list of earlier columns whose next unused entry, at cursor, is in row i.
-    waiting = np.full(n, -1, np.int32)
-    following = np.full(n, -1, np.int32)
+    waiting, following = np.full(n, -1, np.int32), np.full(n, -1, np.int32)
     cursor = np.zeros(n, np.int64)
     for j in range(n):
         used, norm, n_matrix = 0, diagonal[j], 0
@@ -173,9 +152,7 @@ def incomplete_factor(indptr, indices, data, diagonal, drop_tol, extra):
             if i != j:
                 norm += abs(data[e])
             if i > j:
-                seen[i] = j
-                work[i] = data[e]
-                listed[used] = i
+                seen[i], work[i], listed[used] = j, data[e], i
                 used += 1
                 n_matrix += 1
         c = waiting[j]
@@ -186,16 +163,13 @@ def incomplete_factor(indptr, indices, data, diagonal, drop_tol, extra):
             for e in range(cursor[c] + 1, ptr[c + 1]):
                 i = rows[e]
                 if seen[i] != j:
-                    seen[i] = j
-                    work[i] = 0.0
-                    listed[used] = i
+                    seen[i], work[i], listed[used] = j, 0.0, i
                     used += 1
                 work[i] -= weight * values[e]
             cursor[c] += 1
             if cursor[c] < ptr[c + 1]:
                 i = rows[cursor[c]]
-                following[c] = waiting[i]
-                waiting[i] = c
+                following[c], waiting[i] = waiting[i], c
             c = after
         if not pivot > 1e-10 * diagonal[j]:
             return ptr, rows, values, j
@@ -215,13 +189,11 @@ def incomplete_factor(indptr, indices, data, diagonal, drop_tol, extra):
         first = ptr[j]
         rows[first], values[first] = j, pivot
         for t in range(kept):
-            rows[first + 1 + t] = listed[t]
-            values[first + 1 + t] = work[listed[t]] / pivot
+            rows[first + 1 + t], values[first + 1 + t] = listed[t], work[listed[t]] / pivot
         ptr[j + 1] = first + 1 + kept
         cursor[j] = first + 1
         if kept > 0:
-            following[j] = waiting[listed[0]]
-            waiting[listed[0]] = j
+            following[j], waiting[listed[0]] = waiting[listed[0]], j
     return ptr, rows[: ptr[n]].copy(), values[: ptr[n]].copy(), -1
 
 
@@ -234,15 +206,13 @@ def incomplete_substitute(ptr, rows, values, x):
         for b in range(width):
             x[j, b] /= values[first]
         for e in range(first + 1, ptr[j + 1]):
-            weight = values[e]
-            i = rows[e]
+            i, weight = rows[e], values[e]
             for b in range(width):
                 x[i, b] -= weight * x[j, b]
     for j in range(n - 1, -1, -1):
         first = ptr[j]
         for e in range(first + 1, ptr[j + 1]):
-            weight = values[e]
-            i = rows[e]
+            i, weight = rows[e], values[e]
             for b in range(width):
                 x[j, b] -= weight * x[i, b]
         for b in range(width):

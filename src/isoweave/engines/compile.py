@@ -1,12 +1,10 @@
 """How kernels are compiled.
 
 Compiling is most of the first run, so it is kept small: a helper becomes part of every kernel that calls it
-and is compiled again with each, hence few levels of calls; slices, array expressions, ``**``, ``np.full``,
-``np.sort`` and the like bring whole libraries with them where a loop costs nothing. Arrays are C-contiguous
-float64 or int32 throughout, so that every kernel has one signature.
+and is compiled again with each, hence few levels of calls; copies of slices, array expressions, ``**``,
+``np.full``, ``np.sort`` and the like bring whole libraries with them where a loop costs nothing. Arrays are
+C-contiguous float64 or int32 throughout, so that every kernel has one signature.
 """
-
-from __future__ import annotations
 
 from typing import Any
 
@@ -17,9 +15,9 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
 
 # Called from Python and cached on disk.
 kernel: Any = njit(cache=True, **_OPTIONS)
-
 # The same with leave to reorder sums, so that loops use vector instructions.
 reordering_kernel: Any = njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, **_OPTIONS)
-
 # Called from kernels, which hold a copy of it: no cache file of its own.
 helper: Any = njit(**_OPTIONS)
+# The same for the innermost loops of searches, copied before types are known.
+inlined: Any = njit(nogil=True, inline="always")

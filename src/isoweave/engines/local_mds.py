@@ -1,28 +1,20 @@
-"""Compiled kernel of the local frames: local geodesics, Gram matrices, eigenvectors.
-
-Cost per vertex is bounded whatever the degrees are: see :func:`local_mds`.
-"""
-
-from __future__ import annotations
+"""Kernel of the local frames: local geodesics, Gram matrices, eigenvectors; any degrees at bounded cost."""
 
 import numpy as np
 
 from isoweave.engines.compile import helper, kernel
-from isoweave.engines.eigen import EXTRA_VECTORS, block_iteration, full_spectrum
-from isoweave.engines.neighborhoods import find_edge, gather, nearest_by_geodesic, within_hops
+from isoweave.engines.neighborhoods import find_edge, gather, nearest_by_geodesic, search_scratch, within_hops
+from isoweave.engines.small import EXTRA_VECTORS, block_iteration, full_spectrum
 
-# Eigenvalues below this part of the largest one are rounding noise of the Gram matrix:
-# the local rank is lower.
+# Eigenvalues below this part of the largest one are rounding noise: the local rank is lower.
 _RANK_TOLERANCE = 1e-10
 
 
 @helper
 def _fill_adjacency(room, n_room, row_limit, indptr, indices, lengths, place, stamp, mark, dense):
-    """Dense matrix of the edges among ``room``; infinity where there is none.
-
-    Rows longer than ``row_limit`` are not scanned: their edges appear in the rows of the other ends, and
-    edges between two such rows are looked up by bisection.
-    """
+    """Dense matrix of the edges among ``room``; infinity where there is none."""
+    # Rows longer than ``row_limit`` are not scanned: their edges appear in the rows of the other ends, and
+    # edges between two such rows are looked up by bisection.
     n_hubs = 0
     for a in range(n_room):
         for b in range(n_room):
@@ -36,9 +28,7 @@ def _fill_adjacency(room, n_room, row_limit, indptr, indices, lengths, place, st
         for e in range(indptr[u], indptr[u + 1]):
             v = indices[e]
             if stamp[v] == mark:
-                b = place[v]
-                dense[a, b] = lengths[e]
-                dense[b, a] = lengths[e]
+                dense[a, place[v]] = dense[place[v], a] = lengths[e]
     if n_hubs > 1:
         for a in range(n_room):
             u = room[a]
@@ -49,17 +39,13 @@ def _fill_adjacency(room, n_room, row_limit, indptr, indices, lengths, place, st
                 if indptr[v + 1] - indptr[v] > row_limit:
                     e = find_edge(indices, indptr[u], indptr[u + 1], v)
                     if e >= 0:
-                        dense[a, b] = lengths[e]
-                        dense[b, a] = lengths[e]
+                        dense[a, b] = dense[b, a] = lengths[e]
 
 
 @helper
 def _shortest_paths(dense, n_frame, n_room):
-    """Floyd-Warshall, in place: shortest paths among the first ``n_frame`` vertices through all ``n_room``.
-
-    Vertices outside the frame are eliminated first, each on a smaller matrix than the one before. The inner
-    loop runs over contiguous memory, which compilers turn into vector instructions.
-    """
+    """Floyd-Warshall, in place: shortest paths among the ``n_frame`` first vertices through all of them."""
+    # Vertices outside the frame go first, each on a smaller matrix than the one before.
     for k in range(n_room - 1, -1, -1):
         width = max(k, n_frame)
         row_k = dense[k]
@@ -78,26 +64,17 @@ def local_mds(
     start, stop, indptr, indices, lengths, near_indices, near_lengths, frame_size, room_size, row_limit,
     hop_frames, forced, frame, inverse, spectrum, included,
 ):  # fmt: skip
-    """Local frames of the vertices start..stop (eqs. 1 to 4).
-
-    Parameters
-    ----------
-    indptr, indices, lengths : the graph; near_indices, near_lengths : the same rows in order of length
-    frame_size, room_size : number of vertices (i included) in the scaling, and through which paths may lead
-    row_limit : neighbours of i beyond so many nearest are left out of the frame of i, unless ``forced``
-    hop_frames : bool
-        Frames over all of the second-order neighbourhood with paths inside the third, as the paper has
-        it, up to the two sizes; otherwise neighbours and geodesically nearest vertices.
-    forced : bool (m,) or (0,), edges that must be in the frame whatever their rank
-    frame : (m, N) output, rows E_i[j]
-    inverse : (m, N) output, rows V S^(-1/2), or (0, N) when not wanted
-    spectrum : (n, N + 1) output, leading eigenvalues and, last, the sum of squares of all eigenvalues
-    included : bool (m,) output, edges with a row in the frame of their source
-    """
+    """Local frames of the vertices start..stop (eqs. 1 to 4)."""
+    # ``near_indices, near_lengths`` are the rows of the graph in order of length; ``frame_size, room_size``
+    # the number of vertices (i included) in the scaling, and through which paths may lead. Neighbours beyond
+    # the ``row_limit`` nearest are left out of a frame unless ``forced`` (m,) or (0,). ``hop_frames`` are
+    # those over the second-order neighbourhood with paths inside the third, as the paper has it, up to the
+    # two sizes; others have neighbours and geodesically nearest vertices. Output: ``frame`` (m, N) rows
+    # E_i[j], ``inverse`` rows V S^(-1/2), or (0, N) if not wanted, ``spectrum`` (n, N + 1) leading
+    # eigenvalues and the sum of squares of all of them, ``included`` edges with a row in the frame of their
+    # source.
     n = len(indptr) - 1
     n_components = frame.shape[1]
-    distance = np.empty(n)
-    stamp = np.zeros(n, dtype=np.int32)
     place = np.empty(n, dtype=np.int32)
     own = 0
     for i in range(start, stop):
@@ -109,20 +86,13 @@ def local_mds(
     # Vertices at equal distances are taken together, up to another frame of them.
     most = min(room_size + (0 if hop_frames else frame_size), n)
     capacity = min(own + max(frame_size, most) + 1, n)
-    found = np.empty(capacity, dtype=np.int32)
-    room = np.empty(capacity, dtype=np.int32)
-    n_heap = 1 if hop_frames else min(most * most, len(indices)) + 1
-    keys = np.empty(n_heap)
-    items = np.empty(n_heap, dtype=np.int32)
+    found, room = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
+    distance, stamp, keys, items = search_scratch(n, 0 if hop_frames else min(most * most, len(indices)))
     dense = np.empty((capacity, capacity))
-    values = np.empty(n_components)
-    vectors = np.empty((capacity, n_components))
+    values, vectors = np.empty(n_components), np.empty((capacity, n_components))
     block = n_components + EXTRA_VECTORS
-    rows = np.empty((block, capacity))
-    image = np.empty((block, capacity))
-    small = np.empty((block, block))
-    rotation = np.empty((block, block))
-    order = np.empty(block, dtype=np.int32)
+    rows, image = np.empty((block, capacity)), np.empty((block, capacity))
+    small, rotation, order = np.empty((block, block)), np.empty((block, block)), np.empty(block, np.int32)
     mark = 0
     for i in range(start, stop):
         # 1. The vertices of the frame, and those that paths may lead through.
@@ -154,28 +124,21 @@ def local_mds(
                     + dense[0, v + 1] * dense[0, v + 1]
                     - dense[u + 1, v + 1] * dense[u + 1, v + 1]
                 )
-                gram[u, v] = value
-                gram[v, u] = value
+                gram[u, v] = gram[v, u] = value
                 power += value * value * (2.0 if u != v else 1.0)
         # 4. Leading eigenpairs (eq. 3); directions that the neighbourhood does not have stay zero.
         if not block_iteration(gram, values, vectors, rows, image, small, rotation, order):
             full_spectrum(gram, values, vectors)
         spectrum[i, n_components] = power
         for c in range(n_components):
-            spectrum[i, c] = 0.0
-            if c < m:
-                spectrum[i, c] = max(values[c], 0.0)
+            spectrum[i, c] = max(values[c], 0.0) if c < m else 0.0
         threshold = _RANK_TOLERANCE * spectrum[i, 0]
         for e in range(indptr[i], indptr[i + 1]):
             v = indices[e]
             b = place[v] - 1
             included[e] = stamp[v] == mark and b < m
             for c in range(n_components):
-                frame[e, c] = 0.0
-                if included[e] and spectrum[i, c] > threshold:
-                    frame[e, c] = vectors[b, c] * np.sqrt(spectrum[i, c])
-            if len(inverse) > 0:
-                for c in range(n_components):
-                    inverse[e, c] = 0.0
-                    if included[e] and spectrum[i, c] > threshold:
-                        inverse[e, c] = vectors[b, c] / np.sqrt(spectrum[i, c])
+                present = included[e] and spectrum[i, c] > threshold
+                frame[e, c] = vectors[b, c] * np.sqrt(spectrum[i, c]) if present else 0.0
+                if len(inverse) > 0:
+                    inverse[e, c] = vectors[b, c] / np.sqrt(spectrum[i, c]) if present else 0.0

@@ -1,9 +1,7 @@
-"""Compiled kernels that place new points in a finished map.
+"""Kernels that place new points in a finished map.
 
 Every new point is worked out from its own row alone, so its bits do not depend on the others in the batch.
 """
-
-from __future__ import annotations
 
 import numpy as np
 
@@ -34,25 +32,19 @@ _STEP_TOLERANCE = 1e-9
 
 
 @helper
-def factor(matrix, ridge, lower):
+def _factor(matrix, ridge, lower):
     """Cholesky factor of a positive semi-definite matrix plus ``ridge`` on the diagonal."""
-    n = matrix.shape[0]
-    for c in range(n):
-        for r in range(c, n):
-            value = matrix[r, c]
-            if r == c:
-                value += ridge
+    for c in range(len(matrix)):
+        for r in range(c, len(matrix)):
+            value = matrix[r, c] + ridge if r == c else matrix[r, c]
             for k in range(c):
                 value -= lower[r, k] * lower[c, k]
-            if r == c:
-                # Rounding can eat the ridge of a singular matrix.
-                lower[c, c] = np.sqrt(max(value, 0.5 * ridge))
-            else:
-                lower[r, c] = value / lower[c, c]
+            # Rounding can eat the ridge of a singular matrix.
+            lower[r, c] = np.sqrt(max(value, 0.5 * ridge)) if r == c else value / lower[c, c]
 
 
 @helper
-def substitute(lower, x):
+def _substitute(lower, x):
     """Solve with a Cholesky factor, in place."""
     n = len(x)
     for r in range(n):
@@ -67,10 +59,8 @@ def substitute(lower, x):
 
 @kernel
 def sort_rows(start, stop, starts, vertices, lengths, limit, counts):
-    """Sort the rows start..stop by length, in place; a vertex given twice counts once, at the smaller length.
-
-    ``counts[i]`` entries at the front of row i are what is left, ``limit`` at most; ties go by vertex.
-    """
+    """Sort rows by length, in place; a vertex given twice counts once, at the smaller length."""
+    # ``counts[i]`` entries at the front of row i are what is left, ``limit`` at most; ties go by vertex.
     for i in range(start, stop):
         lo, hi = starts[i], starts[i + 1]
         order = np.argsort(vertices[lo:hi], kind="mergesort")
@@ -81,44 +71,34 @@ def sort_rows(start, stop, starts, vertices, lengths, limit, counts):
             if count > 0 and names[count - 1] == names[a]:
                 values[count - 1] = min(values[count - 1], values[a])
             else:
-                names[count] = names[a]
-                values[count] = values[a]
+                names[count], values[count] = names[a], values[a]
                 count += 1
         order = np.argsort(values[:count], kind="mergesort")
         counts[i] = min(count, limit)
         for a in range(counts[i]):
-            vertices[lo + a] = names[order[a]]
-            lengths[lo + a] = values[order[a]]
+            vertices[lo + a], lengths[lo + a] = names[order[a]], values[order[a]]
 
 
 @helper
-def _gap(coordinates, a, b):
-    total = 0.0
-    for c in range(coordinates.shape[1]):
-        step = coordinates[a, c] - coordinates[b, c]
-        total += step * step
-    return np.sqrt(total)
-
-
-@helper
-def same_sheet(lo, hi, neighbors, distances, coordinates, labels, group):
-    """Number the sheets that the neighbours lo..hi lie on; return the number of the one to use.
-
-    Two neighbours are on one sheet if the map puts them no farther apart than ``FAR`` times the way over the
-    new point, or if others link them. The sheet with the most neighbours wins, among equals the nearest.
-    Vertices without coordinates are linked among each other by their component alone.
-    """
-    count = hi - lo
+def _same_sheet(neighbors, distances, coordinates, labels, group):
+    """Number the sheets that the neighbours lie on; return the number of the one to use."""
+    # Two neighbours are on one sheet if the map puts them no farther apart than ``FAR`` times the way over
+    # the new point, or if others link them. The sheet with the most neighbours wins, among equals the
+    # nearest. Vertices without coordinates are linked among each other by their component alone.
+    count = len(neighbors)
     for a in range(count):
         group[a] = a
     for a in range(1, count):
         for b in range(a):
-            if group[a] == group[b] or labels[neighbors[lo + a]] != labels[neighbors[lo + b]]:
+            j, k = neighbors[a], neighbors[b]
+            if group[a] == group[b] or labels[j] != labels[k]:
                 continue
-            reach = FAR * (distances[lo + a] + distances[lo + b])
-            gap = _gap(coordinates, neighbors[lo + a], neighbors[lo + b])
-            is_open = np.isnan(coordinates[neighbors[lo + a], 0])
-            if gap > reach or is_open != np.isnan(coordinates[neighbors[lo + b], 0]):
+            square = 0.0
+            for c in range(coordinates.shape[1]):
+                step = coordinates[j, c] - coordinates[k, c]
+                square += step * step
+            is_far = np.sqrt(square) > FAR * (distances[a] + distances[b])
+            if is_far or np.isnan(coordinates[j, 0]) != np.isnan(coordinates[k, 0]):
                 continue
             old, new = max(group[a], group[b]), min(group[a], group[b])
             for other in range(count):
@@ -136,65 +116,32 @@ def same_sheet(lo, hi, neighbors, distances, coordinates, labels, group):
 
 
 @helper
-def reach(
-    used,
-    n_used,
-    lengths,
-    indptr,
-    near,
-    near_lengths,
-    row_limit,
-    path,
-    stamp,
-    mark,
-):
-    """Distances from the new point: measured ones to its neighbours, paths over one edge to theirs.
-
-    ``stamp[v] == mark + 1`` says measured, ``mark`` a path.
-    """
-    for a in range(n_used):
-        path[used[a]] = lengths[a]
-        stamp[used[a]] = mark + 1
-    for a in range(n_used):
+def _reach(used, lengths, indptr, near, near_lengths, row_limit, path, stamp, mark):
+    """Distances from the new point: measured ones (stamp ``mark + 1``), paths over one edge (``mark``)."""
+    for a in range(len(used)):
+        path[used[a]], stamp[used[a]] = lengths[a], mark + 1
+    for a in range(len(used)):
         j = used[a]
         for e in range(indptr[j], min(indptr[j + 1], indptr[j] + row_limit)):
             v = near[e]
             t = lengths[a] + near_lengths[e]
             if stamp[v] < mark or (stamp[v] == mark and t < path[v]):
-                path[v] = t
-                stamp[v] = mark
+                path[v], stamp[v] = t, mark
 
 
 @helper
-def direction(
-    j,
-    d,
-    indptr,
-    near,
-    near_lengths,
-    row_limit,
-    coordinates,
-    path,
-    rows,
-    products,
-    gram,
-    lower,
-    right,
-    out,
+def _direction(
+    j, d, indptr, near, near_lengths, row_limit, coordinates, path, rows, products, gram, lower, right, out
 ):
-    """Where the frame of j, as it lies in the map, sees a new point at distance d; False if nowhere.
-
-    With x_l = phi_l - phi_j over the neighbours l of j, distances give the scalar products
-    ``x . x_l = (d_j^2 + d_jl^2 - d_l^2) / 2`` of the new point's x, and least squares give x. The ridge
-    is what the misfit of those products asks for (noise over signal), within bounds: none on exact distances.
-    """
-    n = coordinates.shape[1]
-    count = 0
+    """Where the frame of j, as it lies in the map, sees a new point at distance d; False if nowhere."""
+    # With x_l = phi_l - phi_j over the neighbours l of j, distances give the scalar products ``x . x_l =
+    # (d_j^2 + d_jl^2 - d_l^2) / 2`` of the new point's x, and least squares give x. The ridge is what the
+    # misfit of those products asks for (noise over signal), within bounds: none on exact distances.
+    n, count = coordinates.shape[1], 0
     gram[:] = 0.0
     right[:] = 0.0
     for e in range(indptr[j], min(indptr[j + 1], indptr[j] + row_limit)):
-        v = near[e]
-        s = near_lengths[e]
+        v, s = near[e], near_lengths[e]
         square = 0.0
         for c in range(n):
             rows[count, c] = coordinates[v, c] - coordinates[j, c]
@@ -215,9 +162,9 @@ def direction(
         return False
     ridge = _MOST_RIDGE * mean
     for _ in range(_MAX_RIDGES):
-        factor(gram, ridge, lower)
+        _factor(gram, ridge, lower)
         out[:] = right
-        substitute(lower, out)
+        _substitute(lower, out)
         misfit = 0.0
         for a in range(count):
             value = products[a]
@@ -236,7 +183,7 @@ def direction(
             for c in range(n):
                 value -= (gram[r, c] if c <= r else gram[c, r]) * out[c]
             products[r] = value
-        substitute(lower, products[:n])
+        _substitute(lower, products[:n])
         for c in range(n):
             out[c] += products[c]
     norm = np.sqrt((out * out).sum())
@@ -248,10 +195,10 @@ def direction(
 
 
 @helper
-def _energies(y, used, n_used, lengths, coordinates, seen):
+def _energies(y, used, lengths, coordinates, seen):
     """Mismatch of directions and of distances, each neighbour weighted by 1 / distance."""
     turned, stretched = 0.0, 0.0
-    for a in range(n_used):
+    for a in range(len(used)):
         square, off = 0.0, 0.0
         for c in range(len(y)):
             square += (y[c] - coordinates[used[a], c]) ** 2
@@ -262,33 +209,19 @@ def _energies(y, used, n_used, lengths, coordinates, seen):
 
 
 @helper
-def _settle(
-    y,
-    used,
-    n_used,
-    lengths,
-    coordinates,
-    seen,
-    hessian,
-    lower,
-    step,
-    trial,
-    weight,
-):
-    """Minimise directions plus ``weight`` times distances from y, in place; return the steps taken.
-
-    Gauss-Newton; a step that raises the energy is replaced by one of majorisation (every neighbour pulls to
-    its distance along the present direction), which never does.
-    """
+def _settle(y, used, lengths, coordinates, seen, hessian, lower, step, trial, weight):
+    """Minimise directions plus ``weight`` times distances from y, in place; return the steps taken."""
+    # Gauss-Newton; a step that raises the energy is replaced by one of majorisation (every neighbour pulls to
+    # its distance along the present direction), which never does.
     n = len(y)
-    turned, stretched = _energies(y, used, n_used, lengths, coordinates, seen)
+    turned, stretched = _energies(y, used, lengths, coordinates, seen)
     energy = turned + weight * stretched
-    mean = lengths[:n_used].mean()
+    mean = lengths.mean()
     for iteration in range(1, _MAX_STEPS + 1):
         hessian[:] = 0.0
         step[:] = 0.0
         total = 0.0
-        for a in range(n_used):
+        for a in range(len(used)):
             w = 1.0 / lengths[a]
             total += w
             length = 0.0
@@ -304,14 +237,14 @@ def _settle(
                         hessian[r, c] += weight * w * trial[r] * trial[c] / (length * length)
         for c in range(n):
             trial[c] = y[c] + step[c] / (total * (1.0 + weight))
-        factor(hessian, total, lower)
-        substitute(lower, step)
+        _factor(hessian, total, lower)
+        _substitute(lower, step)
         for c in range(n):
             step[c] += y[c]
-        turned, stretched = _energies(step, used, n_used, lengths, coordinates, seen)
+        turned, stretched = _energies(step, used, lengths, coordinates, seen)
         if not turned + weight * stretched <= energy:
             step[:] = trial
-            turned, stretched = _energies(step, used, n_used, lengths, coordinates, seen)
+            turned, stretched = _energies(step, used, lengths, coordinates, seen)
             if not turned + weight * stretched < energy:
                 return iteration - 1
         energy = turned + weight * stretched
@@ -326,23 +259,9 @@ def _settle(
 
 @kernel
 def place_rows(
-    start,
-    stop,
-    starts,
-    counts,
-    neighbors,
-    distances,
-    indptr,
-    near,
-    near_lengths,
-    row_limit,
-    coordinates,
-    labels,
-    places,
-    residual,
-    n_iter,
-    n_used,
-):
+    start, stop, starts, counts, neighbors, distances, indptr, near, near_lengths, row_limit,
+    coordinates, labels, places, residual, n_iter, n_used,
+):  # fmt: skip
     """Places of the new points start..stop, neighbours sorted by distance (see ``place_points``)."""
     n_points, n = coordinates.shape
     widest, longest = 1, n
@@ -350,22 +269,13 @@ def place_rows(
         widest = max(widest, counts[i])
     for v in range(n_points):
         longest = max(longest, min(indptr[v + 1] - indptr[v], row_limit))
-    group = np.empty(widest, dtype=np.int32)
-    used = np.empty(widest, dtype=np.int32)
-    lengths = np.empty(widest)
-    seen = np.empty((widest, n))
-    path = np.empty(n_points)
-    stamp = np.zeros(n_points, dtype=np.int64)
-    rows = np.empty((longest + 1, n))
-    products = np.empty(longest + 1)
-    square = np.empty((n, n))
-    lower = np.zeros((n, n))
-    right = np.empty(n)
-    work = np.empty(n)
-    y = np.empty(n)
-    mark = 0
+    group, all_used = np.empty(widest, np.int32), np.empty(widest, np.int32)
+    all_lengths, seen = np.empty(widest), np.empty((widest, n))
+    path, stamp = np.empty(n_points), np.zeros(n_points, np.int64)
+    rows, products = np.empty((longest + 1, n)), np.empty(longest + 1)
+    square, lower = np.empty((n, n)), np.zeros((n, n))
+    right, work, y = np.empty(n), np.empty(n), np.empty(n)
     for i in range(start, stop):
-        mark += 2
         lo, hi = starts[i], starts[i] + counts[i]
         n_iter[i] = 0
         if distances[lo] <= _COINCIDENT:
@@ -374,38 +284,25 @@ def place_rows(
             residual[i] = np.nan if np.isnan(places[i, 0]) else 0.0
             n_used[i] = 1
             continue
-        best = same_sheet(lo, hi, neighbors, distances, coordinates, labels, group)
+        best = _same_sheet(neighbors[lo:hi], distances[lo:hi], coordinates, labels, group)
         count = 0
         for a in range(hi - lo):
             if group[a] == best:
-                used[count] = neighbors[lo + a]
-                lengths[count] = distances[lo + a]
+                all_used[count], all_lengths[count] = neighbors[lo + a], distances[lo + a]
                 count += 1
+        used, lengths = all_used[:count], all_lengths[:count]
         n_used[i] = count
         if np.isnan(coordinates[used[0], 0]):
-            places[i] = np.nan
-            residual[i] = np.nan
+            places[i] = residual[i] = np.nan
             continue
-        reach(used, count, lengths, indptr, near, near_lengths, row_limit, path, stamp, mark)
+        _reach(used, lengths, indptr, near, near_lengths, row_limit, path, stamp, 2 * (i + 1))
         y[:] = 0.0
         total = 0.0
         for a in range(count):
-            found = direction(
-                used[a],
-                lengths[a],
-                indptr,
-                near,
-                near_lengths,
-                row_limit,
-                coordinates,
-                path,
-                rows,
-                products,
-                square,
-                lower,
-                right,
-                work,
-            )
+            found = _direction(
+                used[a], lengths[a], indptr, near, near_lengths, row_limit, coordinates, path,
+                rows, products, square, lower, right, work,
+            )  # fmt: skip
             for c in range(n):
                 seen[a, c] = coordinates[used[a], c] + (work[c] if found else 0.0)
                 y[c] += seen[a, c] / lengths[a]
@@ -413,17 +310,14 @@ def place_rows(
         for c in range(n):
             y[c] /= total
         weight = _LENGTH_WEIGHT
-        n_iter[i] = _settle(y, used, count, lengths, coordinates, seen, square, lower, right, work, weight)
-        turned, stretched = _energies(y, used, count, lengths, coordinates, seen)
-        total = lengths[:count].sum()
+        n_iter[i] = _settle(y, used, lengths, coordinates, seen, square, lower, right, work, weight)
+        turned, stretched = _energies(y, used, lengths, coordinates, seen)
         # Up to N distances can always be met, which says nothing about them.
         if count > n:
             places[i] = y
             before = stretched
-            steps = _settle(
-                y, used, count, lengths, coordinates, seen, square, lower, right, work, _EXACT_WEIGHT
-            )
-            turned_now, stretched = _energies(y, used, count, lengths, coordinates, seen)
+            steps = _settle(y, used, lengths, coordinates, seen, square, lower, right, work, _EXACT_WEIGHT)
+            turned_now, stretched = _energies(y, used, lengths, coordinates, seen)
             if stretched <= _CLEARLY_BETTER * before:
                 n_iter[i] += steps
                 weight, turned = _EXACT_WEIGHT, turned_now
@@ -431,5 +325,5 @@ def place_rows(
                 y[:] = places[i]
                 stretched = before
         places[i] = y
-        scale = (1.0 + weight) * total
+        scale = (1.0 + weight) * lengths.sum()
         residual[i] = np.inf if count < max(n, 2) else np.sqrt((turned + weight * stretched) / scale)

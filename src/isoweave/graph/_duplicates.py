@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave.engines.hashing import hash_rows, hash_sparse_rows
+from isoweave.engines.neighbors import hash_rows, hash_sparse_rows
 from isoweave.graph._graph import NeighborGraph, row_starts
 from isoweave.graph._validate import assemble_graph, counting_argsort
 

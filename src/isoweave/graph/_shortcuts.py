@@ -114,7 +114,7 @@ def _support_threshold(graph: NeighborGraph, share: FloatArray) -> float:
 
 def shared_neighborhood(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
     """Common neighbours of the ends of every stored edge over the smaller degree, shape (m,)."""
-    from isoweave.engines import shortcuts as kernels
+    from isoweave.engines import paths as kernels
 
     share = np.zeros(len(graph.indices))
     team.run(kernels.common_neighbors, graph.n_vertices, graph.indptr, graph.indices, share)
@@ -140,7 +140,7 @@ def _has_detour(
     graph: NeighborGraph, suspects: AnyArray, limits: FloatArray, trusted: BoolArray, team: ThreadTeam
 ) -> BoolArray:
     """Suspects with a path of trusted edges within the limit, or with too full a ball to tell."""
-    from isoweave.engines import shortcuts as kernels
+    from isoweave.engines import paths as kernels
 
     found = np.empty(len(suspects), dtype=np.int8)
     team.run(

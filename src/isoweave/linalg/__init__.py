@@ -1,14 +1,19 @@
 """Poisson problems on graphs: factor a Laplacian once, solve for many right-hand sides.
 
 ``factor(laplacian).solve(rhs)`` is all that most callers need; :func:`factor_anchored` is the same with some
-vertices held in place. Both return a :class:`SolverState`.
+vertices held in place. Both return a :class:`PoissonState`.
 """
 
-from isoweave.linalg._anchored import AnchoredState, factor_anchored
-from isoweave.linalg._cholesky import MAX_FILL, MAX_FILL_RATIO, analyse
-from isoweave.linalg._eigen import lowest_eigenvectors, symmetric_solver
+from isoweave.linalg._cholesky import MAX_FILL, MAX_FILL_RATIO, analyse, lowest_eigenvectors, symmetric_solver
 from isoweave.linalg._laplacian import Laplacian, SolveResult, prepare_laplacian
-from isoweave.linalg._state import PoissonState, SolverChoice, SolverState, choose_solver, factor
+from isoweave.linalg._state import (
+    AnchoredState,
+    PoissonState,
+    SolverChoice,
+    choose_solver,
+    factor,
+    factor_anchored,
+)
 
 __all__ = [
     "MAX_FILL",
@@ -18,7 +23,6 @@ __all__ = [
     "PoissonState",
     "SolveResult",
     "SolverChoice",
-    "SolverState",
     "analyse",
     "choose_solver",
     "factor",

@@ -1,4 +1,4 @@
-"""Sparse Cholesky factorisation for many solves: order, size, supernodes, values.
+"""Sparse Cholesky factorisation for many solves: order, size, supernodes, values; lowest eigenvectors.
 
 Written here because the wheels at hand either link an unoptimised BLAS or solve slowly: benchmarks/
 direct_solvers.py has the numbers. Multifrontal and supernodal: columns of the factor with (nearly) the same
@@ -8,15 +8,17 @@ T^-1 above -R T^-1, row by row: each half of a solve is then one product per sup
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import spilu
+from scipy.sparse.linalg import spilu, splu
 
 from isoweave._forks import forks_wait
 from isoweave._parallel import ThreadTeam
-from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
+from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.engines import cholesky, elimination
 
 # Entries of the largest factor a direct solver will make (2 GB of float64).
@@ -25,43 +27,33 @@ MAX_FILL = 250_000_000
 # find out.
 MAX_FILL_RATIO = 50.0
 # SuperLU on symmetric matrices.
-SYMMETRIC: dict[str, Any] = {
-    "permc_spec": "MMD_AT_PLUS_A",
-    "diag_pivot_thresh": 0.0,
-    "options": {"SymmetricMode": True},
-}
+SYMMETRIC: dict[str, Any] = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0}
+SYMMETRIC["options"] = {"SymmetricMode": True}
+_TOLERANCE = 1e-10  # of the residuals of eigenvectors, beside the mean diagonal
+_STANDSTILL = 3e-3  # relative change of the eigenvalues in a sweep
 
 
 def elimination_order(indptr: IntArray, indices: IntArray, start: int = 0) -> IntArray:
     """Fill-reducing order of a symmetric pattern, int32 (n,), the first vertex to be eliminated first.
 
     Multiple minimum degree, as SuperLU computes it: on graphs of surfaces it fills as little as nested
-    dissection. Vertices of very high degree come last, for minimum degree is slow around them. Where even a
-    breadth-first level in the middle of the graph (of the component of ``start``) is too large to be a
-    separator, every order fills in and vertices are simply taken by increasing degree.
+    dissection. It is slow around vertices of very high degree: those come last. Where even a level in the
+    middle of the component of ``start`` is too large to be a separator, vertices go by increasing degree.
     """
     n = len(indptr) - 1
     degrees = np.diff(indptr)
     by_degree = np.argsort(degrees, kind="stable").astype(np.int32)
     hubs = degrees > max(16.0, 10.0 * np.sqrt(n))
-    n_hubs = int(np.count_nonzero(hubs))
     # Beside a separator of w vertices the factor holds w^2 / 2 entries.
     widest = np.sqrt(2 * MAX_FILL_RATIO * len(indices))
-    if n < 4 or (n > widest and _separator(indptr, indices, start, hubs) > widest):
+    # Two searches for one: the first finds a vertex at the rim, from where levels are narrow.
+    far = elimination.middle_level(indptr, indices, start, hubs)[0] if n > widest else start
+    if n < 4 or (n > widest and elimination.middle_level(indptr, indices, far, hubs)[1] > widest):
         return by_degree
-    if n_hubs == 0:
-        return _minimum_degree(sp.csc_array((np.ones(len(indices)), indices, indptr), shape=(n, n)))
-    rest = np.sort(by_degree[: n - n_hubs])
-    pattern = sp.csr_array((np.ones(len(indices)), indices, indptr), shape=(n, n))
-    inner = _minimum_degree(sp.csc_array(pattern[rest][:, rest]))
-    return np.concatenate([rest[inner], by_degree[n - n_hubs :]]).astype(np.int32)
-
-
-def _separator(indptr: IntArray, indices: IntArray, start: int, hubs: BoolArray) -> int:
-    """Size of a level in the middle of the graph without its hubs."""
-    # Two searches: the first finds a vertex at the rim, from where levels are narrow.
-    far = elimination.middle_level(indptr, indices, start, hubs)[0]
-    return int(elimination.middle_level(indptr, indices, far, hubs)[1])
+    pattern = sp.csc_array((np.ones(len(indices)), indices, indptr), shape=(n, n))
+    rest = np.flatnonzero(~hubs)
+    inner = _minimum_degree(pattern[rest][:, rest] if hubs.any() else pattern)
+    return np.concatenate([rest[inner], by_degree[len(rest) :]]).astype(np.int32)
 
 
 def _minimum_degree(pattern: sp.csc_array) -> IntArray:
@@ -86,17 +78,24 @@ class Elimination(NamedTuple):
 
 
 def plan_elimination(indptr: IntArray, indices: IntArray, order: IntArray) -> Elimination:
-    """Elimination tree and column counts of a symmetric pattern for a given order of its vertices.
+    """Elimination tree and column counts for an order, replaced by one with contiguous subtrees.
 
-    The order is replaced by an equivalent one in which every subtree is contiguous. Time and memory are
-    linear in the entries of the matrix, however large the factor would be.
+    Time and memory are linear in the entries of the matrix, however large the factor would be.
     """
-    p, c, _ = elimination.permute(indptr, indices, np.empty(0), order)
+    pattern = np.ones(len(indices), np.int8)
+    p, c, _ = _permuted(indptr, indices, pattern, order)
     order = order[elimination.postorder(elimination.elimination_tree(p, c))]
-    p, c, _ = elimination.permute(indptr, indices, np.empty(0), order)
+    p, c, _ = _permuted(indptr, indices, pattern, order)
     parent = elimination.elimination_tree(p, c)
     counts = elimination.column_counts(p, c, parent)
-    return Elimination(order, p, c[: p[-1]], parent, counts, int(counts.sum()))
+    return Elimination(order, p, c, parent, counts, int(counts.sum()))
+
+
+def _permuted(indptr: IntArray, indices: IntArray, data: AnyArray, order: IntArray) -> tuple:
+    """Rows and columns of a matrix in the given order, rows unsorted."""
+    n = len(indptr) - 1
+    matrix = sp.csr_array((data, indices, indptr), shape=(n, n))[order][:, order]
+    return matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data
 
 
 class Structure(NamedTuple):
@@ -127,7 +126,7 @@ def analyse(plan: Elimination) -> Structure:
 
 def factorise(s: Structure, indptr: IntArray, indices: IntArray, data: FloatArray) -> tuple[FloatArray, int]:
     """Values of the factor, and the original number of the first vertex without a positive pivot, or -1."""
-    permuted = elimination.permute(indptr, indices, data, s.order)
+    permuted = _permuted(indptr, indices, data, s.order)
     values = np.empty(s.value_ptr[-1])
     work = np.empty(s.stack_size), np.empty(s.front_size)
     failed = cholesky.factorise(*s[1:6], *permuted, *work, values)
@@ -144,3 +143,55 @@ def substitute(s: Structure, values: FloatArray, rhs: FloatArray, team: ThreadTe
     out = np.zeros_like(rhs)
     out[s.order] = block[:width].T
     return out
+
+
+@contextmanager
+def symmetric_solver(matrix: sp.csr_array, shift: float) -> Iterator[Callable[[FloatArray], FloatArray]]:
+    """Function that solves with ``matrix + shift I`` inside the block, for right-hand sides (n,) or (n, k).
+
+    Forks by other threads wait until the block is left: while a thread holds a factor of SuperLU, SciPy (1.17
+    and before) sets an error in every child that another thread forks, and Python's clean-up of threads in
+    the child stops at it.
+    """
+    with forks_wait():
+        # The caller's name for the function outlives the block; the factor must not.
+        held = [splu(sp.csc_array(matrix + shift * sp.eye_array(matrix.shape[0])), **SYMMETRIC)]
+        try:
+            yield lambda rhs: np.asarray(held[0].solve(rhs))
+        finally:
+            held.clear()
+
+
+def lowest_eigenvectors(
+    matrix: sp.csr_array, n_wanted: int, *, rough: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    """Smallest eigenvalues and vectors of a positive semi-definite matrix by block inverse iteration.
+
+    On flat data the eigenvalue zero of a connection Laplacian is exactly N-fold, which single-vector Krylov
+    methods miss copies of; a block of more than N vectors cannot. ``rough``, for a caller that improves the
+    vectors anyway: stop once the eigenvalues hardly move (25 sweeps at most) instead of at small residuals
+    (200 sweeps), with a wider block.
+    """
+    n_extra, max_sweeps = (6, 25) if rough else (3, 200)
+    size = matrix.shape[0]
+    scale = float(matrix.diagonal().mean())
+    shift = 1e-9 * max(scale, np.finfo(float).tiny)
+    block = np.random.default_rng(7).standard_normal((size, min(n_wanted + n_extra, size)))
+    values = before = np.full(n_wanted, np.inf)
+    with symmetric_solver(matrix, shift) as solve:
+        for _ in range(max_sweeps):
+            block, _ = np.linalg.qr(solve(block))
+            small = block.T @ (matrix @ block)
+            all_values, rotation = np.linalg.eigh(0.5 * (small + small.T))
+            block = block @ rotation
+            values, vectors = all_values[:n_wanted], block[:, :n_wanted]
+            if rough:
+                now = np.maximum(values, shift)
+                if np.all(before - now <= _STANDSTILL * now):
+                    break
+                before = now
+            else:
+                residual = np.linalg.norm(matrix @ vectors - vectors * values, axis=0)
+                if residual.max() <= _TOLERANCE * scale:
+                    break
+    return values, vectors

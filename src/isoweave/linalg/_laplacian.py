@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,14 +26,10 @@ from isoweave.linalg._cholesky import Elimination, elimination_order, plan_elimi
 class SolveResult:
     """Outcome of one block solve."""
 
-    #: Solution, shape (n, N), with zero mean on every connected component.
-    value: FloatArray
-    #: Largest ``||b - L x|| / ||b||`` of a column, measured; ``b`` is the projected right-hand side.
-    residual: float
-    #: Conjugate gradient iterations of the slowest column; refinement steps of a direct solver.
-    iterations: int
-    #: The method that produced ``value``; after a fallback not the one asked for.
-    solver: str
+    value: FloatArray  #: Solution, shape (n, N), with zero mean on every connected component.
+    residual: float  #: Largest ``||b - L x|| / ||b||`` of a column, measured, b projected.
+    iterations: int  #: Of conjugate gradients (slowest column); refinement steps of a direct solver.
+    solver: str  #: The method that produced ``value``; after a fallback not the one asked for.
     status: Literal["converged", "stalled"]
 
 
@@ -91,29 +87,27 @@ class Laplacian:
         return out, np.sqrt(column_dots(out, out, team))
 
     def rounding(self, value: FloatArray, team: ThreadTeam) -> FloatArray:
-        """Residual norms (N,) that rounding alone may leave at ``value``: ``4 eps ||L|| ||x||``.
-
-        On an ill-conditioned graph this can exceed any tolerance relative to the right-hand side; asking
-        for less would send every solver down the ladder for nothing.
-        """
-        eps = float(np.finfo(np.float64).eps)
-        return 4.0 * eps * self.norm * np.sqrt(column_dots(value, value, team))
+        """Residual norms (N,) that rounding alone may leave; ill-conditioned graphs can do no better."""
+        return 4.0 * float(np.finfo(float).eps) * self.norm * np.sqrt(column_dots(value, value, team))
 
 
-class SolverMethod(Protocol):
+class SolverMethod:
     """A factored or otherwise prepared solver. It sees projected right-hand sides only."""
 
     name: str
     # Whether a solution that misses its goal should be handed back once as ``guess``.
-    refines: bool
+    refines = False
+
+    def __init__(self, laplacian: Laplacian, team: ThreadTeam) -> None:
+        self._laplacian, self._team = laplacian, team
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Factor, or raise PreparationError."""
 
     def attempt(self, rhs: FloatArray, guess: FloatArray | None, goal: FloatArray) -> tuple[FloatArray, int]:
-        """Approximate solution of ``L x = rhs`` and the iterations spent.
-
-        ``goal`` (N,) is the residual norm wanted for each column, or what rounding allows if that is
-        larger. A method that cannot reach it returns its best; the caller measures the residual.
-        """
-        ...
+        """Solution of ``L x = rhs`` with residual norms ``goal`` (N,), or the best there is; iterations."""
+        raise NotImplementedError
 
 
 class PreparationError(RuntimeError):
@@ -121,10 +115,8 @@ class PreparationError(RuntimeError):
 
 
 def run_evenly(team: ThreadTeam, kernel: Callable[..., Any], n_items: int, least: int, *args: Any) -> None:
-    """Run a kernel whose items cost the same: one range per thread, of at least ``least`` items.
-
-    Conjugate gradients make five calls an iteration, so handing out more ranges costs more than it evens out.
-    """
+    """Run a kernel whose items cost the same: one range per thread, of at least ``least`` items."""
+    # Conjugate gradients make five calls an iteration: more ranges would cost more than they even out.
     team.run(kernel, n_items, *args, grain=max(least, -(-n_items // team.n_threads)))
 
 
@@ -137,11 +129,7 @@ def column_dots(a: FloatArray, b: FloatArray, team: ThreadTeam) -> FloatArray:
 
 
 def prepare_laplacian(laplacian: Any) -> Laplacian:
-    """Check a Laplacian and find its connected components.
-
-    ``laplacian`` is a sparse matrix (n, n), symmetric, with rows that sum to zero up to rounding, or one that
-    is prepared already.
-    """
+    """Check a Laplacian, symmetric with rows that sum to zero, and find its connected components."""
     if isinstance(laplacian, Laplacian):
         return laplacian
     if not sp.issparse(laplacian):
@@ -153,10 +141,9 @@ def prepare_laplacian(laplacian: Any) -> Laplacian:
     matrix.sum_duplicates()
     # A stored zero joins nothing; left in, it would hide a second component and its constant.
     matrix.eliminate_zeros()
-    if matrix.nnz > np.iinfo(np.int32).max:
-        raise ValueError(
-            f"laplacian has {matrix.nnz} entries; at most {np.iinfo(np.int32).max} are supported."
-        )
+    most = np.iinfo(np.int32).max
+    if matrix.nnz > most:
+        raise ValueError(f"laplacian has {matrix.nnz} entries; at most {most} are supported.")
     _check_entries(matrix)
     n_parts, labels = connected_components(matrix, directed=False)
     return Laplacian(
@@ -189,14 +176,10 @@ def _check_entries(matrix: sp.csr_array) -> None:
             f"rows of a Laplacian sum to zero, but row {row} sums to {sums[row]:.3g} "
             f"(largest entry {scale:.3g}). Build it with the diagonal equal to minus the rest of the row."
         )
-    mirror = sp.csr_array(matrix.T)
-    if np.array_equal(mirror.indices, matrix.indices) and np.allclose(mirror.data, matrix.data, 0.0, limit):
-        return
-    asymmetry = abs(matrix - mirror)
-    if asymmetry.nnz and asymmetry.max() > limit:
-        worst = asymmetry.tocoo()
-        e = int(np.argmax(worst.data))
+    gaps = abs(matrix - matrix.T).tocoo()
+    if gaps.nnz and gaps.data.max() > limit:
+        e = int(np.argmax(gaps.data))
         raise ValueError(
-            f"laplacian must be symmetric, but entry ({worst.row[e]}, {worst.col[e]}) and its mirror differ "
-            f"by {worst.data[e]:.3g}. Symmetrise it with (L + L.T) / 2."
+            f"laplacian must be symmetric, but entry ({gaps.row[e]}, {gaps.col[e]}) and its mirror differ "
+            f"by {gaps.data[e]:.3g}. Symmetrise it with (L + L.T) / 2."
         )

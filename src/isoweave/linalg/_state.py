@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from isoweave._parallel import ONE_THREAD, ThreadTeam
-from isoweave._typing import FloatArray
+from isoweave._typing import AnyArray, FloatArray
 from isoweave.linalg._cholesky import MAX_FILL, MAX_FILL_RATIO
-from isoweave.linalg._direct import Cholmod, Direct
-from isoweave.linalg._iterative import ConjugateGradient, IncompleteCholesky, Jacobi, Multigrid
 from isoweave.linalg._laplacian import (
-    Laplacian,
     PreparationError,
     SolveResult,
     SolverMethod,
     column_dots,
     prepare_laplacian,
 )
+from isoweave.linalg._methods import Cholmod, Direct, IncompleteCholesky, Jacobi, Multigrid
 
 # What is tried, in order, after a method fails to be built or misses the tolerance. Each method is
 # tried at most once in the life of a state.
@@ -31,16 +29,10 @@ LADDER: dict[str, tuple[str, ...]] = {
     "ic": ("jacobi", "direct"),
     "jacobi": ("direct",),
 }
-# A multigrid cycle that needs more iterations than this has failed; waiting longer is no help.
-_MAX_CYCLES = 300
-_BUILDERS: dict[str, Callable[[Laplacian, ThreadTeam], SolverMethod]] = {
-    "direct": Direct,
-    "cholmod": Cholmod,
-    "amg": lambda lap, team: ConjugateGradient(lap, Multigrid(lap, team), team, max_iter=_MAX_CYCLES),
-    "ic": lambda lap, team: ConjugateGradient(lap, IncompleteCholesky(lap, team), team),
-    "jacobi": lambda lap, team: ConjugateGradient(lap, Jacobi(lap, team), team),
+_METHODS: dict[str, type[SolverMethod]] = {
+    method.name: method for method in (Direct, Cholmod, Multigrid, IncompleteCholesky, Jacobi)
 }
-SOLVERS = ("auto", *_BUILDERS)
+SOLVERS = ("auto", *_METHODS)
 
 # Up to here even a full factor takes a fraction of a second.
 _SMALL = 3000
@@ -51,11 +43,7 @@ _WELL_CONDITIONED = 8
 
 @dataclass(frozen=True)
 class SolverChoice:
-    """What ``solver="auto"`` resolves to and why.
-
-    ``predicted_fill`` is the number of entries of the Cholesky factor: infinite if there are more than a
-    factor may have, None if they were not counted.
-    """
+    """A solver and why it was taken; ``predicted_fill`` counts the Cholesky factor, None if not counted."""
 
     solver: str
     reason: str
@@ -65,21 +53,11 @@ class SolverChoice:
 def choose_solver(laplacian: Any, n_components: int) -> SolverChoice:
     """Pick a solver for a Laplacian (a sparse matrix) by its size, the fill of its factor and the dimension.
 
-    The first rule that applies:
-
-    1. up to 3,000 vertices: ``direct``;
-    2. the Cholesky factor, counted exactly from its elimination tree without being computed, has at
-       most 50 times the entries of the Laplacian (and 2.5e8): ``direct``. Graphs of surfaces have 3 to 5
-       times, 50,000 points of a cube 28 times, 10,000 MNIST digits 37 times, 20,000 points in five
-       dimensions 97 times; a factor was worth making from 16, 24 and 80 solves on in the last three;
-    3. ``n_components`` of 8 and more: ``jacobi``;
-    4. otherwise ``amg``.
-
-    Examples
-    --------
-    >>> import numpy as np, scipy.sparse as sp
-    >>> choose_solver(sp.csr_array(np.array([[1.0, -1.0], [-1.0, 1.0]])), 2).solver
-    'direct'
+    ``direct`` up to 3,000 vertices, or if the Cholesky factor, counted exactly from its elimination tree
+    without being computed, has at most 50 times the entries of the Laplacian (and 2.5e8). Graphs of surfaces
+    have 3 to 5 times, 50,000 points of a cube 28 times, 10,000 MNIST digits 37 times, 20,000 points in five
+    dimensions 97 times; a factor was worth making from 16, 24 and 80 solves on in the last three. Otherwise
+    ``jacobi`` for ``n_components`` of 8 and more, ``amg`` for less.
     """
     laplacian = prepare_laplacian(laplacian)
     if laplacian.n <= _SMALL:
@@ -96,45 +74,22 @@ def choose_solver(laplacian: Any, n_components: int) -> SolverChoice:
     return SolverChoice("amg", f"{size}, and {n_components} dimensions need more than a diagonal", fill)
 
 
-class SolverState(Protocol):
-    """A matrix prepared for many solves, as :func:`factor` and :func:`factor_anchored` return it.
+class PoissonState:
+    """A Laplacian prepared for many solves, made by :func:`factor`.
 
-    Attributes
-    ----------
-    choice : SolverChoice
-        The solver started with, and why.
-    notes : list of str
-        What went wrong and what was done about it, in order; empty when all went well.
-    solver : str
-        Name of the method the next solve starts with.
-    ladder : tuple of str
-        That method and those that follow it when it fails: with the notes all that a solve changes.
+    ``choice`` is the solver started with, and why; ``notes`` say what went wrong and what was done about it.
     """
 
-    choice: SolverChoice
-    notes: list[str]
-
-    @property
-    def solver(self) -> str: ...
-
-    @property
-    def ladder(self) -> tuple[str, ...]: ...
-
-    def move_to(self, ladder: tuple[str, ...], notes: list[str]) -> None:
-        """Go to where another state of the same matrix stood, given its ``ladder`` and ``notes``."""
-
-    def solve(self, rhs: FloatArray, *, tol: float | None = None) -> SolveResult:
-        """Solve for all columns of ``rhs`` (n, N) at once."""
-
-
-class PoissonState:
-    """A prepared Laplacian, made by :func:`factor`; see :class:`SolverState`."""
-
-    def __init__(self, laplacian: Laplacian, choice: SolverChoice, team: ThreadTeam, tol: float) -> None:
-        self.choice = choice
+    def __init__(self, laplacian: Any, solver: str, n_components: int, team: ThreadTeam, tol: float) -> None:
+        if solver not in SOLVERS:
+            raise ValueError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}.")
+        self._laplacian, self._team, self._tol = prepare_laplacian(laplacian), team, _check_tol(tol)
+        if solver == "auto":
+            self.choice = choose_solver(self._laplacian, n_components)
+        else:
+            self.choice = SolverChoice(solver, "asked for", None)
         self.notes: list[str] = []
-        self._laplacian, self._team, self._tol = laplacian, team, tol
-        self._queue = [choice.solver, *LADDER[choice.solver]]
+        self._queue = [self.choice.solver, *LADDER[self.choice.solver]]
         method = self._next_method()
         if method is None:
             raise RuntimeError("No solver could be prepared: " + "; ".join(self.notes) + ".")
@@ -142,19 +97,20 @@ class PoissonState:
 
     @property
     def solver(self) -> str:
+        """Name of the method the next solve starts with."""
         return self._method.name
 
     @property
     def ladder(self) -> tuple[str, ...]:
+        """That method and those that follow it when it fails: with the notes all that a solve changes."""
         return self._method.name, *self._queue
 
     def move_to(self, ladder: tuple[str, ...], notes: list[str]) -> None:
-        """As :meth:`SolverState.move_to`."""
-        unknown = [name for name in ladder if name not in _BUILDERS]
-        if unknown or not ladder:
-            raise ValueError(f"ladder must hold names of {', '.join(_BUILDERS)}, got {ladder}.")
+        """Go to where another state of the same matrix stood, given its ``ladder`` and ``notes``."""
+        if not ladder or not set(ladder) <= set(_METHODS):
+            raise ValueError(f"ladder must hold names of {', '.join(_METHODS)}, got {ladder}.")
         if ladder[0] != self.solver:
-            self._method = _BUILDERS[ladder[0]](self._laplacian, self._team)
+            self._method = _METHODS[ladder[0]](self._laplacian, self._team)
         self._queue = list(ladder[1:])
         self.notes[:] = notes
 
@@ -210,10 +166,32 @@ class PoissonState:
         while self._queue:
             name = self._queue.pop(0)
             try:
-                return _BUILDERS[name](self._laplacian, self._team)
+                return _METHODS[name](self._laplacian, self._team)
             except PreparationError as error:
                 self.notes.append(f"{name} could not be prepared: {error}")
         return None
+
+
+class AnchoredState(PoissonState):
+    """A prepared matrix ``L + diag(pull)`` without the rows and columns of held vertices (eqs. 20, 21).
+
+    Held vertices are one more vertex, the ground, that all edges to them lead to, and a pull is an edge to
+    the ground. What is left is a Laplacian again, hence every solver serves: its solution is fixed up to a
+    constant, which is chosen to be zero on the ground.
+    """
+
+    _free: AnyArray
+    _n: int
+
+    def solve(self, rhs: FloatArray, *, tol: float | None = None) -> SolveResult:
+        """As :meth:`PoissonState.solve`; held vertices stay at zero, whatever their rows of ``rhs``."""
+        value = np.zeros((self._n, rhs.shape[1]))
+        block = np.empty((len(self._free) + 1, rhs.shape[1]))
+        block[:-1] = rhs[self._free]
+        block[-1] = -block[:-1].sum(axis=0)
+        result = super().solve(block, tol=tol)
+        value[self._free] = result.value[:-1] - result.value[-1]
+        return replace(result, value=value)
 
 
 def factor(
@@ -230,35 +208,71 @@ def factor(
     ----------
     laplacian : sparse matrix of shape (n, n)
         Symmetric positive semi-definite; its kernel is one constant per connected component.
-    solver : {"auto", "direct", "cholmod", "amg", "ic", "jacobi"}
-        "auto" follows :func:`choose_solver`; "direct" is a sparse Cholesky factor, "cholmod" SuiteSparse's
-        (needs the extra ``isoweave[cholmod]``); "amg", "ic" and "jacobi" are conjugate gradients with a
-        multigrid cycle, an incomplete Cholesky factor or the diagonal.
     n_components : int
         Dimension of the embedding, which "auto" takes into account.
+    solver : {"auto", "direct", "cholmod", "amg", "ic", "jacobi"}
+        By :func:`choose_solver`; a sparse Cholesky factor, ours or SuiteSparse's (``isoweave[cholmod]``);
+        conjugate gradients with a multigrid cycle, an incomplete Cholesky factor or the diagonal.
     team : ThreadTeam
         Threads for the kernels; must outlive the state.
     tol : float
         Largest allowed relative residual of a column.
+    """
+    return PoissonState(laplacian, solver, n_components, team, tol)
 
-    Returns
-    -------
-    PoissonState
+
+def factor_anchored(
+    laplacian: Any,
+    held: AnyArray,
+    pulled: AnyArray,
+    pull: FloatArray,
+    *,
+    n_components: int,
+    solver: str = "auto",
+    team: ThreadTeam = ONE_THREAD,
+    tol: float = 1e-10,
+) -> AnchoredState:
+    """Prepare the Laplacian of a connected graph with held and pulled vertices for many solves.
+
+    Parameters
+    ----------
+    held : int array of shape (h,)
+        Vertices at which the solution is zero.
+    pulled, pull : int and float64 arrays of shape (p,)
+        Other vertices, and what is added to their diagonal entries, positive.
+    laplacian, solver, n_components, team, tol
+        As in :func:`factor`.
 
     Examples
     --------
+    A chain of three vertices, held at its ends:
+
     >>> import numpy as np, scipy.sparse as sp
     >>> path = sp.csr_array(np.array([[1.0, -1, 0], [-1, 2, -1], [0, -1, 1]]))
-    >>> state = factor(path, solver="direct", n_components=1)
-    >>> state.solve(np.array([[1.0], [0.0], [-1.0]])).value.ravel().round(12) + 0.0
-    array([ 1.,  0., -1.])
+    >>> ends, none = np.array([0, 2]), np.array([], dtype=int)
+    >>> state = factor_anchored(path, ends, none, np.array([]), n_components=1)
+    >>> state.solve(np.array([[0.0], [1.0], [0.0]])).value.ravel()
+    array([0. , 0.5, 0. ])
     """
-    if solver not in SOLVERS:
-        raise ValueError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}.")
-    prepared = prepare_laplacian(laplacian)
-    asked = SolverChoice(solver, "asked for", None)
-    choice = choose_solver(prepared, n_components) if solver == "auto" else asked
-    return PoissonState(prepared, choice, team, _check_tol(tol))
+    n = laplacian.shape[0]
+    if len(held) + len(pulled) == 0:
+        raise ValueError("At least one vertex must be held or pulled; for a free Laplacian use factor.")
+    free = np.setdiff1d(np.arange(n), held)
+    ground = len(free)
+    place = np.full(n, ground)
+    place[free] = np.arange(ground)
+    contraction = sp.csr_array((np.ones(n), (np.arange(n), place)), shape=(n, ground + 1))
+    reduced = contraction.T @ sp.csr_array(laplacian) @ contraction
+    if len(pulled):
+        ends, to_ground = place[pulled], np.full(len(pulled), ground)
+        rows = np.concatenate([ends, ends, to_ground, to_ground])
+        columns = np.concatenate([ends, to_ground, ends, to_ground])
+        values = np.concatenate([pull, -pull, -pull, pull])
+        reduced = reduced + sp.csr_array((values, (rows, columns)), shape=reduced.shape)
+    # Where all vertices are held, what is left of the ground's own entry is rounding.
+    state = AnchoredState(reduced if ground else sp.csr_array((1, 1)), solver, n_components, team, tol)
+    state._free, state._n = free, n
+    return state
 
 
 def _check_tol(tol: float) -> float:

@@ -24,7 +24,7 @@ from isoweave.energy import (
     divergence,
 )
 from isoweave.graph import NeighborGraph
-from isoweave.linalg import SolverState, factor, factor_anchored
+from isoweave.linalg import PoissonState, factor, factor_anchored
 
 # Squares of coordinates beyond this, in units of the median length, no longer leave room for sums.
 _OVERFLOWING = 1e150
@@ -39,7 +39,7 @@ class Problem:
     """
 
     frames: FrameEnergy
-    metric: SolverState
+    metric: PoissonState
     anchors: AnchorEnergy | None = None
     measured: DistanceEnergy | None = None
 

@@ -226,7 +226,7 @@ def frame_transitions(
     graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam
 ) -> tuple[FloatArray, FloatArray]:
     """Orthogonal maps between the frames at the ends of every edge, and how much they explain (eq. 14)."""
-    from isoweave.engines import transitions as kernels
+    from isoweave.engines import alignment as kernels
 
     n_components, m = frames.n_components, len(graph.indices)
     transitions, weights = np.empty((m, n_components, n_components)), np.empty(m)
@@ -332,10 +332,9 @@ def prolong(graph: NeighborGraph, level: CoarseLevel, places: FloatArray, *, tea
             graph.to_matrix(), indices=np.flatnonzero(~missing), min_only=True, return_predecessors=True
         )
         x[missing] = x[nearest[missing]]
+    links = sp.csr_array((np.ones(len(graph.indices)), graph.indices, graph.indptr), shape=(n, n))
     for _ in range(_SMOOTHING_SWEEPS):
-        smoother = np.empty_like(x)
-        team.run(kernels.average_neighbors, n, graph.indptr, graph.indices, x, smoother)
-        x = smoother
+        x = 0.5 * x + 0.5 * (links @ x) / graph.degrees[:, None]
     return x
 
 

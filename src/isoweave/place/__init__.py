@@ -1,8 +1,14 @@
 """New points in a finished map, and maps that grow with their graph."""
 
-from isoweave.place._distances import nearest_columns, sparse_rows
 from isoweave.place._grow import embed_again, settle_on, warm_start
-from isoweave.place._place import FinishedMap, Placement, finished_map, place_points
+from isoweave.place._place import (
+    FinishedMap,
+    Placement,
+    finished_map,
+    nearest_columns,
+    place_points,
+    sparse_rows,
+)
 
 __all__ = [
     "FinishedMap",

@@ -70,20 +70,12 @@ def warm_start(
     team: ThreadTeam,
     embed_rest: Callable[[NeighborGraph], FloatArray],
 ) -> FloatArray:
-    """Coordinates of all vertices, shape (n, N), from those of some of them.
+    """Coordinates of all vertices, shape (n, N), from the known ones of some (NaN for the others).
 
     The others are placed in rounds, each by its neighbours that have a place (:func:`place_points`): first
     all that have N + 1 such neighbours; when there is none, those that have the most. This fills a patch of
-    new vertices from its rim inwards.
-
-    Parameters
-    ----------
-    graph : NeighborGraph
-    known : float64 array of shape (n, N)
-        NaN where a vertex has no coordinates yet.
-    team : ThreadTeam
-    embed_rest : callable
-        From a connected graph, all of it out of reach of the known vertices, to its coordinates.
+    new vertices from its rim inwards. ``embed_rest`` makes coordinates of a connected graph that is out of
+    reach of the known vertices.
     """
     placed = finished_map(graph, known, team=team)
     # A duplicate knows what any of its twins knows.

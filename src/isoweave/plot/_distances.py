@@ -11,7 +11,7 @@ from isoweave._typing import FloatArray
 from isoweave._validation import check_integer
 from isoweave.diagnostics import edge_table
 from isoweave.graph import subgraph
-from isoweave.plot._axes import axes_for, diverging_norm, import_pyplot, new_axes, points_to_draw
+from isoweave.plot._points import axes_for, diverging_norm, import_pyplot, new_axes, points_to_draw
 from isoweave.result import Embedding, as_embedding
 
 if TYPE_CHECKING:
@@ -35,15 +35,15 @@ def plot_edges(
 ) -> Axes:
     """Draw the graph's edges in the map, red where they became longer and blue where shorter.
 
+    Returns the axes, whose last collection holds the lines, with the distortions as its array, the largest on
+    top.
+
     Parameters
     ----------
-    result : Embedding, fitted estimator, or array of shape (n, N)
-    ax : matplotlib Axes, optional
-        For example one that :func:`plot_embedding` has drawn on; on a new figure by default.
+    result, ax, components
+        As in :func:`plot_embedding`; ``ax`` may be one that it has drawn on.
     graph : NeighborGraph or sparse matrix of shape (n, n), optional
         Measured distances; needed with plain coordinates.
-    components : sequence of int, optional
-        Columns to draw, one to three; needed for more than three.
     limit : float
         Distortion (length in the map over measured length, minus 1) at the ends of the colour scale.
     most : int, optional
@@ -52,22 +52,10 @@ def plot_edges(
         Whether edges that the shortcut filter removed are drawn too.
     linewidth : float
     colorbar : bool
-
-    Returns
-    -------
-    matplotlib Axes
-        Its last collection holds the lines, with the distortions as its array, the largest on top.
-
-    Examples
-    --------
-    >>> import scipy.sparse as sp
-    >>> graph = sp.csr_array([[0.0, 1.0, 0.0], [1.0, 0.0, 2.0], [0.0, 2.0, 0.0]])
-    >>> ax = plot_edges([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]], graph=graph)
-    >>> ax.collections[-1].get_array().tolist()
-    [0.0, -0.5]
     """
     import_pyplot()
     from matplotlib.collections import LineCollection
+    from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
     source = as_embedding(result, graph)
     used = source.measured_graph("plot_edges") if dropped else source.kept_graph("plot_edges")
@@ -82,13 +70,8 @@ def plot_edges(
     if most is not None:
         order = order[max(0, len(order) - check_integer("most", most, minimum=1)) :]
     ax = axes_for(ax, points)
-    segments: Any = points[edges[order]]
-    if points.shape[1] == 3:
-        from mpl_toolkits.mplot3d.art3d import Line3DCollection
-
-        lines: Any = Line3DCollection(segments, cmap="coolwarm", norm=norm, linewidths=linewidth)
-    else:
-        lines = LineCollection(segments, cmap="coolwarm", norm=norm, linewidths=linewidth)
+    kind: Any = Line3DCollection if points.shape[1] == 3 else LineCollection
+    lines = kind(points[edges[order]], cmap="coolwarm", norm=norm, linewidths=linewidth)
     # Duplicates that the map sets apart are infinitely longer: the end of the scale.
     lines.set_array(np.nan_to_num(distortion[order], posinf=np.finfo(np.float64).max))
     ax.add_collection(lines)
@@ -125,18 +108,15 @@ def plot_shepard(
     bins: int = 120,
     random_state: Any = None,
 ) -> Axes:
-    """Draw distances in the map against shortest paths in the graph (a Shepard diagram).
+    """Draw distances in the map against shortest paths in the graph (a Shepard diagram); returns the axes.
 
     On the diagonal lie pairs whose distance the map keeps, below it those it brings closer. Many pairs are
     drawn as a density.
 
     Parameters
     ----------
-    result : Embedding, fitted estimator, or array of shape (n, N)
-    ax : matplotlib Axes, optional
-        Drawn on a new figure by default.
-    graph : NeighborGraph or sparse matrix of shape (n, n), optional
-        Measured distances; needed with plain coordinates.
+    result, ax, graph
+        As in :func:`plot_edges`.
     n_rows : int, optional
         Vertices that paths start from, to all others; at most 200 by default, drawn at random.
     max_points : int
@@ -145,18 +125,6 @@ def plot_shepard(
         Cells of the density along each axis.
     random_state : int, RandomState or None
         Chooses the vertices; None is a fixed seed.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> import scipy.sparse as sp
-    >>> graph = sp.csr_array([[0.0, 1.0, 0.0], [1.0, 0.0, 2.0], [0.0, 2.0, 0.0]])
-    >>> ax = plot_shepard([[0.0], [1.0], [3.0]], graph=graph)
-    >>> sorted(ax.collections[0].get_offsets().tolist())
-    [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
     """
     import_pyplot()
     from matplotlib.colors import LogNorm
@@ -186,16 +154,7 @@ def plot_shepard(
 def plot_history(history: Any, ax: Axes | None = None) -> Axes:
     """Draw the energy over the steps of the optimiser, on a logarithmic scale.
 
-    Parameters
-    ----------
-    history : Embedding, fitted estimator, or sequence of records
-        Each record has ``iteration`` and ``energy``.
-    ax : matplotlib Axes, optional
-        Drawn on a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
+    ``history`` is an Embedding, a fitted estimator, or records with ``iteration`` and ``energy``.
     """
     import_pyplot()
     for name in ("history", "history_"):
@@ -204,8 +163,7 @@ def plot_history(history: Any, ax: Axes | None = None) -> Axes:
         raise ValueError(f"{type(history).__name__} is not fitted yet, or has no history_.")
     if len(history) == 0:
         raise ValueError("history is empty: there is no step to draw.")
-    if ax is None:
-        ax = new_axes()
+    ax = new_axes() if ax is None else ax
     ax.plot([record.iteration for record in history], [record.energy for record in history], marker=".")
     # An exactly embeddable graph ends at energy 0, which a logarithm cannot show.
     if all(record.energy > 0 for record in history):

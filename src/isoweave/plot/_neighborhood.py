@@ -11,7 +11,7 @@ import numpy as np
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_integer
 from isoweave.graph import NeighborGraph
-from isoweave.plot._axes import diverging_norm, import_pyplot, two_axes
+from isoweave.plot._points import diverging_norm, import_pyplot, points_to_draw, two_axes
 from isoweave.result import as_embedding
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ def local_map(graph: NeighborGraph, coordinates: FloatArray, vertex: int) -> Nei
     lengths = np.concatenate([[0.0], lengths[order]])
     after = coordinates[vertices] - coordinates[vertex]
     n_components = coordinates.shape[1]
-
     distances = _closed_distances(graph, vertices)
     scale = distances.max() or 1.0
     gram = -0.5 * (distances / scale) ** 2
@@ -68,59 +67,24 @@ def local_map(graph: NeighborGraph, coordinates: FloatArray, vertex: int) -> Nei
 
 def _closed_distances(graph: NeighborGraph, vertices: AnyArray) -> FloatArray:
     """Measured distances among some vertices, completed by shortest paths among them, shape (p, p)."""
-    p = len(vertices)
-    position = {int(v): at for at, v in enumerate(vertices)}
-    distances = np.full((p, p), np.inf)
+    near = graph.to_matrix()[vertices][:, vertices].tocoo()
+    distances = np.full(near.shape, np.inf)
+    distances[near.row, near.col] = near.data
     np.fill_diagonal(distances, 0.0)
-    for at, v in enumerate(vertices):
-        row = slice(graph.indptr[v], graph.indptr[v + 1])
-        for w, length in zip(graph.indices[row].tolist(), graph.lengths[row].tolist(), strict=True):
-            if w in position:
-                distances[at, position[w]] = length
-    for k in range(p):
+    for k in range(len(vertices)):
         distances = np.minimum(distances, distances[:, k, None] + distances[None, k])
     return distances
 
 
 def plot_neighborhood(
-    result: Any,
-    vertex: int,
-    axes: Sequence[Axes] | None = None,
-    *,
-    graph: Any = None,
-    limit: float = 0.25,
+    result: Any, vertex: int, axes: Sequence[Axes] | None = None, *, graph: Any = None, limit: float = 0.25
 ) -> tuple[Axes, Axes]:
     """Draw a vertex and its neighbours as measured, and beside it as they lie in the map.
 
     Left, directions come from classical scaling of the neighbourhood's own distances and lengths are the
-    measured ones; the whole is rotated onto the map. Lines are coloured by the distortion of the edge: length
-    in the map over measured length, minus 1. In more than two dimensions both are seen along the two longest
-    axes of the neighbourhood in the map.
-
-    Parameters
-    ----------
-    result : Embedding, fitted estimator, or array of shape (n, N)
-    vertex : int
-    axes : two matplotlib Axes, optional
-        On a new figure by default.
-    graph : NeighborGraph or sparse matrix of shape (n, n), optional
-        Needed with plain coordinates.
-    limit : float
-        Distortion at the ends of the colour scale.
-
-    Returns
-    -------
-    pair of matplotlib Axes
-        Before and after.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from isoweave import IsometricEmbedding
-    >>> X = np.random.default_rng(5).uniform(size=(200, 2))
-    >>> before, after = plot_neighborhood(IsometricEmbedding(n_neighbors=8).fit(X), 17)
-    >>> before.get_title(), after.get_title()
-    ('vertex 17, as measured', 'in the map')
+    measured ones; the whole is rotated onto the map. Lines are coloured by the distortion of the edge, as by
+    :func:`plot_edges`. In more than two dimensions both are seen along the two longest axes of the
+    neighbourhood in the map. Returns both axes, ``axes`` or those of a new figure.
     """
     import_pyplot()
     from matplotlib.collections import LineCollection
@@ -133,7 +97,11 @@ def plot_neighborhood(
     found = local_map(kept, source.coordinates, vertex)
     if len(found.vertices) == 1:
         raise ValueError(f"vertex {vertex} has no neighbours in the graph.")
-    before, after = in_plane(found)
+    before, after = found.before, found.after
+    if before.shape[1] > 2:
+        plane = np.linalg.svd(after, full_matrices=False)[2][:2].T
+        before, after = before @ plane, after @ plane
+    before, after = points_to_draw(before, None), points_to_draw(after, None)
     with np.errstate(divide="ignore", invalid="ignore"):
         reached = np.linalg.norm(found.after[1:], axis=1)
         distortion = np.where(reached == found.lengths[1:], 0.0, reached / found.lengths[1:] - 1.0)
@@ -151,16 +119,3 @@ def plot_neighborhood(
         ax.set_aspect("equal")
     right.figure.colorbar(lines, ax=[left, right], label="length in the map / measured - 1", shrink=0.8)
     return left, right
-
-
-def in_plane(found: Neighborhood) -> tuple[FloatArray, FloatArray]:
-    """Both layouts in two dimensions: along the two longest axes in the map where there are more."""
-    n_components = found.after.shape[1]
-    if n_components == 1:
-        zeros = np.zeros((len(found.after), 1))
-        return np.hstack([found.before, zeros]), np.hstack([found.after, zeros])
-    if n_components == 2:
-        return found.before, found.after
-    _, _, axes = np.linalg.svd(found.after, full_matrices=False)
-    plane = axes[:2].T
-    return found.before @ plane, found.after @ plane

@@ -1,4 +1,4 @@
-"""Maps as points, alone or beside their input."""
+"""Axes to draw on, and maps as points, alone or beside their input."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from isoweave._typing import AnyArray, FloatArray
+from isoweave._validation import check_real
 from isoweave.diagnostics import edge_table
 from isoweave.graph import NeighborGraph
-from isoweave.plot._axes import axes_for, import_pyplot, points_to_draw, two_axes
 from isoweave.result import Embedding, as_embedding
 
 if TYPE_CHECKING:
@@ -19,6 +19,69 @@ if TYPE_CHECKING:
 
 _COLORINGS = ("stretch", "edge_error", "component")
 _MOST_IN_LEGEND = 20
+
+
+def import_pyplot() -> Any:
+    """matplotlib.pyplot, or an error that names the extra."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("Figures need matplotlib: pip install 'isoweave[plot]'.") from error
+    return plt
+
+
+def new_axes(*, is_3d: bool = False) -> Axes:
+    """Axes on a new figure."""
+    figure = import_pyplot().figure(layout="constrained")
+    axes: Axes = figure.add_subplot(projection="3d" if is_3d else None)
+    return axes
+
+
+def two_axes(axes: Sequence[Axes] | None, is_3d: tuple[bool, bool] = (False, False)) -> tuple[Axes, Axes]:
+    """The two axes given, or two side by side on a new figure."""
+    if axes is None:
+        figure = import_pyplot().figure(figsize=(9.0, 4.2), layout="constrained")
+        left, right = ("3d" if flag else None for flag in is_3d)
+        return figure.add_subplot(1, 2, 1, projection=left), figure.add_subplot(1, 2, 2, projection=right)
+    given = list(np.ravel(np.asarray(axes, dtype=object)))
+    if len(given) != 2:
+        raise ValueError(f"axes must be two matplotlib Axes, got {len(given)}.")
+    return given[0], given[1]
+
+
+def points_to_draw(coordinates: FloatArray, components: Sequence[int] | None) -> FloatArray:
+    """The columns to draw, shape (n, 2) or (n, 3); a single column gets height 0."""
+    n_components = coordinates.shape[1]
+    if components is None and n_components > 3:
+        raise ValueError(
+            f"embedding must have shape (n, 1), (n, 2) or (n, 3), got {coordinates.shape}; "
+            "choose columns to draw, for example components=(0, 1)."
+        )
+    chosen = [int(c) for c in (range(n_components) if components is None else components)]
+    if not 1 <= len(chosen) <= 3 or not all(0 <= c < n_components for c in chosen):
+        raise ValueError(
+            f"components must be one to three columns from 0 to {n_components - 1}, got {components!r}."
+        )
+    points = coordinates[:, chosen]
+    return np.column_stack([points, np.zeros(len(points))]) if len(chosen) == 1 else points
+
+
+def axes_for(ax: Axes | None, points: FloatArray) -> Axes:
+    """The axes given, if they are of the right kind, or new ones."""
+    is_3d = points.shape[1] == 3
+    if ax is None:
+        return new_axes(is_3d=is_3d)
+    if is_3d != (ax.name == "3d"):
+        raise ValueError(f"a {points.shape[1]}-D embedding cannot be drawn on axes of type {ax.name!r}.")
+    return ax
+
+
+def diverging_norm(limit: float) -> Any:
+    """Colours from -limit to limit."""
+    from matplotlib.colors import Normalize
+
+    limit = check_real("limit", limit, minimum=0.0, include_minimum=False)
+    return Normalize(-limit, limit)
 
 
 def plot_embedding(
@@ -33,7 +96,7 @@ def plot_embedding(
     colorbar: bool | None = None,
     title: str | None = None,
 ) -> Axes:
-    """Draw an embedding as points, with the same scale on every axis.
+    """Draw an embedding as points, with the same scale on every axis; returns the axes.
 
     Parameters
     ----------
@@ -58,17 +121,6 @@ def plot_embedding(
     colorbar : bool, optional
         By default for "stretch" and "edge_error".
     title : str, optional
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> ax = plot_embedding(np.random.default_rng(7).normal(size=(50, 2)), color=np.arange(50.0))
-    >>> ax.get_aspect()
-    1.0
     """
     import_pyplot()
     from matplotlib.colors import LogNorm
@@ -141,9 +193,8 @@ def vertex_errors(graph: NeighborGraph, coordinates: FloatArray) -> FloatArray:
 
 def main_stretch(stretch: FloatArray) -> FloatArray:
     """The singular value of every vertex whose ratio to 1 is the largest, shape (n,)."""
-    values = np.maximum(np.asarray(stretch, dtype=np.float64), np.finfo(np.float64).tiny)
-    at = np.argmax(np.abs(np.log(values)), axis=1)
-    return np.asarray(stretch, dtype=np.float64)[np.arange(len(values)), at]
+    at = np.argmax(np.abs(np.log(np.maximum(stretch, np.finfo(np.float64).tiny))), axis=1)
+    return np.take_along_axis(np.asarray(stretch, dtype=np.float64), at[:, None], axis=1)[:, 0]
 
 
 def _words(color: Any) -> AnyArray | None:
@@ -151,9 +202,7 @@ def _words(color: Any) -> AnyArray | None:
     from matplotlib.colors import is_color_like
 
     values = np.asarray(color)
-    if values.ndim != 1 or values.dtype.kind not in "UO":
-        return None
-    if values.dtype.kind == "O" and not all(isinstance(value, str) for value in values):
+    if values.ndim != 1 or not all(isinstance(value, str) for value in values.tolist()):
         return None
     words = values.astype(str)
     return None if all(is_color_like(word) for word in np.unique(words)) else words
@@ -162,8 +211,7 @@ def _words(color: Any) -> AnyArray | None:
 def _around_one(values: FloatArray) -> tuple[float, float]:
     """Limits 1/r and r that leave out one point in fifty, at least 2 % from 1."""
     known = values[np.isfinite(values) & (values > 0.0)]
-    ratio = float(np.exp(np.percentile(np.abs(np.log(known)), 98))) if len(known) else 1.0
-    ratio = max(ratio, 1.02)
+    ratio = max(float(np.exp(np.percentile(np.abs(np.log(known)), 98))) if len(known) else 1.0, 1.02)
     return 1.0 / ratio, ratio
 
 
@@ -189,27 +237,11 @@ def plot_before_after(
     size: float | None = None,
     cmap: str | None = None,
 ) -> tuple[Axes, Axes]:
-    """Draw the input features and, beside them, the map, both in the same colours.
+    """Draw the input features and, beside them, the map, both in the same colours; returns both axes.
 
-    Parameters
-    ----------
-    result : Embedding, fitted estimator, or array of shape (n, N)
-    color
-        As in :func:`plot_embedding`.
-    axes : two matplotlib Axes, optional
-        On a new figure by default. The first must be 3-D for features of three columns or more.
-    features : array of shape (n, d), optional
-        By default those the estimator was fitted on. More than three columns are drawn along their three
-        principal axes.
-    components : sequence of int, optional
-        Columns of the map to draw.
-    size, cmap
-        As in :func:`plot_embedding`.
-
-    Returns
-    -------
-    pair of matplotlib Axes
-        Before and after.
+    ``features`` are by default those the estimator was fitted on; more than three columns are drawn along
+    their three principal axes. The first of two ``axes`` must be 3-D for three columns or more. The other
+    parameters are those of :func:`plot_embedding`.
     """
     import_pyplot()
     source = as_embedding(result)
@@ -221,16 +253,15 @@ def plot_before_after(
         raise ValueError(f"features have {len(before)} rows, but the map has {source.n_points} points.")
     points = points_to_draw(source.coordinates, components)
     left, right = two_axes(axes, (before.shape[1] == 3, points.shape[1] == 3))
+    plot_embedding(source, color, right, components=components, size=size, cmap=cmap, title="map")
     if isinstance(color, str) and color in _COLORINGS:
-        plot_embedding(source, color, right, components=components, size=size, cmap=cmap, title="map")
-        drawn = right.collections[0]
+        drawn: Any = right.collections[0]
         scatter: Any = left.scatter
-        area = drawn.get_sizes()[0]  # type: ignore[attr-defined]
+        area = drawn.get_sizes()[0]
         scatter(*before.T, c=drawn.get_array(), s=area, cmap=drawn.get_cmap(), norm=drawn.norm, linewidths=0)
         left.set(title="input", aspect="equal")
-        return left, right
-    plot_embedding(before, color, left, size=size, cmap=cmap, title="input")
-    plot_embedding(source, color, right, components=components, size=size, cmap=cmap, title="map")
+    else:
+        plot_embedding(before, color, left, size=size, cmap=cmap, title="input")
     return left, right
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,14 @@ from isoweave._pages import render
 from isoweave.diagnostics import diagnose, local_fit
 from isoweave.graph import subgraph
 from isoweave.metrics import METRIC_MEANINGS, evaluate
-from isoweave.report._columns import Column, map_columns, user_columns
-from isoweave.report._payload import MOST_EDGES, build_payload, sample_rows
+from isoweave.report._payload import (
+    MOST_EDGES,
+    Column,
+    build_payload,
+    map_columns,
+    sample_rows,
+    user_columns,
+)
 from isoweave.result import Embedding, as_embedding
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -50,7 +54,7 @@ def write_report(
     result : Embedding, fitted estimator, or array of shape (n, N)
         Any N; also a file of one of these, and estimators of other packages that have ``embedding_``.
     path : path-like
-        Where to write, .html.
+        Where to write, .html; returned.
     graph : NeighborGraph or sparse matrix of shape (n, n), optional
         Measured distances. Without any, for plain coordinates, there are no neighbourhoods, metrics, Shepard
         diagram or verdict.
@@ -66,22 +70,6 @@ def write_report(
         Whether to compute the metrics.
     n_jobs : int, optional
         Threads of the diagnosis and of the frames.
-
-    Returns
-    -------
-    pathlib.Path
-        ``path``.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from isoweave import IsometricEmbedding
-    >>> from isoweave.datasets import swiss_roll
-    >>> roll = swiss_roll(300, random_state=7)
-    >>> model = IsometricEmbedding(n_neighbors=8).fit(roll.data)
-    >>> page = pathlib.Path(tempfile.mkdtemp(), "roll.html")
-    >>> write_report(model, page, columns={"height": roll.truth[:, 1]}).name
-    'roll.html'
     """
     path = Path(path)
     library = check_report(path)
@@ -98,20 +86,21 @@ def write_report(
     taken = {column.name for column in given}
     known = map_columns(source, misfit, stretch, getattr(found, "curvature", None), taken)
     scores, voted = _measure(source, given) if metrics else ({}, None)
-    write_text(
-        path,
-        _page(
-            library,
-            title=title or "isoweave report",
-            facts=_facts(source),
-            notes=_notes(source, scores, voted, metrics),
-            verdicts=tuple(getattr(found, "verdicts", ())),
-            no_verdict=why_not,
-            scores=_score_rows(scores),
-            parameters={name: _short(value) for name, value in source.parameters.items()},
-            data=build_payload(source, [*given, *known]),
-        ),
+    page = _page(
+        library,
+        title=title or "isoweave report",
+        source=source,
+        n_placed=int(source.is_placed.sum()),
+        verdicts=tuple(getattr(found, "verdicts", ())),
+        no_verdict=why_not,
+        metrics=metrics,
+        scores=scores,
+        meanings=METRIC_MEANINGS,
+        voted=voted,
+        most_edges=MOST_EDGES,
+        data=build_payload(source, [*given, *known]),
     )
+    write_text(path, page)
     return path
 
 
@@ -152,7 +141,8 @@ def _page(library: str, **values: Any) -> str:
     """
     from isoweave import __version__
 
-    script = '"use strict";\n(() => {\n' + "\n".join(_read(name) for name in _SCRIPTS) + "})();\n"
+    style, *scripts = ((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", *_SCRIPTS))
+    script = '"use strict";\n(() => {\n' + "\n".join(scripts) + "})();\n"
     hashes = " ".join(
         f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
         for text in (library, script)
@@ -161,12 +151,8 @@ def _page(library: str, **values: Any) -> str:
         f"default-src 'none'; script-src {hashes} 'unsafe-eval'; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
-    own = {"policy": policy, "style": _read("page.css"), "script": script, "version": __version__}
+    own = {"policy": policy, "style": style, "script": script, "version": __version__}
     return render("report/templates/page.html", library=library, **own, **values)
-
-
-def _read(name: str) -> str:
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def _find_verdicts(
@@ -201,67 +187,9 @@ def _measure(source: Embedding, columns: list[Column]) -> tuple[dict[str, float]
     graph, points = source.kept_graph("metrics"), source.coordinates
     if len(placed) < len(points):
         graph, points = subgraph(graph, placed), points[placed]
-    labelled = None
+    labels = voted = None
     for c in columns:
         if c.levels is not None and 2 <= len(c.levels) <= _MOST_LABELS and (c.values[placed] >= 0).all():
-            labelled = c
+            labels, voted = c.values[placed], c.name
             break
-    labels = None if labelled is None else labelled.values[placed]
-    scores = evaluate(graph, points, labels=labels, n_rows=sample_rows(len(placed)))
-    return scores, None if labelled is None else labelled.name
-
-
-def _score_rows(scores: Mapping[str, float]) -> list[tuple[str, str, str, str]]:
-    """Name, value, which end is the better one, and meaning of every metric."""
-    rows = []
-    for name, (meaning, direction) in METRIC_MEANINGS.items():
-        if name in scores:
-            value = "undefined" if math.isnan(scores[name]) else f"{scores[name]:.4g}"
-            rows.append((name.replace("_", " "), value, "high" if direction > 0 else "low", meaning))
-    return rows
-
-
-def _short(value: Any) -> str:
-    text = f"array of shape {value.shape}" if hasattr(value, "shape") and value.shape else str(value)
-    return text if len(text) <= 200 else text[:200] + "..."
-
-
-def _facts(source: Embedding) -> dict[str, str]:
-    """Sizes and the optimiser's end, in words."""
-    facts = {"points": f"{source.n_points:,}", "dimensions": f"{source.n_components}"}
-    missing = source.n_points - int(source.is_placed.sum())
-    if missing:
-        facts["not embedded"] = f"{missing:,}"
-    if source.graph is not None:
-        facts["edges"] = f"{source.graph.n_edges:,}"
-        facts["dropped edges"] = f"{len(source.dropped_edges):,}"
-    if source.component_labels is not None:
-        facts["components"] = f"{len(np.unique(source.component_labels)):,}"
-    if source.energy is not None:
-        facts["energy"] = f"{source.energy:.4g}"
-    if source.relative_energy is not None:
-        facts["misfit of edges"] = f"{100 * source.relative_energy**0.5:.2g} %"
-    if source.history:
-        facts["steps"] = f"{source.history[-1].iteration:,}"
-    if source.status is not None:
-        facts["status"] = source.status
-    return facts
-
-
-def _notes(source: Embedding, scores: dict[str, float], voted: str | None, is_asked: bool) -> list[str]:
-    notes = []
-    if source.graph is None:
-        notes.append(
-            "The measured distances were not given: there are no neighbourhoods, metrics or Shepard diagram."
-        )
-    elif source.graph.n_edges > MOST_EDGES:
-        notes.append(f"Neighbourhoods are left out of graphs with more than {MOST_EDGES:,} edges.")
-    if scores:
-        sample = int(scores["n_rows"])
-        rows = "all vertices" if sample >= int(source.is_placed.sum()) else f"{sample} sampled vertices"
-        notes.append(f"Global metrics and the Shepard diagram: shortest paths from {rows}.")
-        if voted is not None:
-            notes.append(f"Accuracy, nmi and ari are of the column {voted!r}.")
-    elif source.graph is not None and not is_asked:
-        notes.append("No metrics were asked for.")
-    return notes
+    return evaluate(graph, points, labels=labels, n_rows=sample_rows(len(placed))), voted

@@ -1,21 +1,14 @@
-"""Energies of the frames: how far the differences of an embedding are from rotated frames.
+"""Energies: of frames (how far the differences of an embedding are from rotated frames), distances, anchors.
 
-An energy of N-dimensional embeddings x of shape (n, N) has
-
-``evaluate(x)``
-    its value, half its gradient, and whatever rotations it found on the way;
-``laplacian()``
-    the matrix of its quadratic part, the metric in which it is minimised;
-``mass``
-    its value where all points coincide, the scale of all its values;
-``suspects()``
-    the arrays it was made from, by name, for the error when a value is not finite.
-
-A sum of energies is an energy (:class:`isoweave.energy.Sum`).
+An energy of N-dimensional embeddings x of shape (n, N) has ``evaluate(x)``: its value, half its gradient, and
+whatever rotations it found on the way; ``laplacian()``: the matrix of its quadratic part, the metric in which
+it is minimised; ``mass``: its value where all points coincide, the scale of all its values; ``suspects()``:
+the arrays it was made from, by name, for the error when a value is not finite. A sum of energies is one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,33 +17,25 @@ import scipy.sparse as sp
 
 from isoweave._lazy import computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam
-from isoweave._typing import AnyArray, FloatArray
+from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave.energy._operators import differences, divergence, edge_laplacian, paper_differential
-from isoweave.geometry import LocalFrames
+from isoweave.geometry import LocalFrames, rigid_motion
 from isoweave.graph import NeighborGraph
 
 EDGE_WEIGHTS = ("uniform", "inverse", "inverse-square")
+# How much a hard anchor counts beside soft ones when the embedding is laid on them: what the hard ones leave
+# open, the soft ones decide.
+_HARD_SHARE = 1e3
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """An energy at one embedding.
-
-    Attributes
-    ----------
-    energy : float
-    half_gradient : float64 array of shape (n, N)
-        For frames ``L x - div(W E Q)``; the gradient of the reduced energy is twice this.
-    alignments : float64 array of shape (n, N, N)
-        The best Q_i, orthogonal; empty for energies without frames.
-    energies : float64 array of shape (n,)
-        Share of every vertex.
-    """
+    """An energy at one embedding."""
 
     energy: float
-    half_gradient: FloatArray
-    alignments: FloatArray
-    energies: FloatArray
+    half_gradient: FloatArray  #: (n, N), for frames ``L x - div(W E Q)``; the gradient is twice this.
+    alignments: FloatArray  #: (n, N, N), the best Q_i, orthogonal; empty for energies without frames.
+    energies: FloatArray  #: (n,), share of every vertex.
 
 
 class Energy(Protocol):
@@ -67,22 +52,11 @@ class Energy(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeEnergy:
-    """Frames with one weight per edge (eqs. 9, 10, 12): ``sum_ij w_ij |x_j - x_i - E_ij Q_i|^2``, best Q.
-
-    Attributes
-    ----------
-    graph : NeighborGraph
-    frames : LocalFrames
-    weights : float64 array of shape (m,)
-        Not negative; zero where a frame has no row.
-    team : ThreadTeam
-    """
+class _OnFrames:
+    """What energies of frames share: the graph, the frames, and how rotations are found."""
 
     graph: NeighborGraph
     frames: LocalFrames
-    weights: FloatArray
-    team: ThreadTeam
     # Said when its Poisson problems cannot be solved.
     remedy = ""
 
@@ -91,9 +65,32 @@ class EdgeEnergy:
         return self.evaluate(np.zeros((self.graph.n_vertices, self.frames.n_components))).energy
 
     def evaluate(self, x: FloatArray) -> Evaluation:
+        raise NotImplementedError
+
+    def _aligned(self, kernel: Any, metric: FloatArray, team: ThreadTeam, x: FloatArray) -> Evaluation:
+        graph, (n, n_components) = self.graph, x.shape
+        alignments = np.empty((n, n_components, n_components))
+        energies = np.empty(n)
+        flux = np.empty((len(graph.indices), n_components))
+        arrays = (graph.indptr, graph.indices, metric, self.frames.rows)
+        team.run(kernel, n, *arrays, x, alignments, energies, flux)
+        return Evaluation(float(np.sum(energies)), divergence(graph, flux, team), alignments, energies)
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeEnergy(_OnFrames):
+    """Frames with one weight per edge (eqs. 9, 10, 12): ``sum_ij w_ij |x_j - x_i - E_ij Q_i|^2``, best Q.
+
+    ``weights`` (m,) are not negative, and zero where a frame has no row.
+    """
+
+    weights: FloatArray
+    team: ThreadTeam
+
+    def evaluate(self, x: FloatArray) -> Evaluation:
         from isoweave.engines import alignment as kernels
 
-        return _aligned(self, kernels.align_edges, self.weights, x)
+        return self._aligned(kernels.align_edges, self.weights, self.team, x)
 
     def laplacian(self) -> sp.csr_array:
         return edge_laplacian(self.graph, self.weights)
@@ -107,33 +104,21 @@ class EdgeEnergy:
 
 
 @dataclass(frozen=True, eq=False)
-class PaperEnergy:
+class PaperEnergy(_OnFrames):
     """Frames with the paper's inner product ``W_i = P_i P_i^T`` of rank N.
 
-    Attributes
-    ----------
-    graph : NeighborGraph
-    frames : LocalFrames
-    inverse : float64 array of shape (m, N)
-        Rows of P_i, the volume's root included (eq. 4).
-    team : ThreadTeam
+    ``inverse`` (m, N) has the rows of P_i, the volume's root included (eq. 4).
     """
 
-    graph: NeighborGraph
-    frames: LocalFrames
     inverse: FloatArray
     team: ThreadTeam
     # Its weights go with the inverse squares of the lengths, those of the edge inner product do not.
     remedy = "use inner_product='edge', or "
 
-    @computed_once
-    def mass(self) -> float:
-        return self.evaluate(np.zeros((self.graph.n_vertices, self.frames.n_components))).energy
-
     def evaluate(self, x: FloatArray) -> Evaluation:
         from isoweave.engines import alignment as kernels
 
-        return _aligned(self, kernels.align_rank, self.inverse, x)
+        return self._aligned(kernels.align_rank, self.inverse, self.team, x)
 
     def laplacian(self) -> sp.csr_array:
         """``d^T d``, with the pattern of the squared graph."""
@@ -154,16 +139,6 @@ class PaperEnergy:
 
 
 FrameEnergy = EdgeEnergy | PaperEnergy
-
-
-def _aligned(energy: FrameEnergy, kernel: Any, metric: FloatArray, x: FloatArray) -> Evaluation:
-    graph, (n, n_components) = energy.graph, x.shape
-    alignments = np.empty((n, n_components, n_components))
-    energies = np.empty(n)
-    flux = np.empty((len(graph.indices), n_components))
-    arrays = (graph.indptr, graph.indices, metric, energy.frames.rows)
-    energy.team.run(kernel, n, *arrays, x, alignments, energies, flux)
-    return Evaluation(float(np.sum(energies)), divergence(graph, flux, energy.team), alignments, energies)
 
 
 def edge_energy(
@@ -208,22 +183,13 @@ class DistanceEnergy:
     With frames the edges at a vertex rotate together; here every edge rotates on its own, and only its length
     counts. The quadratic part is the same Laplacian, so the same factor serves, and the sweep it makes is
     that of SMACOF restricted to the edges. The minimum is the most likely embedding under independent
-    Gaussian errors of the distances with variances inverse to the weights.
-
-    Attributes
-    ----------
-    graph : NeighborGraph
-        With the measured lengths.
-    n_components : int
-    weights : float64 array of shape (m,)
-    team : ThreadTeam
+    Gaussian errors of the distances (the lengths of ``graph``) with variances inverse to the weights.
     """
 
     graph: NeighborGraph
     n_components: int
     weights: FloatArray
     team: ThreadTeam
-    remedy = ""
 
     @computed_once
     def mass(self) -> float:
@@ -250,3 +216,91 @@ class DistanceEnergy:
 
     def suspects(self) -> dict[str, AnyArray]:
         return {"lengths": self.graph.lengths, "inner product": self.weights}
+
+
+@dataclass(frozen=True, eq=False)
+class AnchorEnergy:
+    """Known positions of some vertices: soft ones pull, hard ones hold (eqs. 20, 21)."""
+
+    vertices: AnyArray  #: (a,), different from each other, at least one.
+    positions: FloatArray  #: (a, N)
+    weights: FloatArray  #: (a,), infinite for hard ones; soft ones add ``weight |x - position|^2``.
+    n_vertices: int  #: Of the graph.
+    mass = 0.0
+
+    @computed_once
+    def is_hard(self) -> BoolArray:
+        return np.isinf(self.weights)
+
+    @property
+    def held(self) -> AnyArray:
+        """Vertices with hard anchors."""
+        return self.vertices[self.is_hard]
+
+    @property
+    def pulled(self) -> AnyArray:
+        """Vertices with soft anchors."""
+        return self.vertices[~self.is_hard]
+
+    @property
+    def pull(self) -> FloatArray:
+        """Weights of the soft anchors."""
+        return self.weights[~self.is_hard]
+
+    def evaluate(self, x: FloatArray) -> Evaluation:
+        """The pulls of the soft anchors."""
+        away = x[self.pulled] - self.positions[~self.is_hard]
+        half_gradient, energies = np.zeros_like(x), np.zeros(len(x))
+        half_gradient[self.pulled] = self.pull[:, None] * away
+        squares = self.pull[:, None] * away * away
+        energies[self.pulled] = squares.sum(axis=1)
+        return Evaluation(float(np.sum(squares)), half_gradient, np.empty((0, *x.shape[1:] * 2)), energies)
+
+    def laplacian(self) -> sp.csr_array:
+        """The pulls of the soft anchors on the diagonal; isoweave.linalg.factor_anchored holds the hard."""
+        return sp.csr_array(sp.diags_array(np.bincount(self.pulled, self.pull, self.n_vertices)))
+
+    def suspects(self) -> dict[str, AnyArray]:
+        return {"anchor positions": self.positions}
+
+    def settle(self, x: FloatArray) -> FloatArray:
+        """Copy with the hard anchors in their positions."""
+        settled = x.copy()
+        settled[self.held] = self.positions[self.is_hard]
+        return settled
+
+    def lay_on(self, x: FloatArray) -> FloatArray:
+        """The embedding moved rigidly, mirrored if need be, to where it is nearest to the anchors."""
+        largest = float(self.pull.max(initial=1.0))
+        weights = np.where(self.is_hard, _HARD_SHARE * largest, self.weights)
+        rotation, shift = rigid_motion(x[self.vertices], self.positions, weights)
+        return x @ rotation + shift
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """The sum of energies; rotations are those of the first."""
+
+    terms: Sequence[Energy]
+
+    @property
+    def mass(self) -> float:
+        return float(sum(term.mass for term in self.terms))
+
+    def evaluate(self, x: FloatArray) -> Evaluation:
+        first, *others = (term.evaluate(x) for term in self.terms)
+        energy, half_gradient, energies = first.energy, first.half_gradient, first.energies
+        for other in others:
+            energy += other.energy
+            half_gradient += other.half_gradient
+            energies = energies + other.energies
+        return Evaluation(energy, half_gradient, first.alignments, energies)
+
+    def laplacian(self) -> sp.csr_array:
+        total = self.terms[0].laplacian()
+        for term in self.terms[1:]:
+            total = total + term.laplacian()
+        return sp.csr_array(total)
+
+    def suspects(self) -> dict[str, AnyArray]:
+        return {name: array for term in self.terms for name, array in term.suspects().items()}

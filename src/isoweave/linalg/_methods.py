@@ -1,23 +1,24 @@
-"""Conjugate gradients on a block of right-hand sides, and their preconditioners.
+"""Solver methods: Cholesky factors, and conjugate gradients on a block with their preconditioners.
 
-All columns advance together, each with its own step lengths, so one pass over the matrix serves them
-all; a column that has converged leaves the block. Sums are taken in a fixed order (see
-:data:`isoweave.engines.sparse.CHUNK`), so the bits do not depend on the number of threads.
+A factor is that of the grounded Laplacian: one vertex per component is held at zero. With conjugate gradients
+all columns advance together, each with its own step lengths, and leave the block when converged. Sums are
+taken in a fixed order (``engines.sparse.CHUNK``), so the bits do not depend on the number of threads.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import Protocol
+from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
 
 from isoweave._forks import forks_wait
-from isoweave._parallel import ThreadTeam, single_blas_thread
+from isoweave._parallel import single_blas_thread
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.engines import cholesky, sparse
-from isoweave.linalg._laplacian import Laplacian, PreparationError, column_dots, run_evenly
+from isoweave.linalg._cholesky import MAX_FILL, analyse, factorise, substitute
+from isoweave.linalg._laplacian import PreparationError, SolverMethod, column_dots, run_evenly
 
 # The recursive residual drifts away from the true one; each restart from the true residual wins back
 # several digits, and more than a few mean that rounding, not the recursion, is the limit.
@@ -26,54 +27,103 @@ _MAX_RESTARTS = 4
 # which its diagonal is raised, in order, until every pivot is positive.
 _EXTRA = 30
 _SHIFTS = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
-# Of the multigrid hierarchy.
-_MAX_COARSE = 200
-_SEED = 20240607
+_SEED = 20240607  # of the multigrid hierarchy
 
 _Csr = tuple[IntArray, IntArray, FloatArray]
 
 
-class Preconditioner(Protocol):
-    """A symmetric positive definite approximation of the inverse, applied to a block."""
+class Direct(SolverMethod):
+    """The factorisation of :mod:`isoweave.linalg._cholesky`."""
 
-    name: str
+    name = "direct"
+    refines = True
 
-    def apply(self, residual: FloatArray, out: FloatArray) -> None:
-        """Write the preconditioned ``residual`` (n, K), C-contiguous, to ``out``."""
-        ...
+    def _prepare(self) -> None:
+        lap = self._laplacian
+        if lap.elimination.fill > MAX_FILL:
+            raise PreparationError(f"the Cholesky factor would hold more than {MAX_FILL:,} entries")
+        self._symbolic = analyse(lap.elimination)
+        try:
+            # BLAS threads would fight over thousands of small products, and change the rounding.
+            with single_blas_thread():
+                self._values, failed = factorise(self._symbolic, lap.indptr, lap.indices, lap.data)
+        except MemoryError as error:
+            raise PreparationError("not enough memory for the Cholesky factor") from error
+        if failed >= 0:
+            raise PreparationError(f"the Laplacian is not positive definite at vertex {failed}")
 
-
-class ConjugateGradient:
-    """Preconditioned conjugate gradients as a solver method.
-
-    ``max_iter`` bounds the iterations of a solve. 0 means ``1000 + 20 sqrt(n)``: diagonal preconditioning
-    needs a multiple of the graph's diameter, about ``sqrt(n)`` for a sheet.
-    """
-
-    refines = False
-
-    def __init__(
-        self, laplacian: Laplacian, preconditioner: Preconditioner, team: ThreadTeam, max_iter: int = 0
-    ) -> None:
-        self.name = preconditioner.name
-        self.max_iter = max_iter or 1000 + int(20 * np.sqrt(laplacian.n))
-        self._laplacian, self._preconditioner, self._team = laplacian, preconditioner, team
+    def _substitute(self, rhs: FloatArray) -> FloatArray:
+        return substitute(self._symbolic, self._values, rhs, self._team)
 
     def attempt(self, rhs: FloatArray, guess: FloatArray | None, goal: FloatArray) -> tuple[FloatArray, int]:
-        """Solve for all columns; see :class:`isoweave.linalg._laplacian.SolverMethod`."""
+        """Solve for all columns, or improve ``guess`` by one step of iterative refinement."""
+        if guess is None:
+            return self._substitute(rhs), 0
+        residual = self._laplacian.residual(rhs, guess, self._team)[0]
+        return guess + self._substitute(residual), 1
+
+
+class Cholmod(Direct):
+    """SuiteSparse's factorisation, for those who have scikit-sparse."""
+
+    name = "cholmod"
+
+    def _prepare(self) -> None:
+        try:
+            from sksparse import cholmod
+        except ImportError as error:
+            raise ImportError(
+                "solver='cholmod' needs scikit-sparse: run `pip install isoweave[cholmod]` (it is built from "
+                "source and needs SuiteSparse's headers), or use solver='direct'."
+            ) from error
+        self._free = np.setdiff1d(np.arange(self._laplacian.n), self._laplacian.ground)
+        # One reduced to nothing (isolated vertices only) has the zero solution.
+        self._solve: Callable[[FloatArray], FloatArray] = np.zeros_like
+        if len(self._free) == 0:
+            return
+        matrix = self._laplacian.to_matrix()[self._free][:, self._free].tocsc()
+        try:
+            with single_blas_thread():
+                # scikit-sparse 0.5 renamed everything.
+                if hasattr(cholmod, "cho_factor"):
+                    self._solve = cholmod.cho_factor(matrix, lower=True, order="amd").solve
+                else:
+                    self._solve = cholmod.cholesky(matrix, ordering_method="amd")
+        except (cholmod.CholmodError, MemoryError) as error:
+            raise PreparationError(f"CHOLMOD failed: {error}") from error
+
+    def _substitute(self, rhs: FloatArray) -> FloatArray:
+        value = np.zeros_like(rhs)
+        with single_blas_thread():
+            value[self._free] = self._solve(rhs[self._free])
+        return value
+
+
+class ConjugateGradient(SolverMethod):
+    """Preconditioned conjugate gradients."""
+
+    # Of a solve. 0 means 1000 + 20 sqrt(n): diagonal preconditioning needs a multiple of the graph's
+    # diameter, about sqrt(n) for a sheet.
+    max_iter = 0
+
+    def apply(self, residual: FloatArray, out: FloatArray) -> None:
+        """Write ``residual`` (n, K), C-contiguous, times a positive definite near-inverse to ``out``."""
+        raise NotImplementedError
+
+    def attempt(self, rhs: FloatArray, guess: FloatArray | None, goal: FloatArray) -> tuple[FloatArray, int]:
         value = np.zeros_like(rhs) if guess is None else guess.copy()
-        spent = 0
+        left = most = self.max_iter or 1000 + int(20 * np.sqrt(len(rhs)))
         previous = np.full(rhs.shape[1], np.inf)
         for _ in range(_MAX_RESTARTS):
             residual, norms = self._laplacian.residual(rhs, value, self._team)
             wanted = np.maximum(goal, self._laplacian.rounding(value, self._team))
             # A restart must at least halve a column's residual to be worth another.
             active = np.flatnonzero((norms > wanted) & (norms < 0.5 * previous))
-            if len(active) == 0 or spent >= self.max_iter:
+            if len(active) == 0 or left <= 0:
                 break
             previous = norms
-            spent += self._run(value, residual, active, goal, self.max_iter - spent)
-        return value, spent
+            left -= self._run(value, residual, active, goal, left)
+        return value, most - left
 
     def _run(
         self, value: FloatArray, residual: FloatArray, active: AnyArray, goal: FloatArray, max_iter: int
@@ -83,7 +133,7 @@ class ConjugateGradient:
         n_chunks = -(-lap.n // sparse.CHUNK)
         r = np.ascontiguousarray(residual[:, active])
         x, z, q = np.zeros_like(r), np.empty_like(r), np.empty_like(r)
-        self._preconditioner.apply(r, z)
+        self.apply(r, z)
         p = z.copy()
         rz = column_dots(r, z, team)
         for iteration in range(1, max_iter + 1):
@@ -102,7 +152,7 @@ class ConjugateGradient:
                     return iteration
                 x, r, p = (np.ascontiguousarray(a[:, keep]) for a in (x, r, p))
                 z, q = np.empty_like(r), np.empty_like(r)
-            self._preconditioner.apply(r, z)
+            self.apply(r, z)
             rz_new = column_dots(r, z, team)
             run_evenly(team, sparse.direction_chunks, n_chunks, 16, rz_new / rz, z, p)
             rz = rz_new
@@ -110,15 +160,15 @@ class ConjugateGradient:
         return max_iter
 
 
-class Jacobi:
+class Jacobi(ConjugateGradient):
     """Division by the diagonal."""
 
     name = "jacobi"
 
-    def __init__(self, laplacian: Laplacian, team: ThreadTeam) -> None:
-        diagonal = laplacian.diagonal
+    def _prepare(self) -> None:
+        diagonal = self._laplacian.diagonal
         # An isolated vertex has an empty row; its projected right-hand side is zero, so any divisor does.
-        isolated = np.diff(laplacian.indptr) == 0
+        isolated = np.diff(self._laplacian.indptr) == 0
         bad = np.flatnonzero((diagonal <= 0) & ~isolated)
         if len(bad):
             raise PreparationError(
@@ -126,71 +176,68 @@ class Jacobi:
                 f"{bad[0]} ({diagonal[bad[0]]:.3g})"
             )
         self._inverse = 1.0 / np.where(isolated, 1.0, diagonal)
-        self._team = team
 
     def apply(self, residual: FloatArray, out: FloatArray) -> None:
         arrays = (self._inverse, residual, out)
         run_evenly(self._team, sparse.scale_rows, len(residual), 16 * sparse.CHUNK, *arrays)
 
 
-class IncompleteCholesky:
+class IncompleteCholesky(ConjugateGradient):
     """``L Lᵀ`` close to the Laplacian, entries under ``drop_tol`` times their column's norm left out.
 
-    The paper solves its Poisson problem this way. Written here because maintained packages offer only
-    incomplete LU (not symmetric) or come without wheels: left-looking by columns, with a larger diagonal when
-    a pivot fails (Manteuffel, 1980).
+    As in the paper. Written here because maintained packages offer only incomplete LU (not symmetric) or come
+    without wheels. Left-looking by columns, with a larger diagonal when a pivot fails (Manteuffel, 1980).
     """
 
     name = "ic"
+    drop_tol = 3e-3
 
-    def __init__(self, laplacian: Laplacian, team: ThreadTeam, drop_tol: float = 3e-3) -> None:
+    def _prepare(self) -> None:
+        lap = self._laplacian
         # Doubling the diagonal at one vertex per component makes the matrix definite; the constants,
         # which this changes, do not occur in projected right-hand sides.
-        grounded = np.zeros(laplacian.n)
-        grounded[laplacian.ground] = 1.0
+        grounded = np.zeros(lap.n)
+        grounded[lap.ground] = 1.0
         for self.shift in _SHIFTS:
-            diagonal = laplacian.diagonal * (1.0 + self.shift + grounded)
-            diagonal[laplacian.diagonal <= 0.0] = 1.0
-            self._factor = cholesky.incomplete_factor(
-                laplacian.indptr, laplacian.indices, laplacian.data, diagonal, drop_tol, _EXTRA
-            )
-            if self._factor[3] < 0:
+            diagonal = lap.diagonal * (1.0 + self.shift + grounded)
+            diagonal[lap.diagonal <= 0.0] = 1.0
+            matrix = (lap.indptr, lap.indices, lap.data, diagonal)
+            *self._factor, failed = cholesky.incomplete_factor(*matrix, self.drop_tol, _EXTRA)
+            if failed < 0:
                 return
         raise PreparationError(
             f"no incomplete Cholesky factor even with the diagonal multiplied by {1 + _SHIFTS[-1]:g} "
-            f"(pivot of vertex {self._factor[3]})"
+            f"(pivot of vertex {failed})"
         )
 
     def apply(self, residual: FloatArray, out: FloatArray) -> None:
         out[:] = residual
-        cholesky.incomplete_substitute(*self._factor[:3], out)
+        cholesky.incomplete_substitute(*self._factor, out)
 
 
-class Multigrid:
+class Multigrid(ConjugateGradient):
     """One V(1, 1) cycle with Gauss-Seidel smoothing, forward down and backward up (so it is symmetric).
 
     pyamg builds the hierarchy; the cycle is ours, because pyamg's takes one vector at a time.
     """
 
     name = "amg"
+    # One that needs more has failed; waiting longer is no help.
+    max_iter = 300
 
-    def __init__(self, laplacian: Laplacian, team: ThreadTeam) -> None:
+    def _prepare(self) -> None:
         # Estimates of spectral radii go through BLAS, which rounds by its number of threads.
         with single_blas_thread():
-            levels = _build_hierarchy(laplacian.to_matrix())
-        # A component that shrinks to one coarse vertex leaves a diagonal of pure rounding behind.
-        negligible = 1e-12 * laplacian.norm
-        self._team = team
-        self._matrices = [_csr_arrays(level.A) for level in levels]
-        self._inverse_diagonals = [_invert(level.A.diagonal(), negligible) for level in levels]
-        self._prolong = [_csr_arrays(level.P) for level in levels[:-1]]
-        self._restrict = [_csr_arrays(level.P.T) for level in levels[:-1]]
-        # The coarsest matrix inherits the constants in its kernel, hence a pseudo-inverse.
-        with single_blas_thread():
+            levels = _build_hierarchy(self._laplacian.to_matrix())
             values, vectors = np.linalg.eigh(levels[-1].A.toarray())
+            # A component that shrinks to one coarse vertex leaves a diagonal of pure rounding behind.
+            negligible = 1e-12 * self._laplacian.norm
+            # The coarsest matrix inherits the constants in its kernel, hence a pseudo-inverse.
             inverse = (vectors * _invert(values, negligible)) @ vectors.T
         # As a sparse matrix: BLAS and einsum round by the number of columns, and threads share those.
         self._coarse = _csr_arrays(sp.csr_array(inverse))
+        self._levels = [tuple(map(_csr_arrays, (level.A, level.P.T, level.P))) for level in levels[:-1]]
+        self._inverses = [_invert(level.A.diagonal(), negligible) for level in levels[:-1]]
 
     def apply(self, residual: FloatArray, out: FloatArray) -> None:
         # A sweep is sequential, but columns do not depend on each other: every thread takes its own through
@@ -201,14 +248,13 @@ class Multigrid:
         out[:, start:stop] = self._cycle(0, np.ascontiguousarray(residual[:, start:stop]))
 
     def _cycle(self, depth: int, rhs: FloatArray) -> FloatArray:
-        if depth == len(self._prolong):
+        if depth == len(self._levels):
             return _multiply(self._coarse, rhs)
-        matrix, inverse = self._matrices[depth], self._inverse_diagonals[depth]
+        (matrix, restrict, prolong), inverse = self._levels[depth], self._inverses[depth]
         value = np.zeros_like(rhs)
         sparse.gauss_seidel(*matrix, inverse, rhs, value, False)
         defect = rhs - _multiply(matrix, value)
-        correction = self._cycle(depth + 1, _multiply(self._restrict[depth], defect))
-        value += _multiply(self._prolong[depth], correction)
+        value += _multiply(prolong, self._cycle(depth + 1, _multiply(restrict, defect)))
         sparse.gauss_seidel(*matrix, inverse, rhs, value, True)
         return value
 
@@ -227,21 +273,15 @@ def _build_hierarchy(matrix: sp.csr_array) -> list:
     """pyamg's levels. Its spectral radius estimates start from numpy's global random state."""
     from pyamg.aggregation import smoothed_aggregation_solver
 
+    # Constants are the kernel exactly; there is nothing to improve.
+    options = {"improve_candidates": None, "max_coarse": 200, "max_levels": 20}
     with forks_wait(), _hierarchy_lock:
         state = np.random.get_state()  # noqa: NPY002
         np.random.seed(_SEED)  # noqa: NPY002
         try:
-            solver = smoothed_aggregation_solver(
-                sp.csr_matrix(matrix),
-                symmetry="symmetric",
-                # Constants are the kernel exactly; there is nothing to improve.
-                improve_candidates=None,
-                max_coarse=_MAX_COARSE,
-                max_levels=20,
-            )
+            return smoothed_aggregation_solver(sp.csr_matrix(matrix), symmetry="symmetric", **options).levels
         finally:
             np.random.set_state(state)  # noqa: NPY002
-    return solver.levels
 
 
 def _csr_arrays(matrix: sp.spmatrix) -> _Csr:

@@ -1,0 +1,213 @@
+"""Small dense matrices: polar factors and leading eigenpairs against LAPACK."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from isoweave.engines.small import (
+    EXTRA_VECTORS,
+    block_iteration,
+    full_spectrum,
+    jacobi_eigh,
+    newton_polar,
+    polar,
+)
+from reference_graphs import random_rotations
+
+
+def polar_of(matrix):
+    n = len(matrix)
+    q = np.full((n, n), np.nan)
+    polar(np.ascontiguousarray(matrix, dtype=float), q, *np.empty((2, n, n)))
+    return q
+
+
+def assert_best_orthogonal(matrix):
+    """Orthogonal, and with the largest possible trace: the sum of the singular values."""
+    q = polar_of(matrix)
+    values = np.linalg.svd(matrix, compute_uv=False)
+    np.testing.assert_allclose(q.T @ q, np.eye(len(matrix)), atol=1e-13)
+    np.testing.assert_allclose(q @ q.T, np.eye(len(matrix)), atol=1e-13)
+    # Singular values below 1e-13 of the largest are taken for zero.
+    assert np.sum(q * matrix) == pytest.approx(values.sum(), rel=1e-12, abs=1e-300)
+
+
+@pytest.mark.parametrize("n", range(1, 14))
+def test_polar(n):
+    """Random, ill-conditioned and rank-deficient matrices, reflections, and scales that do not matter."""
+    rng = np.random.default_rng(300 + n)
+    for _ in range(20):
+        assert_best_orthogonal(rng.normal(size=(n, n)))
+    matrix = rng.normal(size=(n, n)) + 2.0 * np.eye(n)
+    u, _, vt = np.linalg.svd(matrix)
+    np.testing.assert_allclose(polar_of(matrix), u @ vt, atol=1e-11)
+    for scale in (1e-140, 1e-60, 1e60, 1e140):
+        np.testing.assert_allclose(polar_of(scale * matrix), polar_of(matrix), atol=1e-12)
+    u, v = random_rotations(2, n, rng)
+    for smallest in (1e-4, 1e-8, 1e-11, 1e-13, 1e-15, 1e-20):
+        assert_best_orthogonal((u * np.geomspace(1.0, smallest, n)) @ v)
+    assert_best_orthogonal((u * np.r_[1.0, 1.0, np.full(n, 0.5)][:n]) @ v)
+    assert_best_orthogonal(np.ones((n, n)))
+    for rank in range(n):
+        assert_best_orthogonal(rng.normal(size=(n, rank)) @ rng.normal(size=(rank, n)))
+        # Zero rows and columns, which leave whole directions untouched.
+        block = np.zeros((n, n))
+        block[:rank, :rank] = rng.normal(size=(rank, rank))
+        assert_best_orthogonal(block)
+        assert_best_orthogonal(block[::-1])
+    zero = polar_of(np.zeros((n, n)))
+    np.testing.assert_array_equal(zero @ zero.T, np.eye(n))
+    # Orthogonal matrices of either determinant are their own polar factor.
+    for sign in (1.0, -1.0):
+        u[:, 0] *= sign * np.sign(np.linalg.det(u))
+        np.testing.assert_allclose(polar_of(3.0 * u), u, atol=1e-13)
+
+
+@pytest.mark.parametrize("n", [3, 8, 13])
+@pytest.mark.parametrize("smallest", [1.0, 1e-3, 1e-6])
+def test_newton_finds_the_same_factor(n, smallest):
+    u, v = random_rotations(2, n, np.random.default_rng(430 + n))
+    q = np.empty((n, n))
+    assert newton_polar((u * np.geomspace(1.0, smallest, n)) @ v, q, *np.empty((2, n, n)))
+    np.testing.assert_allclose(q, u @ v, atol=1e-14 / smallest)
+    np.testing.assert_allclose(q.T @ q, np.eye(n), atol=1e-13)
+
+
+def test_newton_gives_up_on_what_is_nearly_singular_or_out_of_range():
+    for matrix in (np.zeros((8, 8)), np.ones((8, 8)), np.diag([1.0] * 7 + [1e-9])):
+        assert not newton_polar(matrix, *np.empty((3, 8, 8)))
+    matrix, q = np.random.default_rng(441).normal(size=(9, 9)) + 3.0 * np.eye(9), np.empty((9, 9))
+    for scale in (1e-300, 1e-160, 1e160, 1e300):
+        if newton_polar(scale * matrix, q, *np.empty((2, 9, 9))):
+            np.testing.assert_allclose(q, polar_of(scale * matrix), atol=1e-12)
+
+
+def iterate(matrix, n_wanted):
+    """Whether block iteration settled, and its eigenpairs."""
+    m, block = len(matrix), n_wanted + EXTRA_VECTORS
+    # Scratch longer than the matrix, as the frames use it.
+    values, vectors, (rows, image) = np.empty(n_wanted), np.empty((m, n_wanted)), np.empty((2, block, m + 3))
+    scratch = (rows, image, *np.empty((2, block, block)), np.empty(block, dtype=np.int32))
+    return block_iteration(matrix, values, vectors, *scratch), values, vectors
+
+
+def leading_eigenpairs(matrix, n_wanted):
+    """Eigenpairs as the frames get them: by iteration, or by LAPACK where that does not settle."""
+    settled, values, vectors = iterate(matrix, n_wanted)
+    if not settled:
+        full_spectrum(matrix, values, vectors)
+    return values, vectors
+
+
+def with_spectrum(values, seed):
+    """Symmetric matrix with given eigenvalues in random directions."""
+    (q,) = random_rotations(1, len(values), np.random.default_rng(seed))
+    matrix = (q * values) @ q.T
+    return np.ascontiguousarray(0.5 * (matrix + matrix.T))
+
+
+def gram_of(distances):
+    squares = distances**2
+    return np.ascontiguousarray(0.5 * (squares[0, :, None] + squares[0] - squares))
+
+
+def two_crowds():
+    """Five far points at right angles and a crowd in a sixth direction, which is the leading one.
+
+    Zeros between the two are exact, so an iteration that starts among the five never leaves them.
+    """
+    points = np.zeros((26, 6))
+    points[1:6, :5] = 4.0 * np.eye(5)
+    points[6:, 5] = 3.0 + 0.001 * np.arange(20)
+    return np.ascontiguousarray(gram_of(cdist(points, points))[1:, 1:])
+
+
+BOTH_SIGNS = np.r_[5.0, -5.0, 4.0, -4.0, 3.0, -3.0, 2.0, -2.0, np.linspace(1.0, -1.0, 25)]
+MATRICES = {
+    # The third power of a distance breaks the triangle inequality now and then: negative eigenvalues.
+    **{
+        f"gram {n}": gram_of(cdist(*[np.random.default_rng(n).normal(size=(n, 3))] * 2) ** 1.5)
+        for n in (7, 13, 30, 60)
+    },
+    # Any basis of the space of an eigenvalue will do.
+    **{
+        f"{k}-fold": with_spectrum(np.r_[np.full(k, 4.0), np.linspace(1.0, -1.0, 40 - k)], 71 + k)
+        for k in (1, 2, 3, 5, 9)
+    },
+    "identity": 3.0 * np.eye(20),
+    # Power iteration is drawn to the negative end, and never settles between equal sizes of both signs.
+    **{
+        f"{k} large negative": with_spectrum(
+            np.r_[np.linspace(2.0, 1.0, 6), np.full(k, -50.0), np.linspace(0.5, -0.5, 30)], 83
+        )
+        for k in (1, 2, 4, 12)
+    },
+    "all negative": with_spectrum(np.linspace(-1.0, -9.0, 30), 103),
+    "both signs": with_spectrum(BOTH_SIGNS, 89),
+    "nearly both signs": with_spectrum(BOTH_SIGNS * np.where(BOTH_SIGNS < 0, 1.0 + 1e-9, 1.0), 97),
+    # Fewer directions than wanted: zeros, with vectors that complete an orthonormal set.
+    "rank 0": np.zeros((24, 24)),
+    "rank 1": with_spectrum(np.r_[3.0, np.zeros(23)], 101),
+    "rank 2": with_spectrum(np.r_[3.0, 1.0, np.zeros(22)], 101),
+    "two crowds": two_crowds(),
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_leading_eigenpairs(name):
+    """Values are LAPACK's largest; vectors are orthonormal and have those values."""
+    matrix = MATRICES[name]
+    everything = np.linalg.eigvalsh(matrix)[::-1]
+    scale = max(np.abs(everything).max(), np.finfo(float).tiny)
+    for n_wanted in (1, 2, 3, 5):
+        values, vectors = leading_eigenpairs(matrix, n_wanted)
+        np.testing.assert_allclose(values, everything[:n_wanted], atol=1e-10 * scale)
+        np.testing.assert_allclose(vectors.T @ vectors, np.eye(n_wanted), atol=1e-12)
+        np.testing.assert_allclose(matrix @ vectors, vectors * values, atol=1e-10 * scale)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        *(np.random.default_rng(size).normal(size=size) for size in (1, 2, 3, 5, 8, 12)),
+        [3.0, 3.0, 3.0, 1.0],
+        [0.0, 0.0, 0.0],
+        [-5.0, 2.0, 2.0, 0.0],
+        [1e8, 1.0, 1e-8],
+    ],
+    ids=len,
+)
+def test_jacobi(values):
+    a = with_spectrum(np.array(values), 61)
+    work, vectors = a.copy(), np.empty(a.shape)
+    jacobi_eigh(work, vectors)
+    scale = max(np.abs(values).max(), 1)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(len(values)), atol=1e-13)
+    np.testing.assert_allclose(np.sort(np.diag(work)), np.sort(values), atol=1e-14 * scale)
+    np.testing.assert_allclose((vectors * np.diag(work)) @ vectors.T, a, atol=1e-13 * scale)
+
+
+def test_scales_with_the_matrix():
+    matrix = with_spectrum(np.r_[4.0, 3.0, 2.0, np.linspace(0.5, -0.5, 27)], 107)
+    values, vectors = leading_eigenpairs(matrix, 2)
+    for power in (-40, 40):
+        scaled = leading_eigenpairs(np.ldexp(matrix, power), 2)
+        np.testing.assert_array_equal(scaled[0], np.ldexp(values, power))
+        np.testing.assert_array_equal(scaled[1], vectors)
+
+
+def test_iteration_settles_where_the_gap_is_clear_and_leaves_most_of_a_spectrum_to_lapack():
+    """Otherwise every frame would pay for the whole spectrum."""
+    for n_wanted in (1, 2, 5):
+        values = np.r_[np.linspace(9.0, 6.0, n_wanted), np.linspace(0.1, -0.1, 40)]
+        assert iterate(with_spectrum(values, 109), n_wanted)[0]
+    assert not iterate(with_spectrum(np.linspace(9.0, 1.0, 9), 113), 3)[0]
+
+
+def test_more_values_wanted_than_there_are():
+    values, vectors = np.full(4, 7.0), np.full((4, 4), 7.0)
+    full_spectrum(np.diag([1.0, 3.0]), values, vectors)
+    np.testing.assert_allclose(values, [3.0, 1.0, 7.0, 7.0])
+    np.testing.assert_allclose(np.abs(vectors[:2, :2]), [[0.0, 1.0], [1.0, 0.0]])
