@@ -236,7 +236,7 @@ class Run:
             if make_record is not None:
                 self.journal.keep(self.place + "state", make_record)
             if self.journal.write():
-                kept = f"; the run so far is kept in {self.journal.name}"
+                kept = f"; the run so far is kept in {self.journal.path}"
             self.journal.close()
         self.interrupt.is_honoured = True
         if self.interrupt.is_asked and self.interrupt.mode == "raise":

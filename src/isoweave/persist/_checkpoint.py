@@ -122,16 +122,9 @@ class FileJournal:
             raise
         self._next = time.monotonic() + (_SECONDS if every is None else every)
 
-    @property
-    def name(self) -> str:
-        return str(self.path)
-
     def unusable(self, error: Exception) -> CheckpointError:
         """The error for what came of a record that is not what it should be."""
         return CheckpointError(self.path, f"cannot be continued: {error!s:.300} Remove it to start afresh.")
-
-    def has(self, slot: str) -> bool:
-        return slot in self._stored
 
     def load(self, slot: str) -> Record | None:
         return self._stored.get(slot)
@@ -188,13 +181,10 @@ class FileJournal:
 
     def _is_ours(self) -> bool:
         """Whether the name stands for the file we hold, and nobody has written anything else into it."""
-        if self._held is None or not _is_at(self._target, self._held):
-            return False
-        try:
-            read_header(self._held, self.path, _KIND)
-        except StoreError:
-            return False
-        return True
+        with suppress(StoreError):
+            if self._held is not None and _is_at(self._target, self._held):
+                return read_header(self._held, self.path, _KIND).kind == _KIND
+        return False
 
     def _replace(self, records: Mapping[str, Record]) -> None:
         """Put a new file in the place of the one we hold, if any."""
