@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from isoweave.graph import NeighborGraph, graph_from_matrix
 from isoweave.io import (
     InputFileError,
-    _isolated,
+    _read,
     _text,
     _worker,
     read_anchors,
@@ -258,13 +258,13 @@ def _in_process(path: Path, kind: str, as_graph: bool, size: int, output: Any) -
 
 
 def _worker_of(kind: str, data: bytes) -> None:
-    usual = _isolated.run_worker
-    _isolated.run_worker = _in_process
+    usual = _read.run_worker
+    _read.run_worker = _in_process
     try:
         for as_graph in (False, True):
             _library(kind, data, as_graph)
     finally:
-        _isolated.run_worker = usual
+        _read.run_worker = usual
 
 
 def parquet_worker(data: bytes) -> None:

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+import isoweave.graph  # loaded here, so that it is not measured
+import isoweave.result  # noqa: F401
 from isoweave.io import InputFileError, read_embedding, read_input, read_labels
 from isoweave.io._source import FREE_BYTES
 

@@ -22,11 +22,21 @@ from isoweave.metrics import (
 )
 
 SEEDS = (1009, 1013, 1019)
+ROWS = {}
+
+
+def rows_of(graph):
+    """Geodesics of the graph at hand, measured once."""
+    if ROWS.get("graph") is not graph:
+        ROWS.update(graph=graph, rows=geodesic_rows(graph))
+    return ROWS["rows"]
+
+
 METRICS = {
     "f1": lambda data, graph, y, k: neighborhood_scores(graph, y, n_neighbors=k).f1,
     "local_distance": lambda data, graph, y, k: local_distance(graph, y),
-    "pearson": lambda data, graph, y, k: pearson(geodesic_rows(graph), y),
-    "global_stress": lambda data, graph, y, k: global_stress(geodesic_rows(graph), y),
+    "pearson": lambda data, graph, y, k: pearson(rows_of(graph), y),
+    "global_stress": lambda data, graph, y, k: global_stress(rows_of(graph), y),
     "parameter_error": lambda data, graph, y, k: parameter_error(data.parameters, y),
     "procrustes_error": lambda data, graph, y, k: procrustes_error(data.truth, y),
 }

@@ -1,8 +1,7 @@
 """Forks of a process in which other threads are at work.
 
-The child of a fork has one thread, the one that forked, and a copy of every lock as it was. A lock that
-another thread held stays locked forever, and what that thread was changing stays half changed. So a fork
-waits until no other thread is in such a place, and the child begins with everything unlocked.
+The child of a fork has one thread and a copy of every lock: what another thread held stays locked forever,
+and what that thread was changing stays half changed. So a fork waits until no thread is in such a place.
 """
 
 from __future__ import annotations

@@ -67,16 +67,9 @@ class Weights(NamedTuple):
 class Known:
     """Checked weights and anchors of a graph: the user's, that without duplicates, or one of its components.
 
-    Attributes
-    ----------
-    edge_weights : float64 array of shape (m,) or None
-        Per stored edge of the graph, the same in both directions, near 1.
-    vertex_weights : float64 array of shape (n,) or None
-        Near 1.
-    anchors : AnchorEnergy or None
-    weight_unit : float
-        Power of two that weights, those of the anchors too, were divided by: no digit changes, and none of
-        their products over- or underflows.
+    ``edge_weights`` are per stored edge of the graph, the same in both directions, and near 1 like the
+    ``vertex_weights``. ``weight_unit`` is the power of two that weights, those of the anchors too, were
+    divided by: no digit changes, and none of their products over- or underflows.
     """
 
     edge_weights: FloatArray | None = None

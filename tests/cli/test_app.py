@@ -20,14 +20,8 @@ COMMANDS = typer.main.get_command(app).commands
 PARAMS = {name: {param.name: param for param in command.params} for name, command in COMMANDS.items()}
 
 
-def test_version(run):
-    assert run("--version").stdout.strip() == f"isoweave {isoweave.__version__}"
-    command = [sys.executable, "-m", "isoweave", "--version"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert done.stdout == f"isoweave {isoweave.__version__}\n"
-
-
 def test_help(run):
+    assert run("--version").stdout.strip() == f"isoweave {isoweave.__version__}"
     names = {"embed", "forecast", "dimension", "diagnose", "evaluate", "report", "demo", "reproduce"}
     assert set(COMMANDS) == names
     shown = run("--help").stdout
@@ -69,11 +63,12 @@ def test_forecast_takes_the_options_of_embed():
     assert set(PARAMS["embed"]) - set(PARAMS["forecast"]) == others | {"columns_file"}
 
 
-def test_help_imports_nothing_heavy():
-    """In a fresh process: --help answers at once because nothing is imported before a command needs it."""
+def test_a_fresh_process_imports_nothing_heavy():
+    """--help answers at once because nothing is imported before a command needs it."""
     code = (
-        "import sys; from isoweave.cli import app; app(['embed', '--help'], standalone_mode=False); "
-        "print('LOADED', sorted(sys.modules), file=sys.stderr)"
+        "import sys; sys.argv = ['isoweave', 'embed', '--help']\nimport runpy\n"
+        "try: runpy.run_module('isoweave', run_name='__main__')\n"
+        "finally: print('LOADED', sorted(sys.modules), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert "--output" in done.stdout
@@ -101,39 +96,27 @@ ERRORS = [
     (("embed", "x.npy", "-o", "y.npz", "--every", "5"), "--every needs --checkpoint FILE"),
     (("embed", "x.npy", "-o", "y.npz", "--anchor-weight", "1"), "--anchor-weight was given without"),
     (("embed", "a.npz", "-o", "y.npz", "--memory-limit", "20MB"), "the limit is 20 MB (memory_limit)"),
-    (("forecast", "none.npy"), "none.npy: no such file"),
     (("forecast", "x.npy", "--n-components", "many"), "n_components must be an integer"),
     (("forecast", "x.npy", "--n-neighbors", "0"), "n_neighbors"),
     (("forecast", "x.npy", "--solver", "fastest"), "solver must be one of"),
     (("forecast", "x.npy", "--memory-limit", "much"), "memory_limit must be None, a number of bytes"),
-    (("forecast", "x.npy", "--asymmetry", "max"), "--asymmetry is for distance graphs"),
-    (("forecast", "a.npz", "--metric", "cosine"), "--metric is for features"),
     (("forecast", "a.npz", "--components", "bridge"), "components='bridge' needs features"),
-    (("dimension", "none.npy"), "none.npy: no such file"),
     (("dimension", "uneven.npz"), "The distances of one edge disagree"),
     (("dimension", "x.npy", "--asymmetry", "max"), "--asymmetry is for distance graphs"),
     (("diagnose", "a.npz", "--solve", "--embedding", "y.npy"), "one of them"),
     (("diagnose", "a.npz", "--embedding", "x.npy", "-n", "2"), "leave it out"),
-    (("diagnose", "a.npz", "-n", "0"), "n_components"),
     (("diagnose", "a.npz", "-n", "two"), "n_components"),
-    (("diagnose", "a.npz", "-k", "5"), "--n-neighbors is for features"),
     (("diagnose", "a.npz", "--embedding", "none.npz"), "none.npz"),
     (("diagnose", "a.npz", "--embedding", "short.npy"), "short.npy: 2 rows, but the graph has 300"),
     (("diagnose", "a.npz", "--shortcuts", "dropp"), "Did you mean"),
     (("evaluate", "a.npz", "none.npz"), "none.npz: no such file"),
-    (("evaluate", "none.npz", "x.npy"), "none.npz: no such file"),
     (("evaluate", "a.npz", "short.npy"), "short.npy: 2 rows, but the graph has 300"),
     (("evaluate", "a.npz", "nan.npy"), "nan.npy: row 0 has no coordinates"),
-    (
-        ("evaluate", "a.npz", "x.npy", "--labels", "short.npy"),
-        "expected one label per vertex, got shape (2, 2)",
-    ),
-    (("evaluate", "a.npz", "x.npy", "--labels", "none.csv"), "none.csv: no such file"),
+    (("evaluate", "a.npz", "x.npy", "--labels", "short.npy"), "expected one label per vertex"),
     (("evaluate", "a.npz", "x.npy", "--truth", "short.npy"), "short.npy: 2 rows, but the graph has 300"),
     (("evaluate", "a.npz", "x.npy", "-k", "0"), "n_neighbors must be an integer from 1 to 299, got 0"),
     (("report", "none.npz", *REPORT), "none.npz: no such file"),
     (("report", "x.npy", "-o", "r.txt"), "must end in .html"),
-    (("report", "x.npy", "-o", "none/r.html"), "folder none does not exist"),
     (("report", "x.npy", *REPORT, "--columns", "short.csv"), "short.csv: 2 rows, but the map has 300"),
     (("report", "named.csv", *REPORT, "--columns", "short.csv"), "no row is named 'c'"),
     (("report", "x.npy", *REPORT, "--labels", "short.txt"), "short.txt: 2 rows, but the map has 300"),
@@ -142,9 +125,7 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"), ERRORS, ids=lambda value: value if isinstance(value, str) else ""
-)
+@pytest.mark.parametrize(("arguments", "message"), ERRORS)
 def test_errors_are_one_line(folder, refused, arguments, message):
     np.save("short.npy", np.ones((2, 2)))
     np.save("nan.npy", np.full((300, 2), np.nan))

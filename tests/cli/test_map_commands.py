@@ -84,9 +84,6 @@ def test_labels_from_text(folder, run_json, graph, text, kind):
     assert run_json("evaluate", "a.npz", "y.npy", "--labels", "labels.csv") == expected(graph, labels=labels)
 
 
-# report
-
-
 def payload_of(path):
     text = path.read_text(encoding="utf-8")
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
@@ -142,27 +139,15 @@ def test_a_graph_given_by_names_is_put_in_order(folder, report):
 def test_report_with_embed(folder, run):
     pytest.importorskip("plotly")
     (folder / "about.csv").write_text("x\n" + "\n".join(str(i / 4) for i in range(300)))
-    command = (
-        "embed",
-        "x.npy",
-        "-o",
-        "map.csv",
-        "-k",
-        8,
-        "--report",
-        "r.html",
-        "--columns",
-        "about.csv",
-        "-q",
-    )
-    assert run(*command).output == ""
+    files = ("-o", "map.csv", "--report", "r.html", "--columns", "about.csv")
+    assert run("embed", "x.npy", "-k", 8, "-q", *files).output == ""
     found = payload_of(folder / "r.html")
     assert found["columns"][0]["name"] == "x"
     assert found["history"]["step"]
     assert (folder / "map.csv").exists()
 
 
-def test_coordinates_of_another_tool(folder, report):
+def test_coordinates_of_another_tool_and_a_saved_model(folder, report, sheet):
     (folder / "labels.txt").write_text("\n".join("ab"[i % 2] for i in range(300)))
     options = ("x.npy", "--labels", "labels.txt", "--title", "<b>Mine</b>")
     found = report(*options)
@@ -170,8 +155,5 @@ def test_coordinates_of_another_tool(folder, report):
     assert found["columns"][0]["levels"] == ["a", "b"]
     assert "<h1>&lt;b&gt;Mine&lt;/b&gt;</h1>" in (folder / "r.html").read_text(encoding="utf-8")
     assert report(*options, "-g", "a.npz")["shepard"]["n_pairs"] > 1000
-
-
-def test_a_saved_model(report, sheet):
     IsometricEmbedding(n_neighbors=8).fit(sheet).save("model.isoweave")
     assert report("model.isoweave")["n"] == 300

@@ -57,8 +57,7 @@ def test_as_a_data_frame(found):
     assert list(frame) == ["x1", "x2", "component", "largest_stretch", "smallest_stretch"]
     np.testing.assert_array_equal(frame[["x1", "x2"]], found.coordinates)
     named = Embedding(np.eye(2), names=("a", "b")).to_frame()
-    assert list(named) == ["x1", "x2"]
-    assert named.index.name == "vertex"
+    assert (list(named), named.index.name) == (["x1", "x2"], "vertex")
     assert named.loc["b"].tolist() == [0.0, 1.0]
 
 

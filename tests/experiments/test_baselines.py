@@ -20,8 +20,8 @@ SEED = 61
 
 @pytest.fixture(scope="module")
 def roll():
-    data = swiss_roll(220, height=10.0, random_state=SEED)
-    return data, knn_graph(data.data, 9)
+    data = swiss_roll(220, height=10.0, random_state=SEED).data
+    return data, knn_graph(data, 9)
 
 
 @pytest.mark.parametrize("name", list(BASELINES))
@@ -50,7 +50,7 @@ def assert_same_up_to_signs(ours, theirs):
 def test_as_scikit_learns(roll):
     """On features its Isomap unites the neighbours of both ends too; on a complete graph LLE is the same."""
     data, graph = roll
-    theirs = Isomap(n_neighbors=9, n_components=2).fit_transform(data.data)
+    theirs = Isomap(n_neighbors=9, n_components=2).fit_transform(data)
     assert_same_up_to_signs(run_baseline("isomap", graph, 2), theirs)
     x = features()
     model = LocallyLinearEmbedding(n_neighbors=39, n_components=2, eigen_solver="dense")
@@ -103,9 +103,7 @@ def test_tsne_is_given_squares_where_it_does_not_square(monkeypatch, roll, n_com
 
 
 def test_tangent_methods_equal_their_feature_versions():
-    """A loop over features, tangents by singular vectors. (scikit-learn's Hessian version keeps the whole
-    complement of affine functions, not only the second derivatives, so it is no twin.)
-    """
+    # scikit-learn's Hessian version keeps the whole complement of affine functions: it is no twin.
     x = features()
     total = np.zeros((40, 40))
     for i in range(40):
@@ -143,8 +141,7 @@ def test_neighbourhoods_are_filled_with_the_nearest():
     assert dict(baselines.neighborhoods(path, geodesics, 1))[3].tolist() == [2, 4]
     # A long edge stays in, though nothing is nearer than what it leads to.
     graph = graph_of([(0, 1, 9.0), (1, 2, 1.0), (2, 3, 1.0), (3, 4, 1.0)], 5)
-    found = dict(baselines.neighborhoods(graph, baselines.all_geodesics(graph), 2))
-    assert found[0].tolist() == [1, 2]
+    assert dict(baselines.neighborhoods(graph, baselines.all_geodesics(graph), 2))[0].tolist() == [1, 2]
 
 
 def test_smallest_eigenvectors():

@@ -44,16 +44,11 @@ def test_every_kind_of_graph_gives_the_same_distances(kind):
     assert distances.nnz == expected.nnz
 
 
-def test_a_map_from_a_graph():
-    distances, names = from_networkx(town_graph())
-    result = embed_graph(distances, n_components=2)
-    assert procrustes_error(TOWNS[order_of(names)], result.coordinates) < 0.01
-
-
 def test_fit_takes_the_graph_itself():
     G = town_graph()
     model = IsometricEmbedding(metric="precomputed").fit(G)
     np.testing.assert_array_equal(model.embedding_, embed_graph(from_networkx(G).distances).coordinates)
+    assert procrustes_error(TOWNS[order_of(G.nodes)], model.embedding_) < 0.01
     smaller = G.copy()
     smaller.remove_node(list(G.nodes)[-1])
     assert model.update_graph(smaller, kept=np.arange(59)).embedding_.shape == (59, 2)
@@ -77,20 +72,14 @@ def test_other_attributes_functions_and_no_lengths():
     assert from_networkx(G, None).distances.data.tolist() == [1.0] * 4
 
 
-def test_zero_lengths_stay_and_loops_go():
+def test_zero_lengths_and_isolated_nodes_stay_and_loops_go():
     G = nx.Graph()
     G.add_weighted_edges_from([(0, 1, 0.0), (1, 2, 1.0), (2, 2, 7.0)])
-    distances, names = from_networkx(G)
-    assert names == (0, 1, 2)
-    assert distances.nnz == 4
-    assert distances.diagonal().tolist() == [0, 0, 0]
-
-
-def test_isolated_nodes_are_vertices():
-    G = nx.Graph()
-    G.add_weighted_edges_from([(0, 1, 1.0)])
     G.add_node("alone")
-    assert from_networkx(G).distances.shape == (3, 3)
+    distances, names = from_networkx(G)
+    assert names == (0, 1, 2, "alone")
+    assert (distances.nnz, distances.shape) == (4, (4, 4))
+    assert not distances.diagonal().any()
 
 
 def test_two_lengths_of_one_edge_are_settled_as_asked():
@@ -133,28 +122,22 @@ def test_what_is_no_graph():
         from_networkx(nx.empty_graph(1))
 
 
-class TestIgraph:
-    @pytest.fixture
-    def library(self):
-        return pytest.importorskip("igraph")
-
-    def test_same_as_networkx(self, library):
-        G = town_graph()
-        other = library.Graph.from_networkx(G)
-        other.vs["name"] = other.vs["_nx_name"]
-        expected, names = from_networkx(G)
-        found, found_names = from_igraph(other)
-        assert found_names == names
-        assert (found != expected).nnz == 0
-        model = IsometricEmbedding(metric="precomputed").fit(other)
-        np.testing.assert_array_equal(model.embedding_, embed_graph(expected).coordinates)
-
-    def test_lengths_and_names(self, library):
-        G = library.Graph(n=3, edges=[(0, 1), (1, 2), (1, 2), (2, 2)])
-        with pytest.raises(ValueError, match=r"Edge \(0, 1\) has no attribute 'weight'"):
-            from_igraph(G)
-        assert from_igraph(G, None).names == (0, 1, 2)
-        G.es["miles"] = [1.0, 2, 5, 1]
-        assert from_igraph(G, "miles", asymmetry="max").distances.data.tolist() == [1, 1, 5, 5]
-        twice = from_igraph(G, lambda edge: edge["miles"] * 2, asymmetry="min")
-        assert twice.distances.data.tolist() == [2, 2, 4, 4]
+def test_igraph():
+    library = pytest.importorskip("igraph")
+    G = town_graph()
+    other = library.Graph.from_networkx(G)
+    other.vs["name"] = other.vs["_nx_name"]
+    expected, names = from_networkx(G)
+    found, found_names = from_igraph(other)
+    assert found_names == names
+    assert (found != expected).nnz == 0
+    model = IsometricEmbedding(metric="precomputed").fit(other)
+    np.testing.assert_array_equal(model.embedding_, embed_graph(expected).coordinates)
+    G = library.Graph(n=3, edges=[(0, 1), (1, 2), (1, 2), (2, 2)])
+    with pytest.raises(ValueError, match=r"Edge \(0, 1\) has no attribute 'weight'"):
+        from_igraph(G)
+    assert from_igraph(G, None).names == (0, 1, 2)
+    G.es["miles"] = [1.0, 2, 5, 1]
+    assert from_igraph(G, "miles", asymmetry="max").distances.data.tolist() == [1, 1, 5, 5]
+    twice = from_igraph(G, lambda edge: edge["miles"] * 2, asymmetry="min")
+    assert twice.distances.data.tolist() == [2, 2, 4, 4]

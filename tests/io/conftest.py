@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isoweave.io import _isolated, _source, _worker
+from isoweave.io import _read, _source, _worker
 
 
 @pytest.fixture
@@ -29,4 +29,4 @@ def in_process(monkeypatch):
     def run_worker(path, kind, as_graph, size, output):
         _worker.produce(kind, as_graph, str(path), _source.memory_limit(size), output)
 
-    monkeypatch.setattr(_isolated, "run_worker", run_worker)
+    monkeypatch.setattr(_read, "run_worker", run_worker)

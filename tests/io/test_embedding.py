@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import stat
-import threading
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +19,6 @@ from isoweave.result import Embedding
 POINTS = np.random.default_rng(5).normal(size=(4, 2)) * [1e-9, 1e9]
 NAMES = ("a", "b, c", 'say "d"', "é")
 EDGES, LENGTHS = np.array([[0, 1], [1, 2], [2, 3]]), np.array([1.0, 0.0, 2.5])
-SUFFIXES = [".npz", ".npy", ".csv", ".parquet"]
 MAP = Embedding(
     POINTS,
     graph=graph_from_matrix(sp.coo_array((LENGTHS, tuple(EDGES.T)), shape=(4, 4))),
@@ -52,6 +47,10 @@ def test_everything_comes_back(tmp_path):
     for key in ("stretch", "component_labels", "dropped_edges"):
         np.testing.assert_array_equal(getattr(found, key), getattr(MAP, key))
     assert found.parameters == {"n_neighbors": 7, "metric": None}
+    points = POINTS.copy()
+    points[2] = np.nan  # a vertex that was not embedded
+    write_embedding(tmp_path / "map.npz", replace(MAP, coordinates=points))
+    np.testing.assert_array_equal(read_embedding(tmp_path / "map.npz").coordinates, points)
 
 
 def test_arrays_of_an_archive(tmp_path):
@@ -71,13 +70,6 @@ def test_arrays_of_an_archive(tmp_path):
         np.testing.assert_array_equal((rebuilt + rebuilt.T).toarray(), model.graph_.toarray())
 
 
-def test_archives_are_those_of_numpy(tmp_path):
-    for name in ("a.npz", "b.npz"):
-        write_embedding(tmp_path / name, POINTS)
-    np.savez(tmp_path / "c.npz", embedding=POINTS)
-    assert len({(tmp_path / name).read_bytes() for name in ("a.npz", "b.npz", "c.npz")}) == 1
-
-
 def test_archives_of_earlier_versions(tmp_path):
     """Without edges, history and relative energy."""
     np.savez(
@@ -86,15 +78,6 @@ def test_archives_of_earlier_versions(tmp_path):
     found = read_embedding(tmp_path / "map.npz")
     assert (found.graph, found.history, found.relative_energy, found.energy) == (None, (), None, 1.5)
     np.testing.assert_array_equal(found.stretch, np.ones((4, 2)))
-
-
-def test_vertices_that_were_not_embedded(tmp_path):
-    points = POINTS.copy()
-    points[2] = np.nan
-    write_embedding(tmp_path / "map.npz", replace(MAP, coordinates=points))
-    found = read_embedding(tmp_path / "map.npz")
-    np.testing.assert_array_equal(found.coordinates, points)
-    assert found.is_placed.tolist() == [True, True, False, True]
 
 
 @pytest.mark.parametrize("key", ["coordinates", "truth", "parameters", "coords", "X"])
@@ -125,67 +108,10 @@ def test_tables_come_back(tmp_path, suffix, names):
         assert tuple(frame["vertex"]) == NAMES
 
 
-def test_large_tables_are_written_in_blocks(tmp_path):
-    embedding = np.random.default_rng(6).normal(size=(25_003, 2))
-    write_embedding(tmp_path / "y.csv", embedding, names=[str(i) for i in range(len(embedding))])
-    head, *rows = (tmp_path / "y.csv").read_text().splitlines()
-    assert head == "vertex,x1,x2"
-    assert rows == [f"{i},{x!r},{y!r}" for i, (x, y) in enumerate(embedding.tolist())]
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_failure_keeps_the_old_file(tmp_path, monkeypatch, suffix):
-    """Every call that can fail is made to fail in tests/persist/test_failing_writes.py."""
-    path = tmp_path / f"y{suffix}"
-    path.write_text("old")
-
-    def fail(fd):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match=r"y\.\w+: no space is left .*; what was there before is unchanged\.$"):
-        write_embedding(path, MAP)
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_pipes_get_the_same_bytes(tmp_path, suffix):
-    file, pipe = tmp_path / f"file{suffix}", tmp_path / f"pipe{suffix}"
-    write_embedding(file, MAP)
-    os.mkfifo(pipe)
-    found = []
-    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
-    reader.start()
-    write_embedding(pipe, MAP)
-    reader.join(timeout=30)
-    assert found == [file.read_bytes()]
-
-
-def test_permissions_and_links(tmp_path):
-    old = os.umask(0o027)
-    try:
-        (tmp_path / "link.npy").symlink_to(tmp_path / "real.npy")
-        write_embedding(tmp_path / "link.npy", POINTS)
-    finally:
-        os.umask(old)
-    assert (tmp_path / "link.npy").is_symlink()
-    assert stat.S_IMODE((tmp_path / "real.npy").stat().st_mode) == 0o640
-    np.testing.assert_array_equal(np.load(tmp_path / "real.npy"), POINTS)
-
-
-@pytest.mark.parametrize(
-    ("name", "error", "message"),
-    [
-        ("y.txt", ValueError, r"y\.txt: the suffix must be one of \.npz, \.npy, \.csv, \.parquet"),
-        ("none/y.npz", OSError, "folder .*none does not exist"),
-        ("folder.npz", OSError, "it is a folder"),
-        (f"{'x' * 300}.npz", OSError, "the name is too long"),
-    ],
-)
-def test_output_is_checked_early(tmp_path, name, error, message):
-    (tmp_path / "folder.npz").mkdir()
-    with pytest.raises(error, match=message):
-        check_output_path(tmp_path / name)
+def test_output_is_checked_early(tmp_path):
+    """How files are written, and what may fail, is tested in tests/persist."""
+    with pytest.raises(ValueError, match=r"y\.txt: the suffix must be one of \.npz, \.npy, \.csv, \.parquet"):
+        check_output_path(tmp_path / "y.txt")
+    with pytest.raises(OSError, match=r"folder .*none does not exist"):
+        check_output_path(tmp_path / "none/y.npz")
     assert check_output_path(tmp_path / "z.npz") == tmp_path / "z.npz"

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from isoweave.io import InputFileError, _isolated, read_embedding, read_input, write_embedding
+from isoweave.io import InputFileError, _read, read_embedding, read_input, write_embedding
 from makers import element, page_header, parquet, with_schema
 
 h5py = pytest.importorskip("h5py")
@@ -26,36 +26,23 @@ quick = pytest.mark.usefixtures("in_process")
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "fuzz" / "corpus" / "h5ad"
 REGRESSIONS = ROOT / "tests" / "fuzz" / "regressions"
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-    "optional-dependencies"
-]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 SMALL = parquet({"a": [1.0, 2.0]})
 
 
-@pytest.mark.parametrize(
-    ("suffix", "package", "extra"), [("h5ad", "h5py", "anndata"), ("parquet", "pyarrow", "parquet")]
-)
-def test_the_extra_is_named(put, tmp_path, monkeypatch, suffix, package, extra):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: None if name == package else find(name, *rest)
-    )
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=rf"isoweave\[{extra}\]"):
-        read_input(put(f"x.{suffix}", b"anything"))
-    if suffix == "parquet":
-        with pytest.raises(ImportError, match=r"isoweave\[parquet\]"):
-            write_embedding(tmp_path / "y.parquet", np.zeros((2, 2)))
-    assert any(line.startswith(package) for line in EXTRAS[extra])
-
-
-def test_every_extra_that_an_error_names_exists():
+def test_extras_that_errors_name(put, tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for suffix, package, extra in (("h5ad", "h5py", "anndata"), ("parquet", "pyarrow", "parquet")):
+        with pytest.raises(ImportError, match=rf"isoweave\[{extra}\]"):
+            read_input(put(f"x.{suffix}", b"anything"))
+        assert any(line.startswith(package) for line in EXTRAS[extra])
+    with pytest.raises(ImportError, match=r"isoweave\[parquet\]"):
+        write_embedding(tmp_path / "y.parquet", np.zeros((2, 2)))
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
     named = {extra for text in texts for extra in re.findall(r"isoweave\[([\w-]+)\]", text)}
     assert {"anndata", "parquet", "plot", "knn"} <= named <= set(EXTRAS)
-
-
-# Parquet.
 
 
 @quick
@@ -91,14 +78,12 @@ def test_types_of_columns(put):
     np.testing.assert_array_equal(loaded.features, [[1, 2.0**64, 0.5], [0, 0, 2]])
 
 
+WAYS = [{}, {"use_dictionary": False}, {"row_group_size": 7}, {"data_page_size": 64}, {"compression": "zstd"}]
+WAYS += [{"data_page_version": "2.0"}, {"store_schema": False}, {"version": "1.0"}, {"compression": "none"}]
+
+
 @quick
-@pytest.mark.parametrize("options", [
-    {}, {"use_dictionary": False}, {"row_group_size": 7}, {"data_page_size": 64}, {"compression": "zstd"},
-    {"compression": "gzip"}, {"compression": "brotli"}, {"compression": "lz4"}, {"compression": "none"},
-    {"data_page_version": "2.0"}, {"use_dictionary": False, "column_encoding": {"x": "BYTE_STREAM_SPLIT"}},
-    {"use_dictionary": False, "column_encoding": {"id": "DELTA_LENGTH_BYTE_ARRAY"}},
-    {"write_page_index": True}, {"store_schema": False}, {"version": "1.0"}, {"write_page_checksum": True},
-])  # fmt: skip
+@pytest.mark.parametrize("options", WAYS)
 def test_every_way_to_write(tmp_path, put, options):
     x = np.arange(100) % 7 / 3
     names = [f"n{k % 5}" for k in range(100)]
@@ -147,38 +132,22 @@ def lying_page():
 NESTED = with_schema(element(b"r", 1), *[element(b"g", 1)] * 20_000, element(b"x", None, 5))
 
 
-@pytest.mark.parametrize("data", [NESTED, lying_page()], ids=["nested", "lying"])
-def test_files_that_may_crash_pyarrow(put, data):
-    with pytest.raises(InputFileError, match="damaged|column 'g' has type struct"):
-        read_input(put("x.parquet", data))
-
-
-def test_a_byte_that_aborts_pyarrow():
-    """pyarrow 26 ends the process in the metadata of this file, 15 reads it; the reader must survive both."""
-    path = REGRESSIONS / "parquet" / "aborts_in_metadata.parquet"
-    expected = (
-        suppress(InputFileError) if int(pa.__version__.split(".")[0]) < 26 else pytest.raises(InputFileError)
-    )
-    with expected:
-        read_input(path)
-
-
-# The worker itself.
+def test_files_that_may_crash_pyarrow(put):
+    for data in (NESTED, lying_page()):
+        with pytest.raises(InputFileError, match="damaged|column 'g' has type struct"):
+            read_input(put("x.parquet", data))
+    # pyarrow 26 ends the process in the metadata of this file, 15 reads it; the reader must survive both.
+    is_old = int(pa.__version__.split(".")[0]) < 26
+    with suppress(InputFileError) if is_old else pytest.raises(InputFileError):
+        read_input(REGRESSIONS / "parquet" / "aborts_in_metadata.parquet")
 
 
 @pytest.mark.parametrize(
-    "code",
-    [
-        "import os; os.abort()",
-        "print('PK')",
-        "pass",
-        "import time; time.sleep(60)",
-        "print('refused: \\x1b')",
-    ],
+    "code", ["import os; os.abort()", "print('PK')", "import time; time.sleep(60)", "print('refused: \\x1b')"]
 )
 def test_a_worker_that_fails(put, monkeypatch, code):
-    monkeypatch.setattr(_isolated, "_WORKER", put("worker.py", code))
-    monkeypatch.setattr(_isolated, "_WAIT_FACTOR", 0.5)
+    monkeypatch.setattr(_read, "_WORKER", put("worker.py", code))
+    monkeypatch.setattr(_read, "_WAIT_FACTOR", 0.5)
     with pytest.raises(InputFileError, match=r"the file is damaged \(.*failed|parquet: \?$"):
         read_input(put("x.parquet", SMALL))
 
@@ -188,11 +157,11 @@ def test_a_worker_that_fails(put, monkeypatch, code):
     "code", ["while True: pass", "x = bytearray(1 << 33)", "output.write(bytes(1 << 28))"]
 )
 def test_limits_of_the_worker(put, monkeypatch, code):
-    text = _isolated._WORKER.read_text().replace("    produce(", f"    {code}\n    produce(", 1)
+    text = _read._WORKER.read_text().replace("    produce(", f"    {code}\n    produce(", 1)
     assert code in text
-    monkeypatch.setattr(_isolated, "_WORKER", put("worker.py", text))
-    monkeypatch.setattr(_isolated, "_CPU_SECONDS", 1)
-    monkeypatch.setattr(_isolated, "_WAIT_FACTOR", 60)  # only the limits can end it
+    monkeypatch.setattr(_read, "_WORKER", put("worker.py", text))
+    monkeypatch.setattr(_read, "_CPU_SECONDS", 1)
+    monkeypatch.setattr(_read, "_WAIT_FACTOR", 60)  # only the limits can end it
     started = time.monotonic()
     with pytest.raises(InputFileError, match="failed"):
         read_input(put("x.parquet", SMALL))
@@ -205,9 +174,6 @@ def test_modules_of_the_current_folder_are_not_imported(put, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", *sys.path])
     assert read_input(put("x.parquet", SMALL)).n_rows == 2
-
-
-# AnnData.
 
 
 def built(build):
@@ -242,21 +208,6 @@ def test_sparse_files_of_anndata(name):
     expected = np.maximum(np.random.default_rng(3).normal(size=(5, 3)), 0)
     np.testing.assert_array_equal(read_input(CORPUS / f"{name}.h5ad").features, expected)
     np.testing.assert_array_equal(read_embedding(CORPUS / f"{name}.h5ad").coordinates, expected)
-
-
-@quick
-def test_agrees_with_anndata(tmp_path):
-    anndata = pytest.importorskip("anndata")
-    rng = np.random.default_rng(13)
-    pca, distances = rng.random((7, 2)), sp.csr_matrix(rng.random((7, 7)))
-    data = anndata.AnnData(rng.random((7, 4)), obsm={"X_pca": pca}, obsp={"distances": distances})
-    data.obs_names = [f"ä{k}" for k in range(7)]
-    data.write_h5ad(tmp_path / "x.h5ad", compression="gzip")
-    loaded = read_input(tmp_path / "x.h5ad")
-    np.testing.assert_array_equal(loaded.features, pca)
-    assert loaded.names == tuple(data.obs_names)
-    graph = read_input(tmp_path / "x.h5ad", as_graph=True).graph
-    np.testing.assert_array_equal(graph.toarray(), distances.toarray())
 
 
 @quick
@@ -333,33 +284,26 @@ def empty(shape, chunks):
         (stored_outside, False, "is stored in other files"),
         (virtual, False, "is stored in other files"),
         (whole("X", np.ones(3)), False, r"expected a 2-D array .* shape \(3,\)|found 'X' \(3,\)"),
-        (whole("X", np.ones((2, 2, 2))), False, "only numbers are read"),
-        (whole("X", 3.0), False, "only numbers are read"),
-        (whole("X", np.array([b"a"])), False, "only numbers are read"),
-        (whole("X", np.array([1j])), False, "only numbers are read"),
-        (whole("X", np.zeros(2, dtype=[("a", "i4")])), False, "only numbers are read"),
-        (whole("X", np.void(b"cos\nsystem\n(S'true'\ntR.")), False, "only numbers are read"),
+        (whole("X", np.ones((2, 2, 2))), False, "expected a 2-D array"),
+        (whole("X", np.array([b"a"])), False, "only arrays of numbers are read"),
+        (whole("X", np.void(b"cos\nsystem\n(S'true'\ntR.")), False, "only arrays of numbers are read"),
         (whole("X", np.array([[np.nan, 1]])), False, "nan at row 0, column 0"),
         (whole("obsp/distances", np.ones((3, 3))), True, "is dense; distances must be a sparse matrix"),
         (whole("obsm/X_pca/a", np.ones(3)), False, "obsm/X_pca is stored as ''"),
-        (whole("obsm", np.ones(3)), False, 'there is neither obsm."X_pca". nor X'),
         (changed(indices=np.array([0, 9, 1, 2])), True, "'indices' holds 9"),
         (changed(indptr=np.array([0, 2**63 - 1, -2, 4])), True, "'indptr' must rise"),
-        (changed(indptr=np.array([[0, 1, 3, 4]])), True, "must be 1-D integers"),
         (changed(data=np.array([1, -1, 1, 1.0])), True, "distance -1.0 between"),
-        (changed(shape=np.array([2**62, 2**62])), True, "is refused"),
-        (changed(shape=np.array([3.0, 3.0])), True, "has no valid shape"),
-        (changed(shape="3 x 3"), True, "has no valid shape"),
+        (changed(shape=np.array([3.0, 3.0])), True, "only arrays and whole csr or csc matrices"),
+        (changed(shape="3 x 3"), True, "only arrays and whole csr or csc matrices"),
         (changed(**{"encoding-type": "coo_matrix"}), True, "is stored as 'coo'"),
         (changed(**{"encoding-type": 7}), True, "is stored as '7'"),
         (named(["a", "b"]), False, "expected 3 names"),
-        (named([1, 2, 3], "i4"), False, "the names of the observations are not text"),
+        (named([1, 2, 3], "i4"), False, "the index of obs holds .*; only text in one dimension is read"),
         (named([b"\xff", b"a", b"b"]), False, "damaged|not UTF-8"),
-        (named([["a", "b", "c"]]), False, "the names of the observations are not text"),
+        (named([["a", "b", "c"]]), False, "the index of obs holds .*; only text in one dimension is read"),
         (named(["a", "b", "c"], key=7), False, "the index of obs has no usable name"),
         (named(["x" * 1_000_000] + ["y"] * 2999, n=3000), False, "of 1000000 characters is too long"),
         (empty((10**6, 10**6), None), False, "would take far more memory"),
-        (empty((10**9, 10**9), (1, 1)), False, "would take far more memory"),
         (empty((100, 10**6), (100, 10**6)), False, "would take far more memory"),
     ],
 )
@@ -381,15 +325,18 @@ def test_names_of_observations(put, key):
     assert read_input(path).names == tuple(names)
 
 
-@pytest.mark.parametrize("data", [b"", b"not HDF5 at all", b"\x89HDF\r\n\x1a\n" + bytes(100)])
-def test_what_is_no_hdf5(put, data):
+def test_what_is_no_hdf5(put):
     with pytest.raises(InputFileError, match="not a .h5ad file, or a damaged one"):
-        read_input(put("x.h5ad", data))
+        read_input(put("x.h5ad", b"not HDF5 at all"))
 
 
 @quick
 def test_cut_files(put):
     data = (CORPUS / "full.h5ad").read_bytes()
-    for size in (7, 100, 2048, len(data) // 2, len(data) - 1):
-        with pytest.raises(InputFileError):
-            read_input(put("x.h5ad", data[:size]))
+    for cut in (
+        b"",
+        b"\x89HDF\r\n\x1a\n" + bytes(100),
+        *(data[:k] for k in (7, 100, 2048, len(data) // 2, -1)),
+    ):
+        with pytest.raises(InputFileError, match="not a .h5ad file, or a damaged one"):
+            read_input(put("x.h5ad", cut))

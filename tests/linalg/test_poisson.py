@@ -297,8 +297,7 @@ def anchored(held, pulled=(), pull=(), solver="auto"):
 
 @each_solver
 @pytest.mark.parametrize(
-    ("held", "pulled"),
-    [([7], []), ([7, 8, 30, 51], []), ([], [3]), ([], [3, 20, 21]), ([0, 59], [5, 6, 40])],
+    ("held", "pulled"), [([7], []), ([7, 8, 30, 51], []), ([], [3]), ([], [3, 20, 21]), ([0, 59], [5, 6, 40])]
 )
 def test_anchors_agree_with_dense_elimination(solver, held, pulled):
     pull = np.random.default_rng(12).uniform(0.1, 5.0, size=len(pulled))

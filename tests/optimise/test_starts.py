@@ -83,10 +83,10 @@ def test_landmarks_agree_with_the_loop(graph):
         np.testing.assert_allclose(found, start * signs, atol=1e-9 * np.abs(start).max())
 
 
-@pytest.mark.parametrize("n_components", [1, 2, 5])
-def test_landmarks_are_exact_on_exact_distances(n_components):
-    points = np.random.default_rng(421).normal(size=(80, n_components))
-    assert procrustes_error(points, find_landmarks(complete_of(points), n_components).start) < 1e-22
+def test_landmarks_are_exact_on_exact_distances():
+    for n_components in (1, 2, 5):
+        points = np.random.default_rng(421).normal(size=(80, n_components))
+        assert procrustes_error(points, find_landmarks(complete_of(points), n_components).start) < 1e-22
 
 
 def test_directions_that_landmarks_do_not_have_are_zero():
@@ -237,10 +237,8 @@ def test_synchronized_start_of_a_bent_region():
 @pytest.mark.parametrize(("n_components", "bound"), [(1, 1e-10), (3, 0.02)])
 def test_synchronized_start_of_a_cube(n_components, bound):
     points = np.random.default_rng(458).uniform(size=(600, n_components))
-    if n_components == 1:
-        points = np.arange(600.0)[:, None] + 0.8 * points
-    start = start_of("synchronized", knn_of(points, 12), n_components)
-    assert procrustes_error(points, start) < bound
+    points = points if n_components > 1 else np.arange(600.0)[:, None] + 0.8 * points
+    assert procrustes_error(points, start_of("synchronized", knn_of(points, 12), n_components)) < bound
 
 
 def test_dumbbell_keeps_its_handle():
@@ -328,11 +326,11 @@ def test_vertices_no_ball_reaches_get_a_place(monkeypatch):
     assert np.isfinite(prolong(graph, level, np.arange(float(len(level.sample)))[:, None], team=TEAM)).all()
 
 
-@pytest.mark.parametrize("n", [5, 16, 40])
-def test_small_graphs_have_no_coarse_start_or_a_finite_one(n):
-    for graph in (path_graph(n), cycle_graph(n)):
-        start = start_of("coarse", graph)
-        assert start is None or (start.shape == (n, 2) and np.isfinite(start).all())
+def test_small_graphs_have_no_coarse_start_or_a_finite_one():
+    for n in (5, 16, 40):
+        for graph in (path_graph(n), cycle_graph(n)):
+            start = start_of("coarse", graph)
+            assert start is None or (start.shape == (n, 2) and np.isfinite(start).all())
 
 
 def test_coarse_start_of_a_roll_is_close():

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import cdist
 
 FAR = 3.0
 LENGTH_WEIGHT = 16.0
 
 
-def place_one(graph, coordinates, neighbors, distances, labels=None):
+def place_one(graph, coordinates, neighbors, distances):
     """Place, residual and used neighbours of one new point; ``graph`` a dict of dicts of lengths."""
     order = sorted(range(len(neighbors)), key=lambda a: (distances[a], neighbors[a]))
     neighbors, distances = [int(neighbors[a]) for a in order], [float(distances[a]) for a in order]
     if distances[0] == 0.0:
         return coordinates[neighbors[0]].copy(), 0.0, [neighbors[0]]
-    kept = same_sheet(coordinates, neighbors, distances, labels)
+    kept = same_sheet(coordinates, neighbors, distances)
     neighbors, d = [neighbors[a] for a in kept], np.array([distances[a] for a in kept])
     far = path_lengths(graph, neighbors, d)
     anchors, n_components, weight = coordinates[neighbors], coordinates.shape[1], LENGTH_WEIGHT
@@ -31,19 +33,14 @@ def place_one(graph, coordinates, neighbors, distances, labels=None):
     return y, residual if len(d) >= max(n_components, 2) else np.inf, neighbors
 
 
-def same_sheet(coordinates, neighbors, distances, labels):
+def same_sheet(coordinates, neighbors, distances):
     """Positions of the largest set linked by the triangle inequality."""
-    groups = [{a} for a in range(len(neighbors))]
-    for a in range(len(neighbors)):
-        for b in range(a):
-            if labels is not None and labels[neighbors[a]] != labels[neighbors[b]]:
-                continue
-            gap = np.linalg.norm(coordinates[neighbors[a]] - coordinates[neighbors[b]])
-            if gap <= FAR * (distances[a] + distances[b]):
-                joined = [g for g in groups if a in g or b in g]
-                groups = [g for g in groups if a not in g and b not in g] + [set().union(*joined)]
-    best = max(groups, key=lambda g: (len(g), -min(g)))
-    return sorted(best)
+    reach = FAR * np.add.outer(distances, distances)
+    linked = cdist(coordinates[neighbors], coordinates[neighbors]) <= reach
+    _, group = connected_components(linked, directed=False)
+    sizes = np.bincount(group)
+    # Groups are numbered in the order of their first members, and the nearest comes first.
+    return np.flatnonzero(group == np.argmax(sizes)).tolist()
 
 
 def path_lengths(graph, neighbors, distances):

@@ -42,9 +42,7 @@ def test_as_good_as_the_fit(model):
     fitted = np.linalg.norm(model.embedding_ @ q + t - SHEET.truth[:320], axis=1)
     placed = np.linalg.norm(model.transform(NEW) @ q + t - SHEET.truth[320:], axis=1)
     assert np.sqrt(np.mean(placed**2)) < 1.2 * np.sqrt(np.mean(fitted**2)) + 0.05 * typical
-
-
-def test_placement_says_more(model):
+    # Placements say more.
     placement = model.place(NEW)
     np.testing.assert_array_equal(placement.coordinates, model.transform(NEW))
     assert placement.residual.shape == placement.n_iter.shape == (80,)

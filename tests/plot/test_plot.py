@@ -159,7 +159,6 @@ def flat(n):
         (lambda: plot_edges(CORNERS, graph=TRIANGLE, most=0), ValueError, "most must be"),
         (lambda: plot_shepard(flat(4)), TypeError, "A Shepard diagram needs the measured"),
         (lambda: plot_shepard(flat(4), graph=sp.csr_array((4, 4))), ValueError, "No path joins any two"),
-        (lambda: plot_shepard(CORNERS, graph=TRIANGLE, bins=1), ValueError, "bins must be"),
         (lambda: plot_neighborhood(CORNERS, 4, graph=TRIANGLE), ValueError, "vertex must be"),
         (lambda: plot_neighborhood(CORNERS, 1.0, graph=TRIANGLE), TypeError, "vertex must be an integer"),
         (lambda: plot_neighborhood(CORNERS, 3, graph=TRIANGLE), ValueError, "vertex 3 has no coordinates"),
@@ -250,11 +249,11 @@ def test_shepard_points_are_all_pairs():
 
 def test_shepard_density_of_many_pairs(result):
     _, ax = plt.subplots()
-    assert plot_shepard(result, ax, n_rows=100, bins=30) is ax
+    assert plot_shepard(result, ax, n_rows=100) is ax
     (mesh,) = ax.collections
     # Pairs of two sampled vertices count once.
     assert np.ma.sum(mesh.get_array()) == 100 * 249 - 100 * 99 / 2
-    assert np.shape(mesh.get_array()) == (30, 30)
+    assert np.shape(mesh.get_array()) == (120, 120)
     few, again = (plot_shepard(result, n_rows=100, random_state=1).collections[0] for _ in range(2))
     np.testing.assert_array_equal(few.get_array(), again.get_array())
 

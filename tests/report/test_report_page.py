@@ -148,9 +148,7 @@ def test_misfit_is_the_energy_by_vertices(result):
     mass = np.add.reduceat(graph.lengths**2, graph.indptr[:-1])
     assert np.sum(mass * misfit**2) / np.sum(mass) == pytest.approx(result.relative_energy, rel=1e-8)
     np.testing.assert_allclose(diagnose(result).misfit, misfit, rtol=1e-8)
-
-
-def test_an_exact_map_has_no_misfit():
+    # An exact map has none.
     points = np.random.default_rng(83).normal(size=(12, 2))
     points[5] = points[4]
     distances = np.linalg.norm(points[:, None] - points[None], axis=2)

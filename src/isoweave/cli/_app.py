@@ -1,4 +1,4 @@
-"""The application, and the options of a fit as options of a command.
+"""The application, and how a function becomes one of its commands.
 
 Everything heavy is imported inside the commands, so that ``isoweave --help`` answers at once.
 """
@@ -9,11 +9,11 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import fields
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from isoweave.cli._console import reported
 from isoweave.options import FitOptions, SearchOptions
 
 app = typer.Typer(
@@ -24,28 +24,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-INPUT_HELP = (
-    "Features (.npy .npz .csv .tsv .parquet .h5ad) or distance graph (sparse square .npz, .mtx, .edges)."
-)
-Input = Annotated[Path, typer.Argument(metavar="INPUT", help=INPUT_HELP)]
-AsGraph = Annotated[
-    bool | None,
-    typer.Option(
-        "--graph/--features",
-        help="Read INPUT as a distance graph (tables: lines of i, j, distance) or as features.",
-        show_default="by suffix",
-    ),
-]
-ColumnsFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--columns", help="Table (.csv, .tsv) with a header and a row per vertex, to colour the page by."
-    ),
-]
-LabelsFile = Annotated[Path | None, typer.Option("--labels", help="One label per vertex.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; null where undefined.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Report every step; show tracebacks.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+_INPUT_HELP = "Features (.npy .npz .csv .tsv .parquet .h5ad) or distance graph (sparse .npz, .mtx, .edges)."
+_GRAPH_HELP = "Read INPUT as a distance graph (tables: lines of i, j, distance) or as features."
+_COLUMNS_HELP = "Table (.csv, .tsv) with a header and a row per vertex, to colour the page by."
+# What parameters of these names are, in whichever command.
+_SHARED = {
+    "input_file": typer.Argument(metavar="INPUT", help=_INPUT_HELP),
+    "as_graph": typer.Option("--graph/--features", help=_GRAPH_HELP, show_default="by suffix"),
+    "columns_file": typer.Option("--columns", help=_COLUMNS_HELP),
+    "labels_file": typer.Option("--labels", help="One label per vertex."),
+    "as_json": typer.Option("--json", help="Print JSON; null where undefined."),
+    "quiet": typer.Option("--quiet", "-q", help="Print errors only."),
+    "verbose": typer.Option("--verbose", "-v", help="Report every step; show tracebacks."),
+}
 
 
 def _print_version(is_asked: bool) -> None:
@@ -70,35 +61,53 @@ def main() -> None:
     app()
 
 
-def takes_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command options of a fit, by default all; it gets those the user gave as ``options``."""
-    declared = _declared()
-    chosen = {name: declared[name] for name in names or declared}
+def command(*names: str, **own: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function a command, with the options of a fit named here ("all" of them).
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(command)
-        def run(**given: Any) -> None:
+    It gets those the user gave as ``options``. ``own`` says what its other parameters are on the command
+    line, beside those that commands share. Errors of the user's making are one line, unless ``--verbose``.
+    """
+    chosen = _fit_options()
+    if names != ("all",):
+        chosen = {name: chosen[name] for name in names}
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(function, eval_str=True)
+
+        @functools.wraps(function)
+        def run(verbose: bool, **given: Any) -> None:
             values = {name: given.pop(name) for name in chosen}
-            options = {name: _parsed(value) for name, value in values.items() if value is not None}
-            command(options=options, **given)
+            if chosen:
+                given["options"] = {name: _parsed(v) for name, v in values.items() if v is not None}
+            if "verbose" in signature.parameters:
+                given["verbose"] = verbose
+            with reported(verbose):
+                function(**given)
 
-        own = inspect.signature(command, eval_str=True)
-        parameters = [p for p in own.parameters.values() if p.name != "options"]
-        # After those of the command that must be given, before those that may.
-        at = next((k for k, p in enumerate(parameters) if p.default is not p.empty), len(parameters))
-        parameters[at:at] = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-            for name, annotation in chosen.items()
+        def parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
+            return inspect.Parameter(name, _KEYWORD, default=default, annotation=annotation)
+
+        declared = _SHARED | own
+        parameters = [
+            parameter(name, Annotated[p.annotation, declared[name]], p.default)
+            for name, p in signature.parameters.items()
+            if name not in ("options", "verbose")
         ]
-        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
-        run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        # After those of the command that must be given, before those that may.
+        at = sum(p.default is p.empty for p in parameters)
+        parameters[at:at] = [parameter(name, annotation) for name, annotation in chosen.items()]
+        parameters.append(parameter("verbose", Annotated[bool, declared["verbose"]], False))
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in parameters}
-        return run
+        return app.command()(run)
 
     return decorate
 
 
-def _declared() -> dict[str, Any]:
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+def _fit_options() -> dict[str, Any]:
     """Annotations of every option of a fit that the command line has, by name."""
     n_components = typer.Option(
         "--n-components", "-n", help="Dimension of the map, or auto.", show_default="2"
@@ -122,10 +131,9 @@ def _declared() -> dict[str, Any]:
 
 def _parsed(value: Any) -> Any:
     """A number where the text of an option is one, otherwise the text; other types pass through."""
-    if isinstance(value, str):
-        for kind in (int, float):
-            try:
-                return kind(value)
-            except ValueError:
-                continue
+    for kind in (int, float) if isinstance(value, str) else ():
+        try:
+            return kind(value)
+        except ValueError:
+            continue
     return value

@@ -26,12 +26,18 @@ def one_line(message: object) -> str:
     return " ".join(str(message).split())
 
 
+def duration(seconds: float) -> str:
+    """A time, roughly."""
+    if seconds < 90:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 @contextmanager
 def reported(verbose: bool = False) -> Iterator[None]:
     """Print an error of the user's making as one line on standard error and exit with code 2.
 
-    The library raises ValueError and TypeError for bad input, ImportError for a missing extra and OSError
-    for files. Anything else is a fault of ours and keeps its traceback, as all do if ``verbose``.
+    Errors of any other type are faults of ours and keep their traceback, as all do if ``verbose``.
     """
     global _is_terminated
     _is_terminated = False
@@ -75,10 +81,8 @@ def sigterm_as_interrupt() -> Iterator[None]:
 
 
 def _pass_on(*_: object) -> None:
-    """Ask the fit to end, or end at once: if there is none, or if it has been asked before.
-
-    Not by way of SIGINT, which is ignored in a job that a shell has started in the background.
-    """
+    """Ask the fit to end, or end at once: if there is none, or if it has been asked before."""
+    # Not by way of SIGINT, which is ignored in a job that a shell has started in the background.
     global _is_terminated
     _is_terminated = True
     # A signal is no time to import: without the engine there is no fit yet.
@@ -90,12 +94,10 @@ def _pass_on(*_: object) -> None:
 
 
 class ProgressLine(logging.Handler):
-    """Shows the stage, the step, the energy, the misfit and the time left, once two seconds have gone by.
+    """Shows what the logger "isoweave" reports of stages and steps, once two seconds have gone by.
 
-    Used as a context manager; meanwhile it listens to the logger "isoweave", whose records of stages and
-    steps carry an event. A timer starts the display, because a stage may take long before anything is said.
-    Nothing is shown where standard error is not a terminal, unless ``verbose``: then every stage and step is
-    a line of its own.
+    Only on a terminal, unless ``verbose``: then every stage and step is a line of its own. A timer starts the
+    display, because a stage may take long before anything is said.
     """
 
     def __init__(self, console: Any = None, *, enabled: bool = True, verbose: bool = False) -> None:
@@ -112,7 +114,6 @@ class ProgressLine(logging.Handler):
         self._timer = threading.Timer(_DELAY_SECONDS, self._progress.start)
         self._timer.daemon = True
         self._logger = logging.getLogger("isoweave")
-        self._level = self._logger.level
 
     def __enter__(self) -> ProgressLine:
         if self._is_shown:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+from typer import Exit, Option
 
-from isoweave.cli._app import AsGraph, AsJson, ColumnsFile, Input, Quiet, Verbose, app, takes_options
-from isoweave.cli._console import ProgressLine, printed_warnings, reported, sigterm_as_interrupt
+from isoweave.cli._app import command
+from isoweave.cli._console import ProgressLine, duration, printed_warnings, sigterm_as_interrupt
 
 if TYPE_CHECKING:
     from isoweave.forecast import ResourceEstimate, StageEstimate
@@ -23,20 +24,19 @@ _FOREIGN = {"graph": ("metric", "n_neighbors"), "features": ("asymmetry",)}
 _DOES_NOT_FIT = 3
 
 
-def read_data(input_file: Path, as_graph: bool | None, options: dict[str, Any]) -> LoadedInput:
+def _read_data(input_file: Path, as_graph: bool | None, options: dict[str, Any]) -> LoadedInput:
     """The data of a command, if its options go with them."""
     from isoweave.io import read_input
 
     loaded = read_input(input_file, as_graph=as_graph)
-    for name in _FOREIGN[loaded.kind]:
-        if name in options:
-            what, found, other = ("features", "a distance graph", "--features")
-            if loaded.kind == "features":
-                what, found, other = ("distance graphs", "features", "--graph")
-            raise ValueError(
-                f"--{name.replace('_', '-')} is for {what}, but {input_file} holds {found}; leave it out, or "
-                f"read the file with {other}."
-            )
+    for name in options.keys() & _FOREIGN[loaded.kind]:
+        what, found, other = ("features", "a distance graph", "--features")
+        if loaded.kind == "features":
+            what, found, other = ("distance graphs", "features", "--graph")
+        raise ValueError(
+            f"--{name.replace('_', '-')} is for {what}, but {input_file} holds {found}; leave it out, or "
+            f"read the file with {other}."
+        )
     return loaded
 
 
@@ -48,111 +48,7 @@ def _fitted(loaded: LoadedInput, options: dict[str, Any], known: dict[str, Any])
     return IsometricEmbedding(**options).fit(loaded.features, **known)
 
 
-@app.command()
-@takes_options()
-def embed(
-    input_file: Input,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="Where to write: .npz (everything), .npy, .csv or .parquet."),
-    ],
-    options: dict[str, Any],
-    as_graph: AsGraph = None,
-    anchors: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Known positions (.csv .tsv .txt), one per row: vertex number or name, then coordinates.",
-        ),
-    ] = None,
-    anchor_weight: Annotated[
-        float | None,
-        typer.Option(help="Pull of the anchors, in edges; without it they stay exactly where they are."),
-    ] = None,
-    checkpoint: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep the state of the run in this file.")
-    ] = None,
-    every: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds between two checkpoints; 0: every step.",
-            show_default="60, or more where writing would take over 2 %",
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the checkpoint; start a new run if there is none.")
-    ] = False,
-    report: Annotated[
-        Path | None, typer.Option(help="Also write an interactive page about the map (.html).")
-    ] = None,
-    columns_file: ColumnsFile = None,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-) -> None:
-    """Embed features or a distance graph and write the coordinates.
-
-    SIGINT (Ctrl-C) and SIGTERM end it with exit code 130 and 143; with --checkpoint the step is finished
-    first and the state written, unless a second signal comes.
-    """
-    with reported(verbose):
-        from rich.console import Console
-
-        from isoweave import Anchors, Checkpoint
-        from isoweave.cli._maps import page_columns
-        from isoweave.io import check_output_path, read_anchors, write_embedding
-
-        check_output_path(output)
-        if report is not None:
-            from isoweave.report import check_report, write_report
-
-            check_report(report)
-        elif columns_file is not None:
-            raise ValueError("--columns is for the page of --report; give both.")
-        if anchor_weight is not None and anchors is None:
-            raise ValueError("--anchor-weight was given without --anchors; give both.")
-        if checkpoint is not None:
-            options["checkpoint"] = Checkpoint(checkpoint, every=every, resume=resume)
-        elif every is not None or resume:
-            raise ValueError(f"--{'resume' if every is None else 'every'} needs --checkpoint FILE.")
-        progress = ProgressLine(enabled=not quiet, verbose=verbose)
-        with sigterm_as_interrupt(), printed_warnings(quiet), progress:
-            loaded = read_data(input_file, as_graph, options)
-            columns = page_columns(columns_file, None, loaded.n_rows, loaded.names)
-            known: dict[str, Any] = {}
-            if anchors is not None:
-                found = read_anchors(anchors, loaded.n_rows, loaded.names)
-                known["anchors"] = Anchors(*found, anchor_weight)
-            started = time.perf_counter()
-            estimator = _fitted(loaded, options, known)
-            seconds = time.perf_counter() - started
-        write_embedding(output, estimator, names=loaded.names)
-        if report is not None:
-            with printed_warnings(quiet), ProgressLine(enabled=not quiet) as progress:
-                progress.describe("writing the report")
-                write_report(estimator, report, columns=columns, names=loaded.names, title=output.name)
-        if not quiet:
-            Console().print(_summary(estimator, seconds, output))
-
-
-def _summary(estimator: Any, seconds: float, output: Path) -> Any:
-    return rows_table(
-        str(output),
-        {
-            "points": f"{len(estimator.embedding_):,}",
-            "dimension": f"{estimator.embedding_.shape[1]}",
-            "edges": f"{estimator.graph_.nnz // 2:,}",
-            "components": f"{estimator.component_labels_.max() + 1:,}",
-            "dropped edges": f"{len(estimator.dropped_edges_):,}",
-            "energy": f"{estimator.energy_:.6g}",
-            "misfit of edges": f"{100 * estimator.relative_energy_**0.5:.2g} %",
-            "steps": f"{estimator.n_iter_:,}",
-            "status": f"{estimator.status_}",
-            "seconds": f"{seconds:.2f}",
-        },
-    )
-
-
-def rows_table(title: str, rows: dict[str, str]) -> Any:
+def _rows_table(title: str, rows: dict[str, str]) -> Any:
     """Names and values below each other."""
     from rich.table import Table
 
@@ -162,80 +58,151 @@ def rows_table(title: str, rows: dict[str, str]) -> Any:
     return table
 
 
-@app.command()
-@takes_options()
-def forecast(
-    input_file: Input,
+@command(
+    "all",
+    output=Option("--output", "-o", help="Where to write: .npz (everything), .npy, .csv or .parquet."),
+    anchors=Option(
+        help="Known positions (.csv .tsv .txt), one a row: vertex, then coordinates.", metavar="FILE"
+    ),
+    anchor_weight=Option(help="Pull of the anchors, in edges; without it they stay exactly where they are."),
+    checkpoint=Option(help="Keep the state of the run in this file.", metavar="FILE"),
+    every=Option(
+        help="Seconds between two checkpoints; 0: every step.",
+        show_default="60, or more where writing would take over 2 %",
+    ),
+    resume=Option("--resume", help="Continue from the checkpoint; start a new run if there is none."),
+    report=Option(help="Also write an interactive page about the map (.html)."),
+)
+def embed(
+    input_file: Path,
+    output: Path,
     options: dict[str, Any],
-    as_graph: AsGraph = None,
-    as_json: AsJson = False,
-    verbose: Verbose = False,
+    as_graph: bool | None = None,
+    anchors: Path | None = None,
+    anchor_weight: float | None = None,
+    checkpoint: Path | None = None,
+    every: float | None = None,
+    resume: bool = False,
+    report: Path | None = None,
+    columns_file: Path | None = None,
+    quiet: bool = False,
+    verbose: bool = False,
+) -> None:
+    """Embed features or a distance graph and write the coordinates.
+
+    SIGINT (Ctrl-C) and SIGTERM end it with exit code 130 and 143; with --checkpoint the step is finished
+    first and the state written, unless a second signal comes.
+    """
+    from rich.console import Console
+
+    from isoweave import Anchors, Checkpoint
+    from isoweave.cli._maps import page_columns
+    from isoweave.io import check_output_path, read_anchors, write_embedding
+
+    check_output_path(output)
+    if report is not None:
+        from isoweave.report import check_report, write_report
+
+        check_report(report)
+    elif columns_file is not None:
+        raise ValueError("--columns is for the page of --report; give both.")
+    if anchor_weight is not None and anchors is None:
+        raise ValueError("--anchor-weight was given without --anchors; give both.")
+    if checkpoint is not None:
+        options["checkpoint"] = Checkpoint(checkpoint, every=every, resume=resume)
+    elif every is not None or resume:
+        raise ValueError(f"--{'resume' if every is None else 'every'} needs --checkpoint FILE.")
+    with sigterm_as_interrupt(), printed_warnings(quiet), ProgressLine(enabled=not quiet, verbose=verbose):
+        loaded = _read_data(input_file, as_graph, options)
+        columns = page_columns(columns_file, None, loaded.n_rows, loaded.names)
+        known: dict[str, Any] = {}
+        if anchors is not None:
+            known["anchors"] = Anchors(*read_anchors(anchors, loaded.n_rows, loaded.names), anchor_weight)
+        started = time.perf_counter()
+        estimator = _fitted(loaded, options, known)
+        seconds = time.perf_counter() - started
+    write_embedding(output, estimator, names=loaded.names)
+    if report is not None:
+        with printed_warnings(quiet), ProgressLine(enabled=not quiet) as progress:
+            progress.describe("writing the report")
+            write_report(estimator, report, columns=columns, names=loaded.names, title=output.name)
+    rows = {
+        "points": f"{len(estimator.embedding_):,}",
+        "dimension": f"{estimator.embedding_.shape[1]}",
+        "edges": f"{estimator.graph_.nnz // 2:,}",
+        "components": f"{estimator.component_labels_.max() + 1:,}",
+        "dropped edges": f"{len(estimator.dropped_edges_):,}",
+        "energy": f"{estimator.energy_:.6g}",
+        "misfit of edges": f"{100 * estimator.relative_energy_**0.5:.2g} %",
+        "steps": f"{estimator.n_iter_:,}",
+        "status": f"{estimator.status_}",
+        "seconds": f"{seconds:.2f}",
+    }
+    if not quiet:
+        Console().print(_rows_table(str(output), rows))
+
+
+@command("all")
+def forecast(
+    input_file: Path, options: dict[str, Any], as_graph: bool | None = None, as_json: bool = False
 ) -> None:
     """Predict memory, time and solver of a fit without running it.
 
     Options are those of embed. For features, the neighbour search is run and measured. The exit code
     is 0 if the fit stays within its memory limit, 3 if it does not, and 2 after an error.
     """
-    with reported(verbose):
-        import json
+    from rich.console import Console
 
-        from rich.console import Console
+    from isoweave._memory import process_status, resident_bytes
+    from isoweave.forecast import StageEstimate, estimate_resources
+    from isoweave.options import resolve_options
 
-        from isoweave._memory import process_status, resident_bytes
-        from isoweave.forecast import StageEstimate, estimate_resources
-        from isoweave.options import resolve_options
-
-        with printed_warnings(), ProgressLine() as progress:
-            loaded = read_data(input_file, as_graph, options)
-            n_components = options.pop("n_components", 2)
-            search = {name: options.pop(name) for name in ("metric", "n_neighbors") if name in options}
-            # Bad options are refused before the search for neighbours.
-            resolve_options(1 if n_components == "auto" else n_components, **options)
-            if loaded.kind == "graph" and options.get("components") == "bridge":
-                raise ValueError(
-                    "components='bridge' needs features to measure distances between components."
-                )
-            source: Any = loaded.graph
-            if loaded.kind == "features" or n_components == "auto":
-                progress.describe("nearest neighbours")
-                before, clock = resident_bytes(), time.process_time()
-                graph, n_components = _graph_of(loaded, options | search, n_components)
-                source = graph if source is None else source
-                growth = process_status().get("VmHWM", resident_bytes()) - before
-                neighbours = StageEstimate("neighbours", growth, time.process_time() - clock)
-            progress.describe("counting")
-            estimate = estimate_resources(source, n_components, **options)
-        if loaded.kind == "features":
-            estimate = _with_neighbours(estimate, neighbours, before)
-        if as_json:
-            found = {**asdict(estimate), "n_components": n_components, "fits": estimate.fits}
-            print(json.dumps(found, indent=2))
-        else:
-            Console().print(_forecast_table(estimate, input_file, n_components))
-        if not estimate.fits:
-            raise typer.Exit(_DOES_NOT_FIT)
+    with printed_warnings(), ProgressLine() as progress:
+        loaded = _read_data(input_file, as_graph, options)
+        n_components = options.pop("n_components", 2)
+        search = {name: options.pop(name) for name in ("metric", "n_neighbors") if name in options}
+        # Bad options are refused before the search for neighbours.
+        resolve_options(1 if n_components == "auto" else n_components, **options)
+        if loaded.kind == "graph" and options.get("components") == "bridge":
+            raise ValueError("components='bridge' needs features to measure distances between components.")
+        source: Any = loaded.graph
+        if loaded.kind == "features" or n_components == "auto":
+            progress.describe("nearest neighbours")
+            before, clock = resident_bytes(), time.process_time()
+            graph, n_components = _graph_of(loaded, options | search, n_components)
+            source = graph if source is None else source
+            growth = process_status().get("VmHWM", resident_bytes()) - before
+            neighbours = StageEstimate("neighbours", growth, time.process_time() - clock)
+        progress.describe("counting")
+        estimate = estimate_resources(source, n_components, **options)
+    if loaded.kind == "features":
+        estimate = _with_neighbours(estimate, neighbours, before)
+    if as_json:
+        print(json.dumps({**asdict(estimate), "n_components": n_components, "fits": estimate.fits}, indent=2))
+    else:
+        Console().print(_forecast_table(estimate, input_file, n_components))
+    if not estimate.fits:
+        raise Exit(_DOES_NOT_FIT)
 
 
 def _graph_of(loaded: LoadedInput, options: dict[str, Any], n_components: Any) -> tuple[NeighborGraph, Any]:
     """The graph that a fit would embed, and its dimension."""
     from isoweave import graph as graphs
 
+    metric, is_auto = options.get("metric", "euclidean"), n_components == "auto"
     if loaded.kind == "graph":
         graph = graphs.graph_from_matrix(loaded.graph, asymmetry=options.get("asymmetry", "error"))
-        if n_components == "auto":
-            estimated = graphs.intrinsic_dimension_graph(graph)
+        estimated = graphs.intrinsic_dimension_graph(graph) if is_auto else 0.0
     else:
-        search = {"metric": options.get("metric", "euclidean"), "n_jobs": options.get("n_jobs")}
-        n_neighbors = options.get("n_neighbors", 10)
-        graph = graphs.knn_graph(loaded.features, min(n_neighbors, loaded.n_rows - 1), **search)
-        if n_components == "auto":
-            estimated = graphs.intrinsic_dimension(loaded.features, **search)
-    if n_components == "auto":
+        search = {"metric": metric, "n_jobs": options.get("n_jobs")}
+        n_neighbors = min(options.get("n_neighbors", 10), loaded.n_rows - 1)
+        graph = graphs.knn_graph(loaded.features, n_neighbors, **search)
+        estimated = graphs.intrinsic_dimension(loaded.features, **search) if is_auto else 0.0
+    if is_auto:
         n_components = min(graphs.choose_n_components(estimated), graph.n_vertices - 1)
     if options.get("components") == "bridge" and isinstance(n_components, int):
-        metric = options.get("metric", "euclidean")
-        bridges = n_components + 1
-        graph = graphs.bridge_components(graph, loaded.features, metric=metric, n_bridges=bridges)
+        bridges = {"metric": metric, "n_bridges": n_components + 1}
+        graph = graphs.bridge_components(graph, loaded.features, **bridges)
     return graph, n_components
 
 
@@ -243,11 +210,10 @@ def _with_neighbours(estimate: ResourceEstimate, stage: StageEstimate, before: i
     """With the neighbour search, whose memory and time were measured, in front."""
     # All growth is counted from before the search; the graph it made is there during the fit.
     kept = estimate.peak_bytes - estimate.growth_bytes - before
-    stages = tuple(replace(s, growth_bytes=s.growth_bytes + kept) for s in estimate.stages)
     growth = max(stage.growth_bytes, estimate.growth_bytes + kept)
     return replace(
         estimate,
-        stages=(stage, *stages),
+        stages=(stage, *(replace(s, growth_bytes=s.growth_bytes + kept) for s in estimate.stages)),
         growth_bytes=growth,
         peak_bytes=before + growth,
         cpu_seconds=estimate.cpu_seconds + stage.cpu_seconds,
@@ -272,83 +238,64 @@ def _forecast_table(estimate: ResourceEstimate, input_file: Path, n_components: 
     for stage in estimate.stages:
         mark = "  (peak)" if stage is estimate.fullest else ""
         memory = f"{show_bytes(base + stage.growth_bytes):>8s}"
-        rows[f"  {stage.name}"] = f"{memory}   {show_seconds(stage.cpu_seconds)}{mark}"
-    processor = show_seconds(estimate.cpu_seconds)
+        rows[f"  {stage.name}"] = f"{memory}   {duration(stage.cpu_seconds)}{mark}"
     rows["peak memory"] = show_bytes(estimate.peak_bytes)
-    rows["time, roughly"] = f"{show_seconds(estimate.seconds)} ({processor} of processor)"
-    return rows_table(str(input_file), rows | {"verdict": verdict})
+    rows["time, roughly"] = f"{duration(estimate.seconds)} ({duration(estimate.cpu_seconds)} of processor)"
+    return _rows_table(str(input_file), rows | {"verdict": verdict})
 
 
-def show_seconds(seconds: float) -> str:
-    """A time, roughly."""
-    if seconds < 90:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-@app.command()
-@takes_options("asymmetry")
-def dimension(
-    input_file: Input, options: dict[str, Any], as_graph: AsGraph = None, verbose: Verbose = False
-) -> None:
+@command("asymmetry")
+def dimension(input_file: Path, options: dict[str, Any], as_graph: bool | None = None) -> None:
     """Estimate the intrinsic dimension (two-nearest-neighbour ratios)."""
-    with reported(verbose):
-        from isoweave.graph import graph_from_matrix, intrinsic_dimension, intrinsic_dimension_graph
+    from isoweave.graph import graph_from_matrix, intrinsic_dimension, intrinsic_dimension_graph
 
-        with printed_warnings(), ProgressLine() as progress:
-            loaded = read_data(input_file, as_graph, options)
-            progress.describe("nearest neighbours")
-            if loaded.kind == "features":
-                estimate = intrinsic_dimension(loaded.features)
-            else:
-                estimate = intrinsic_dimension_graph(graph_from_matrix(loaded.graph, **options))
-        print(f"{estimate:.2f}")
+    with printed_warnings(), ProgressLine() as progress:
+        loaded = _read_data(input_file, as_graph, options)
+        progress.describe("nearest neighbours")
+        if loaded.kind == "features":
+            estimate = intrinsic_dimension(loaded.features)
+        else:
+            estimate = intrinsic_dimension_graph(graph_from_matrix(loaded.graph, **options))
+    print(f"{estimate:.2f}")
 
 
-@app.command()
-@takes_options("n_components", "n_neighbors", "metric", "shortcuts", "asymmetry", "n_jobs")
+@command(
+    *("n_components", "n_neighbors", "metric", "shortcuts", "asymmetry", "n_jobs"),
+    embedding_file=Option("--embedding", "-e", help="A map of INPUT by any tool: .npz, .npy, .csv."),
+    solve=Option("--solve", help="Embed with the defaults first, and diagnose that map."),
+)
 def diagnose(
-    input_file: Input,
+    input_file: Path,
     options: dict[str, Any],
-    embedding_file: Annotated[
-        Path | None,
-        typer.Option("--embedding", "-e", help="A map of INPUT by any tool: .npz, .npy, .csv."),
-    ] = None,
-    solve: Annotated[
-        bool, typer.Option("--solve", help="Embed with the defaults first, and diagnose that map.")
-    ] = False,
-    as_graph: AsGraph = None,
-    as_json: AsJson = False,
-    verbose: Verbose = False,
+    embedding_file: Path | None = None,
+    solve: bool = False,
+    as_graph: bool | None = None,
+    as_json: bool = False,
 ) -> None:
     """Say in plain words what the data allow and what a map keeps: closed, curved, too sparse ...
 
     Without --embedding and --solve nothing is embedded: the graph alone is examined.
     """
-    with reported(verbose):
-        import json
+    from isoweave.cli._maps import read_points
+    from isoweave.diagnostics import diagnose as diagnosed
 
-        from isoweave.cli._maps import read_points
-        from isoweave.diagnostics import diagnose as diagnosed
-
-        if solve and embedding_file is not None:
-            raise ValueError("--solve computes a map and --embedding reads one; give only one of them.")
-        if embedding_file is not None and "n_components" in options:
-            raise ValueError("--n-components does not apply to a given map; leave it out with --embedding.")
-        common: dict[str, Any] = {"n_jobs": options.get("n_jobs")}
-        with printed_warnings(), ProgressLine() as progress:
-            loaded = read_data(input_file, as_graph, options)
-            progress.describe("neighbours")
-            if solve:
-                result: Any = _fitted(loaded, options, {})
-            else:
-                n_components = options.pop("n_components", 2)
-                common["shortcuts"] = options.get("shortcuts", "auto")
-                result, common["n_components"] = _graph_of(loaded, options, n_components)
-            if embedding_file is not None:
-                del common["n_components"]
-                common["graph"] = result
-                result = read_points(embedding_file, loaded.n_rows, loaded.names)
-            progress.describe("diagnosis")
-            found = diagnosed(result, **common)
-        print(json.dumps(found.to_dict(), indent=2) if as_json else found)
+    if solve and embedding_file is not None:
+        raise ValueError("--solve computes a map and --embedding reads one; give only one of them.")
+    if embedding_file is not None and "n_components" in options:
+        raise ValueError("--n-components does not apply to a given map; leave it out with --embedding.")
+    common: dict[str, Any] = {"n_jobs": options.get("n_jobs")}
+    with printed_warnings(), ProgressLine() as progress:
+        loaded = _read_data(input_file, as_graph, options)
+        progress.describe("neighbours")
+        if solve:
+            result: Any = _fitted(loaded, options, {})
+        else:
+            common["shortcuts"] = options.get("shortcuts", "auto")
+            result, common["n_components"] = _graph_of(loaded, options, options.pop("n_components", 2))
+        if embedding_file is not None:
+            del common["n_components"]
+            common["graph"] = result
+            result = read_points(embedding_file, loaded.n_rows, loaded.names)
+        progress.describe("diagnosis")
+        found = diagnosed(result, **common)
+    print(json.dumps(found.to_dict(), indent=2) if as_json else found)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+from typer import Argument, Option
 
-from isoweave.cli._app import AsJson, ColumnsFile, LabelsFile, Verbose, app, takes_options
-from isoweave.cli._console import ProgressLine, printed_warnings, reported
+from isoweave.cli._app import command
+from isoweave.cli._console import ProgressLine, printed_warnings
 
 if TYPE_CHECKING:
     from isoweave._typing import AnyArray, FloatArray
@@ -19,7 +19,7 @@ _GRAPH_HELP = "Distance graph: sparse square .npz, .mtx, .edges, .csv ..."
 _METHODS = "default, paper-energy, paper, isomap, lle, hlle, ltsa, laplacian, diffusion, tsne, umap, mde"
 
 
-def check_rows(path: Path, n_rows: int, n_vertices: int, what: str) -> None:
+def _check_rows(path: Path, n_rows: int, n_vertices: int, what: str) -> None:
     """A file must have a row for every vertex."""
     from isoweave.io import InputFileError
 
@@ -32,7 +32,7 @@ def read_points(path: Path, n_vertices: int, names: Sequence[str] | None) -> Flo
     from isoweave.io import InputFileError, match_names, read_embedding
 
     found = read_embedding(path)
-    check_rows(path, found.n_points, n_vertices, "graph")
+    _check_rows(path, found.n_points, n_vertices, "graph")
     if not found.is_placed.all():
         raise InputFileError(path, f"row {int(found.is_placed.argmin())} has no coordinates")
     order = match_names(path, found.names, names)
@@ -48,12 +48,12 @@ def page_columns(
     columns: dict[str, AnyArray] = {}
     if labels_file is not None:
         columns["label"] = read_labels(labels_file)
-        check_rows(labels_file, len(columns["label"]), n, "map")
+        _check_rows(labels_file, len(columns["label"]), n, "map")
     if columns_file is not None:
         found, row_names = read_columns(columns_file)
         order = match_names(columns_file, row_names, names)
         if order is None:
-            check_rows(columns_file, len(next(iter(found.values()))), n, "map")
+            _check_rows(columns_file, len(next(iter(found.values()))), n, "map")
         for name, values in found.items():
             if name in columns:
                 raise InputFileError(columns_file, f"column {name!r} is also given by --labels")
@@ -61,64 +61,57 @@ def page_columns(
     return columns
 
 
-@app.command()
-@takes_options("asymmetry")
+@command(
+    "asymmetry",
+    graph_file=Argument(metavar="GRAPH", help=_GRAPH_HELP),
+    embedding_file=Argument(
+        metavar="EMBEDDING", help="Coordinates by any tool: .npz (array embedding), .npy, .csv."
+    ),
+    n_neighbors=Option(
+        *("--n-neighbors", "-k"),
+        help="Neighbourhoods compared and voters for labels.",
+        show_default="smallest degree of the graph",
+    ),
+    truth=Option(help="True positions; adds parameter_error (affine) and procrustes_error (rigid)."),
+)
 def evaluate(
-    graph_file: Annotated[Path, typer.Argument(metavar="GRAPH", help=_GRAPH_HELP)],
-    embedding_file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="EMBEDDING", help="Coordinates by any tool: .npz (array embedding), .npy, .csv."
-        ),
-    ],
+    graph_file: Path,
+    embedding_file: Path,
     options: dict[str, Any],
-    n_neighbors: Annotated[
-        int | None,
-        typer.Option(
-            "--n-neighbors",
-            "-k",
-            help="Neighbourhoods compared and voters for labels.",
-            show_default="smallest degree of the graph",
-        ),
-    ] = None,
-    labels_file: LabelsFile = None,
-    truth: Annotated[
-        Path | None,
-        typer.Option(help="True positions; adds parameter_error (affine) and procrustes_error (rigid)."),
-    ] = None,
-    as_json: AsJson = False,
-    verbose: Verbose = False,
+    n_neighbors: int | None = None,
+    labels_file: Path | None = None,
+    truth: Path | None = None,
+    as_json: bool = False,
 ) -> None:
     """Measure how well an embedding, by any tool, keeps a graph's distances.
 
     Where graph and coordinates both name their rows, they are matched by name.
     """
-    with reported(verbose):
-        import json
+    import json
 
-        from rich.console import Console
+    from rich.console import Console
 
-        from isoweave.graph import graph_from_matrix
-        from isoweave.io import read_input, read_labels
-        from isoweave.metrics import evaluate as evaluated
+    from isoweave.graph import graph_from_matrix
+    from isoweave.io import read_input, read_labels
+    from isoweave.metrics import evaluate as evaluated
 
-        with printed_warnings(), ProgressLine() as progress:
-            loaded = read_input(graph_file, as_graph=True)
-            graph = graph_from_matrix(loaded.graph, **options)
-            n = graph.n_vertices
-            points = read_points(embedding_file, n, loaded.names)
-            known: dict[str, Any] = {}
-            if truth is not None:
-                known["truth"] = read_points(truth, n, loaded.names)
-            if labels_file is not None:
-                known["labels"] = read_labels(labels_file)
-                check_rows(labels_file, len(known["labels"]), n, "graph")
-            progress.describe("measuring")
-            scores = evaluated(graph, points, n_neighbors=n_neighbors, **known)
-        if as_json:
-            print(json.dumps({k: None if math.isnan(v) else v for k, v in scores.items()}, indent=2))
-        else:
-            Console().print(_scores_table(scores, n))
+    with printed_warnings(), ProgressLine() as progress:
+        loaded = read_input(graph_file, as_graph=True)
+        graph = graph_from_matrix(loaded.graph, **options)
+        n = graph.n_vertices
+        points = read_points(embedding_file, n, loaded.names)
+        known: dict[str, Any] = {}
+        if truth is not None:
+            known["truth"] = read_points(truth, n, loaded.names)
+        if labels_file is not None:
+            known["labels"] = read_labels(labels_file)
+            _check_rows(labels_file, len(known["labels"]), n, "graph")
+        progress.describe("measuring")
+        scores = evaluated(graph, points, n_neighbors=n_neighbors, **known)
+    if as_json:
+        print(json.dumps({k: None if math.isnan(v) else v for k, v in scores.items()}, indent=2))
+    else:
+        Console().print(_scores_table(scores, n))
 
 
 def _scores_table(scores: dict[str, float], n: int) -> Any:
@@ -138,116 +131,95 @@ def _scores_table(scores: dict[str, float], n: int) -> Any:
     return table
 
 
-@app.command()
-@takes_options("asymmetry")
+@command(
+    "asymmetry",
+    map_file=Argument(
+        metavar="MAP", help="What embed wrote (.npz), a saved model, or coordinates by any tool."
+    ),
+    output=Option("--output", "-o", help="Where to write the page (.html)."),
+    graph_file=Option("--graph", "-g", help=_GRAPH_HELP, show_default="the one in MAP"),
+    title=Option(help="Title of the page.", show_default="name of MAP"),
+    diagnosis=Option(help="Run the diagnosis, which takes about as long as the embedding."),
+)
 def report(
-    map_file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="MAP", help="What embed wrote (.npz), a saved model, or coordinates by any tool."
-        ),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the page (.html).")],
+    map_file: Path,
+    output: Path,
     options: dict[str, Any],
-    graph_file: Annotated[
-        Path | None, typer.Option("--graph", "-g", help=_GRAPH_HELP, show_default="the one in MAP")
-    ] = None,
-    columns_file: ColumnsFile = None,
-    labels_file: LabelsFile = None,
-    title: Annotated[str | None, typer.Option(help="Title of the page.", show_default="name of MAP")] = None,
-    diagnosis: Annotated[
-        bool, typer.Option(help="Run the diagnosis, which takes about as long as the embedding.")
-    ] = True,
-    verbose: Verbose = False,
+    graph_file: Path | None = None,
+    columns_file: Path | None = None,
+    labels_file: Path | None = None,
+    title: str | None = None,
+    diagnosis: bool = True,
 ) -> None:
     """Write one interactive page about a map; it opens without a network."""
-    with reported(verbose):
-        from rich.console import Console
+    from rich.console import Console
 
-        from isoweave.graph import graph_from_matrix
-        from isoweave.io import match_names, read_input
-        from isoweave.report import check_report, write_report
-        from isoweave.result import as_embedding
+    from isoweave.graph import graph_from_matrix
+    from isoweave.io import match_names, read_input
+    from isoweave.report import check_report, write_report
+    from isoweave.result import as_embedding
 
-        check_report(output)
-        with printed_warnings(), ProgressLine() as progress:
-            found = as_embedding(map_file)
-            given: dict[str, Any] = {"names": found.names, "title": title or map_file.name}
-            given["columns"] = page_columns(columns_file, labels_file, found.n_points, found.names)
-            if graph_file is not None:
-                loaded = read_input(graph_file, as_graph=True)
-                matrix: Any = loaded.graph
-                order = match_names(graph_file, loaded.names, found.names)
-                if order is None:
-                    check_rows(graph_file, loaded.n_rows, found.n_points, "map")
-                else:
-                    matrix = matrix[order][:, order]
-                given["graph"] = graph_from_matrix(matrix, **options)
-            progress.describe("measuring and writing")
-            write_report(found, output, diagnosis=diagnosis, **given)
-        size = output.stat().st_size if output.is_file() else 0
-        Console().print(f"{output}: {found.n_points:,} points, {size / 1e6:.1f} MB", highlight=False)
+    check_report(output)
+    with printed_warnings(), ProgressLine() as progress:
+        found = as_embedding(map_file)
+        given: dict[str, Any] = {"names": found.names, "title": title or map_file.name}
+        given["columns"] = page_columns(columns_file, labels_file, found.n_points, found.names)
+        if graph_file is not None:
+            loaded = read_input(graph_file, as_graph=True)
+            matrix: Any = loaded.graph
+            order = match_names(graph_file, loaded.names, found.names)
+            if order is None:
+                _check_rows(graph_file, loaded.n_rows, found.n_points, "map")
+            else:
+                matrix = matrix[order][:, order]
+            given["graph"] = graph_from_matrix(matrix, **options)
+        progress.describe("measuring and writing")
+        write_report(found, output, diagnosis=diagnosis, **given)
+    size = output.stat().st_size if output.is_file() else 0
+    Console().print(f"{output}: {found.n_points:,} points, {size / 1e6:.1f} MB", highlight=False)
 
 
-@app.command()
-def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the figures and the page.")] = Path("isoweave-demo"),
-    verbose: Verbose = False,
-) -> None:
+@command(out=Option(help="Folder for the figures and the page."))
+def demo(out: Path = Path("isoweave-demo")) -> None:
     """Swiss roll and handwritten digits, against Isomap: a table, figures and a page."""
-    with reported(verbose):
-        from isoweave.cli._demo import run_demo_command
+    from isoweave.cli._reproduce import run_demo_command
 
-        run_demo_command(out)
+    run_demo_command(out)
 
 
-@app.command()
+@command(
+    names=Argument(
+        metavar="NAME...",
+        help="swiss, difficult, klein, torus, mnist, fmnist, rnaseq, robustness, graphs, or all.",
+    ),
+    out=Option(help="Folder for records, tables, figures and the page."),
+    quick=Option("--quick", help="Few seeds and points: minutes, and only a first look."),
+    data_home=Option(
+        "--data", help="Folder of the data files.", show_default="environment variable ISOWEAVE_DATA"
+    ),
+    fetch=Option("--fetch", help="Fetch MNIST and Fashion-MNIST from OpenML if not in the folder."),
+    methods=Option(
+        help=f"Methods to run: {_METHODS}; repeat the option or separate by commas.",
+        show_default="by experiment",
+    ),
+    n_seeds=Option("--seeds", help="Maximum number of seeds per row.", show_default="by experiment"),
+    n_jobs=Option("--n-jobs", "-j", help="Problems solved at a time, each on a core; -1: all cores."),
+)
 def reproduce(
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="NAME...",
-            help="swiss, difficult, klein, torus, mnist, fmnist, rnaseq, robustness, graphs, or all.",
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="Folder for records, tables, figures and the page.")],
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Few seeds and points: minutes, and only a first look.")
-    ] = False,
-    data_home: Annotated[
-        Path | None,
-        typer.Option(
-            "--data", help="Folder of the data files.", show_default="environment variable ISOWEAVE_DATA"
-        ),
-    ] = None,
-    fetch: Annotated[
-        bool, typer.Option("--fetch", help="Fetch MNIST and Fashion-MNIST from OpenML if not in the folder.")
-    ] = False,
-    methods: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=f"Methods to run: {_METHODS}; repeat the option or separate by commas.",
-            show_default="those of each experiment",
-        ),
-    ] = None,
-    n_seeds: Annotated[
-        int | None,
-        typer.Option(
-            "--seeds", help="Maximum number of seeds per row.", show_default="those of each experiment"
-        ),
-    ] = None,
-    n_jobs: Annotated[
-        int,
-        typer.Option("--n-jobs", "-j", help="Problems solved at a time, each on a core; -1: all cores."),
-    ] = 1,
-    verbose: Verbose = False,
+    names: list[str],
+    out: Path,
+    quick: bool = False,
+    data_home: Path | None = None,
+    fetch: bool = False,
+    methods: list[str] | None = None,
+    n_seeds: int | None = None,
+    n_jobs: int = 1,
 ) -> None:
     """Rerun the paper's experiments: ours, the paper's recursion and other methods.
 
     What OUT holds already is not run again.
     """
-    given = {name: value for name, value in locals().items() if name not in ("names", "out", "verbose")}
-    with reported(verbose):
-        from isoweave.cli._reproduce import run_reproduce
+    given = dict(locals())
+    from isoweave.cli._reproduce import run_reproduce
 
-        run_reproduce(names, out, **given)
+    run_reproduce(**given)

@@ -28,7 +28,7 @@ from isoweave.energy import EdgeEnergy, Evaluation, edge_energy
 from isoweave.geometry import LocalFrames
 from isoweave.graph import NeighborGraph, PreparedGraph, graph_from_matrix, is_edge, prepare_graph
 from isoweave.optimise import LBFGS, build_problem, minimise_from
-from isoweave.options import DEFAULT_TOL, resolve_options
+from isoweave.options import DEFAULT_TOL, EmbeddingOptions, resolve_options
 from isoweave.result import Embedding, as_embedding
 
 # Of the map of one component: energy of the collapsed map, relative energies, and the least one known.
@@ -111,9 +111,8 @@ def _examine(
             f"distinct points, which span at most {largest - 1} dimensions. Lower n_components."
         )
     parts = [prepared.part(c) for c, vertices in enumerate(prepared.parts) if len(vertices) > 1]
-    options = _frame_options(embedding)
-    options["with_frames"] = embedding is not None
-    frames = [frames_of(part, n_components, **options, team=team) for part in parts]
+    options, solved = _frame_options(embedding), embedding is not None
+    frames = [frames_of(part, n_components, options, with_frames=solved, team=team) for part in parts]
     spectrum = np.concatenate([np.empty((0, n_components + 1)), *(spectrum for _, spectrum in frames)])
     dimension = dimension_facts(prepared.graph, spectrum)
     facts, outlying = graph_facts(prepared, spectrum, min(dimension.local, n_components), team=team)
@@ -146,14 +145,12 @@ def _examine(
     )
 
 
-def _frame_options(embedding: Embedding | None) -> dict[str, Any]:
+def _frame_options(embedding: Embedding | None) -> EmbeddingOptions:
     """Frames to measure with: an estimator's own, where its energy is the one measured here."""
     given = {} if embedding is None else embedding.parameters
     names = ("preset", "inner_product", "frame_size", "calibrate")
     options = resolve_options(2, **{name: given[name] for name in names if name in given})
-    if options.inner_product != "edge":
-        options = resolve_options(2)
-    return {"frame_size": options.frame_size, "calibrate": options.calibrate}
+    return options if options.inner_product == "edge" else resolve_options(2)
 
 
 def _examine_map(

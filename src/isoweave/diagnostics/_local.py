@@ -21,6 +21,7 @@ from isoweave.graph import (
     subgraph,
 )
 from isoweave.optimise import sample_vertices
+from isoweave.options import EmbeddingOptions
 from isoweave.result import Embedding
 
 # A direction of less than this part of those before it is negligible: shortest paths that zig-zag make one of
@@ -42,15 +43,10 @@ TORN = 1.5
 
 
 def frames_of(
-    graph: NeighborGraph,
-    n_components: int,
-    frame_size: int | float | str,
-    calibrate: str,
-    *,
-    with_frames: bool,
-    team: ThreadTeam,
+    graph: NeighborGraph, n_components: int, options: EmbeddingOptions, *, with_frames: bool, team: ThreadTeam
 ) -> tuple[LocalFrames | None, FloatArray]:
     """Calibrated frames of N directions if asked for, and spectra of N + 1 of all or sampled vertices."""
+    frame_size = options.frame_size
     # Not more than one direction beyond N: they are noise, which eigenvalue iterations separate slowly.
     wide = n_components + 1
     if graph.n_vertices > _ALL_SPECTRA:
@@ -63,7 +59,7 @@ def frames_of(
         spectrum = more.spectrum
         rows, first = (np.ascontiguousarray(a[:, :n_components]) for a in (more.rows, more.spectrum))
         frames = replace(more, rows=rows, spectrum=first)
-    return None if frames is None else calibrate_frames(graph, frames, calibrate), spectrum
+    return None if frames is None else calibrate_frames(graph, frames, options.calibrate), spectrum
 
 
 def _regions(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[AnyArray, AnyArray]:

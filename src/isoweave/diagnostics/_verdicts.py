@@ -13,9 +13,10 @@ from isoweave.diagnostics._shape import FEWEST_VERTICES
 _SLIGHTLY_TOO_LOW = 0.062
 _ABOVE = 0.5
 _FAR_BELOW = 0.6
-# Shares of edges that were dropped, or are outlying, from which on there are many.
 _MANY_DROPPED = 0.01
-_MANY_OUTLYING = 0.01
+# Shares of outlying edges that are a problem, and that noise alone may make, if none is this much too long.
+_MANY_OUTLYING, _FEW_OUTLYING = 0.01, 0.002
+_FAR_OUT = 4.0
 _FEW_TRIANGLES = 0.2
 # Share of the harmonic part on one edge in a hundred: a shape spreads it over all edges around the loop.
 # Where frames reflect, some of it sits on the line where they do.
@@ -56,7 +57,7 @@ def judge(
         if not (is_too_sparse(graph, n) and kept):
             explained = any(v.severity != "info" for v in causes)
             findings += _map(found, kept=kept, is_flat=is_flat, explained=explained)
-    elif is_flat and not undetermined and not graph.n_outlying:
+    elif is_flat and not undetermined and all(v.severity == "info" for v in causes):
         text = "frames fit together around all loops: nothing rules out an isometric map in "
         numbers = {"excess": shapes[0].excess or 0.0, "coherence": shapes[0].coherence}
         findings.append(Verdict("flat", "info", text + _dimensions(n), "embed it", numbers))
@@ -173,9 +174,10 @@ def _outlying(n_edges: int, graph: GraphFacts) -> Iterator[Verdict]:
     if graph.n_outlying:
         worst = ", ".join(f"{i}-{j} ({ratio:.3g} times)" for i, j, ratio in graph.outlying[:5])
         share = graph.n_outlying / n_edges
+        is_noise = share < _FEW_OUTLYING and graph.outlying[0][2] < _FAR_OUT
         yield Verdict(
             "outlying_distances",
-            "problem" if share >= _MANY_OUTLYING else "warn",
+            "problem" if share >= _MANY_OUTLYING else "info" if is_noise else "warn",
             f"{graph.n_outlying:,} of {n_edges:,} distances are more than twice as long as a detour over one "
             f"other vertex, which no distances between points can be: {worst}"
             f"{', ...' if graph.n_outlying > 5 else ''}",

@@ -39,8 +39,7 @@ def shortest_detours(start, stop, indptr, indices, lengths, detours, counts):
             j = indices[e]
             if j <= i:
                 continue
-            p = indptr[i]
-            q = indptr[j]
+            p, q = indptr[i], indptr[j]
             while p < indptr[i + 1] and q < indptr[j + 1]:
                 if indices[p] < indices[q]:
                     p += 1
@@ -49,8 +48,7 @@ def shortest_detours(start, stop, indptr, indices, lengths, detours, counts):
                 else:
                     detours[e] = min(detours[e], lengths[p] + lengths[q])
                     counts[i] += 1
-                    p += 1
-                    q += 1
+                    p, q = p + 1, q + 1
 
 
 @helper

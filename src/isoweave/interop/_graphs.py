@@ -1,4 +1,4 @@
-"""Graph objects of networkx and igraph as sparse distance matrices."""
+"""Graphs of networkx and igraph, and the annotated data of scanpy, as sparse distance matrices."""
 
 from __future__ import annotations
 
@@ -15,12 +15,8 @@ from isoweave.graph import graph_from_matrix
 class NamedDistances(NamedTuple):
     """A distance graph and the names of its vertices.
 
-    Attributes
-    ----------
-    distances : csr_array of shape (n, n)
-        Symmetric; every stored entry is an edge, explicit zeros included.
-    names : tuple of length n
-        What the other library calls the vertices, in the order of the rows.
+    ``distances`` is a symmetric csr_array of shape (n, n) in which every stored entry is an edge, explicit
+    zeros included; ``names`` are what the other library calls the vertices, in the order of the rows.
     """
 
     distances: sp.csr_array
@@ -77,22 +73,10 @@ def from_networkx(
 def from_igraph(
     G: Any, weight: str | Callable[..., Any] | None = "weight", *, asymmetry: str = "error"
 ) -> NamedDistances:
-    """Distances along the edges of an igraph graph.
+    """Distances along the edges of an igraph graph, as :func:`from_networkx`.
 
-    Parameters
-    ----------
-    G : igraph.Graph
-        Directed or not; loops and parallel edges as in :func:`from_networkx`.
-    weight : str, callable or None
-        Edge attribute that holds the **length**; or a function of an ``igraph.Edge`` that returns it; None
-        gives every edge the length 1.
-    asymmetry : {"error", "max", "min", "mean"}
-        As in :func:`isoweave.graph.graph_from_matrix`.
-
-    Returns
-    -------
-    NamedDistances
-        ``distances`` and ``names``: the vertex attribute "name" where there is one, else 0 to n - 1.
+    A function given as ``weight`` takes an ``igraph.Edge``. ``names`` are the vertex attribute "name" where
+    there is one, else 0 to n - 1.
     """
     if not all(hasattr(G, part) for part in ("vs", "es", "get_edgelist")):
         raise TypeError(f"Expected an igraph graph, got {type(G).__name__}.")
@@ -109,11 +93,7 @@ def from_igraph(
 
 
 def distances_of(X: Any) -> Any:
-    """The distance matrix of a graph of networkx or igraph; anything else as it is.
-
-    Lengths are the edge attribute "weight". The estimator passes what it is given through here if
-    ``metric="precomputed"``.
-    """
+    """The distances ("weight") of a graph of networkx or igraph; anything else as it is."""
     for base in type(X).__mro__:
         library = base.__module__.partition(".")[0]
         if library == "networkx" and hasattr(X, "adj"):
@@ -126,19 +106,27 @@ def distances_of(X: Any) -> Any:
 def _assembled(
     names: tuple[Any, ...], ends: Sequence[tuple[int, int]], lengths: list[Any], weight: Any, asymmetry: str
 ) -> NamedDistances:
-    values = np.empty(len(ends))
-    for e, length in enumerate(lengths):
-        if type(length) is not float:
-            _check_real(names, ends[e], length, weight)
-        values[e] = length
-    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
-    if len(bad):
-        u, v = ends[bad[0]]
-        raise ValueError(
-            f"Edge ({names[u]!r}, {names[v]!r}) has the length {values[bad[0]]}; lengths must be finite and "
-            "not negative. Leave out edges of unknown length."
-        )
+    for (u, v), length in zip(ends, lengths, strict=True):
+        if type(length) is float and 0 <= length < np.inf:
+            continue
+        edge = f"Edge ({names[u]!r}, {names[v]!r})"
+        if length is None:
+            where = f"attribute {weight!r}" if isinstance(weight, str) else "length"
+            raise ValueError(
+                f"{edge} has no {where}. Name the attribute that holds the lengths with weight=..., or pass "
+                "weight=None to give every edge the length 1."
+            )
+        if not isinstance(length, numbers.Real) or isinstance(length, bool | np.bool_):
+            raise TypeError(
+                f"{edge} has the length {length!r} of type {type(length).__name__}; give a number."
+            )
+        if not 0 <= float(length) < np.inf:
+            raise ValueError(
+                f"{edge} has the length {float(length)}; lengths must be finite and not negative. Leave out "
+                "edges of unknown length."
+            )
     pairs = np.asarray(ends, dtype=np.int64).reshape(-1, 2)
+    values = np.asarray(lengths, dtype=np.float64)
     apart = pairs[:, 0] != pairs[:, 1]
     matrix = sp.coo_array((values[apart], tuple(pairs[apart].T)), shape=(len(names), len(names)))
     try:
@@ -147,13 +135,75 @@ def _assembled(
         raise ValueError(f"{error} Entries are numbered in the order of the graph's vertices.") from error
 
 
-def _check_real(names: tuple[Any, ...], ends: tuple[int, int], length: Any, weight: Any) -> None:
-    edge = f"Edge ({names[ends[0]]!r}, {names[ends[1]]!r})"
-    if length is None:
-        where = f"attribute {weight!r}" if isinstance(weight, str) else "length"
+def from_anndata(adata: Any, key: str = "distances", *, asymmetry: str = "max") -> NamedDistances:
+    """Distances between neighbouring cells, as ``scanpy.pp.neighbors`` leaves them in ``obsp``.
+
+    Each row of scanpy's matrix holds the nearest neighbours of one cell, so most pairs are stored in one
+    direction only. Here each counts in both, as in every nearest-neighbour graph of isoweave.
+
+    Parameters
+    ----------
+    adata : anndata.AnnData
+    key : str
+        Entry of ``adata.obsp``. Connectivities are similarities and are refused.
+    asymmetry : {"max", "min", "mean", "error"}
+        For pairs stored in both directions with different lengths, as approximate searches may leave them.
+
+    Returns
+    -------
+    NamedDistances
+        ``distances`` (symmetric, n_obs x n_obs) and ``names`` (``adata.obs_names``).
+    """
+    obsp = getattr(adata, "obsp", None)
+    if obsp is None:
+        raise TypeError(f"Expected an AnnData object, got {type(adata).__name__}.")
+    if key not in obsp:
         raise ValueError(
-            f"{edge} has no {where}. Name the attribute that holds the lengths with weight=..., or pass "
-            "weight=None to give every edge the length 1."
+            f"obsp has no {key!r}; it has {sorted(obsp.keys())}. Compute the neighbour graph first, for "
+            "example with scanpy.pp.neighbors(adata), or name another entry with key=."
         )
-    if not isinstance(length, numbers.Real) or isinstance(length, bool | np.bool_):
-        raise TypeError(f"{edge} has the length {length!r} of type {type(length).__name__}; give a number.")
+    if key.endswith("connectivities"):
+        raise ValueError(
+            f"obsp[{key!r}] holds connectivities, which are similarities: near cells have large values. "
+            "Distances are needed; scanpy keeps them in obsp['distances']."
+        )
+    matrix = obsp[key]
+    if hasattr(matrix, "to_memory"):
+        # Backed by a file that is open.
+        matrix = matrix.to_memory()
+    if not sp.issparse(matrix):
+        raise TypeError(
+            f"obsp[{key!r}] is a {type(matrix).__name__}, not a sparse matrix. A matrix of all distances can "
+            "be given to IsometricEmbedding(metric='precomputed'), which takes n_neighbors of each row."
+        )
+    graph = graph_from_matrix(matrix, asymmetry=asymmetry)
+    return NamedDistances(graph.to_matrix(), tuple(adata.obs_names))
+
+
+def to_anndata(adata: Any, result: Any, key_added: str = "X_isoweave") -> None:
+    """Write a map into ``adata.obsm``, where ``scanpy.pl.embedding`` finds it.
+
+    Parameters
+    ----------
+    adata : anndata.AnnData
+        Changed in place.
+    result : Embedding, fitted IsometricEmbedding, or array of shape (n_obs, N)
+        Rows in the order of ``adata.obs_names``. Of an embedding or an estimator, ``status``,
+        ``relative_energy`` and ``n_iter`` go into ``adata.uns`` as well.
+    key_added : str
+        Key in ``adata.obsm``; without a leading ``X_`` it is the key in ``adata.uns``.
+    """
+    if not (hasattr(adata, "obsm") and hasattr(adata, "n_obs")):
+        raise TypeError(f"Expected an AnnData object, got {type(adata).__name__}.")
+    ending = "_" if hasattr(result, "embedding_") else ""
+    found = getattr(result, "embedding_" if ending else "coordinates", result)
+    coordinates = np.asarray(found)
+    if coordinates.ndim != 2 or len(coordinates) != adata.n_obs:
+        raise ValueError(
+            f"The map has the shape {coordinates.shape}, but adata has {adata.n_obs} observations; there "
+            "must be one row for each, in their order."
+        )
+    adata.obsm[key_added] = coordinates
+    if found is not result:
+        facts = {name: getattr(result, name + ending) for name in ("status", "relative_energy", "n_iter")}
+        adata.uns[key_added.removeprefix("X_")] = facts

@@ -3,7 +3,7 @@
 from isoweave.io._embedding import check_output_path, read_embedding, write_embedding
 from isoweave.io._read import LoadedInput, read_input
 from isoweave.io._source import InputFileError
-from isoweave.io._tables import match_names, read_anchors, read_columns, read_labels
+from isoweave.io._text import match_names, read_anchors, read_columns, read_labels
 
 __all__ = [
     "InputFileError",

@@ -6,9 +6,7 @@ import csv
 import io
 import json
 import os
-import zipfile
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -18,19 +16,19 @@ import scipy.sparse as sp
 from isoweave._files import atomic_write, check_writable
 from isoweave._typing import AnyArray
 from isoweave.io._arrays import read_npy, read_npz
-from isoweave.io._isolated import NEEDED
-from isoweave.io._read import read_input
-from isoweave.io._source import InputFileError, brief, check_characters, reading, words_from_array
+from isoweave.io._read import NEEDED, read_input
+from isoweave.io._source import Fault, brief, check_characters, reading, within, words_from_array
+from isoweave.io._sparse import as_float64
 
 # Compiled code is loaded with these, and readers of plain data need none of it.
 if TYPE_CHECKING:
     from isoweave.graph import NeighborGraph
+    from isoweave.optimise import StepRecord
     from isoweave.result import Embedding
 
 _SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
-_ROWS_AT_ONCE = 10_000
 # Names under which coordinates are commonly stored, the first one found is taken.
-_COORDINATE_KEYS = ("embedding", "coordinates", "truth", "parameters", "coords", "")
+_COORDINATE_KEYS = ("embedding", "coordinates", "truth", "parameters", "coords")
 # How a fit was watched and kept is no part of its result.
 _NOT_STORED = ("callback", "checkpoint", "on_interrupt")
 
@@ -38,12 +36,8 @@ _NOT_STORED = ("callback", "checkpoint", "on_interrupt")
 def check_output_path(path: str | os.PathLike[str]) -> Path:
     """Refuse an output that could not be written, before hours are spent computing it.
 
-    Raises
-    ------
-    ValueError
-        The suffix is unknown.
-    WriteError
-        An OSError: the folder does not exist or may not be written in, the name is taken by a folder, ...
+    Raises ValueError for an unknown suffix, and WriteError (an OSError) if the folder does not exist or may
+    not be written in, the name is taken by a folder, ...
     """
     path = Path(path)
     if path.suffix.lower() not in _SUFFIXES:
@@ -80,7 +74,8 @@ def write_embedding(path: str | os.PathLike[str], result: Any, *, names: Sequenc
     words = None if names is None else np.asarray(names, dtype=str)
     with atomic_write(path) as file:
         if suffix == ".npz":
-            _write_npz(file, {"embedding": points, "vertex_names": words, **_facts(source)})
+            contents = {"embedding": points, "vertex_names": words, **_facts(source)}
+            np.savez(file, **{key: value for key, value in contents.items() if value is not None})
         elif suffix == ".npy":
             np.lib.format.write_array(file, np.ascontiguousarray(points), allow_pickle=False)
         else:
@@ -91,8 +86,8 @@ def write_embedding(path: str | os.PathLike[str], result: Any, *, names: Sequenc
 
 def _facts(source: Embedding) -> dict[str, Any]:
     """What an archive says beside coordinates and names; None is left out."""
-    facts: dict[str, Any] = {key: getattr(source, key) for key in ("component_labels", "stretch", "energy")}
-    facts |= {"relative_energy": source.relative_energy, "status": source.status}
+    keys = ("component_labels", "stretch", "energy", "relative_energy", "status")
+    facts: dict[str, Any] = {key: getattr(source, key) for key in keys}
     parameters = {name: value for name, value in source.parameters.items() if name not in _NOT_STORED}
     if parameters:
         facts["parameters"] = json.dumps(parameters, default=str)
@@ -107,24 +102,13 @@ def _facts(source: Embedding) -> dict[str, Any]:
     return facts
 
 
-def _write_npz(file: IO[bytes], contents: dict[str, Any]) -> None:
-    # As numpy.savez writes it, except that the archive is closed whatever happens.
-    with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
-        for key, value in contents.items():
-            if value is not None:
-                with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, np.asarray(value), allow_pickle=False)
-
-
 def _write_csv(file: IO[bytes], columns: dict[str, AnyArray]) -> None:
+    text = io.TextIOWrapper(file, "utf-8", newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
     # repr of a Python float is the shortest text that reads back as the same number.
-    rows = zip(*(values.tolist() for values in columns.values()), strict=True)
-    block: list[Any] = [tuple(columns)]
-    while block:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(block)
-        file.write(text.getvalue().encode("utf-8"))
-        block = list(islice(rows, _ROWS_AT_ONCE))
+    writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))
+    text.detach()
 
 
 def _write_parquet(file: IO[bytes], columns: dict[str, AnyArray]) -> None:
@@ -154,120 +138,103 @@ def read_embedding(path: str | os.PathLike[str]) -> Embedding:
     Returns
     -------
     Embedding
-        Whatever the file does not hold is None or empty.
-
-    Raises
-    ------
-    InputFileError
-        The file is missing, damaged, or one of its arrays does not go with the others.
+        Whatever the file does not hold is None or empty. :class:`InputFileError` if the file is missing,
+        damaged, or one of its arrays does not go with the others.
     """
     from isoweave.result import Embedding
 
     path = Path(path)
     suffix = path.suffix.lower()
     with reading(path):
-        arrays = read_npz(path) if suffix == ".npz" else {"": read_npy(path)} if suffix == ".npy" else {}
+        if suffix == ".npy":
+            return Embedding(_points(read_npy(path)))
+        arrays = read_npz(path) if suffix == ".npz" else {}
         key = next((key for key in _COORDINATE_KEYS if key in arrays and arrays[key].ndim), None)
         if key is None:
             loaded = read_input(path, as_graph=False)
             assert loaded.features is not None
             return Embedding(loaded.features.astype(np.float64), names=loaded.names)
-        points = _points(path, arrays[key], f"array {key!r}: " if key else "")
-        names = arrays.get("vertex_names")
-        words = (
-            None if names is None else words_from_array(path, names, len(points), "array 'vertex_names': ")
-        )
-        known = _known(path, arrays, points.shape) if key == "embedding" else {}
-        return Embedding(points, names=words, **known)
+        with within(key):
+            points = _points(arrays[key])
+        names = None
+        if "vertex_names" in arrays:
+            with within("vertex_names"):
+                names = words_from_array(arrays["vertex_names"], len(points), path.stat().st_size)
+        return Embedding(points, names=names, **(_known(arrays, points.shape) if key == "embedding" else {}))
 
 
-def _points(path: Path, array: AnyArray, label: str) -> AnyArray:
+def _points(array: AnyArray) -> AnyArray:
     """Coordinates as float64; rows of NaN were not embedded."""
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "biuf":
-        found = f"{array.dtype} of {array.shape}"
-        raise InputFileError(path, f"{label}expected numbers of shape (n, N), got {found}")
-    with np.errstate(all="ignore"):
-        points = array.astype(np.float64)
+        raise Fault(f"expected numbers of shape (n, N), got {array.dtype} of {array.shape}")
+    points = as_float64(array)
     if np.isinf(points).any():
-        row = int(np.argwhere(np.isinf(points))[0, 0])
-        raise InputFileError(path, f"{label}row {row} is infinite")
+        raise Fault(f"row {np.argwhere(np.isinf(points))[0, 0]} is infinite")
     return points
 
 
-def _known(path: Path, arrays: dict[str, AnyArray], shape: tuple[int, ...]) -> dict[str, Any]:
+def _known(arrays: dict[str, AnyArray], shape: tuple[int, ...]) -> dict[str, Any]:
     """Fields of the Embedding beside coordinates and names, checked."""
-    from isoweave.optimise import StepRecord
-
-    def found(key: str, shape: tuple[int, ...], kinds: str) -> AnyArray | None:
-        """An array if it is there, of a given shape (-1: any size) and of certain types."""
-        array = arrays.get(key)
-        if array is None:
-            return None
-        fits = array.ndim == len(shape) and all(
-            want in (-1, have) for want, have in zip(shape, array.shape, strict=True)
-        )
-        if not fits or array.dtype.kind not in kinds:
-            wanted = "(" + ", ".join("any" if size < 0 else str(size) for size in shape) + ")"
-            got = f"{array.dtype} of shape {array.shape}"
-            raise InputFileError(path, f"array {key!r}: expected shape {wanted}, got {got}")
-        check_characters(path, array.reshape(-1), f"array {key!r}: ")
-        return array
-
+    n_edges = arrays["edges"].shape[:1] if "edges" in arrays else (-1,)
+    # Their shapes (-1: any size), types of numbers, and what is made of them.
+    expected: dict[str, tuple[tuple[int, ...], str, Callable[[Any], Any]]] = {
+        "component_labels": (shape[:1], "iu", np.asarray),
+        "stretch": (shape, "f", as_float64),
+        "energy": ((), "fiu", float),
+        "relative_energy": ((), "fiu", float),
+        "status": ((), "U", str),
+        "parameters": ((), "U", _parameters),
+        "history": ((-1, 4), "f", _steps),
+        "dropped_edges": ((-1, 2), "iu", np.asarray),
+        "edges": ((-1, 2), "iu", np.asarray),
+        "edge_lengths": (n_edges, "f", as_float64),
+    }
     known: dict[str, Any] = {}
-    known["component_labels"] = found("component_labels", shape[:1], "iu")
-    stretch = found("stretch", shape, "f")
-    known["stretch"] = None if stretch is None else stretch.astype(np.float64)
-    for key in ("energy", "relative_energy"):
-        number = found(key, (), "fiu")
-        known[key] = None if number is None else float(number)
-    n_iter = found("n_iter", (), "fiu")
-    if n_iter is not None and not (np.isfinite(n_iter) and n_iter >= 0):
-        raise InputFileError(path, f"array 'n_iter': expected a number of steps, got {n_iter}")
-    status, text = found("status", (), "U"), found("parameters", (), "U")
-    known["status"] = None if status is None else str(status)
-    known["parameters"] = {} if text is None else _parameters(path, str(text))
-    history = found("history", (-1, 4), "f")
-    rows = [] if history is None else history[np.isfinite(history).all(axis=1)].tolist()
-    known["history"] = tuple(StepRecord(int(iteration), *rest) for iteration, *rest in rows)
-    known["graph"] = _graph(path, found, shape[0])
-    dropped = found("dropped_edges", (-1, 2), "iu")
-    if dropped is not None:
-        _check_ends(path, "dropped_edges", dropped, shape[0])
-        known["dropped_edges"] = dropped
+    for key, (sizes, kinds, convert) in expected.items():
+        if key not in arrays:
+            continue
+        array = arrays[key]
+        fits = len(sizes) == array.ndim and all(a in (-1, b) for a, b in zip(sizes, array.shape, strict=True))
+        with within(key):
+            if not fits or array.dtype.kind not in kinds:
+                wanted = "(" + ", ".join("any" if size < 0 else str(size) for size in sizes) + ")"
+                raise Fault(f"expected shape {wanted}, got {array.dtype} of shape {array.shape}")
+            check_characters(array.reshape(-1))
+            outside = (array < 0) | (array >= shape[0]) if key.endswith("edges") else np.zeros((0, 1))
+            if outside.any():
+                at = np.argwhere(outside)[0, 0]
+                raise Fault(f"row {at} is {array[at].tolist()}, but vertices are 0 to {shape[0] - 1}")
+            known[key] = convert(array)
+    edges, lengths = known.pop("edges", None), known.pop("edge_lengths", None)
+    if edges is not None and shape[0] > 1:
+        known["graph"] = _graph(edges, lengths, shape[0])
     return known
 
 
-def _check_ends(path: Path, key: str, edges: AnyArray, n: int) -> None:
-    outside = ((edges < 0) | (edges >= n)).any(axis=1)
-    if outside.any():
-        at = int(np.argmax(outside))
-        said = f"row {at} is {edges[at].tolist()}, but vertices are 0 to {n - 1}"
-        raise InputFileError(path, f"array {key!r}: {said}")
+def _steps(history: AnyArray) -> tuple[StepRecord, ...]:
+    from isoweave.optimise import StepRecord
+
+    rows = history[np.isfinite(history).all(axis=1)].tolist()
+    return tuple(StepRecord(int(iteration), *rest) for iteration, *rest in rows)
 
 
-def _graph(path: Path, found: Any, n: int) -> NeighborGraph | None:
+def _graph(edges: AnyArray, lengths: AnyArray | None, n: int) -> NeighborGraph:
     from isoweave.graph import graph_from_matrix
 
-    edges = found("edges", (-1, 2), "iu")
-    if edges is None or n < 2:
-        return None
-    lengths = found("edge_lengths", (len(edges),), "f")
     if lengths is None:
-        raise InputFileError(path, "array 'edges' without its 'edge_lengths'")
-    _check_ends(path, "edges", edges, n)
+        raise Fault("array 'edges' without its 'edge_lengths'")
     try:
-        ends = tuple(edges.astype(np.int64).T)
-        return graph_from_matrix(sp.coo_array((lengths.astype(np.float64), ends), shape=(n, n)))
+        return graph_from_matrix(sp.coo_array((lengths, tuple(edges.astype(np.int64).T)), shape=(n, n)))
     except ValueError as error:
-        raise InputFileError(path, f"arrays 'edges' and 'edge_lengths': {brief(error)}") from error
+        raise Fault(f"arrays 'edges' and 'edge_lengths': {brief(error)}") from error
 
 
-def _parameters(path: Path, text: str) -> dict[str, Any]:
+def _parameters(text: AnyArray) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        found = json.loads(str(text))
     except (ValueError, RecursionError) as error:
-        raise InputFileError(path, f"array 'parameters': not JSON ({brief(error)})") from error
+        raise Fault(f"not JSON ({brief(error)})") from error
     if not isinstance(found, dict):
-        raise InputFileError(path, "array 'parameters': expected a JSON object")
+        raise Fault("expected a JSON object")
     return found

@@ -1,38 +1,48 @@
-"""One entry point for every file the command line can embed."""
+"""One entry point for every file the command line can embed.
+
+Parquet and AnnData files are read in a process of their own (``_worker.py``), whose output is not believed.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from isoweave._typing import AnyArray
-from isoweave.io._arrays import read_npy, read_npz
-from isoweave.io._edges import read_edge_list, read_matrix_market
-from isoweave.io._isolated import read_h5ad, read_parquet
-from isoweave.io._source import InputFileError, quoted, reading
-from isoweave.io._sparse import as_distances, as_features, densify, graph_from_square, matrix_from_npz
+from isoweave.io import _sparse
+from isoweave.io._arrays import read_archive, read_npy, read_npz
+from isoweave.io._source import Fault, brief, memory_limit, open_input, quoted, reading, words_from_array
 from isoweave.io._text import DELIMITERS, read_table
 
+_Found: TypeAlias = tuple[AnyArray | sp.csr_array, tuple[str, ...] | None]
 _SUFFIXES = ".npy .npz .csv .tsv .txt .parquet .h5ad .mtx .edges"
+NEEDED = {
+    "parquet": ("pyarrow", ".parquet files need pyarrow: pip install 'isoweave[parquet]', or use .npy."),
+    "h5ad": ("h5py", ".h5ad files need h5py: pip install 'isoweave[anndata]', or use .npz or .npy."),
+}
+_WORKER = Path(__file__).with_name("_worker.py")
+# Processor seconds of the worker: for its start, and one more per megabyte. Waiting is limited more
+# generously, because a busy machine is no fault of the file.
+_CPU_SECONDS = 4
+_WAIT_FACTOR = 10
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedInput:
-    """What a file held: features or a distance graph, never both.
+    """What a file held: ``features`` (finite floats) or a distance ``graph``, never both.
 
-    Attributes
-    ----------
-    features : array of shape (n, d) or None
-        float32 or float64, finite.
-    graph : csr array of shape (n, n) or None
-        Finite lengths, none negative; zero lengths are explicit.
-    names : tuple of n str or None
-        Names of the rows, where the file has them.
+    Lengths of the graph are finite and not negative, zero lengths are explicit. ``names`` are those of the
+    rows, where the file has them.
     """
 
     features: AnyArray | None = None
@@ -75,14 +85,9 @@ def read_input(path: str | os.PathLike[str], *, as_graph: bool | None = None) ->
     Returns
     -------
     LoadedInput
-
-    Raises
-    ------
-    InputFileError
-        The file is missing, damaged, or not what was asked for; names the file, the line or byte where it
-        is known, and the reason. Whatever the file holds, nothing else is raised.
-    ImportError
-        A .parquet or .h5ad file without the extra that reads it.
+        :class:`InputFileError` if the file is missing, damaged, or not what was asked for; it names the file,
+        the line or byte where it is known, and the reason. Whatever the file holds, nothing else is raised,
+        but ImportError for a .parquet or .h5ad file without the extra that reads it.
 
     Examples
     --------
@@ -100,30 +105,98 @@ def read_input(path: str | os.PathLike[str], *, as_graph: bool | None = None) ->
         if as_graph is None:
             as_graph = is_square and path.suffix.lower() in (".npz", ".mtx", ".edges")
         if as_graph:
-            graph = graph_from_square(path, found) if isinstance(found, np.ndarray) else found
-            return LoadedInput(graph=as_distances(path, graph), names=names)
-        dense = found if isinstance(found, np.ndarray) else densify(path, found)
-        return LoadedInput(features=as_features(path, dense), names=names)
+            graph = _sparse.graph_from_square(found) if isinstance(found, np.ndarray) else found
+            return LoadedInput(graph=_sparse.as_distances(graph), names=names)
+        dense = found if isinstance(found, np.ndarray) else _sparse.densify(found, path.stat().st_size)
+        return LoadedInput(features=_sparse.as_features(dense), names=names)
 
 
-def _read_matrix(
-    path: Path, suffix: str, as_graph: bool | None
-) -> tuple[AnyArray | sp.csr_array, tuple[str, ...] | None]:
+def _read_matrix(path: Path, suffix: str, as_graph: bool | None) -> _Found:
     """The matrix of a file in whatever form it has there, and the names of its rows."""
     if suffix == ".npy":
         return read_npy(path), None
     if suffix == ".npz":
-        return matrix_from_npz(path, read_npz(path)), None
+        return _sparse.matrix_from_npz(path, read_npz(path)), None
     if suffix == ".mtx":
-        return read_matrix_market(path), None
+        return _sparse.read_matrix_market(path), None
     if suffix == ".parquet":
-        return read_parquet(path, bool(as_graph))
+        return _read_parquet(path, bool(as_graph))
     if suffix == ".h5ad":
-        return read_h5ad(path, bool(as_graph))
+        return _read_h5ad(path, bool(as_graph))
     if suffix in DELIMITERS and not as_graph:
-        return read_table(path, DELIMITERS[suffix])
+        cells = read_table(path, DELIMITERS[suffix])
+        return cells.numbers, tuple(cells.words[0]) if cells.words else None
     if suffix in DELIMITERS or (suffix == ".edges" and as_graph is not False):
-        return read_edge_list(path, DELIMITERS.get(suffix))
+        return _sparse.read_edge_list(path, DELIMITERS.get(suffix))
     kind = "features" if suffix == ".edges" else "files"
-    what = f"cannot read {kind} with suffix {quoted(suffix)}"
-    raise InputFileError(path, f"{what}; known suffixes: {_SUFFIXES}")
+    raise Fault(f"cannot read {kind} with suffix {quoted(suffix)}; known suffixes: {_SUFFIXES}")
+
+
+def _read_parquet(path: Path, as_graph: bool) -> _Found:
+    """Features, or a distance graph from the columns i, j, distance; and names, if there are any."""
+    arrays, size = _read_isolated(path, "parquet", as_graph)
+    numbers = arrays.pop("numbers", np.empty(0))
+    if numbers.ndim != 2 or numbers.dtype != np.float64:
+        raise Fault(f"the file is damaged ({numbers.dtype} of shape {numbers.shape})")
+    text = [words_from_array(array, len(numbers), size) for array in arrays.values()]
+    if not as_graph:
+        return numbers, text[-1] if text else None
+    if len(numbers) == 0 or (len(text), numbers.shape[1]) not in ((0, 3), (2, 1)):
+        raise Fault("the file holds no edges")
+    ends, names = _sparse.number_names(*text) if text else (numbers[:, :2], None)
+    return _sparse.graph_from_edges(path, ends, numbers[:, -1]), names
+
+
+def _read_h5ad(path: Path, as_graph: bool) -> _Found:
+    """``obsp["distances"]``, or ``obsm["X_pca"]`` or else ``X``, as anndata 0.7 and later write them."""
+    arrays, size = _read_isolated(path, "h5ad", as_graph)
+    names = arrays.pop("vertex_names", None)
+    found = _sparse.matrix_from_npz(path, arrays)
+    return found, None if names is None else words_from_array(names, found.shape[0], size)
+
+
+def _read_isolated(path: Path, kind: str, as_graph: bool) -> tuple[dict[str, AnyArray], int]:
+    """The arrays that a worker makes of a file, and the size of the file."""
+    package, message = NEEDED[kind]
+    if importlib.util.find_spec(package) is None:
+        raise ImportError(message)
+    with open_input(path) as (_, size), tempfile.TemporaryFile() as output:
+        run_worker(path, kind, as_graph, size, output)
+        output.seek(0)
+        if output.read(9) == b"refused: ":
+            raise Fault(brief(output.read(600).decode("utf-8", "replace")))
+        try:
+            return read_archive(output, size), size
+        except Fault as fault:
+            # Out of memory or time, or a crash of the library.
+            said = f"the process reading it failed: {fault.reason}"
+            raise Fault(f"the file is damaged ({said})") from fault
+
+
+def run_worker(path: Path, kind: str, as_graph: bool, size: int, output: IO[bytes]) -> None:
+    """Let a worker write into a file; however it ends, it has ended afterwards."""
+    seconds = _CPU_SECONDS + (size >> 20)
+    # The environment keeps libhdf5 from loading plugins that a file asks for, BLAS from starting threads, and
+    # pyarrow from setting aside memory that counts against the limit.
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(folder for folder in sys.path if folder),
+        "HDF5_PLUGIN_PRELOAD": "::",
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONWARNINGS": "ignore",
+        "ARROW_DEFAULT_MEMORY_POOL": "system",
+    }
+    what = "graph" if as_graph else "features"
+    limits = (str(memory_limit(size)), str(seconds))
+    with suppress(subprocess.TimeoutExpired):
+        # -P: a file of the current folder must not be taken for a module. A list of arguments and no shell:
+        # the file's name, the only one from outside, is never parsed.
+        subprocess.run(  # noqa: S603
+            [sys.executable, "-P", str(_WORKER), kind, what, str(path.absolute()), *limits],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            timeout=_WAIT_FACTOR * seconds,
+            check=False,
+        )

@@ -1,175 +1,153 @@
-"""Features and distance graphs from arrays that may be hostile: checked before compiled code sees them."""
+"""Features and distance graphs from arrays and text, all checked before compiled code sees it."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from isoweave._typing import AnyArray
-from isoweave.io._source import InputFileError, check_expansion, quoted
+from isoweave.io import _text
+from isoweave.io._source import Fault, check_expansion, quoted, within
 
 # A graph this much larger than its number of entries is a mistake (or an attack), not a data set.
 _MAX_EMPTY_VERTICES = 1_000_000
 _VERTICES_PER_ENTRY = 100
 # Row pointers, and what it takes to make them, per row or column that is declared.
 _BYTES_PER_VERTEX = 16
-# Sparse features are held dense, up to this many bytes.
-_MAX_DENSE_BYTES = 8 << 30
 # A dense matrix of distances is taken in blocks of this many values.
 _BLOCK_VALUES = 1 << 22
-_FEATURE_KEYS = ("X", "data", "features")
-_CSR_KEYS = ("data", "indices", "indptr")
+_TOP = 2**31 - 1
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_WORD = re.compile(r"[^\W\d][\w .()\[\]/-]*")
+# Longer than any line of numbers; comments are the only reason for long lines.
+_MAX_MARKET_LINE_BYTES = 1 << 19
 
 
 def matrix_from_npz(path: Path, arrays: dict[str, AnyArray]) -> AnyArray | sp.csr_array:
-    """The matrix of an archive.
-
-    A sparse one if scipy's save_npz wrote it or its arrays are those of CSR; else the array X, data or
-    features, or the only 2-D array of numbers.
-    """
-    is_bare = all(key in arrays and arrays[key].ndim == 1 for key in _CSR_KEYS)
-    if is_bare or {"format", "shape"} <= arrays.keys():
-        return sparse_from_arrays(path, arrays, path.stat().st_size)
+    """A sparse matrix if scipy's save_npz wrote it; else X, data, features, or the only 2-D array."""
+    if {"format", "shape"} <= arrays.keys():
+        return _sparse_from_arrays(arrays, path.stat().st_size)
     matrices = [key for key, array in arrays.items() if array.ndim == 2 and array.dtype.kind in "biuf"]
-    key = next((key for key in _FEATURE_KEYS if key in arrays and arrays[key].ndim >= 2), None)
-    if key is None and len(matrices) == 1:
-        key = matrices[0]
-    if key is not None:
-        return as_features(path, arrays[key], f"array {quoted(key)}: ")
-    shown = [f"{quoted(name)} {array.shape}" for name, array in arrays.items()]
-    found = ", ".join(shown[:10]) + (" ..." if len(shown) > 10 else "") or "nothing readable"
-    wanted = "a 2-D array named X, data or features, or exactly one 2-D array"
-    raise InputFileError(path, f"expected {wanted}; found {found}")
+    named = [key for key in ("X", "data", "features") if key in arrays and arrays[key].ndim >= 2]
+    if not named and len(matrices) != 1:
+        shown = [f"{quoted(name)} {array.shape}" for name, array in arrays.items()]
+        found = ", ".join(shown[:10]) + (" ..." if len(shown) > 10 else "") or "nothing readable"
+        wanted = "a 2-D array named X, data or features, or exactly one 2-D array"
+        raise Fault(f"expected {wanted}; found {found}")
+    key = (named or matrices)[0]
+    with within(key):
+        return as_features(arrays[key])
 
 
-def _check_matrix(path: Path, array: AnyArray, label: str = "") -> None:
+def _check_matrix(array: AnyArray) -> None:
     if array.dtype.kind not in "biuf":
-        raise InputFileError(path, f"{label}expected real numbers, the array has dtype {array.dtype}")
+        raise Fault(f"expected real numbers, the array has dtype {array.dtype}")
     if array.ndim != 2 or 0 in array.shape:
-        wanted = "a 2-D array (samples x features)"
-        raise InputFileError(path, f"{label}expected {wanted}, got shape {array.shape}")
+        raise Fault(f"expected a 2-D array (samples x features), got shape {array.shape}")
 
 
-def _as_float64(array: AnyArray) -> AnyArray:
+def as_float64(array: AnyArray) -> AnyArray:
     """Any real numbers as float64; what is too large becomes infinite, and is refused by later checks."""
     with np.errstate(all="ignore"):
         return array.astype(np.float64)
 
 
-def as_features(path: Path, array: AnyArray, label: str = "") -> AnyArray:
+def as_features(array: AnyArray) -> AnyArray:
     """Check that an array can serve as features; float32 stays, other numbers become float64."""
-    _check_matrix(path, array, label)
+    _check_matrix(array)
     if array.dtype not in (np.float32, np.float64) or not array.dtype.isnative:
-        array = _as_float64(array)
+        array = as_float64(array)
     finite = np.isfinite(array)
     if not finite.all():
         row, column = np.argwhere(~finite)[0]
         where = f"{array[row, column]} at row {row}, column {column}"
-        raise InputFileError(path, f"{label}{where}; features must be finite numbers")
+        raise Fault(f"{where}; features must be finite numbers")
     return array
 
 
-def graph_from_square(path: Path, array: AnyArray) -> sp.csr_array:
+def graph_from_square(array: AnyArray) -> sp.csr_array:
     """A square array of distances as a graph; zeros are missing edges, as in scipy.sparse.csgraph."""
-    _check_matrix(path, array)
-    check_square(path, array.shape)
+    _check_matrix(array)
+    _check_square(array.shape)
     # Row by row in blocks, so that only the result is as large as the number of edges.
     step = max(1, _BLOCK_VALUES // len(array))
     starts = range(0, len(array), step)
-    return sp.vstack([sp.csr_array(_as_float64(array[at : at + step])) for at in starts], format="csr")
+    return sp.vstack([sp.csr_array(as_float64(array[at : at + step])) for at in starts], format="csr")
 
 
-def sparse_from_arrays(path: Path, arrays: dict[str, AnyArray], file_size: int) -> sp.csr_array:
+def _sparse_from_arrays(arrays: dict[str, AnyArray], file_size: int) -> sp.csr_array:
     """The sparse matrix of an archive in compressed rows, every index checked."""
-    layout = _layout(path, arrays)
-    for key in ("data", "row", "col") if layout == "coo" else _CSR_KEYS:
+    layout = _layout(arrays["format"])
+    for key in ("data", "row", "col") if layout == "coo" else ("data", "indices", "indptr"):
         if key not in arrays:
-            raise InputFileError(path, f"sparse {layout} matrix without its array {key!r}")
-        found = arrays[key]
+            raise Fault(f"sparse {layout} matrix without its array {key!r}")
         wanted, kinds = ("numbers", "biuf") if key == "data" else ("integers", "iu")
+        found = arrays[key]
         if found.ndim != 1 or found.dtype.kind not in kinds:
             said = f"must be 1-D {wanted}, got {found.dtype} of shape {found.shape}"
-            raise InputFileError(path, f"array {key!r} of a sparse matrix {said}")
-    data = _as_float64(arrays["data"])
-    n_rows, n_columns = shape = _sparse_shape(path, arrays, layout)
-    check_size(path, n_rows, n_columns, len(data), file_size)
+            raise Fault(f"array {key!r} of a sparse matrix {said}")
+    sizes = arrays["shape"]
+    if sizes.shape != (2,) or sizes.dtype.kind not in "iu" or (sizes < 0).any():
+        found_sizes = quoted(sizes[:3].tolist() if sizes.ndim else sizes)
+        raise Fault(f"array 'shape' of a sparse matrix must be two sizes, got {found_sizes}")
+    data, shape = as_float64(arrays["data"]), (int(sizes[0]), int(sizes[1]))
+    check_size(shape, len(data), file_size)
 
     if layout == "coo":
-        row = _checked_indices(path, "row", arrays["row"], n_rows, len(data))
-        col = _checked_indices(path, "col", arrays["col"], n_columns, len(data))
+        row = _checked_indices("row", arrays["row"], shape[0], len(data))
+        col = _checked_indices("col", arrays["col"], shape[1], len(data))
         return csr_from_triplets(row, col, data, shape)
     n_major, n_minor = shape if layout == "csr" else shape[::-1]
-    minor = _checked_indices(path, "indices", arrays["indices"], n_minor, len(data))
-    indptr = _checked_indptr(path, arrays["indptr"], n_major, len(data))
-    major = np.repeat(np.arange(n_major), np.diff(indptr))
+    minor = _checked_indices("indices", arrays["indices"], n_minor, len(data))
+    indptr = arrays["indptr"]
+    # Compared, not subtracted: differences of large 64-bit numbers wrap around and look innocent.
+    is_sound = len(indptr) == n_major + 1 and indptr[0] == 0 and indptr[-1] == len(data)
+    if not is_sound or (indptr[1:] < indptr[:-1]).any():
+        said = f"must rise from 0 to {len(data)} over {n_major + 1} values; it has {len(indptr)}"
+        raise Fault(f"array 'indptr' {said}, from {indptr[:1]} to {indptr[-1:]}")
+    lengths: AnyArray = np.diff(indptr.astype(np.int64))
+    major = np.repeat(np.arange(n_major), lengths)
     row, col = (major, minor) if layout == "csr" else (minor, major)
     return csr_from_triplets(row, col, data, shape)
 
 
-def _layout(path: Path, arrays: dict[str, AnyArray]) -> str:
-    if "format" not in arrays:
-        return "csr"
-    array = arrays["format"]
+def _layout(array: AnyArray) -> str:
     name = f"{array.dtype} of shape {array.shape}"
     # scipy stores three bytes; text, which numpy keeps in four bytes a letter, need not even be valid.
     if array.size == 1 and array.dtype.kind in "SU":
         name = array.tobytes()[:32].replace(b"\0", b"").decode("ascii", "replace")
     if name not in ("csr", "csc", "coo"):
-        raise InputFileError(path, f"sparse format {quoted(name)} is not supported; save the matrix as csr")
+        raise Fault(f"sparse format {quoted(name)} is not supported; save the matrix as csr")
     return name
 
 
-def _sparse_shape(path: Path, arrays: dict[str, AnyArray], layout: str) -> tuple[int, int]:
-    if "shape" not in arrays and layout == "csr":
-        n = max(0, len(arrays["indptr"]) - 1)
-        return n, n
-    shape = arrays.get("shape", np.empty(0))
-    if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 0).any():
-        found = f"{shape.dtype} of shape {shape.shape}"
-        if shape.shape == (2,) and shape.dtype.kind == "i":
-            found = f"{shape[0]} x {shape[1]}"
-        raise InputFileError(path, f"array 'shape' of a sparse matrix must be two sizes, got {found}")
-    return int(shape[0]), int(shape[1])
-
-
-def _checked_indices(path: Path, name: str, indices: AnyArray, size: int, n_entries: int) -> AnyArray:
+def _checked_indices(name: str, indices: AnyArray, size: int, n_entries: int) -> AnyArray:
     if len(indices) != n_entries:
-        raise InputFileError(path, f"array {name!r} has {len(indices)} values, 'data' has {n_entries}")
+        raise Fault(f"array {name!r} has {len(indices)} values, 'data' has {n_entries}")
     outside = (indices < 0) | (indices >= size)
     if outside.any():
         at = int(np.argmax(outside))
-        said = f"holds {indices[at]} at position {at}, outside 0 to {size - 1}"
-        raise InputFileError(path, f"array {name!r} {said}")
+        raise Fault(f"array {name!r} holds {indices[at]} at position {at}, outside 0 to {size - 1}")
     return indices.astype(np.int64)
 
 
-def _checked_indptr(path: Path, indptr: AnyArray, n_major: int, n_entries: int) -> AnyArray:
-    # Compared, not subtracted: differences of large 64-bit numbers wrap around and look innocent.
-    is_sound = len(indptr) == n_major + 1 and indptr[0] == 0 and indptr[-1] == n_entries
-    if not is_sound or (indptr[1:] < indptr[:-1]).any():
-        raise InputFileError(
-            path,
-            f"array 'indptr' must rise from 0 to {n_entries} over {n_major + 1} values; "
-            f"it has {len(indptr)}, from {indptr[:1]} to {indptr[-1:]}",
-        )
-    return indptr.astype(np.int64)
-
-
-def check_square(path: Path, shape: tuple[int, ...]) -> None:
+def _check_square(shape: tuple[int, ...]) -> None:
     if shape[0] != shape[1]:
-        raise InputFileError(path, f"a distance graph needs a square matrix, got {shape[0]} x {shape[1]}")
+        raise Fault(f"a distance graph needs a square matrix, got {shape[0]} x {shape[1]}")
 
 
-def check_size(
-    path: Path, n_rows: int, n_columns: int, n_entries: int, file_size: int, line: int | None = None
-) -> None:
+def check_size(shape: tuple[int, int], n_entries: int, file_size: int, line: int | None = None) -> None:
     """Refuse a sparse matrix whose declared size is out of proportion to what the file holds."""
-    largest, what = max(n_rows, n_columns), f"a {n_rows} x {n_columns} matrix"
+    largest, what = max(shape), f"a {shape[0]} x {shape[1]} matrix"
     if largest > max(_MAX_EMPTY_VERTICES, _VERTICES_PER_ENTRY * n_entries) or largest >= 2**31:
-        raise InputFileError(path, f"{what} with only {n_entries} entries is refused", line)
-    check_expansion(path, _BYTES_PER_VERTEX * largest, file_size, what)
+        raise Fault(f"{what} with only {n_entries} entries is refused", line)
+    check_expansion(_BYTES_PER_VERTEX * largest, file_size, what)
 
 
 def sorted_pairs(row: AnyArray, col: AnyArray, shape: tuple[int, int]) -> AnyArray:
@@ -189,24 +167,184 @@ def csr_from_triplets(row: AnyArray, col: AnyArray, data: AnyArray, shape: tuple
     return sp.csr_array((data[order], col[order].astype(index_type), indptr.astype(index_type)), shape=shape)
 
 
-def as_distances(path: Path, matrix: sp.csr_array) -> sp.csr_array:
+def as_distances(matrix: sp.csr_array) -> sp.csr_array:
     """Check that a sparse matrix can serve as a distance graph: square, finite, no negative length."""
-    check_square(path, matrix.shape)
+    _check_square(matrix.shape)
     bad = ~(np.isfinite(matrix.data) & (matrix.data >= 0))
     if bad.any():
         at = int(np.argmax(bad))
         i, j = int(np.searchsorted(matrix.indptr, at, side="right")) - 1, matrix.indices[at]
         where = f"distance {matrix.data[at]} between vertices {i} and {j}"
-        raise InputFileError(path, f"{where}; distances must be finite and not negative")
+        raise Fault(f"{where}; distances must be finite and not negative")
     return matrix
 
 
-def densify(path: Path, matrix: sp.csr_array) -> AnyArray:
+def densify(matrix: sp.csr_array, file_size: int) -> AnyArray:
     """Sparse features as an ordinary array; repeated entries are summed, as sparse formats mean them."""
     n_bytes, what = 8 * matrix.shape[0] * matrix.shape[1], f"sparse features of shape {matrix.shape}"
-    check_expansion(path, n_bytes, path.stat().st_size, f"{what}, held dense,")
-    if n_bytes > _MAX_DENSE_BYTES:
-        hint = "reduce them first (for example with TruncatedSVD)"
-        raise InputFileError(path, f"{what} would take {n_bytes / 2**30:.0f} GiB held dense; {hint}")
+    hint = "; reduce them first (for example with TruncatedSVD)"
+    check_expansion(n_bytes, file_size, f"{what}, held dense,", hint)
     dense: AnyArray = matrix.toarray()
     return dense
+
+
+# Text: edge lists (lines of ``i j distance``) and Matrix Market coordinate files.
+
+
+def graph_from_edges(
+    path: Path, ends: AnyArray, lengths: AnyArray, lines: AnyArray | None = None
+) -> sp.csr_array:
+    """Symmetric graph from edges given once or in both directions, on as many vertices as they mention."""
+    _check_ends(ends, 0, (_TOP, _TOP), lines, "vertex")
+    bad = ~((lengths >= 0) & (lengths < np.inf))
+    if bad.any():
+        where, line = _place(np.argmax(bad), lines)
+        said = f"distance {lengths[np.argmax(bad)]}{where}"
+        raise Fault(f"{said}; distances must be finite and not negative", line)
+    n = int(ends.max()) + 1
+    check_size((n, n), len(ends), path.stat().st_size, _place(ends.max(axis=1).argmax(), lines)[1])
+    return _csr_from_entries(ends, lengths, (n, n), lines, is_symmetric=True, may_repeat=True)
+
+
+def _place(at: Any, lines: AnyArray | None) -> tuple[str, int | None]:
+    """Where an entry is: in words, or by its line."""
+    return (f" in row {at}", None) if lines is None else ("", int(lines[at]))
+
+
+def _check_ends(ends: AnyArray, low: int, high: tuple[int, int], lines: AnyArray | None, what: str) -> None:
+    bad = ~((ends >= low) & (ends <= high) & (ends == np.floor(ends)))
+    if bad.any():
+        at, k = np.argwhere(bad)[0]
+        where, line = _place(at, lines)
+        raise Fault(f"{what} {ends[at, k]:.16g}{where} is not an integer from {low} to {high[k]}", line)
+
+
+def _csr_from_entries(
+    ends: AnyArray,
+    values: AnyArray,
+    shape: tuple[int, int],
+    lines: AnyArray | None,
+    is_symmetric: bool,
+    may_repeat: bool = False,
+) -> sp.csr_array:
+    """A matrix from entries, each given once, or equally often if it ``may_repeat``; of either triangle."""
+    i, j = ends.T.astype(np.int64)
+    row, col = (np.maximum(i, j), np.minimum(i, j)) if is_symmetric else (i, j)
+    order = sorted_pairs(row, col, shape)
+    row, col, values = row[order], col[order], values[order]
+    repeated = (row[1:] == row[:-1]) & (col[1:] == col[:-1])
+    conflict = repeated & (values[1:] != values[:-1]) if may_repeat else repeated
+    if conflict.any():
+        e = int(np.argmax(conflict))
+        where, line = _place(order[e + 1], lines)
+        before = f"row {order[e]}" if lines is None else f"line {lines[order[e]]}"
+        said = f"{values[e]} ({before}) and {values[e + 1]}{where}"
+        raise Fault(f"two values for one pair: {said}; keep one", line)
+    is_first = np.ones(len(row), dtype=bool)
+    is_first[1:] = ~repeated
+    row, col, values = row[is_first], col[is_first], values[is_first]
+    if is_symmetric:
+        apart = row != col
+        row, col = np.concatenate((row, col[apart])), np.concatenate((col, row[apart]))
+        values = np.concatenate((values, values[apart]))
+    return csr_from_triplets(row, col, values, shape)
+
+
+def number_names(first: Sequence[str], second: Sequence[str]) -> tuple[AnyArray, tuple[str, ...]]:
+    """Numbers of shape (m, 2) for the names of both ends of edges, in order of their first appearance."""
+    number_of: dict[str, int] = {}
+    names = (name for pair in zip(first, second, strict=True) for name in pair)
+    ends = np.array([number_of.setdefault(name, len(number_of)) for name in names])
+    return ends.reshape(-1, 2), tuple(number_of)
+
+
+def read_edge_list(path: Path, delimiter: str | None) -> tuple[sp.csr_array, tuple[str, ...] | None]:
+    """A symmetric distance graph from lines of two vertices and a distance, and the names of its vertices.
+
+    If the vertices of the first edge are numbers, all must be: row numbers from 0. Otherwise they are names,
+    and rows follow their first appearance. Without a delimiter the first line tells: comma, tab or spaces.
+    """
+    first, blocks = _text.first_row(_text.read_blocks(path), delimiter)
+    if first is not None and delimiter is None:
+        block = next(blocks)
+        delimiter = next((mark for mark in ",\t" if mark in block.lines[0]), None)
+        first, blocks = _text.first_row(chain([block], blocks), delimiter)
+    # A header has a word where the distance belongs, and no numbers: "0 1 1.5x" is a mistake instead.
+    cells = ["0"] if first is None else first.cells
+    if _WORD.fullmatch(cells[-1]) and not any(
+        _INTEGER.fullmatch(c) or _text.is_written_number(c) for c in cells
+    ):
+        first, blocks = _text.first_row(blocks, delimiter, skip=1)
+    if first is None:
+        raise Fault("the file holds no edges; expected lines of: i j distance")
+    is_named = any(_text.parse_number(cell) is None for cell in first.cells[:2])
+    what = " (i, j, distance)" if is_named else " (row numbers i and j, distance)"
+    found = _text.read_cells(blocks, delimiter, 3, 2 * is_named, what)
+    if not is_named:
+        return graph_from_edges(path, found.numbers[:, :2], found.numbers[:, 2], found.lines), None
+    ends, names = number_names(*found.words)
+
+    def place(number: int) -> tuple[str, int]:
+        at, cell = np.argwhere(ends == number)[0]
+        return f"cell {cell + 1}", int(found.lines[at])
+
+    if "" in names:
+        raise Fault("empty vertex name", place(names.index(""))[1])
+    _text.check_words(names, path.stat().st_size, place)
+    return graph_from_edges(path, ends, found.numbers[:, 0], found.lines), names
+
+
+def read_matrix_market(path: Path) -> sp.csr_array:
+    """The matrix of a ``coordinate`` file; explicit zeros are kept, an entry given twice is a fault."""
+    # By hand, because scipy's reader can crash the interpreter on a NUL byte.
+    # Comments may be in any encoding; what is read as numbers must be ASCII and is checked there.
+    blocks = _text.read_blocks(path, "latin-1", _MAX_MARKET_LINE_BYTES)
+    opening = next(blocks, _text.Block(1, [""], True))
+    is_integer, is_symmetric = _parse_banner(opening.lines[0])
+    row, blocks = _text.first_row(chain([opening], blocks), None, comment="%")
+    if row is None:
+        raise Fault("the size line (rows columns entries) is missing")
+    row.check_length(3, " (rows, columns, entries)")
+    sizes = [row.number(at) for at in range(3)]
+    if not all(0 <= size < 2**62 and size.is_integer() for size in sizes):
+        raise Fault(f"the size line needs three integers, got {quoted(' '.join(row.cells))}", row.line)
+    n_rows, n_columns, n_entries = map(int, sizes)
+    file_size = path.stat().st_size
+    if is_symmetric and n_rows != n_columns:
+        raise Fault(f"a symmetric matrix cannot be {n_rows} x {n_columns}", row.line)
+    # An entry takes at least six bytes ("1 1 1\n", the last line feed may be missing).
+    if 6 * n_entries > file_size:
+        raise Fault(f"the file is too short for the {n_entries} entries it declares", row.line)
+    check_size((n_rows, n_columns), n_entries, file_size, row.line)
+    found = _text.read_cells(_text.first_row(blocks, None, skip=1)[1], None, 3, what=" (row, column, value)")
+    ends, values, lines = found.numbers[:, :2], found.numbers[:, 2], found.lines
+    if len(lines) > n_entries:
+        raise Fault(f"more entries than the {n_entries} declared", int(lines[n_entries]))
+    if len(lines) < n_entries:
+        raise Fault(f"{n_entries} entries declared, {len(lines)} found")
+    _check_ends(ends, 1, (n_rows, n_columns), lines, "index")
+    bad = ~(np.isfinite(values) & (values == np.floor(values)))
+    if is_integer and bad.any():
+        at = int(np.argmax(bad))
+        raise Fault(f"value {values[at]} is not an integer, as declared", int(lines[at]))
+    return _csr_from_entries(ends - 1, values, (n_rows, n_columns), lines, is_symmetric)
+
+
+def _parse_banner(text: str) -> tuple[bool, bool]:
+    """Check the first line; returns whether values are integers, and whether the matrix is symmetric."""
+    words = text.lower().split()
+    if len(words) != 5 or words[:2] != ["%%matrixmarket", "matrix"]:
+        raise Fault("not a Matrix Market file: it must open with '%%MatrixMarket matrix'", 1)
+    layout, field, symmetry = words[2:]
+    fault = ""
+    if layout != "coordinate":
+        fault = f"layout {quoted(layout)} is not supported; write it as coordinate"
+    elif field == "pattern":
+        fault = "a pattern file holds no distances; write it as real, with lengths"
+    elif field not in ("real", "integer"):
+        fault = f"values of type {quoted(field)} are not supported; write them as real"
+    elif symmetry not in ("general", "symmetric"):
+        fault = f"symmetry {quoted(symmetry)} is not supported; use general or symmetric"
+    if fault:
+        raise Fault(fault, 1)
+    return field == "integer", symmetry == "symmetric"

@@ -150,8 +150,7 @@ def symmetric_solver(matrix: sp.csr_array, shift: float) -> Iterator[Callable[[F
     """Function that solves with ``matrix + shift I`` inside the block, for right-hand sides (n,) or (n, k).
 
     Forks by other threads wait until the block is left: while a thread holds a factor of SuperLU, SciPy (1.17
-    and before) sets an error in every child that another thread forks, and Python's clean-up of threads in
-    the child stops at it.
+    and before) sets an error in every child forked elsewhere, which stops Python's clean-up of threads there.
     """
     with forks_wait():
         # The caller's name for the function outlives the block; the factor must not.

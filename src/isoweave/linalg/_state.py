@@ -20,20 +20,12 @@ from isoweave.linalg._laplacian import (
 )
 from isoweave.linalg._methods import Cholmod, Direct, IncompleteCholesky, Jacobi, Multigrid
 
-# What is tried, in order, after a method fails to be built or misses the tolerance. Each method is
-# tried at most once in the life of a state.
-LADDER: dict[str, tuple[str, ...]] = {
-    "direct": ("jacobi",),
-    "cholmod": ("direct", "jacobi"),
-    "amg": ("jacobi", "direct"),
-    "ic": ("jacobi", "direct"),
-    "jacobi": ("direct",),
-}
 _METHODS: dict[str, type[SolverMethod]] = {
     method.name: method for method in (Direct, Cholmod, Multigrid, IncompleteCholesky, Jacobi)
 }
 SOLVERS = ("auto", *_METHODS)
-
+# What is tried, in order, after a method fails to be built or misses the tolerance; each at most once.
+_LADDERS = {"direct": ("jacobi",), "cholmod": ("direct", "jacobi"), "jacobi": ("direct",)}
 # Up to here even a full factor takes a fraction of a second.
 _SMALL = 3000
 # From this dimension on neighbourhood graphs are so well connected that diagonal preconditioning needs few
@@ -89,7 +81,7 @@ class PoissonState:
         else:
             self.choice = SolverChoice(solver, "asked for", None)
         self.notes: list[str] = []
-        self._queue = [self.choice.solver, *LADDER[self.choice.solver]]
+        self._queue = [self.choice.solver, *_LADDERS.get(self.choice.solver, ("jacobi", "direct"))]
         method = self._next_method()
         if method is None:
             raise RuntimeError("No solver could be prepared: " + "; ".join(self.notes) + ".")

@@ -79,14 +79,10 @@ class LBFGS:
     them). The energy never rises: a step is taken only if it passes Armijo's test, otherwise it is halved.
     One Poisson solve per step.
 
-    Parameters
-    ----------
-    tol : float
-        Stop when one more sweep would change the edges by less than ``tol`` times the misfit that is left,
-        both as root mean squares: ``sqrt(g . L^-1 g) <= tol sqrt(F)`` with g half the gradient. Where the
-        relative misfit ``r = sqrt(F / mass)`` is under 0.2 the bound shrinks with it, by ``r / 0.2``: flat
-        data are iterated further, and data that fit exactly to rounding.
-    max_iter : int
+    It stops when one more sweep would change the edges by less than ``tol`` times the misfit that is left,
+    both as root mean squares: ``sqrt(g . L^-1 g) <= tol sqrt(F)`` with g half the gradient. Where the
+    relative misfit ``r = sqrt(F / mass)`` is under 0.2 the bound shrinks with it, by ``r / 0.2``: flat data
+    are iterated further, and data that fit exactly to rounding.
     """
 
     tol: float = 0.03

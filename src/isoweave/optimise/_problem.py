@@ -127,15 +127,9 @@ class NumericalError(ArithmeticError):
     """A stage produced a number that is not finite, although its input was checked.
 
     Not a fault of the input, which raises ValueError: a defect of this library or of one below it, or
-    damaged memory. The one exception is its subclass :class:`UnsolvedError`.
-
-    Attributes
-    ----------
-    stage : str
-        Where it was met.
-    index : tuple of int
-        Of the first such entry, in the numbering of the stage (vertices of one component, duplicates
-        merged); empty for a number.
+    damaged memory. The one exception is its subclass :class:`UnsolvedError`. ``stage`` is where it was met,
+    ``index`` that of the first such entry, in the numbering of the stage (vertices of one component,
+    duplicates merged); empty for a number.
     """
 
     def __init__(self, message: str, stage: str = "", index: tuple[int, ...] = ()) -> None:

@@ -244,7 +244,7 @@ class FileJournal:
         try:
             store = read_header(self._held, self.path, _KIND)
         except StoreError as error:
-            reason = f"exists and is no checkpoint ({error.reason}); it is left alone."
+            reason = f"exists and is not a checkpoint ({error.reason}); it is left alone."
             raise CheckpointError(self.path, reason) from error
         slots: Any = store.content.get("slots")
         stored = store.content.get("fingerprint")

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Shortest paths from a vertex take about as long as reading the graph a few times.
 _MOST_ROWS = 200
+# More pairs are drawn as a density.
+_MOST_POINTS, _BINS = 5000, 120
 
 
 def plot_edges(
@@ -30,8 +32,6 @@ def plot_edges(
     limit: float = 0.25,
     most: int | None = None,
     dropped: bool = False,
-    linewidth: float = 0.8,
-    colorbar: bool = True,
 ) -> Axes:
     """Draw the graph's edges in the map, red where they became longer and blue where shorter.
 
@@ -50,8 +50,6 @@ def plot_edges(
         Draw only this many edges, those of the largest distortion.
     dropped : bool
         Whether edges that the shortcut filter removed are drawn too.
-    linewidth : float
-    colorbar : bool
     """
     import_pyplot()
     from matplotlib.collections import LineCollection
@@ -71,14 +69,13 @@ def plot_edges(
         order = order[max(0, len(order) - check_integer("most", most, minimum=1)) :]
     ax = axes_for(ax, points)
     kind: Any = Line3DCollection if points.shape[1] == 3 else LineCollection
-    lines = kind(points[edges[order]], cmap="coolwarm", norm=norm, linewidths=linewidth)
+    lines = kind(points[edges[order]], cmap="coolwarm", norm=norm, linewidths=0.8)
     # Duplicates that the map sets apart are infinitely longer: the end of the scale.
     lines.set_array(np.nan_to_num(distortion[order], posinf=np.finfo(np.float64).max))
     ax.add_collection(lines)
     ax.autoscale_view()
     ax.set_aspect("equal")
-    if colorbar:
-        ax.figure.colorbar(lines, ax=ax, label="length in the map / measured - 1")
+    ax.figure.colorbar(lines, ax=ax, label="length in the map / measured - 1")
     return ax
 
 
@@ -104,8 +101,6 @@ def plot_shepard(
     *,
     graph: Any = None,
     n_rows: int | None = None,
-    max_points: int = 5000,
-    bins: int = 120,
     random_state: Any = None,
 ) -> Axes:
     """Draw distances in the map against shortest paths in the graph (a Shepard diagram); returns the axes.
@@ -119,10 +114,6 @@ def plot_shepard(
         As in :func:`plot_edges`.
     n_rows : int, optional
         Vertices that paths start from, to all others; at most 200 by default, drawn at random.
-    max_points : int
-        Up to this many pairs are drawn as points, more as a density.
-    bins : int
-        Cells of the density along each axis.
     random_state : int, RandomState or None
         Chooses the vertices; None is a fixed seed.
     """
@@ -131,16 +122,14 @@ def plot_shepard(
 
     from isoweave.metrics import pearson_of_pairs, stress_of_pairs
 
-    max_points = check_integer("max_points", max_points, minimum=0)
-    bins = check_integer("bins", bins, minimum=2)
     paths, reached = shepard_pairs(as_embedding(result, graph), n_rows=n_rows, random_state=random_state)
     if len(paths) == 0:
         raise ValueError("No path joins any two vertices: there is nothing to compare.")
     ax = new_axes() if ax is None else ax
-    if len(paths) <= max_points:
+    if len(paths) <= _MOST_POINTS:
         ax.scatter(paths, reached, s=4, linewidths=0, alpha=0.5)
     else:
-        _, _, _, cells = ax.hist2d(paths, reached, bins=bins, cmin=1, norm=LogNorm(), cmap="viridis")
+        _, _, _, cells = ax.hist2d(paths, reached, bins=_BINS, cmin=1, norm=LogNorm(), cmap="viridis")
         ax.figure.colorbar(cells, ax=ax, label="pairs")
     ends = [0.0, float(max(paths.max(), reached.max()))]
     ax.plot(ends, ends, color="0.4", linewidth=0.8, linestyle="--")

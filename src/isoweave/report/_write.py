@@ -16,14 +16,7 @@ from isoweave._pages import render
 from isoweave.diagnostics import diagnose, local_fit
 from isoweave.graph import subgraph
 from isoweave.metrics import METRIC_MEANINGS, evaluate
-from isoweave.report._payload import (
-    MOST_EDGES,
-    Column,
-    build_payload,
-    map_columns,
-    sample_rows,
-    user_columns,
-)
+from isoweave.report._payload import MOST_EDGES, Column, build_payload, map_columns, sample_rows, user_columns
 from isoweave.result import Embedding, as_embedding
 
 _TEMPLATES = Path(__file__).parent / "templates"
