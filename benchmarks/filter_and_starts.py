@@ -52,11 +52,9 @@ def _count(noise: float, k: int, seed: int) -> dict[str, float]:
     ends, lengths = ends[once], graph.lengths[once]
     # Between sheets the true distance is 49 and more, within a sheet that of the edge up to noise.
     wrong = np.linalg.norm(truth[ends[:, 0]] - truth[ends[:, 1]], axis=1) > 4.0 * lengths + 2.0
-    report = drop_shortcuts(graph, team=ThreadTeam(1))
+    _, pairs = drop_shortcuts(graph, team=ThreadTeam(1))
     n = graph.n_vertices
-    dropped = np.isin(
-        ends[:, 0] * n + ends[:, 1], report.dropped[:, 0].astype(int) * n + report.dropped[:, 1]
-    )
+    dropped = np.isin(ends[:, 0] * n + ends[:, 1], pairs[:, 0].astype(int) * n + pairs[:, 1])
     return {
         "shortcuts": int(wrong.sum()),
         "missed": int((wrong & ~dropped).sum()),

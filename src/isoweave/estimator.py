@@ -26,7 +26,6 @@ from isoweave.graph import (
     NeighborGraph,
     bridge_components,
     build_index,
-    choose_n_components,
     connected_components,
     graph_from_matrix,
     intrinsic_dimension,
@@ -370,7 +369,7 @@ class IsometricEmbedding(  # type: ignore[misc]
             value = intrinsic_dimension(
                 X, n_jobs=self.n_jobs, metric=self.metric, metric_params=self.metric_params
             )
-        return min(choose_n_components(value), graph.n_vertices - 1)
+        return min(max(1, round(value)), graph.n_vertices - 1)
 
     def _joined(self, X: Any, graph: NeighborGraph, n_components: int) -> NeighborGraph:
         """The graph, its components bridged if that is asked for."""

@@ -299,7 +299,7 @@ def test_renumbered_and_disconnected_graphs(monkeypatch):
         parts = embed_graph(two, weights=both)
     assert distance_gap(weighted.coordinates, parts.coordinates[:250]) < 1e-9
     assert distance_gap(2.0 * weighted.coordinates, parts.coordinates[250:]) < 1e-9
-    monkeypatch.setattr("isoweave.graph._order._SMALLEST_REORDERED", 10)
+    monkeypatch.setattr("isoweave.graph._graph._SMALLEST_REORDERED", 10)
     assert distance_gap(weighted.coordinates, embed_graph(ROLL, weights=RANDOM).coordinates) < 1e-5
     found = embed_graph(NOISY, anchors=HARD, tol=1e-5).coordinates
     np.testing.assert_allclose(found, anchored.coordinates, atol=2e-3 * RADIUS)

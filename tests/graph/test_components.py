@@ -1,3 +1,5 @@
+"""Duplicates merged, components found, cut out, bridged and packed."""
+
 from __future__ import annotations
 
 import itertools
@@ -5,59 +7,117 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import cdist
 
-from isoweave.graph import (
-    NeighborGraph,
-    bridge_components,
-    connected_components,
-    graph_from_matrix,
-    knn_graph,
-    pack_components,
-    subgraph,
-)
+from isoweave import graph as graphs
+from isoweave._parallel import ThreadTeam
+from isoweave.graph import _features as module
+from isoweave.graph._features import PointGroups, group_equal_rows, spread_neighbors
+from isoweave.graph._graph import join
+from reference_graphs import edges_of, graph_of
+from reference_knn import assert_same_graph
 
 
-def graph_of(entries, n):
-    rows, cols, values = zip(*entries, strict=True)
-    return graph_from_matrix(sp.coo_array((np.array(values, float), (rows, cols)), shape=(n, n)))
-
-
-def edge_set(graph: NeighborGraph) -> set[tuple[int, int]]:
-    return {(int(i), int(j)) for i, j in zip(graph.sources, graph.indices, strict=True) if i < j}
+def edge_set(graph):
+    return {(i, j) for i, j, _ in edges_of(graph)}
 
 
 def test_labels_by_size_then_by_smallest_vertex():
+    """Zero-length edges connect like any other."""
     graph = graph_of([(1, 6, 1.0), (6, 4, 0.0), (0, 5, 1.0), (2, 7, 2.0)], 9)
-    n_components, labels = connected_components(graph)
+    n_components, labels = graphs.connected_components(graph)
     assert n_components == 5
     assert labels.dtype == np.int32
     assert labels.tolist() == [1, 0, 2, 3, 0, 1, 0, 2, 4]
 
 
-def test_zero_length_edges_connect():
-    assert connected_components(graph_of([(0, 1, 0.0), (1, 2, 0.0)], 3))[0] == 1
-
-
 def test_subgraph_is_induced():
     X = np.random.default_rng(131).normal(size=(50, 3))
-    graph = knn_graph(X, 5)
+    graph = graphs.knn_graph(X, 5)
     vertices = np.flatnonzero(X[:, 0] > 0)
-    part = subgraph(graph, vertices)
+    part = graphs.subgraph(graph, vertices)
     expected = graph.to_matrix().toarray()[np.ix_(vertices, vertices)]
     np.testing.assert_array_equal(part.to_matrix().toarray(), expected)
     assert part.indptr.dtype == part.indices.dtype == np.int32
-    whole = subgraph(graph, np.arange(50))
-    np.testing.assert_array_equal(whole.indices, graph.indices)
-    zero = subgraph(graph_of([(0, 2, 0.0), (1, 2, 1.0)], 3), np.array([0, 2]))
-    assert zero.n_edges == 1
+    assert_same_graph(graphs.subgraph(graph, np.arange(50)), graph)
+    assert graphs.subgraph(graph_of([(0, 2, 0.0), (1, 2, 1.0)], 3), np.array([0, 2])).n_edges == 1
+    for wrong in ([1, 0], [0, 0], [-1, 0], [0, 50]):
+        with pytest.raises(ValueError, match=r"sorted, distinct and within 0 .. 49"):
+            graphs.subgraph(graph, np.array(wrong))
 
 
-@pytest.mark.parametrize("vertices", [[1, 0], [0, 0], [-1, 0], [0, 3]])
-def test_subgraph_of_wrong_vertices(vertices):
-    with pytest.raises(ValueError, match=r"sorted, distinct and within 0 .. 2"):
-        subgraph(graph_of([(0, 1, 1.0)], 3), np.array(vertices))
+def merge_loop(graph):
+    """Merge by repeated relabelling and dictionaries."""
+    triples = list(zip(graph.sources.tolist(), graph.indices.tolist(), graph.lengths.tolist(), strict=True))
+    smallest = list(range(graph.n_vertices))
+    for _ in smallest:
+        for i, j, d in triples:
+            if d == 0:
+                smallest[i] = smallest[j] = min(smallest[i], smallest[j])
+    representative = [sorted(set(smallest)).index(v) for v in smallest]
+    edges: dict[tuple[int, int], float] = {}
+    for i, j, d in triples:
+        a, b = representative[i], representative[j]
+        if a != b:
+            edges[a, b] = min(d, edges.get((a, b), np.inf))
+    return edges, representative
+
+
+ENTRY = st.tuples(st.integers(0, 7), st.integers(0, 7), st.sampled_from([0.0, 0.0, 1.0, 2.0, 2.5]))
+
+
+@settings(max_examples=100)
+@given(st.lists(ENTRY.filter(lambda e: e[0] < e[1]), max_size=20, unique_by=lambda e: e[:2]))
+def test_merge_agrees_with_the_loop(entries):
+    graph = graph_of(entries, 8) if entries else graphs.graph_from_matrix(sp.coo_array((8, 8)))
+    reduced, representative = graphs.merge_duplicates(graph)
+    edges, expected = merge_loop(graph)
+    assert representative.dtype == np.int32
+    assert representative.tolist() == expected
+    assert reduced.n_vertices == max(expected) + 1
+    assert {(i, j): d for i, j, d in edges_of(reduced)} == {e: d for e, d in edges.items() if e[0] < e[1]}
+    assert np.all(reduced.lengths > 0)
+    assert (reduced is graph) == (len(set(expected)) == 8)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_rows_with_one_hash_stay_different(form, monkeypatch):
+    def weak(start, stop, *arrays):
+        arrays[-1][start:stop] = 7
+
+    monkeypatch.setattr(module, "hash_rows", weak)
+    monkeypatch.setattr(module, "hash_sparse_rows", weak)
+    groups = group_equal_rows(form(np.array([[1.0], [1.0], [2.0], [3.0]])), ThreadTeam(1))
+    assert groups.members.tolist() == [0, 1, 2, 3]
+    assert groups.starts.tolist() == [0, 2, 3, 4]
+
+
+@pytest.mark.parametrize("n_neighbors", [1, 2, 3, 5])
+def test_spread_keeps_its_promises(n_neighbors):
+    # Groups of 1, 4, 2 and 1 points on a line.
+    position = np.array([0.0, 1.0, 1.0, 1.0, 1.0, 3.0, 3.0, 7.0])
+    groups = PointGroups(np.arange(8, dtype=np.int32), np.array([0, 1, 5, 7, 8], dtype=np.int32))
+    places = position[groups.first]
+    gaps = np.abs(places[:, None] - places)
+    k = min(n_neighbors, 3)
+    order = np.argsort(gaps + np.diag([np.inf] * 4), axis=1)[:, :k].astype(np.int32)
+    rows, cols, lengths = spread_neighbors(groups, order, np.take_along_axis(gaps, order, 1), n_neighbors)
+    np.testing.assert_array_equal(lengths, np.abs(position[rows] - position[cols]))
+    assert np.all(rows != cols)
+    assert len({*zip(rows.tolist(), cols.tolist(), strict=True)}) == len(rows)
+    for i in range(8):
+        listed = cols[rows == i]
+        assert len(listed) >= min(n_neighbors, 7)
+        # As near as plain nearest neighbours, and k distinct places.
+        plain = np.sort(np.abs(position - position[i]))[1 : n_neighbors + 1]
+        np.testing.assert_array_equal(np.sort(lengths[rows == i])[:n_neighbors], plain)
+        elsewhere = len(set(position[listed]) - {position[i]})
+        is_first = i in groups.first
+        assert elsewhere == (k if is_first or np.sum(position == position[i]) <= n_neighbors else 0)
+    assert join(8, rows[lengths == 0], cols[lengths == 0])[0] == 4
 
 
 def clusters(seed, n_clusters, n_features=2, size=20):
@@ -72,106 +132,86 @@ def clusters(seed, n_clusters, n_features=2, size=20):
 @pytest.mark.parametrize("n_clusters", [2, 3, 9])
 def test_bridges_are_a_minimum_spanning_tree(n_clusters, n_features):
     X = clusters(137, n_clusters, n_features)
-    graph = knn_graph(X, 4)
-    n_components, labels = connected_components(graph)
+    graph = graphs.knn_graph(X, 4)
+    n_components, labels = graphs.connected_components(graph)
     assert n_components >= n_clusters
-    bridged = bridge_components(graph, X, n_bridges=1)
-    assert connected_components(bridged)[0] == 1
+    bridged = graphs.bridge_components(graph, X, n_bridges=1)
+    assert graphs.connected_components(bridged)[0] == 1
     added = edge_set(bridged) - edge_set(graph)
     assert edge_set(graph) < edge_set(bridged)
     assert len(added) == n_components - 1
     D = cdist(X, X)
-    gaps = np.array(
-        [
-            [D[np.ix_(labels == a, labels == b)].min() for b in range(n_components)]
-            for a in range(n_components)
-        ]
-    )
+    parts = [labels == c for c in range(n_components)]
+    gaps = np.array([[D[np.ix_(a, b)].min() for b in parts] for a in parts])
     assert sum(D[i, j] for i, j in added) == pytest.approx(minimum_spanning_tree(gaps).sum(), rel=1e-12)
 
 
 def test_several_bridges_have_different_ends_and_true_lengths():
     X = clusters(139, 2)
-    graph = knn_graph(X, 8)
-    labels = connected_components(graph)[1]
-    bridged = bridge_components(graph, X, n_bridges=4)
-    added = sorted(edge_set(bridged) - edge_set(graph))
+    graph = graphs.knn_graph(X, 8)
+    labels = graphs.connected_components(graph)[1]
+    bridged = graphs.bridge_components(graph, X, n_bridges=4)
+    added = edge_set(bridged) - edge_set(graph)
     assert len(added) == 4
     assert len({v for edge in added for v in edge}) == 8
     assert all(labels[i] != labels[j] for i, j in added)
     D = cdist(X, X)
-    lengths = bridged.to_matrix()
-    for i, j in added:
-        assert lengths[i, j] == lengths[j, i] == pytest.approx(D[i, j], rel=1e-14)
+    np.testing.assert_allclose(bridged.lengths, D[bridged.sources, bridged.indices], rtol=1e-14)
     shortest = D[np.ix_(labels == 0, labels == 1)].min()
     assert min(D[i, j] for i, j in added) == pytest.approx(shortest, rel=1e-14)
 
 
-def test_a_single_point_is_tied_to_several():
-    rng = np.random.default_rng(149)
-    X = np.vstack([rng.normal(size=(30, 2)), [[50.0, 0.0]]])
-    graph = knn_graph(X[:30], 5)
-    alone = NeighborGraph(np.append(graph.indptr, graph.indptr[-1]), graph.indices, graph.lengths)
-    bridged = bridge_components(alone, X, n_bridges=3)
-    ends = [i for i, j in edge_set(bridged) if j == 30]
+def test_single_points_are_tied_to_several():
+    X = np.vstack([np.random.default_rng(149).normal(size=(30, 2)), [[50.0, 0.0]]])
+    graph = graphs.knn_graph(X[:30], 5)
+    alone = graphs.NeighborGraph(np.append(graph.indptr, graph.indptr[-1]), graph.indices, graph.lengths)
+    ends = [i for i, j in edge_set(graphs.bridge_components(alone, X, n_bridges=3)) if j == 30]
     assert sorted(ends) == sorted(np.argsort(cdist(X[:30], X[30:])[:, 0])[:3].tolist())
-
-
-def test_bridges_between_single_points():
-    X = np.array([[0.0], [1.0], [3.0], [3.0], [10.0]])
-    empty = graph_from_matrix(sp.csr_array((5, 5)))
-    bridged = bridge_components(empty, X, n_bridges=2)
-    assert connected_components(bridged)[0] == 1
+    empty = graphs.graph_from_matrix(sp.csr_array((5, 5)))
+    bridged = graphs.bridge_components(empty, np.array([[0.0], [1.0], [3.0], [3.0], [10.0]]), n_bridges=2)
+    assert graphs.connected_components(bridged)[0] == 1
     assert sorted(bridged.lengths.tolist()) == [0, 0, 1, 1, 2, 2, 7, 7]
 
 
 @pytest.mark.parametrize("metric", ["manhattan", "sqeuclidean", "cosine"])
 def test_bridges_in_other_metrics(metric):
     X = clusters(151, 3, n_features=3)
-    graph = knn_graph(X, 4, metric=metric)
-    bridged = bridge_components(graph, X, metric=metric)
-    assert connected_components(bridged)[0] == 1
+    bridged = graphs.bridge_components(graphs.knn_graph(X, 4, metric=metric), X, metric=metric)
+    assert graphs.connected_components(bridged)[0] == 1
     D = cdist(X, X, {"manhattan": "cityblock"}.get(metric, metric))
     np.testing.assert_allclose(bridged.lengths, D[bridged.sources, bridged.indices], rtol=1e-7, atol=1e-15)
 
 
-def test_bridges_from_sparse_features():
-    X = clusters(157, 3, n_features=15)
-    graph = knn_graph(X, 4)
-    a, b = bridge_components(graph, X), bridge_components(graph, sp.csr_array(X))
-    np.testing.assert_array_equal(a.indices, b.indices)
-
-
-def test_bridging_does_not_depend_on_threads_or_on_being_needed():
+def test_bridging_does_not_depend_on_threads_sparsity_or_on_being_needed():
     X = clusters(163, 4, n_features=15)
-    graph = knn_graph(X, 4)
-    a, b = (bridge_components(graph, X, n_jobs=n_jobs) for n_jobs in (1, 2))
-    np.testing.assert_array_equal(a.indices, b.indices)
-    np.testing.assert_array_equal(a.lengths, b.lengths)
-    assert bridge_components(a, None) is a
+    graph = graphs.knn_graph(X, 4)
+    bridged = graphs.bridge_components(graph, X, n_jobs=1)
+    assert_same_graph(bridged, graphs.bridge_components(graph, X, n_jobs=2))
+    assert_same_graph(bridged, graphs.bridge_components(graph, sp.csr_array(X)))
+    assert graphs.bridge_components(bridged, None) is bridged
 
 
-def test_bridging_needs_features():
-    graph = graph_of([(0, 1, 1.0), (2, 3, 1.0)], 4)
-    with pytest.raises(ValueError, match=r"2 components and no features.*components='separate'"):
-        bridge_components(graph, None)
-    with pytest.raises(ValueError, match="X has 3 rows, but the graph has 4 vertices"):
-        bridge_components(graph, np.eye(3))
-    with pytest.raises(ValueError, match="n_bridges must be an integer >= 1"):
-        bridge_components(graph, np.eye(4), n_bridges=0)
+@pytest.mark.parametrize(
+    ("X", "n_bridges", "text"),
+    [
+        (None, 3, r"2 components and no features.*components='separate'"),
+        (np.eye(3), 3, "X has 3 rows, but the graph has 4 vertices"),
+        (np.eye(4), 0, "n_bridges must be an integer >= 1"),
+    ],
+)
+def test_bridging_needs_features(X, n_bridges, text):
+    with pytest.raises(ValueError, match=text):
+        graphs.bridge_components(graph_of([(0, 1, 1.0), (2, 3, 1.0)], 4), X, n_bridges=n_bridges)
 
 
-def boxes_of(parts, shifts):
-    return [((c + s).min(axis=0), (c + s).max(axis=0)) for c, s in zip(parts, shifts, strict=True)]
-
-
-def assert_apart(parts, shifts):
-    found = boxes_of(parts, shifts)
-    lows, highs = (np.array([box[side] for box in found]) for side in (0, 1))
+def placed_apart(parts):
+    """The parts where they were packed; no two boxes overlap."""
+    placed = [part + shift for part, shift in zip(parts, graphs.pack_components(parts), strict=True)]
+    lows, highs = (np.array([getattr(p, side)(axis=0) for p in placed]) for side in ("min", "max"))
     for c in range(len(parts)):
-        others = np.arange(len(parts)) != c
-        separated = np.any((lows[others] > highs[c]) | (highs[others] < lows[c]), axis=1)
-        assert separated.all()
+        separated = np.any((lows > highs[c]) | (highs < lows[c]), axis=1)
+        assert np.delete(separated, c).all()
+    return placed
 
 
 @pytest.mark.parametrize("n_components", [1, 2, 3, 5])
@@ -182,47 +222,25 @@ def test_packed_components_do_not_overlap(n_parts, n_components):
         rng.normal(size=(rng.integers(1, 60), n_components)) * rng.exponential(size=n_components) + 100 * c
         for c in range(n_parts)
     ]
-    shifts = pack_components(parts, 0.2)
-    assert_apart(parts, shifts)
-    placed = np.vstack([c + s for c, s in zip(parts, shifts, strict=True)])
+    placed = np.vstack(placed_apart(parts))
     np.testing.assert_allclose(placed.mean(axis=0), 0, atol=1e-9)
-    again = pack_components(parts, 0.2)
-    np.testing.assert_array_equal(shifts, again)
+    np.testing.assert_array_equal(placed, np.vstack(placed_apart(parts)))
 
 
-def test_three_like_parts_lie_side_by_side():
+def test_like_parts_lie_side_by_side_and_larger_ones_first():
     part = np.random.default_rng(173).uniform(size=(200, 3))
-    found = boxes_of([part] * 3, pack_components([part] * 3, 0.25))
-    extent = part.max(axis=0) - part.min(axis=0)
-    for (low, high), (next_low, _) in itertools.pairwise(found):
-        gap = next_low[0] - high[0]
-        assert gap == pytest.approx(0.25 * extent.max(), rel=1e-9)
-        np.testing.assert_allclose(low[1:], next_low[1:], atol=1e-12)
-
-
-def test_largest_part_comes_first():
-    rng = np.random.default_rng(179)
-    small, large = rng.uniform(size=(50, 2)), 10 * rng.uniform(size=(50, 2))
-    shifts = pack_components([small, large], 0.1)
-    assert (large + shifts[1]).max(axis=0)[0] < (small + shifts[0]).min(axis=0)[0]
+    extent = np.ptp(part, axis=0).max()
+    for here, following in itertools.pairwise(placed_apart([part] * 3)):
+        assert following.min(axis=0)[0] - here.max(axis=0)[0] == pytest.approx(0.2 * extent, rel=1e-9)
+        np.testing.assert_allclose(here.min(axis=0)[1:], following.min(axis=0)[1:], atol=1e-12)
+    small, large = placed_apart([part[:, :2], 10 * part[:, :2]])
+    assert large[:, 0].max() < small[:, 0].min()
 
 
 def test_a_thousand_single_points_make_no_line():
     singles = [np.zeros((1, 2))] * 1000
-    shifts = pack_components(singles, 0.2)
-    assert_apart(singles, shifts)
-    width, height = np.ptp(np.array(shifts), axis=0)
+    width, height = np.ptp(np.vstack(placed_apart(singles)), axis=0)
     assert width < 6 * height
     giant = np.random.default_rng(181).uniform(size=(5000, 2))
-    shifts = pack_components([giant, *singles], 0.2)
-    assert_apart([giant, *singles], shifts)
-    placed = np.vstack([giant + shifts[0], *shifts[1:]])
-    assert np.all(np.ptp(placed, axis=0) < 3)
-
-
-def test_packing_single_points_in_one_dimension_and_nothing_at_all():
-    shifts = np.sort(np.concatenate(pack_components([np.zeros((1, 1))] * 5)))
-    assert np.all(np.diff(shifts) > 0.1)
-    assert pack_components([]) == []
-    with pytest.raises(ValueError, match="gap_ratio must be a finite number >= 0"):
-        pack_components([np.zeros((1, 2))], -1)
+    assert np.all(np.ptp(np.vstack(placed_apart([giant, *singles])), axis=0) < 3)
+    assert np.all(np.diff(np.sort(np.concatenate(graphs.pack_components([np.zeros((1, 1))] * 5)))) > 0.1)

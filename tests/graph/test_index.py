@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances
 
 from isoweave._parallel import ThreadTeam, thread_team
-from isoweave.graph import build_index, knn_graph, merge_duplicates
-from reference_knn import as_dense, twin
+from isoweave.graph import (
+    _euclidean,
+    _index,
+    build_index,
+    connected_components,
+    knn_graph,
+    merge_duplicates,
+)
+from isoweave.graph._euclidean import GraphSearch, ProductSearch, project
+from reference_knn import as_dense, assert_permuted, assert_same_graph, twin
 
 TEAM = ThreadTeam(1)
+needs_faiss = pytest.mark.skipif(importlib.util.find_spec("faiss") is None, reason="needs the extra knn")
 
 
 def normal(n, d, seed):
@@ -27,33 +39,23 @@ def cubic(a, b, weight=1.0):
 
 
 METRICS = [
-    ("euclidean", {}, 3, "tree"),
-    ("euclidean", {}, 30, "brute"),
-    ("l2", {}, 12, "brute"),
-    ("sqeuclidean", {}, 4, "tree"),
-    ("sqeuclidean", {}, 12, "brute"),
-    ("manhattan", {}, 5, "tree"),
-    ("cityblock", {}, 12, "pairwise"),
-    ("minkowski", {"p": 3}, 5, "tree"),
-    ("minkowski", {"p": 3}, 12, "pairwise"),
-    ("minkowski", {"p": np.inf}, 2, "tree"),
-    ("minkowski", {"p": 2, "w": np.linspace(1, 2, 12)}, 12, "pairwise"),
-    ("minkowski", {"p": 3, "w": np.array([1.0, 2.0, 3.0])}, 3, "pairwise"),
-    ("chebyshev", {}, 3, "tree"),
-    ("chebyshev", {}, 30, "pairwise"),
-    ("canberra", {}, 4, "tree"),
-    ("canberra", {}, 12, "pairwise"),
-    ("seuclidean", {}, 4, "tree"),
-    ("seuclidean", {}, 12, "pairwise"),
-    ("mahalanobis", {}, 4, "tree"),
-    ("mahalanobis", {}, 12, "pairwise"),
-    ("braycurtis", {}, 2, "pairwise"),
-    ("correlation", {}, 12, "pairwise"),
-    ("cosine", {}, 2, "tree"),
-    ("cosine", {}, 12, "brute"),
-    (cubic, {}, 3, "pairwise"),
-    (cubic, {"weight": 2.5}, 12, "pairwise"),
-    ("haversine", {}, 2, "tree"),
+    ("euclidean", {}, {3: "tree", 30: "brute"}),
+    ("l2", {}, {12: "brute"}),
+    ("sqeuclidean", {}, {4: "tree", 12: "brute"}),
+    ("manhattan", {}, {5: "tree"}),
+    ("cityblock", {}, {12: "pairwise"}),
+    ("minkowski", {"p": 3}, {5: "tree", 12: "pairwise"}),
+    ("minkowski", {"p": np.inf}, {2: "tree"}),
+    ("minkowski", {"p": 2, "w": np.linspace(1, 2, 12)}, {12: "pairwise"}),
+    ("minkowski", {"p": 3, "w": np.array([1.0, 2.0, 3.0])}, {3: "pairwise"}),
+    ("chebyshev", {}, {3: "tree", 30: "pairwise"}),
+    *((metric, {}, {4: "tree", 12: "pairwise"}) for metric in ("canberra", "seuclidean", "mahalanobis")),
+    ("braycurtis", {}, {2: "pairwise"}),
+    ("correlation", {}, {12: "pairwise"}),
+    ("cosine", {}, {2: "tree", 12: "brute"}),
+    (cubic, {}, {3: "pairwise"}),
+    (cubic, {"weight": 2.5}, {12: "pairwise"}),
+    ("haversine", {}, {2: "tree"}),
 ]
 
 
@@ -72,7 +74,9 @@ def all_pairs(a, b, metric, params, fitted):
     return pairwise_distances(a, b, metric={"l2": "euclidean"}.get(metric, metric), **params)
 
 
-@pytest.mark.parametrize(("metric", "params", "d", "search"), METRICS)
+@pytest.mark.parametrize(
+    ("metric", "params", "d", "search"), [(*row[:2], *by) for row in METRICS for by in row[2].items()]
+)
 def test_points_and_new_rows_find_their_nearest(metric, params, d, search):
     """Alone, in a batch and on several threads a new row finds the same bits."""
     fitted, new = sample(metric, 150, d, 523), sample(metric, 70, d, 541)
@@ -88,8 +92,7 @@ def test_points_and_new_rows_find_their_nearest(metric, params, d, search):
     np.testing.assert_array_equal(found, np.argsort(expected, axis=1)[:, :7])
     np.testing.assert_allclose(distances, np.sort(expected, axis=1)[:, :7], rtol=1e-7, atol=1e-12)
     with thread_team(3) as team:
-        threaded = index.neighbors(new, 7, team=team)
-    np.testing.assert_array_equal(threaded, (found, distances))
+        np.testing.assert_array_equal(index.neighbors(new, 7, team=team), (found, distances))
     for i in (0, 33, 69):
         alone = index.neighbors(new[i : i + 1], 7, team=TEAM)
         np.testing.assert_array_equal(alone, (found[i : i + 1], distances[i : i + 1]))
@@ -97,17 +100,21 @@ def test_points_and_new_rows_find_their_nearest(metric, params, d, search):
 
 @pytest.mark.parametrize(("d", "search"), [(2, "tree"), (11, "pairwise")])
 def test_functions_of_many_points(d, search, monkeypatch):
-    monkeypatch.setattr("isoweave.graph._index._FUNCTION_SAMPLES", 50)
+    monkeypatch.setattr(_index, "_FUNCTION_SAMPLES", 50)
     X = normal(70, d, 62)
     assert build_index(X, cubic, team=TEAM).search == search
     graph = knn_graph(X, 4, metric=cubic, metric_params={"weight": 2.0})
     np.testing.assert_allclose(as_dense(graph), twin(2 * cdist(X, X, "minkowski", p=3), 4), rtol=1e-13)
 
 
-def test_a_different_metric_gives_a_different_graph():
-    X = normal(70, 4, 67)
-    wrong = as_dense(knn_graph(X, 4, metric="manhattan"))
-    assert not np.array_equal(np.isnan(wrong), np.isnan(as_dense(knn_graph(X, 4))))
+@pytest.mark.parametrize("n_features", [1, 3, 11, 60])
+@pytest.mark.parametrize("k", [1, 7, 30])
+def test_euclidean_lengths_have_full_accuracy(n_features, k):
+    X = normal(160, n_features, 17) + 3
+    np.testing.assert_allclose(as_dense(knn_graph(X, k)), twin(cdist(X, X), k), rtol=1e-13)
+    single = X.astype(np.float32)
+    single.flags.writeable = False
+    np.testing.assert_allclose(as_dense(knn_graph(single, k)), twin(cdist(single, single), k), rtol=1e-13)
 
 
 def test_great_circle_distances_of_near_points():
@@ -157,20 +164,22 @@ def test_missing_values_with_the_metric_for_them():
 
 @pytest.mark.parametrize("dense_entries", [0, 2**25])
 @pytest.mark.parametrize("metric", ["euclidean", "manhattan", "cosine"])
-@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
-def test_sparse_features(form, metric, dense_entries, monkeypatch):
+def test_sparse_features(metric, dense_entries, monkeypatch):
     """Also those too large to be made dense."""
     monkeypatch.setattr("isoweave.graph._features._DENSE_ENTRIES", dense_entries)
     rng = np.random.default_rng(89)
     X = sp.csr_array(rng.uniform(size=(90, 30)) * (rng.uniform(size=(90, 30)) < 0.3))
-    X = sp.vstack([X, X[:4]]).asformat(form)
+    X = sp.vstack([X, X[:4]]).tocsr()
     graph = knn_graph(X, 5, metric=metric)
-    dense = knn_graph(X.toarray(), 5, metric=metric)
     assert np.count_nonzero(graph.lengths == 0) == 8
-    a, b = merge_duplicates(graph)[0], merge_duplicates(dense)[0]
+    for form in ("csc", "coo"):
+        assert_same_graph(graph, knn_graph(X.asformat(form), 5, metric=metric))
+    backwards = knn_graph(X[:90][::-1], 5, metric=metric)
+    assert_permuted(knn_graph(X[:90], 5, metric=metric), backwards, np.arange(90)[::-1])
+    a, b = (merge_duplicates(g)[0] for g in (graph, knn_graph(X.toarray(), 5, metric=metric)))
     np.testing.assert_array_equal(a.indices, b.indices)
     np.testing.assert_allclose(a.lengths, b.lengths, rtol=1e-8)
-    fitted, new = X.tocsr()[:60], X.tocsr()[50:]
+    fitted, new = X[:60], X[50:]
     expected = build_index(fitted.toarray(), metric, team=TEAM).neighbors(new.toarray(), 5, team=TEAM)
     index = build_index(fitted, metric, team=TEAM)
     assert index.search == ("brute" if dense_entries and metric != "manhattan" else "pairwise")
@@ -188,6 +197,15 @@ def test_sparse_euclidean_distances_are_accurate(monkeypatch):
     assert (own[:, 0] == 0).all()
 
 
+@pytest.mark.parametrize("n_features", [4, 30])
+@pytest.mark.parametrize("exponent", [-900, 0, 900])
+def test_scale_of_features_only_scales_lengths(n_features, exponent):
+    X = normal(80, n_features, 37)
+    plain, scaled = knn_graph(X, 6), knn_graph(np.ldexp(X, exponent), 6)
+    np.testing.assert_array_equal(plain.indices, scaled.indices)
+    np.testing.assert_allclose(np.ldexp(scaled.lengths, -exponent), plain.lengths, rtol=1e-12)
+
+
 @pytest.mark.parametrize("d", [3, 25])
 def test_points_of_the_index_are_found_once_at_distance_zero(d):
     fitted = normal(80, d, 587)
@@ -196,25 +214,104 @@ def test_points_of_the_index_are_found_once_at_distance_zero(d):
     np.testing.assert_array_equal(found[:, 0], np.arange(80))
     assert (distances[:, 0] == 0).all()
     assert (distances[:, 1] > 0).all()
-    plain = build_index(fitted, team=TEAM).neighbors(fitted, 4, team=TEAM)
-    np.testing.assert_array_equal((found, distances), plain)
+    few = build_index(fitted[:4], team=TEAM).neighbors(fitted, 10, team=TEAM)
+    assert few[0].shape == few[1].shape == (80, 4)
 
 
-def test_fewer_points_than_neighbours():
-    found, distances = build_index(normal(4, 2, 599), team=TEAM).neighbors(normal(3, 2, 601), 10, team=TEAM)
-    assert found.shape == distances.shape == (3, 4)
+@pytest.mark.parametrize("n_features", [2, 12])
+def test_more_duplicates_than_neighbors(n_features):
+    X = normal(60, n_features, 41)
+    X[10:40] = X[10]
+    graph = knn_graph(X, 5)
+    assert 5 <= graph.degrees.min() <= graph.degrees.max() < 25
+    assert np.all(graph.sources != graph.indices)
+    np.testing.assert_array_equal(graph.lengths == 0, np.all(X[graph.sources] == X[graph.indices], axis=1))
+    reduced, representative = merge_duplicates(graph)
+    assert len(set(representative[10:40])) == 1
+    # What remains is the kNN graph of the distinct points.
+    distinct = np.delete(X, np.arange(11, 40), axis=0)
+    np.testing.assert_allclose(as_dense(reduced), twin(cdist(distinct, distinct), 5), rtol=1e-13)
+    assert connected_components(reduced)[0] == connected_components(graph)[0] == 1
+    equal = knn_graph(np.full((20, n_features), 0.3), 4)
+    assert np.all(equal.degrees >= 4)
+    assert not equal.lengths.any()
+    assert connected_components(equal)[0] == 1
+    assert knn_graph([[0.0, 1.0], [-0.0, 1.0], [5.0, 1.0]], 1).lengths[0] == 0
 
 
-def test_metrics_that_fail_are_named():
-    X = np.full((4, 12), np.nan)
-    X[:3, 0] = [0.0, 1.0, 2.5]
-    X[3, 1] = 1.0
-    with pytest.raises(ValueError, match="Sample 3 has only 0 distinct others at a finite distance"):
-        knn_graph(X, 1, metric="nan_euclidean")
-    with pytest.raises(ValueError, match="gives -1.0 between sample"):
-        knn_graph(np.eye(5), 1, metric=lambda x, y: -1.0)
+@settings(max_examples=40)
+@given(
+    points=st.lists(st.tuples(*[st.integers(0, 3)] * 2), min_size=3, max_size=25),
+    k=st.integers(1, 6),
+    wide=st.booleans(),
+    seed=st.integers(0, 2**20),
+)
+def test_integer_points_with_ties_and_duplicates(points, k, wide, seed):
+    X = np.hstack([np.array(points, dtype=float), np.zeros((len(points), 10 * wide))])
+    k = min(k, len(X) - 1)
+    reduced, representative = merge_duplicates(knn_graph(X, k))
+    distinct = np.unique(X, axis=0)
+    assert reduced.n_vertices == len(distinct)
+    # Each vertex has its k nearest distinct points: which of several tied ones is free, how far is not.
+    for v, distances in zip(representative, np.sort(cdist(X, distinct), axis=1)[:, 1 : k + 1], strict=True):
+        row = reduced.lengths[reduced.indptr[v] : reduced.indptr[v + 1]]
+        np.testing.assert_allclose(np.sort(row)[: len(distances)], distances, rtol=1e-12)
+    # And which one is chosen does not depend on the numbering.
+    shuffle = np.random.default_rng(seed).permutation(len(X))
+    other, other_representative = merge_duplicates(knn_graph(X[shuffle], k))
+    match = np.empty(reduced.n_vertices, dtype=int)
+    match[other_representative] = representative[shuffle]
+    np.testing.assert_array_equal(as_dense(reduced)[np.ix_(match, match)], as_dense(other))
+
+
+@pytest.mark.parametrize("largest_exact", [50_000, pytest.param(500, marks=needs_faiss)])
+@pytest.mark.parametrize("n_features", [3, 25])
+def test_neither_row_order_nor_threads_matter(n_features, largest_exact, monkeypatch):
+    monkeypatch.setattr(_index, "EXACT_SAMPLES", largest_exact)
+    X = normal(700, n_features, 43)
+    graph = knn_graph(X, 8, n_jobs=1)
+    assert_same_graph(graph, knn_graph(X, 8, n_jobs=2))
+    shuffle = np.random.default_rng(44).permutation(len(X))
+    assert_permuted(graph, knn_graph(X[shuffle], 8), shuffle)
+
+
+@pytest.mark.parametrize(
+    ("X", "options", "error", "text"),
+    [
+        (np.eye(5), {"n_neighbors": 5}, ValueError, "less than the number of samples, got 5 for 5"),
+        (np.eye(5), {"n_neighbors": 0}, ValueError, "n_neighbors must be an integer >= 1"),
+        (np.eye(5), {"n_neighbors": 2.0}, TypeError, "n_neighbors must be an integer"),
+        (np.eye(5), {"metric": "euclidian"}, ValueError, "Did you mean 'euclidean'"),
+        (np.eye(5), {"metric": "precomputed"}, ValueError, "knn_from_distances"),
+        (np.eye(5), {"metric": 3}, TypeError, "metric must be one of"),
+        (np.eye(5), {"metric_params": 3}, TypeError, "metric_params must be a dict"),
+        (np.eye(5), {"metric": "minkowski", "metric_params": {"p": 0.5}}, ValueError, "'p'.*>= 1"),
+        (np.ones((5, 2)), {"metric": "mahalanobis"}, ValueError, "the 2 features, which is singular"),
+        (np.eye(5), {"metric": "haversine"}, ValueError, "latitude and longitude.*got 5 features"),
+        (np.array([[1.0], [np.inf], [0.0]]), {}, ValueError, r"X\[1, 0\] is inf"),
+        (np.array([["a"], ["b"]]), {}, ValueError, "could not convert|dtype"),
+        (np.eye(5) * 1j, {}, ValueError, "Complex data not supported"),
+        (np.zeros((1, 3)), {}, ValueError, "minimum of 2"),
+        (np.zeros(5), {}, ValueError, "1D array"),
+        (sp.csr_array(np.diag([1.0, 2.0, np.nan, 4.0])), {}, ValueError, r"X\[2, 2\] is nan"),
+        (np.eye(5), {"metric": lambda x, y: -1.0}, ValueError, "of sample . is sample ., at distance -1.0"),
+        (
+            [[0.0, np.nan], [1.0, np.nan], [2.5, np.nan], [np.nan, 1.0]],
+            {"metric": "nan_euclidean"},
+            ValueError,
+            "Neighbour 1 of sample 3 is none, at distance inf; .* lower n_neighbors",
+        ),
+    ],
+)
+def test_bad_input(X, options, error, text, monkeypatch):
+    monkeypatch.setattr("isoweave.graph._features._DENSE_ENTRIES", 0)
+    with pytest.raises(error, match=text):
+        knn_graph(X, **({"n_neighbors": 1} | options))
+
+
+def test_metrics_that_fail_for_new_rows_are_named():
     index = build_index(normal(30, 3, 631), lambda a, b: float(np.sum(a - b)) if a[0] > 5 else 1.0, team=TEAM)
-    with pytest.raises(ValueError, match="The metric gives -?[0-9.]+ between row 0 of X and sample"):
+    with pytest.raises(ValueError, match="Neighbour 1 of row 0 of X is sample [0-9]+, at distance -[0-9.]+"):
         index.neighbors(np.array([[6.0, -20.0, -20.0]]), 3, team=TEAM)
 
 
@@ -233,9 +330,13 @@ from isoweave.graph import knn_graph
 
 X = np.random.default_rng(641).normal(size=(15_000, 9))
 knn_graph(X[:300], 5)
+# Background jobs of a shell begin with SIGINT ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
-    knn_graph(X, 10, n_jobs=2)
+    # Again, so that a fast machine is interrupted inside a search too.
+    for _ in range(100):
+        knn_graph(X, 10, n_jobs=2)
 except KeyboardInterrupt:
     junk = [np.ones(100_000) for _ in range(200)]
     time.sleep(0.5)
@@ -247,3 +348,117 @@ def test_the_process_survives_an_interrupted_search():
     """Threads that cKDTree starts itself go on writing into arrays that are freed by then."""
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, "interrupted"), done.stderr
+
+
+def clusters(spread):
+    """Clusters far smaller than their distances."""
+    return np.repeat(normal(6, 20, 23), 40, axis=0) + spread * normal(240, 20, 24)
+
+
+@pytest.mark.parametrize(
+    ("spread", "stages"),
+    [
+        (1.0, [np.float32]),
+        (1e-5, [np.float32, np.float64]),
+        # At 1e-6 single precision sees nothing inside the clusters, at 1e-9 double precision neither.
+        (1e-9, [np.float32, np.float64, np.float64]),
+        (1e-12, [np.float32, np.float64, np.float64]),
+    ],
+)
+def test_exact_where_products_lose_all_digits(spread, stages, monkeypatch):
+    seen = []
+    original = _euclidean.k_smallest
+
+    def record(start, stop, scores, *rest):
+        seen.append(scores.dtype)
+        original(start, stop, scores, *rest)
+
+    monkeypatch.setattr(_euclidean, "k_smallest", record)
+    X = clusters(spread)
+    graph = knn_graph(X, 5, n_jobs=1)
+    assert seen == stages
+    np.testing.assert_allclose(as_dense(graph), twin(cdist(X, X), 5), rtol=1e-12)
+
+
+def test_queries_near_and_far():
+    """Where single precision fails or would overflow, all points are compared."""
+    X = clusters(1e-9)
+    new = np.vstack([X[5:6] * 1e30, X[:3], X[1:2] + 1e6, X[7:8] + 1e-9])
+    found, distances = build_index(X, team=TEAM).neighbors(new, 3, team=TEAM)
+    expected = np.sqrt(((new[:, None] - X) ** 2).sum(axis=2))
+    np.testing.assert_allclose(distances, np.sort(expected, axis=1)[:, :3], rtol=1e-12)
+    np.testing.assert_array_equal(found[1:4, 0], [0, 1, 2])
+    np.testing.assert_array_equal(found[5], np.argsort(expected[5])[:3])
+
+
+def test_many_equal_distances():
+    """On a lattice in many dimensions hundreds of points tie for the last place; still the same alone."""
+    rng = np.random.default_rng(571)
+    fitted, new = (rng.integers(0, 2, size=(n, 14)).astype(float) for n in (400, 40))
+    index = build_index(fitted, team=TEAM)
+    assert index.search == "brute"
+    found, distances = index.neighbors(new, 5, team=TEAM)
+    exact = pairwise_distances(new, fitted[index.space.groups.first], metric="sqeuclidean").round()
+    np.testing.assert_allclose(distances**2, np.sort(exact, axis=1)[:, :5], atol=1e-12)
+    for i in range(40):
+        np.testing.assert_array_equal(index.neighbors(new[i : i + 1], 5, team=TEAM)[0][0], found[i])
+
+
+def low_rank(n, n_features, n_directions, noise, seed):
+    """Points that spread in few directions of many features, centred."""
+    points = normal(n, n_directions, seed) @ normal(n_directions, n_features, seed + 1)
+    points += noise * normal(n, n_features, seed + 2)
+    return points - points.mean(axis=0)
+
+
+@pytest.mark.parametrize(
+    ("rank", "n_features", "n_directions"),
+    [(20, 300, 32), (60, 400, 64), (50, 50, None), (90, 90, None), (500, 500, None)],
+)
+def test_points_are_projected_if_nothing_is_lost(rank, n_features, n_directions):
+    points = low_rank(1500, n_features, rank, 0.0, 401)
+    projected = project(points.astype(np.float32), 8, 24, TEAM, seed=7)
+    assert (projected is None) == (n_directions is None)
+    if n_directions is not None:
+        assert projected.shape == (1500, n_directions)
+        differences = np.linalg.norm(projected[1:] - projected[0], axis=1)
+        np.testing.assert_allclose(differences, np.linalg.norm(points[1:] - points[0], axis=1), rtol=1e-4)
+
+
+@needs_faiss
+@pytest.mark.parametrize(("rank", "n_features"), [(12, 200), (12, 40), (16, 16)])
+def test_approximate_search_finds_nearly_all_and_measures_in_all_features(rank, n_features):
+    points = low_rank(3000, n_features, rank, 0.05, 409)
+    new, rows = points[:100] + 0.1, np.arange(0, 3000, 3, dtype=np.int32)
+    nobody = np.full(100, -1, dtype=np.int32)
+    search, products = GraphSearch(points, 5, TEAM), ProductSearch(points, TEAM)
+    with thread_team(2) as team:
+        for queries, own in ((points[rows], rows), (new, nobody)):
+            exact = products(queries, own, 10, team)
+            neighbors, distances = search(queries, own, 10, team)
+            np.testing.assert_array_equal(search(queries, own, 10, TEAM), (neighbors, distances))
+            assert (neighbors[:, :, None] == exact[0][:, None, :]).any(axis=2).mean() > 0.98
+            measured = np.linalg.norm(queries[:, None] - points[neighbors], axis=2)
+            np.testing.assert_allclose(distances, measured, rtol=1e-12)
+    np.testing.assert_array_equal(search(new[99:], nobody[99:], 10, TEAM)[1][0], distances[99])
+    assert (search(points[:100], nobody, 3, TEAM)[1][:, 0] == 0).all()
+
+
+@needs_faiss
+def test_large_graphs_are_approximate_and_seeded(monkeypatch):
+    X = low_rank(3000, 40, 12, 0.0, 47)
+    exact = knn_graph(X, 10)
+    monkeypatch.setattr(_index, "EXACT_SAMPLES", 1000)
+    assert build_index(X, team=TEAM).search == "approximate"
+    for seed in (None, 3):
+        found = knn_graph(X, 10, random_state=seed)
+        assert_same_graph(found, knn_graph(X, 10, random_state=seed))
+        assert (exact.to_matrix() != found.to_matrix()).nnz < 0.02 * len(exact.indices)
+        assert found.degrees.min() >= 10
+
+
+def test_without_faiss_large_searches_stay_exact(monkeypatch):
+    monkeypatch.setattr(_index, "EXACT_SAMPLES", 50)
+    monkeypatch.setattr(_index.importlib.util, "find_spec", lambda name: None)
+    X = normal(80, 15, 59)
+    assert build_index(X, team=TEAM).search == "brute"

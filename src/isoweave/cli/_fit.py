@@ -199,7 +199,7 @@ def _graph_of(loaded: LoadedInput, options: dict[str, Any], n_components: Any) -
         graph = graphs.knn_graph(loaded.features, n_neighbors, **search)
         estimated = graphs.intrinsic_dimension(loaded.features, **search) if is_auto else 0.0
     if is_auto:
-        n_components = min(graphs.choose_n_components(estimated), graph.n_vertices - 1)
+        n_components = min(max(1, round(estimated)), graph.n_vertices - 1)
     if options.get("components") == "bridge" and isinstance(n_components, int):
         bridges = {"metric": metric, "n_bridges": n_components + 1}
         graph = graphs.bridge_components(graph, loaded.features, **bridges)

@@ -1,11 +1,13 @@
 """Local Euclidean frames: where every vertex sees its neighbours."""
 
-from isoweave.geometry._calibration import calibrate_frames
-from isoweave.geometry._frames import LocalFrames
+from isoweave.geometry._frames import (
+    LocalFrames,
+    calibrate_frames,
+    local_stretch,
+    neighborhood_volumes,
+    rigid_motion,
+)
 from isoweave.geometry._local_mds import ALL_FRAME_LIMIT, HUB_LIMIT, local_frames, resolve_frame_size
-from isoweave.geometry._rigid import rigid_motion
-from isoweave.geometry._stretch import local_stretch
-from isoweave.geometry._volumes import neighborhood_volumes
 
 __all__ = [
     "ALL_FRAME_LIMIT",

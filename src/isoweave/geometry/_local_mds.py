@@ -8,7 +8,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import BoolArray
 from isoweave.geometry._frames import LocalFrames
-from isoweave.graph import NeighborGraph, rows_by_length
+from isoweave.graph import NeighborGraph, is_edge, rows_by_length
 
 # Of the default frame: members per typical degree, and how many more vertices paths may lead through.
 FRAME_PER_NEIGHBOR = 2.5
@@ -25,14 +25,9 @@ ALL_ROOM_LIMIT = 1500
 def resolve_frame_size(graph: NeighborGraph, frame_size: int | float | str, n_components: int) -> int:
     """Number of vertices in a frame, the centre not counted.
 
-    Parameters
-    ----------
-    graph : NeighborGraph
-    frame_size : "auto", "all", int or float
-        An integer is taken as it is; a float is a multiple of the graph's lower-quartile degree (the k of a
-        kNN graph); "auto" is ``2.5`` of them; "all" is the whole second-order neighbourhood (returns 0).
-    n_components : int
-        The frame never has fewer than ``n_components + 1`` members.
+    ``frame_size`` is an int, taken as it is; a float, a multiple of the graph's lower-quartile degree (the k
+    of a kNN graph); "auto", ``2.5`` of them; or "all", the whole second-order neighbourhood (returns 0). A
+    frame never has fewer than ``n_components + 1`` members.
     """
     typical = max(float(np.percentile(graph.degrees, 25)), 1.0) if graph.n_vertices else 1.0
     if isinstance(frame_size, str):
@@ -63,27 +58,11 @@ def local_frames(
     With ``frame_size="all"`` the frame is the second-order neighbourhood and paths stay inside the third, as
     in the paper (up to 1,000 and 1,500 vertices).
 
-    Parameters
-    ----------
-    graph : NeighborGraph
-        All lengths positive: merge duplicates first.
-    n_components : int
-        N, number of directions kept.
-    team : ThreadTeam
-    frame_size : "auto", "all", int or float
-        See :func:`resolve_frame_size`.
-    with_inverse : bool
-        Also return V S^(-1/2), which the paper's inner product needs.
-
-    Returns
-    -------
-    LocalFrames
-
-    Notes
-    -----
-    Time per vertex does not depend on the degrees: O(frame^2 room) for paths and Gram matrix, plus
-    O(frame^2 N) for the leading eigenvectors. Exact distances of points of R^N give back those points up
-    to an orthogonal map.
+    All lengths are positive: merge duplicates first. ``n_components`` is N, the number of directions kept,
+    ``frame_size`` as in :func:`resolve_frame_size`; ``with_inverse`` adds V S^(-1/2), which the paper's inner
+    product needs. Exact distances of points of R^N give back those points up to an orthogonal map. Time per
+    vertex does not depend on the degrees: O(frame^2 room) for paths and Gram matrix, plus O(frame^2 N) for
+    the leading eigenvectors.
     """
     # Compiled code is imported where it is used: importing isoweave must stay cheap.
     from isoweave.engines import local_mds as kernels
@@ -97,40 +76,18 @@ def local_frames(
         n_frame = size + 1
         n_room = int(np.ceil(ROOM_PER_FRAME * size)) + 1
         row_limit = max(size, HUB_LIMIT)
-    near_indices, near_lengths = rows_by_length(graph, team)
     rows = np.empty((m, n_components))
     inverse = np.empty((m if with_inverse else 0, n_components))
     spectrum = np.empty((n, n_components + 1))
     included = np.empty(m, dtype=bool)
-    team.run(
-        kernels.local_mds,
-        n,
-        graph.indptr,
-        graph.indices,
-        graph.lengths,
-        near_indices,
-        near_lengths,
-        n_frame,
-        n_room,
-        row_limit,
-        hop_frames,
-        _edges_between_hubs(graph, row_limit),
-        rows,
-        inverse,
-        spectrum,
-        included,
-        grain=64,
-    )
+    arrays = (graph.indptr, graph.indices, graph.lengths, *rows_by_length(graph, team))
+    limits = (n_frame, n_room, row_limit, hop_frames, _edges_between_hubs(graph, row_limit))
+    team.run(kernels.local_mds, n, *arrays, *limits, rows, inverse, spectrum, included, grain=64)
     leading, power = spectrum[:, :-1], spectrum[:, -1]
     explained = np.einsum("ij,ij->i", leading, leading)
     fidelity = np.divide(explained, power, out=np.ones(n), where=power > 0)
-    return LocalFrames(
-        rows=rows,
-        included=included,
-        spectrum=np.ascontiguousarray(leading),
-        fidelity=np.minimum(fidelity, 1.0),
-        inverse=inverse if with_inverse else None,
-    )
+    leading, fidelity = np.ascontiguousarray(leading), np.minimum(fidelity, 1.0)
+    return LocalFrames(rows, included, leading, fidelity, inverse if with_inverse else None)
 
 
 def _edges_between_hubs(graph: NeighborGraph, row_limit: int) -> BoolArray:
@@ -140,15 +97,8 @@ def _edges_between_hubs(graph: NeighborGraph, row_limit: int) -> BoolArray:
     spanning forest are forced, hence the rows always connect what the graph connects.
     """
     hub = graph.degrees > row_limit
-    if np.count_nonzero(hub) < 2:
-        return np.empty(0, dtype=bool)
     between = hub[graph.sources] & hub[graph.indices]
     if not between.any():
         return np.empty(0, dtype=bool)
     tree = minimum_spanning_tree(graph.to_matrix()).tocoo()
-    n = graph.n_vertices
-    keys = graph.sources.astype(np.int64) * n + graph.indices
-    tree_keys = np.concatenate(
-        (tree.row.astype(np.int64) * n + tree.col, tree.col.astype(np.int64) * n + tree.row)
-    )
-    return between & np.isin(keys, tree_keys)
+    return between & is_edge(graph, np.column_stack((tree.row, tree.col)))

@@ -1,40 +1,55 @@
 """From features or a matrix of local distances to a checked distance graph."""
 
-from __future__ import annotations
-
-from isoweave.graph._components import bridge_components, connected_components, pack_components
-from isoweave.graph._dimension import choose_n_components, intrinsic_dimension, intrinsic_dimension_graph
-from isoweave.graph._duplicates import merge_duplicates
+from isoweave.graph._components import (
+    PreparedGraph,
+    bridge_components,
+    connected_components,
+    members_of,
+    merge_duplicates,
+    normalise_lengths,
+    pack_components,
+    prepare_graph,
+)
 from isoweave.graph._euclidean import block_rows, nearest_of_all
-from isoweave.graph._geodesics import geodesic_neighbors, geodesics, nearest_entries
 from isoweave.graph._graph import (
     NeighborGraph,
+    assemble_graph,
+    counting_argsort,
     edge_distortion,
     edge_keys,
+    geodesic_neighbors,
+    geodesics,
     is_edge,
     keep_edges,
+    local_order,
+    nearest_entries,
     positions_of,
+    renumber,
+    rows_by_length,
     subgraph,
+    sums_of_lengths,
 )
-from isoweave.graph._index import TREE_DIMENSIONS, NeighborIndex, build_index
-from isoweave.graph._knn import knn_from_distances, knn_graph
-from isoweave.graph._order import local_order, renumber, rows_by_length, sums_of_lengths
-from isoweave.graph._prepared import PreparedGraph, members_of, normalise_lengths, prepare_graph
-from isoweave.graph._shortcuts import ShortcutReport, bypass_doubtful, drop_shortcuts
-from isoweave.graph._validate import assemble_graph, counting_argsort, graph_from_matrix
+from isoweave.graph._index import (
+    TREE_DIMENSIONS,
+    NeighborIndex,
+    build_index,
+    intrinsic_dimension,
+    intrinsic_dimension_graph,
+    knn_graph,
+)
+from isoweave.graph._matrices import graph_from_matrix, knn_from_distances
+from isoweave.graph._shortcuts import bypass_doubtful, drop_shortcuts
 
 __all__ = [
     "TREE_DIMENSIONS",
     "NeighborGraph",
     "NeighborIndex",
     "PreparedGraph",
-    "ShortcutReport",
     "assemble_graph",
     "block_rows",
     "bridge_components",
     "build_index",
     "bypass_doubtful",
-    "choose_n_components",
     "connected_components",
     "counting_argsort",
     "drop_shortcuts",

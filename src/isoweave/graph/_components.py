@@ -1,47 +1,70 @@
-"""Connected components: found, cut out, joined by bridges, laid out side by side."""
+"""The graph as later stages work on it: duplicates merged, components found, bridged or laid out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components as csgraph_components
 from sklearn.neighbors import NearestNeighbors
 
-from isoweave._parallel import thread_team
+from isoweave._lazy import computed_once
+from isoweave._parallel import ONE_THREAD, ThreadTeam, thread_team
 from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave._validation import check_integer, check_real
-from isoweave.graph._features import FeatureSpace, Metric, prepare_features
-from isoweave.graph._graph import NeighborGraph
-from isoweave.graph._validate import assemble_graph
+from isoweave._validation import check_integer
+from isoweave.graph._features import FeatureSpace, Metric, Params, prepare_features, row_norms
+from isoweave.graph._graph import (
+    NeighborGraph,
+    assemble_graph,
+    is_edge,
+    join,
+    keep_edges,
+    local_order,
+    renumber,
+    subgraph,
+)
+from isoweave.graph._shortcuts import drop_shortcuts
 
 # A layout at most about four times as wide as it is high.
 _WIDTH_OF_SQUARE = 2.0
+# Space around a component as a part of its extent.
+_GAP = 0.2
+# Beyond this ratio of lengths fourth powers overflow, and nothing at the small end would be visible.
+_LARGEST_RATIO = 1e70
 
 
 def connected_components(graph: NeighborGraph) -> tuple[int, IntArray]:
-    """Number of connected components, and the component of each vertex as int32 labels of shape (n,).
+    """Number of components, and the label of each vertex: largest first, among equals by smallest vertex."""
+    n_components, labels = join(graph.n_vertices, graph.sources, graph.indices)
+    number = np.empty(n_components, dtype=np.int32)
+    number[np.argsort(-np.bincount(labels), kind="stable")] = np.arange(n_components, dtype=np.int32)
+    return n_components, number[labels]
 
-    Components are numbered by size, largest first; among equals by smallest vertex.
 
-    Examples
-    --------
-    >>> import scipy.sparse as sp
-    >>> from isoweave.graph import graph_from_matrix
-    >>> matrix = sp.coo_array(([1.0, 1.0], ([1, 3], [2, 1])), shape=(4, 4))
-    >>> connected_components(graph_from_matrix(matrix))
-    (2, array([1, 0, 0, 0], dtype=int32))
+def members_of(labels: IntArray) -> list[AnyArray]:
+    """Vertices of every label, in rising order."""
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(labels))[:-1])
+
+
+def merge_duplicates(graph: NeighborGraph) -> tuple[NeighborGraph, IntArray]:
+    """Merge vertices joined by edges of length zero, directly or through others.
+
+    Returns the graph with one vertex per group of duplicates, numbered by the smallest member (the same
+    object if there is nothing to merge), and the vertex of it that stands for each vertex, shape (n,). The
+    edge between two groups has the smallest length among their members' edges.
     """
     n = graph.n_vertices
-    # Ones for lengths: a zero-length edge connects like any other.
-    links = sp.csr_array((np.ones(len(graph.indices)), graph.indices, graph.indptr), shape=(n, n))
-    n_components, found = csgraph_components(links, directed=False)
-    _, smallest, sizes = np.unique(found, return_index=True, return_counts=True)
-    number = np.empty(n_components, dtype=np.int32)
-    number[np.lexsort((smallest, -sizes))] = np.arange(n_components, dtype=np.int32)
-    return int(n_components), number[found]
+    zero = graph.lengths == 0
+    if not zero.any():
+        return graph, np.arange(n, dtype=np.int32)
+    n_groups, representative = join(n, graph.sources[zero], graph.indices[zero])
+    rows, cols = representative[graph.sources], representative[graph.indices]
+    # One direction is enough, and between groups only: the assembly adds the other.
+    keep = rows < cols
+    reduced = assemble_graph(n_groups, rows[keep], cols[keep], graph.lengths[keep], asymmetry="min")
+    return reduced, representative
 
 
 def bridge_components(
@@ -49,27 +72,17 @@ def bridge_components(
     X: Any,
     *,
     metric: Metric = "euclidean",
-    metric_params: dict[str, Any] | None = None,
+    metric_params: Params = None,
     n_bridges: int = 3,
     n_jobs: int | None = None,
 ) -> NeighborGraph:
     """Join the components of a graph by the shortest edges between their points.
 
     The components joined are those of a minimum spanning tree, where the distance of two components is
-    that of their nearest points. Each pair is joined by up to ``n_bridges`` edges, so that one part
-    cannot swing around the end of a single edge: the shortest with ends all different, and, where a
-    component has too few points for that, the shortest others. A connected graph is returned as it is.
-
-    Parameters
-    ----------
-    graph : NeighborGraph
-    X : array or sparse matrix of shape (n, n_features), or None
-        Features of the vertices. A graph alone says nothing about the distance between its components,
-        so None is an error unless the graph is connected.
-    metric, metric_params, n_jobs
-        As in :func:`knn_graph`.
-    n_bridges : int
-        Edges per joined pair; N + 1 or more for an embedding in N dimensions.
+    that of their nearest points, in the metric of ``X`` (see :func:`knn_graph`). Each pair is joined by up to
+    ``n_bridges`` edges (N + 1 or more for an embedding in N dimensions), so that one part cannot rotate about
+    the end of a single edge: the shortest with ends all different, and, where a component has too few points
+    for that, the shortest others. A connected graph is returned as it is, and then X may be None.
     """
     n_bridges = check_integer("n_bridges", n_bridges, minimum=1)
     n_components, labels = connected_components(graph)
@@ -85,50 +98,37 @@ def bridge_components(
         n = len(space.groups.members)
         if n != graph.n_vertices:
             raise ValueError(f"X has {n} rows, but the graph has {graph.n_vertices} vertices.")
-        # The point of each vertex: its row among the distinct ones.
-        point = np.empty(n, dtype=np.int32)
-        point[space.groups.members] = np.repeat(np.arange(space.groups.n_groups), space.groups.sizes)
-        ends = [
-            _shortest_pairs(space, point, np.flatnonzero(labels == a), np.flatnonzero(labels == b), n_bridges)
-            for a, b in _spanning_tree(space, point, labels, n_components)
-        ]
-    rows, cols = (np.concatenate(side) for side in zip(*((i, j) for i, j, _ in ends), strict=True))
-    lengths = space.to_user(np.concatenate([distances for _, _, distances in ends]))
-    one_way = graph.sources < graph.indices
-    return assemble_graph(
-        n,
-        np.concatenate([graph.sources[one_way], rows]),
-        np.concatenate([graph.indices[one_way], cols]),
-        np.concatenate([graph.lengths[one_way], lengths]),
-    )
+        # Every vertex with its own row, duplicates too.
+        point, sizes = np.empty(n, dtype=np.int32), np.diff(space.groups.starts)
+        point[space.groups.members] = np.repeat(np.arange(len(sizes)), sizes)
+        space, parts = replace(space, points=space.points[point]), members_of(labels)
+        tree = _spanning_tree(space, labels, n_components)
+        bridges = [_shortest_pairs(space, parts[a], parts[b], n_bridges) for a, b in tree]
+    given = (graph.sources, graph.indices, graph.lengths)
+    return assemble_graph(n, *(np.concatenate(side) for side in zip(given, *bridges, strict=True)))
 
 
-def _spanning_tree(
-    space: FeatureSpace, point: IntArray, labels: IntArray, n_components: int
-) -> list[tuple[int, int]]:
+def _spanning_tree(space: FeatureSpace, labels: IntArray, n_components: int) -> list[tuple[int, int]]:
     """Pairs of components that a minimum spanning tree over their nearest points joins (Boruvka).
 
-    Each round finds, for every part but the largest, its nearest point outside. Two parts differ in some
-    bit of their numbers; so it is enough to search, for each bit, the points with a 0 there among those
-    with a 1, and vice versa: log2 of the number of parts searches instead of one per part.
+    Each round finds, for every part but the largest, its nearest point outside. Two parts differ in some bit
+    of their numbers; so for each bit the points with a 0 there are searched among those with a 1, and vice
+    versa: log2 of the number of parts searches instead of one per part.
     """
     part_of = np.arange(n_components)
     edges: list[tuple[int, int]] = []
-    while True:
-        _, part_of, sizes = np.unique(part_of, return_inverse=True, return_counts=True)
-        if len(sizes) == 1:
-            return edges
+    while len(edges) < n_components - 1:
+        part_of = np.unique(part_of, return_inverse=True)[1]
         parts = part_of[labels]
         largest = int(np.argmax(np.bincount(parts)))
-        nearest = np.full(len(labels), -1)
-        distances = np.full(len(labels), np.inf)
-        for bit in range((len(sizes) - 1).bit_length()):
+        nearest, distances = np.full(len(labels), -1), np.full(len(labels), np.inf)
+        for bit in range(int(part_of.max()).bit_length()):
             side = (parts >> bit) & 1
             for value in (0, 1):
                 queries = np.flatnonzero((side == value) & (parts != largest))
                 targets = np.flatnonzero(side != value)
                 if len(queries) and len(targets):
-                    distance, found = _nearest(space, point[queries], point[targets], 1)
+                    distance, found = _nearest(space, queries, targets, 1)
                     closer = distance[:, 0] < distances[queries]
                     distances[queries[closer]] = distance[closer, 0]
                     nearest[queries[closer]] = targets[found[closer, 0]]
@@ -141,79 +141,59 @@ def _spanning_tree(
             if part_of[a] != part_of[b]:
                 part_of = np.where(part_of == part_of[b], part_of[a], part_of)
                 edges.append((a, b))
+    return edges
 
 
-def _shortest_pairs(
-    space: FeatureSpace, point: IntArray, a: AnyArray, b: AnyArray, n_pairs: int
-) -> tuple[AnyArray, AnyArray, FloatArray]:
+def _shortest_pairs(space: FeatureSpace, a: AnyArray, b: AnyArray, n_pairs: int) -> tuple[AnyArray, ...]:
     """Up to ``n_pairs`` of the shortest pairs between two sets of vertices, ends different if possible."""
     if len(a) > len(b):
-        cols, rows, distances = _shortest_pairs(space, point, b, a, n_pairs)
-        return rows, cols, distances
+        a, b = b, a
     # The vertices of the smaller set that are nearest to the other, each with its nearest ones there.
-    distance, _ = _nearest(space, point[a], point[b], 1)
+    distance, _ = _nearest(space, a, b, 1)
     near = a[np.argsort(distance[:, 0], kind="stable")[:n_pairs]]
-    distance, found = _nearest(space, point[near], point[b], min(n_pairs, len(b)))
-    rows, cols = np.repeat(near, found.shape[1]), b[found.reshape(-1)]
-    flat = distance.reshape(-1)
-    order = np.lexsort((cols, rows, flat))
+    distance, found = _nearest(space, near, b, min(n_pairs, len(b)))
+    rows, cols, lengths = np.repeat(near, found.shape[1]), b[found.reshape(-1)], distance.reshape(-1)
     used: set[int] = set()
     separate: list[int] = []
     rest: list[int] = []
-    for e in order.tolist():
+    for e in np.lexsort((cols, rows, lengths)).tolist():
         ends = {int(rows[e]), int(cols[e])}
         if used & ends:
             rest.append(e)
         else:
-            used |= ends
             separate.append(e)
+            used |= ends
     chosen = (separate + rest)[:n_pairs]
-    return rows[chosen], cols[chosen], flat[chosen]
+    return rows[chosen], cols[chosen], space.to_user(lengths[chosen])
 
 
-def _nearest(
-    space: FeatureSpace, queries: IntArray, targets: IntArray, k: int
-) -> tuple[FloatArray, AnyArray]:
+def _nearest(space: FeatureSpace, queries: AnyArray, targets: AnyArray, k: int) -> tuple[AnyArray, AnyArray]:
     """Distances to, and positions in ``targets`` of, the ``k`` nearest targets of each query."""
     points = space.points
     search = NearestNeighbors(n_neighbors=k, metric=space.metric, metric_params=space.params or None)
     distances, found = search.fit(points[targets]).kneighbors(points[queries])
-    if space.metric == "euclidean" and not sp.issparse(points):
+    if space.metric == "euclidean" and not space.is_sparse:
         # From differences, because scikit-learn's formula for wide features loses digits.
-        for start in range(0, len(queries), 1024):
-            rows = slice(start, start + 1024)
-            step = points[queries[rows]][:, None, :] - points[targets[found[rows]]]
-            distances[rows] = np.sqrt(np.einsum("ijk,ijk->ij", step, step))
+        steps = points[np.repeat(queries, k)] - points[targets[found.reshape(-1)]]
+        distances = row_norms(steps).reshape(found.shape)
     return distances, found
 
 
-def pack_components(coordinates: Sequence[FloatArray], gap_ratio: float = 0.2) -> list[FloatArray]:
+def pack_components(coordinates: Sequence[FloatArray]) -> list[FloatArray]:
     """Shifts, one of shape (N,) each, that lay embedded components side by side without overlap.
 
     Larger components come first, from left to right along the first axis; smaller ones are stacked in
-    columns beside them and, when a row gets too wide, in further rows along the second axis. In one
-    dimension everything lies in one row. The centroid of all points together ends up at the origin.
-    ``gap_ratio`` is the space around each component as a part of its extent; around single points it is
-    the typical spacing of points in the largest component.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> square = np.array([[0.0, 0.0], [1.0, 1.0]])
-    >>> shifts = pack_components([square, square], gap_ratio=0.5)
-    >>> (shifts[1] - shifts[0]).tolist()
-    [1.5, 0.0]
+    columns beside them and, when a row gets too wide, in further rows along the second axis. The space around
+    each is a fifth of its extent, around single points the typical spacing of points in the largest
+    component. The centroid of all points together ends up at the origin.
     """
-    gap_ratio = check_real("gap_ratio", gap_ratio, minimum=0)
-    if not coordinates:
-        return []
     lows = np.array([c.min(axis=0) for c in coordinates], dtype=np.float64)
     highs = np.array([c.max(axis=0) for c in coordinates], dtype=np.float64)
     counts = np.array([len(c) for c in coordinates])
     extents = highs - lows
     sides = extents.max(axis=1)
     spacing = (sides.max() or 1.0) / np.sqrt(counts.sum())
-    boxes = extents[:, :2] + np.maximum(gap_ratio * sides, spacing)[:, None]
+    boxes = extents[:, :2] + np.maximum(_GAP * sides, spacing)[:, None]
     if boxes.shape[1] == 1:
         corners = _pack_boxes(np.column_stack([boxes, np.ones(len(boxes))]), np.inf)[:, :1]
     else:
@@ -244,3 +224,84 @@ def _pack_boxes(boxes: FloatArray, limit: float) -> FloatArray:
         column_top += height
         row_height = max(row_height, column_top - row_bottom)
     return corners
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedGraph:
+    """A graph in a unit of its own, duplicates merged, ordered for the cache, shortcuts removed."""
+
+    given: NeighborGraph  #: What the caller passed, in the caller's unit and numbering.
+    unit: float  #: A power of two near the median length; lengths of ``graph`` are multiples of it.
+    graph: NeighborGraph  #: Of the distinct vertices, with positive lengths.
+    representative: IntArray  #: Distinct vertex of every given one.
+    dropped: IntArray  #: Edges i < j of ``given`` that were left out as shortcuts, shape (s, 2).
+
+    @computed_once
+    def firsts(self) -> AnyArray:
+        """First given vertex of every distinct one."""
+        return np.unique(self.representative, return_index=True)[1]
+
+    @computed_once
+    def labels(self) -> IntArray:
+        """Connected component of every distinct vertex, largest first."""
+        return connected_components(self.graph)[1]
+
+    @computed_once
+    def parts(self) -> list[AnyArray]:
+        """Distinct vertices of every component, largest first."""
+        return members_of(self.labels)
+
+    def part(self, c: int) -> NeighborGraph:
+        """Graph of component c."""
+        return self.graph if len(self.parts) == 1 else subgraph(self.graph, self.parts[c])
+
+
+def normalise_lengths(graph: NeighborGraph) -> tuple[float, NeighborGraph]:
+    """A power of two near the median length, and the graph in that unit: nothing over- or underflows."""
+    positive = graph.lengths[graph.lengths > 0]
+    if len(positive) == 0:
+        return 1.0, graph
+    # The upper of the two middle lengths, because their mean may overflow; the unit must be a number too.
+    middle = np.partition(positive, len(positive) // 2)[len(positive) // 2]
+    exponent = min(int(np.frexp(middle)[1]), np.finfo(np.float64).maxexp - 1)
+    if positive.max() / _LARGEST_RATIO > positive.min():
+        raise ValueError(
+            f"distances span from {positive.min():.3g} to {positive.max():.3g}, a ratio over "
+            f"{_LARGEST_RATIO:.0g}; rescale or remove the extreme ones."
+        )
+    lengths = np.ldexp(graph.lengths, -exponent)
+    return float(np.ldexp(1.0, exponent)), NeighborGraph(graph.indptr, graph.indices, lengths)
+
+
+def prepare_graph(
+    graph: NeighborGraph,
+    dropped: bool | AnyArray = True,
+    *,
+    team: ThreadTeam = ONE_THREAD,
+    on_stage: Callable[[str], object] = lambda name: None,
+) -> PreparedGraph:
+    """Choose the unit, merge duplicates, order the vertices, remove shortcuts.
+
+    ``dropped`` is True to ask the shortcut filter, False to keep every edge, or names the edges (s, 2) to
+    leave out. ``on_stage`` is called with "order" and "shortcuts" as these stages begin.
+    """
+    on_stage("order")
+    unit, normal = normalise_lengths(graph)
+    gone = np.zeros(len(graph.indices), dtype=np.bool_)
+    if not isinstance(dropped, bool) and len(dropped):
+        gone = is_edge(graph, dropped)
+        normal = keep_edges(normal, ~gone)
+    merged, representative = merge_duplicates(normal)
+    order = local_order(merged)
+    if order is not None:
+        merged = renumber(merged, order)
+        representative = np.argsort(order).astype(np.int32)[representative]
+    if dropped is True and merged.n_edges:
+        on_stage("shortcuts")
+        merged, pairs = drop_shortcuts(merged, team=team)
+        # Given edges between the groups of duplicates whose merged edge went.
+        n, ends = merged.n_vertices, np.sort(representative[[graph.sources, graph.indices]], axis=0)
+        gone = np.isin(ends[0] * np.int64(n) + ends[1], pairs[:, 0] * np.int64(n) + pairs[:, 1])
+    gone &= graph.sources < graph.indices
+    once = np.column_stack((graph.sources[gone], graph.indices[gone]))
+    return PreparedGraph(graph, unit, merged, representative, once)

@@ -9,51 +9,118 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.metrics.pairwise import PAIRWISE_BOOLEAN_FUNCTIONS
 from sklearn.neighbors import VALID_METRICS
 from sklearn.utils import check_array
 
 from isoweave._parallel import ThreadTeam
-from isoweave._typing import FloatArray
+from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave._validation import check_option, check_real
-from isoweave.graph._duplicates import PointGroups, group_equal_rows
+from isoweave.engines.neighbors import hash_rows, hash_sparse_rows
 
 MINKOWSKI_P = {"manhattan": 1.0, "euclidean": 2.0, "chebyshev": math.inf}
-METRIC_ALIASES = {"l1": "manhattan", "cityblock": "manhattan", "l2": "euclidean", "infinity": "chebyshev"}
+_ALIASES = {"l1": "manhattan", "cityblock": "manhattan", "l2": "euclidean", "infinity": "chebyshev"}
 # Sparse features are made dense, and searched much faster, as long as they stay under 256 MiB.
 _DENSE_ENTRIES = 2**25
 
 Metric = str | Callable[..., float]
+Params = dict[str, Any] | None
+
+
+@dataclass(frozen=True, eq=False)
+class PointGroups:
+    """Points sorted into groups of identical ones."""
+
+    members: IntArray  # the points of group 0, of group 1 and so on, each group in rising order
+    starts: IntArray  # where each group begins, and where the last ends
+
+    @property
+    def n_groups(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def first(self) -> IntArray:
+        """Smallest member of each group, shape (n_groups,)."""
+        return self.members[self.starts[:-1]]
+
+
+def group_equal_rows(features: Any, team: ThreadTeam) -> PointGroups:
+    """Groups of identical rows, numbered by a hash of the row's contents, whatever order the rows came in.
+
+    Trees, ties between equal distances and samples then do not depend on that order either. Features are a
+    float64 array or a canonical CSR array without negative zeros, which have other bits than zero.
+    """
+    n = features.shape[0]
+    hashes = np.empty(n, dtype=np.uint64)
+    if sp.issparse(features):
+        bits = features.data.view(np.uint64)
+        team.run(hash_sparse_rows, n, bits, features.indices, features.indptr, np.uint64(0), hashes)
+    else:
+        team.run(hash_rows, n, features.view(np.uint64), np.uint64(0), hashes)
+    order = np.argsort(hashes, kind="stable")
+    starts = np.ones(n, dtype=np.bool_)
+    same = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
+    # Two different rows have one hash about as likely as n^2 / 2^65; they stay different.
+    a, b = features[order[same]], features[order[same + 1]]
+    differ = (a != b).sum(axis=1) > 0 if sp.issparse(a) else np.any(a.view("u8") != b.view("u8"), axis=1)
+    starts[same + 1] = differ
+    return PointGroups(order.astype(np.int32), np.append(np.flatnonzero(starts), n).astype(np.int32))
+
+
+def spread_neighbors(
+    groups: PointGroups, neighbors: IntArray, distances: FloatArray, n_neighbors: int
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Edges (rows, columns, lengths) of points from the nearest neighbours (n_groups, k) of their groups.
+
+    Each point is joined to its own duplicates, up to ``n_neighbors`` of them in cyclic order, so that a
+    group hangs together, and to one member at least of every neighbouring group, so that merging duplicates
+    leaves the kNN graph of the distinct points; to more, nearest group first, as long as it has fewer than
+    ``n_neighbors`` neighbours. In groups of more points than that only the first is joined to other groups:
+    thousands of duplicates would make hubs of their neighbours and change nothing else.
+    """
+    members, starts, k = groups.members, groups.starts, neighbors.shape[1]
+    if groups.n_groups == len(members):
+        return np.repeat(members, k), members[neighbors.reshape(-1)], distances.reshape(-1)
+    sizes = np.diff(starts)
+    twins = np.minimum(sizes - 1, n_neighbors)
+    found = np.cumsum(sizes[neighbors], axis=1, dtype=np.int64) - sizes[neighbors]
+    take = np.clip(n_neighbors - twins[:, None] - found, 1, sizes[neighbors])
+
+    own = np.repeat(np.arange(groups.n_groups, dtype=np.int32), sizes)
+    rank = np.arange(len(own), dtype=np.int32) - starts[own]
+    outgoing = np.flatnonzero((twins[own] < n_neighbors) | (rank == 0))
+    # One line per (point, neighbouring group), then one per member taken from that group.
+    line, step = repeat_and_count(take[own[outgoing]].reshape(-1))
+    point = np.repeat(outgoing, k)[line]
+    other = neighbors[own[outgoing]].reshape(-1)[line]
+    outer_cols = members[starts[other] + (rank[point] + step) % sizes[other]]
+    outer_lengths = distances[own[outgoing]].reshape(-1)[line]
+
+    twin, step = repeat_and_count(twins[own])
+    inner_cols = members[starts[own[twin]] + (rank[twin] + 1 + step) % sizes[own[twin]]]
+    rows = members[np.concatenate([point, twin])]
+    lengths = np.concatenate([outer_lengths, np.zeros(len(twin))])
+    return rows, np.concatenate([outer_cols, inner_cols]), lengths
+
+
+def repeat_and_count(counts: AnyArray) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Each index as often as its count says, and 0, 1, 2 ... along each run."""
+    index = np.repeat(np.arange(len(counts)), counts)
+    return index, np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureSpace:
-    """Distinct points in the form the searches want them, and the way back to the user's distances.
+    """Distinct points in the form the searches want them, and the way back to the user's distances."""
 
-    Attributes
-    ----------
-    points : float64 (bool for boolean metrics) array or CSR array of shape (n_groups, n_features)
-    groups : PointGroups
-        Which samples each distinct point stands for.
-    metric : str or callable
-        Metric between ``points``; plain "euclidean" where the user's is a function of it.
-    params : dict
-        Its keyword arguments.
-    squared : bool
-        The user asked for squared distances.
-    cosine : bool
-        The points were normalised, and the user asked for half of squared distances.
-    scale : float
-        Power of two the points were divided by, so that squares neither overflow nor vanish.
-    """
-
-    points: Any
-    groups: PointGroups
-    metric: Metric
+    points: Any  # float64 (bool for boolean metrics) array or CSR array of shape (n_groups, n_features)
+    groups: PointGroups  # which samples each distinct point stands for
+    metric: Metric  # between points; plain "euclidean" where the user's is a function of it
     params: dict[str, Any]
-    squared: bool = False
-    cosine: bool = False
-    scale: float = 1.0
+    squared: bool = False  # the user asked for squared distances
+    cosine: bool = False  # the points were normalised, and the user asked for half of squared distances
+    scale: float = 1.0  # power of two the points were divided by, so that squares are finite and positive
 
     @property
     def is_sparse(self) -> bool:
@@ -78,7 +145,7 @@ class FeatureSpace:
         rows = np.ascontiguousarray(rows, dtype=np.float64)
         if not self.cosine:
             return rows / self.scale
-        norms = _norms(rows)
+        norms = row_norms(rows)
         bad = ~((norms > 0) & (norms < np.inf))
         if bad.any():
             raise ValueError(
@@ -88,20 +155,23 @@ class FeatureSpace:
         return rows / norms[:, None]
 
 
-def prepare_features(
-    X: Any, metric: Metric, metric_params: dict[str, Any] | None, team: ThreadTeam
-) -> FeatureSpace:
+def prepare_features(X: Any, metric: Metric, metric_params: Params, team: ThreadTeam) -> FeatureSpace:
     """Check features and metric, and find the distinct points."""
     name, params = _check_metric(metric, metric_params)
     features = _check_features(X, name)
-    params = _complete_params(name, params, features)
+    if name == "haversine" and features.shape[1] != 2:
+        raise ValueError(
+            f"metric='haversine' is for latitude and longitude in radians, got {features.shape[1]} features."
+        )
     squared = cosine = False
     scale = 1.0
     boolean = name in PAIRWISE_BOOLEAN_FUNCTIONS
     if boolean:
         features = (features != 0).astype(np.float64)
+    elif name in ("seuclidean", "mahalanobis") and not params and not sp.issparse(features):
+        params = _spread(name, features)
     elif name == "cosine" and not params and not sp.issparse(features):
-        norms = _norms(features)
+        norms = row_norms(features)
         # A row of zeros has no direction; what then happens is left to scikit-learn.
         if norms.min() > 0 and norms.max() < math.inf:
             features, name, cosine = features / norms[:, None], "euclidean", True
@@ -118,11 +188,11 @@ def prepare_features(
     return FeatureSpace(points, groups, name, params, squared, cosine, scale)
 
 
-def _norms(rows: FloatArray) -> FloatArray:
+def row_norms(rows: FloatArray) -> FloatArray:
     return np.sqrt(np.einsum("ij,ij->i", rows, rows))
 
 
-def _check_metric(metric: Metric, metric_params: dict[str, Any] | None) -> tuple[Metric, dict[str, Any]]:
+def _check_metric(metric: Metric, metric_params: Params) -> tuple[Metric, dict[str, Any]]:
     if metric_params is not None and not isinstance(metric_params, dict):
         raise TypeError(f"metric_params must be a dict or None, got {type(metric_params).__name__}.")
     params = dict(metric_params or {})
@@ -133,9 +203,9 @@ def _check_metric(metric: Metric, metric_params: dict[str, Any] | None) -> tuple
             "metric='precomputed' is for distances, not features: use graph_from_matrix for a sparse "
             "distance graph or knn_from_distances for a full distance matrix."
         )
-    known = (set(VALID_METRICS["brute"]) | set(METRIC_ALIASES)) - {"precomputed"}
+    known = (set(VALID_METRICS["brute"]) | set(_ALIASES)) - {"precomputed"}
     name = check_option("metric", metric, sorted(known))
-    name = METRIC_ALIASES.get(name, name)
+    name = _ALIASES.get(name, name)
     if name == "minkowski":
         p = params.setdefault("p", 2)
         if p != math.inf:
@@ -146,21 +216,17 @@ def _check_metric(metric: Metric, metric_params: dict[str, Any] | None) -> tuple
     return name, params
 
 
-def _complete_params(metric: Metric, params: dict[str, Any], features: Any) -> dict[str, Any]:
-    """Fill in what a metric takes from the data, before duplicates are left out and blocks are cut."""
-    if sp.issparse(features):
-        return params
-    if metric == "seuclidean" and "V" not in params:
-        return params | {"V": np.var(features, axis=0, ddof=1)}
-    if metric == "mahalanobis" and "V" not in params and "VI" not in params:
-        covariance = np.atleast_2d(np.cov(features.T))
-        if np.linalg.matrix_rank(covariance) < len(covariance):
-            raise ValueError(
-                f"metric='mahalanobis' needs the inverse of the covariance of the {len(covariance)} "
-                "features, which is singular. Pass metric_params={'VI': ...} or leave out dependent features."
-            )
-        return params | {"VI": np.linalg.inv(covariance)}
-    return params
+def _spread(metric: Metric, features: FloatArray) -> dict[str, Any]:
+    """What a metric takes from the data, before duplicates are left out and blocks are cut."""
+    if metric == "seuclidean":
+        return {"V": np.var(features, axis=0, ddof=1)}
+    covariance = np.atleast_2d(np.cov(features.T))
+    if np.linalg.matrix_rank(covariance) < len(covariance):
+        raise ValueError(
+            f"metric='mahalanobis' needs the inverse of the covariance of the {len(covariance)} features, "
+            "which is singular. Pass metric_params={'VI': ...} or leave out dependent features."
+        )
+    return {"VI": np.linalg.inv(covariance)}
 
 
 def _check_features(X: Any, metric: Metric) -> Any:
@@ -180,11 +246,8 @@ def _check_features(X: Any, metric: Metric) -> Any:
         if features.shape[0] * features.shape[1] <= _DENSE_ENTRIES:
             features = features.toarray()
     values = features.data if sp.issparse(features) else features
-    with np.errstate(over="ignore", invalid="ignore"):
-        # A sum is a number only if all its terms are: one pass without a table of answers.
-        is_sound = bool(np.isfinite(np.sum(values)))
-    bad = np.isinf(values) if metric == "nan_euclidean" else ~np.isfinite(values) if not is_sound else None
-    if bad is not None and bad.any():
+    bad = np.isinf(values) if metric == "nan_euclidean" else ~np.isfinite(values)
+    if bad.any():
         at = int(np.argmax(bad))
         if sp.issparse(features):
             row, col = int(np.searchsorted(features.indptr, at, side="right")) - 1, int(features.indices[at])

@@ -1,36 +1,40 @@
-"""The distance graph every later stage reads, and parts of it."""
+"""The distance graph every later stage reads: assembled, cut, put in order, walked along."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components, dijkstra, reverse_cuthill_mckee
 
 from isoweave._lazy import computed_once
+from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
+
+# Vertices and stored edges (two per undirected edge) are numbered by int32 in every kernel.
+MAX_STORED_EDGES = 2**31 - 1
+# Smaller graphs fit into the cache in any order.
+_SMALLEST_REORDERED = 20_000
+# Rows up to this length are sorted by insertion in compiled code; compiling a sort for longer ones takes
+# longer than numpy takes for all of them.
+_LONGEST_INSERTED = 200
 
 
 @dataclass(frozen=True, eq=False)
 class NeighborGraph:
     """An undirected graph whose edges carry distances, in compressed sparse rows.
 
-    Both directions of every edge are stored with the same length; there are no self edges;
-    column indices are sorted within each row. Arrays are C-contiguous ``int32`` / ``float64`` and
-    must not be edited. Made by :func:`isoweave.graph.graph_from_matrix`, which checks its input; the
-    constructor does not.
-
-    Attributes
-    ----------
-    indptr : int32 array of shape (n + 1,)
-    indices : int32 array of shape (m,)
-    lengths : float64 array of shape (m,)
-        Finite and non-negative. Zero lengths (duplicates) are edges like any other here.
+    Both directions of every edge are stored with the same length; there are no self edges; column indices
+    are sorted within each row. Arrays are C-contiguous and must not be edited. Made by
+    :func:`isoweave.graph.graph_from_matrix`, which checks its input; the constructor does not.
     """
 
-    indptr: IntArray
-    indices: IntArray
-    lengths: FloatArray
+    indptr: IntArray  #: int32, shape (n + 1,)
+    indices: IntArray  #: int32, shape (m,)
+    lengths: FloatArray  #: Finite and non-negative, shape (m,). Zeros (duplicates) are edges like any other.
 
     @property
     def n_vertices(self) -> int:
@@ -61,20 +65,93 @@ class NeighborGraph:
 
     def to_matrix(self) -> sp.csr_array:
         """The graph as a scipy sparse array that shares its memory; zero lengths stay explicit."""
-        n = self.n_vertices
-        return sp.csr_array((self.lengths, self.indices, self.indptr), shape=(n, n))
+        return sp.csr_array((self.lengths, self.indices, self.indptr), shape=(self.n_vertices,) * 2)
+
+
+def assemble_graph(
+    n: int, rows: AnyArray, cols: AnyArray, values: FloatArray, *, asymmetry: str = "max", rtol: float = 0.0
+) -> NeighborGraph:
+    """Graph of n vertices from entries whose ends differ; repeated ones as :func:`graph_from_matrix` says."""
+    # Every edge as (smaller, larger) end. Two stable counting sorts, by larger and then by smaller end, are
+    # linear in the number of entries and, unlike scipy's A.maximum(A.T), neither sum repeated entries nor
+    # drop explicit zeros.
+    small = np.minimum(rows, cols).astype(np.int32, copy=False)
+    large = np.maximum(rows, cols).astype(np.int32, copy=False)
+    order = counting_argsort(large, n)
+    order = order[counting_argsort(small[order], n)]
+    small, large, lengths = small[order], large[order], values[order]
+    first = np.ones(len(order), dtype=np.bool_)
+    first[1:] = (small[1:] != small[:-1]) | (large[1:] != large[:-1])
+    starts = np.flatnonzero(first)
+    small, large, m = small[starts], large[starts], len(starts)
+    if m < len(first):
+        lengths, smallest = np.maximum.reduceat(lengths, starts), np.minimum.reduceat(lengths, starts)
+        conflict = lengths - smallest > rtol * lengths
+        if asymmetry == "error" and conflict.any():
+            i, j = int(small[conflict][0]), int(large[conflict][0])
+            stored = []
+            for a, b in ((i, j), (j, i)):
+                found = values[(rows == a) & (cols == b)][:4].tolist()
+                stored += [f"entry ({a}, {b}) = {', '.join(map(repr, found))}"] if found else []
+            raise ValueError(
+                f"The distances of one edge disagree: {' and '.join(stored)}; they differ by more than "
+                f"rounding (rtol = {rtol:g}). Choose asymmetry='max', 'min' or 'mean' to resolve such edges."
+            )
+        if asymmetry == "min":
+            lengths = np.where(conflict, smallest, lengths)
+        elif asymmetry == "mean":
+            lengths = np.where(conflict, 0.5 * smallest + 0.5 * lengths, lengths)
+    if 2 * m > MAX_STORED_EDGES:
+        raise ValueError(
+            f"The graph has {m} edges, more than the {MAX_STORED_EDGES // 2} that 32-bit indices can number. "
+            "Use fewer neighbours per vertex."
+        )
+    upper, lower = row_starts(small, n), row_starts(large, n)
+    order = counting_argsort(large, n)
+    # In each row the edges to smaller vertices come first, then those to larger ones.
+    here = np.arange(m, dtype=np.int32)
+    at_upper = here + lower[1:][small]
+    at_lower = here + upper[:-1][large[order]]
+    indices, both = np.empty(2 * m, dtype=np.int32), np.empty(2 * m)
+    indices[at_upper], both[at_upper] = large, lengths
+    indices[at_lower], both[at_lower] = small[order], lengths[order]
+    return NeighborGraph(upper + lower, indices, both)
+
+
+def counting_argsort(keys: AnyArray, n: int) -> NDArray[np.intp]:
+    """Stable argsort of integers in ``0 .. n``, linear in their number."""
+    # Reading the keys as a matrix with one entry per row and turning it into column order is exactly a
+    # counting sort, and scipy has it compiled; it takes a third of the time of numpy's lexsort.
+    m = len(keys)
+    index_type = np.int32 if max(m, n) < 2**31 else np.int64
+    starts = np.arange(m + 1, dtype=index_type)
+    table = sp.csr_array((np.ones(m, np.int8), keys.astype(index_type, copy=False), starts), shape=(m, n))
+    return np.asarray(table.tocsc().indices)
+
+
+def row_starts(rows: AnyArray, n: int) -> IntArray:
+    """Where each of n rows begins, and where the last ends, if entries are listed row by row."""
+    starts = np.zeros(n + 1, dtype=np.int32)
+    np.cumsum(np.bincount(rows, minlength=n), out=starts[1:])
+    return starts
+
+
+def join(n: int, rows: AnyArray, cols: AnyArray) -> tuple[int, IntArray]:
+    """Number of groups that the pairs join ``0 .. n`` into, and the group of each, by smallest member."""
+    # Ones for lengths, because csgraph reads stored zeros differently from version to version.
+    links = sp.coo_array((np.ones(len(rows)), (rows, cols)), shape=(n, n)).tocsr()
+    n_groups, labels = connected_components(links, directed=False)
+    return int(n_groups), labels
 
 
 def keep_edges(graph: NeighborGraph, mask: BoolArray) -> NeighborGraph:
     """The graph with the stored edges where ``mask`` is true; the mask is the same for both directions."""
-    return NeighborGraph(
-        row_starts(graph.sources[mask], graph.n_vertices), graph.indices[mask], graph.lengths[mask]
-    )
+    starts = row_starts(graph.sources[mask], graph.n_vertices)
+    return NeighborGraph(starts, graph.indices[mask], graph.lengths[mask])
 
 
 def subgraph(graph: NeighborGraph, vertices: AnyArray) -> NeighborGraph:
     """Subgraph induced by sorted, distinct vertices: vertex i of it is ``vertices[i]`` of ``graph``."""
-    vertices = np.asarray(vertices)
     n = graph.n_vertices
     if len(vertices) and (vertices[0] < 0 or vertices[-1] >= n or np.any(np.diff(vertices) <= 0)):
         raise ValueError(f"vertices must be sorted, distinct and within 0 .. {n - 1}.")
@@ -85,19 +162,11 @@ def subgraph(graph: NeighborGraph, vertices: AnyArray) -> NeighborGraph:
     return NeighborGraph(row_starts(rows[keep], len(vertices)), cols[keep], graph.lengths[keep])
 
 
-def row_starts(rows: AnyArray, n: int) -> IntArray:
-    """Where each of n rows begins, and where the last ends, if entries are listed row by row."""
-    starts = np.zeros(n + 1, dtype=np.int32)
-    np.cumsum(np.bincount(rows, minlength=n), out=starts[1:])
-    return starts
-
-
 def is_edge(graph: NeighborGraph, pairs: AnyArray) -> BoolArray:
     """Stored edges that are among the given pairs, in either direction, shape (m,)."""
-    n = graph.n_vertices
     ends = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
     both = np.concatenate((ends, ends[:, ::-1]))
-    return np.isin(edge_keys(graph), both[:, 0] * n + both[:, 1])
+    return np.isin(edge_keys(graph), both[:, 0] * graph.n_vertices + both[:, 1])
 
 
 def edge_keys(graph: NeighborGraph) -> AnyArray:
@@ -108,9 +177,8 @@ def edge_keys(graph: NeighborGraph) -> AnyArray:
 def positions_of(sorted_keys: AnyArray, keys: AnyArray) -> IntArray:
     """Where each key stands among the sorted ones, -1 where it does not."""
     at = np.searchsorted(sorted_keys, keys)
-    inside = at < len(sorted_keys)
-    hit = np.zeros(len(keys), dtype=np.bool_)
-    hit[inside] = sorted_keys[at[inside]] == keys[inside]
+    hit = at < len(sorted_keys)
+    hit[hit] = sorted_keys[at[hit]] == keys[hit]
     return np.where(hit, at, -1)
 
 
@@ -126,3 +194,80 @@ def edge_distortion(edges: AnyArray, lengths: FloatArray, points: FloatArray) ->
     apart = np.where((steps == 0.0).all(axis=1), 0.0, np.inf)
     apart[np.isnan(steps).any(axis=1)] = np.nan
     return np.where(lengths == 0.0, apart, ratio - 1.0)
+
+
+def rows_by_length(graph: NeighborGraph, team: ThreadTeam) -> tuple[IntArray, FloatArray]:
+    """Neighbours and lengths of every row in order of length, shapes (m,)."""
+    from isoweave.engines.neighborhoods import sort_rows_by_length
+
+    arrays = (graph.indptr, graph.indices, graph.lengths)
+    near_indices, near_lengths = np.empty_like(graph.indices), np.empty_like(graph.lengths)
+    team.run(sort_rows_by_length, graph.n_vertices, _LONGEST_INSERTED, *arrays, near_indices, near_lengths)
+    for i in np.flatnonzero(graph.degrees > _LONGEST_INSERTED):
+        row = slice(graph.indptr[i], graph.indptr[i + 1])
+        order = np.argsort(graph.lengths[row], kind="stable")
+        near_indices[row], near_lengths[row] = graph.indices[row][order], graph.lengths[row][order]
+    return near_indices, near_lengths
+
+
+def sums_of_lengths(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
+    """Sum of the lengths at every vertex, shape (n,), the same bits in every numbering of the vertices."""
+    sums = np.zeros(graph.n_vertices)
+    filled = graph.degrees > 0
+    sums[filled] = np.add.reduceat(rows_by_length(graph, team)[1], graph.indptr[:-1][filled])
+    return sums
+
+
+def local_order(graph: NeighborGraph) -> AnyArray | None:
+    """A numbering in which neighbours are near each other in memory; None where it would gain nothing."""
+    if graph.n_vertices < _SMALLEST_REORDERED:
+        return None
+    return np.asarray(reverse_cuthill_mckee(graph.to_matrix(), symmetric_mode=True))
+
+
+def renumber(graph: NeighborGraph, order: AnyArray) -> NeighborGraph:
+    """The same graph with vertex ``order[r]`` in place r."""
+    matrix = graph.to_matrix()[order][:, order]
+    matrix.sort_indices()
+    return NeighborGraph(matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data)
+
+
+def geodesics(graph: NeighborGraph | sp.csr_array, sources: Any = None) -> FloatArray:
+    """Shortest-path distances from some vertices (all by default), shape (r, n), or (n,) for a single one.
+
+    Infinite between components. Stored zeros are edges, and a matrix holds both directions of every edge. A
+    path summed from its other end may differ in the last bit.
+    """
+    matrix = graph.to_matrix() if isinstance(graph, NeighborGraph) else graph
+    return np.asarray(dijkstra(matrix, indices=sources))
+
+
+def geodesic_neighbors(
+    graph: NeighborGraph, n_neighbors: int, *, team: ThreadTeam = ONE_THREAD
+) -> NeighborGraph:
+    """Join every vertex to the ``n_neighbors`` vertices nearest along the graph, at their path lengths.
+
+    Frames on sparse graphs, such as road networks without triangles, overlap in too few vertices to be
+    aligned with each other reliably; on this graph they overlap more. The graph, of positive lengths, keeps
+    its edges, and shortest paths keep their lengths.
+    """
+    # The graph's own edges stay: a hub has more of them than it has nearest vertices, and what hangs on one
+    # long edge must not fall off.
+    own: tuple[AnyArray, ...] = (graph.sources, graph.indices, graph.lengths)
+    both = zip(nearest_entries(graph, n_neighbors, team=team), own, strict=True)
+    rows, cols, lengths = (np.concatenate(pair) for pair in both)
+    # The shorter of an edge and its path; a path summed from its two ends may also differ in the last bit.
+    return assemble_graph(graph.n_vertices, rows, cols, lengths, asymmetry="min", rtol=1e-6)
+
+
+def nearest_entries(
+    graph: NeighborGraph, n_neighbors: int, *, team: ThreadTeam = ONE_THREAD
+) -> tuple[AnyArray, AnyArray, FloatArray]:
+    """Every vertex with those nearest to it along the graph, and the lengths of the paths."""
+    from isoweave.engines.neighborhoods import nearest_lists
+
+    n, width = graph.n_vertices, min(n_neighbors, graph.n_vertices - 1)
+    columns, distances = np.empty((n, width), dtype=np.int32), np.empty((n, width))
+    team.run(nearest_lists, n, graph.indptr, *rows_by_length(graph, team), columns, distances)
+    found = columns >= 0
+    return np.nonzero(found)[0].astype(np.int32), columns[found], distances[found]

@@ -1,16 +1,9 @@
 """One index of feature vectors: the neighbours of its own points and those of new rows.
 
-It holds the distinct points, numbered by a hash of their contents (see
-:func:`isoweave.graph._duplicates.group_equal_rows`): no point finds itself among its duplicates, and what is
-found does not depend on the order of the rows, not even where distances tie. The searches are
-
-=============  ===========================================================================================
-"tree"         up to ``TREE_DIMENSIONS`` features: k-d tree (Minkowski, haversine) or ball tree (canberra,
-               mahalanobis, seuclidean; functions above 1,000 points)
-"brute"        Euclidean and cosine, all pairs by matrix products; exact, see ``ProductSearch``
-"approximate"  the same above ``EXACT_SAMPLES`` points with the extra ``knn``: HNSW index of faiss
-"pairwise"     any metric, all pairs by scikit-learn
-=============  ===========================================================================================
+It holds the distinct points, numbered by a hash of their contents: none finds itself among its duplicates,
+and what is found does not depend on the order of the rows, not even where distances tie. Few features are
+searched with a k-d tree (Minkowski, haversine) or a ball tree, many by matrix products ("brute") or, above
+``EXACT_SAMPLES`` points, faiss ("approximate"); other metrics by scikit-learn, all pairs ("pairwise").
 """
 
 from __future__ import annotations
@@ -18,75 +11,51 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
-from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import BallTree
-from sklearn.utils import check_random_state
 
-from isoweave._lazy import computed_once
-from isoweave._parallel import ONE_THREAD, ThreadTeam
-from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave._validation import check_option
-from isoweave.graph._euclidean import (
-    DEFAULT_SEED,
-    Found,
-    GraphSearch,
-    ProductSearch,
-    block_rows,
-    n_candidates,
-    nearest_of_all,
-    own_numbers,
-)
-from isoweave.graph._features import MINKOWSKI_P, FeatureSpace, Metric, prepare_features
+from isoweave._parallel import ONE_THREAD, ThreadTeam, thread_team
+from isoweave._typing import FloatArray, IntArray
+from isoweave._validation import check_integer
+from isoweave.graph._components import merge_duplicates
+from isoweave.graph._euclidean import Found, GraphSearch, ProductSearch, pairwise_search
+from isoweave.graph._features import MINKOWSKI_P, FeatureSpace, Metric, prepare_features, spread_neighbors
+from isoweave.graph._graph import NeighborGraph, assemble_graph
 
-# Measured on 2 busy cores, 20,000 normal points, 10 neighbours: the k-d tree needs 0.05 s in 3 dimensions,
-# 0.8 s in 8, 1.7 s in 10 and 12.6 s in 20; all pairs 1 to 2 s throughout. Trees gain with more points.
+# 20,000 normal points, 10 neighbours: the k-d tree needs 0.05 s in 3 dimensions, 0.8 s in 8, 1.7 s in 10 and
+# 12.6 s in 20; all pairs 1 to 2 s throughout. Trees gain with more points.
 TREE_DIMENSIONS = 10
 # A user's function is called for every pair up to here: it need not be a metric to be understood.
 _FUNCTION_SAMPLES = 1000
-# All pairs against HNSW on 2 busy cores: 20,000 MNIST images 5 s and 8 s, 40,000 images 21 s and 14 s; 60,000
-# points of 50 features 4.7 s and 5.6 s. The first grows with the square of the number of points, the second
-# hardly more than linearly, and takes half of that where the features can be projected (MNIST); over
-# 99 % of the edges are found.
+# All pairs against HNSW: 20,000 MNIST images 5 s and 8 s, 40,000 images 21 s and 14 s; 60,000 points of 50
+# features 4.7 s and 5.6 s. The first grows with the square of the number of points, the second hardly more
+# than linearly; over 99 % of the edges are found.
 EXACT_SAMPLES = 50_000
+# Of the intrinsic dimension: part of the points, those of the largest ratios, that is not fitted, and
+# how many points at most are looked at.
+_DISCARDED = 0.1
+_MAX_SAMPLES = 10_000
 # The last three by a ball tree, as functions are.
 _TREE_METRICS = (*MINKOWSKI_P, "minkowski", "haversine", "canberra", "mahalanobis", "seuclidean")
-# Dense metrics that scikit-learn computes by matrix products: their bits depend on the rows of a block.
-_BY_PRODUCTS = ("cosine", "euclidean", "sqeuclidean", "nan_euclidean")
 
-# From queries, their numbers if they are points of the index, k and a team to neighbours and distances.
-Search = Callable[[Any, IntArray | None, int, ThreadTeam], Found]
+# From queries, their numbers among the points (-1: none), k and a team to neighbours and distances.
+Search = Callable[[Any, IntArray, int, ThreadTeam], Found]
 
 
 @dataclass(frozen=True, eq=False)
 class NeighborIndex:
-    """Points that searches find neighbours among. Made by :func:`build_index`.
-
-    Attributes
-    ----------
-    space : FeatureSpace
-        The distinct points, with the metric.
-    search : str
-        "tree", "brute", "approximate" or "pairwise".
-    """
+    """Distinct points, with their metric, to find neighbours among. Made by :func:`build_index`."""
 
     space: FeatureSpace
     search: str
     _find: Search
 
     def among_points(self, k: int, *, team: ThreadTeam, rows: IntArray | None = None) -> Found:
-        """The ``k`` nearest other distinct points of every distinct point, or of some of them.
-
-        Returns
-        -------
-        neighbors : int32 array of shape (len(rows), k)
-            Groups, nearest first.
-        distances : float64 array of shape (len(rows), k)
-            In the user's metric.
-        """
+        """The ``k`` nearest other distinct points (groups) of all or some of them, and their distances."""
         points, first = self.space.points, self.space.groups.first
         own = np.arange(points.shape[0], dtype=np.int32) if rows is None else rows
         if k == 0:
@@ -95,17 +64,9 @@ class NeighborIndex:
         return self._checked(found, lambda i: f"sample {first[own[i]]}")
 
     def neighbors(self, X: Any, k: int, *, team: ThreadTeam) -> Found:
-        """The ``k`` nearest distinct points of every row of X, or all if there are fewer.
-
-        Returns
-        -------
-        indices : int32 array of shape (m, k)
-            Of the samples the index was made from, nearest first; of duplicates the first.
-        distances : float64 array of shape (m, k)
-            In the user's metric; 0 only for identical points.
-        """
-        k = min(k, self.space.groups.n_groups)
-        found = self._find(self.space.new_rows(X), None, k, team)
+        """The ``k`` nearest samples of every row of X, of duplicates the first, and their distances."""
+        rows, k = self.space.new_rows(X), min(k, self.space.groups.n_groups)
+        found = self._find(rows, np.full(rows.shape[0], -1, dtype=np.int32), k, team)
         groups, distances = self._checked(found, lambda i: f"row {i} of X")
         return self.space.groups.first[groups], distances
 
@@ -119,15 +80,12 @@ class NeighborIndex:
             return neighbors, distances
         i, slot = divmod(int(np.argmax(bad)), distances.shape[1])
         j = neighbors[i, slot]
-        if not 0 <= j < self.space.groups.n_groups:
-            whose = name(i)
-            raise ValueError(
-                f"{whose[0].upper()}{whose[1:]} has only {slot} distinct others at a finite distance, "
-                f"{distances.shape[1]} are needed. Check the metric, or lower n_neighbors."
-            )
+        # Some searches mark what they have not found by -1, some by the number of points.
+        is_found = 0 <= j < self.space.groups.n_groups
+        other = f"sample {self.space.groups.first[j]}" if is_found else "none"
         raise ValueError(
-            f"The metric gives {distances[i, slot]} between {name(i)} and sample "
-            f"{self.space.groups.first[j]}; distances must be finite and not negative. Check the metric."
+            f"Neighbour {slot + 1} of {name(i)} is {other}, at distance {distances[i, slot]}; distances must "
+            "be finite and not negative. Check the metric, or lower n_neighbors."
         )
 
 
@@ -137,89 +95,175 @@ def build_index(
     metric_params: dict[str, Any] | None = None,
     *,
     team: ThreadTeam,
-    method: str = "auto",
     random_state: Any = None,
 ) -> NeighborIndex:
-    """Prepare the search among the rows of X; trees are built on first use and kept.
+    """Prepare the search among the rows of X, from which a metric takes what it needs (variances)."""
+    space = prepare_features(X, metric, metric_params, team)
+    name = _choose_search(space)
+    find: Search = partial(pairwise_search, space)
+    if name == "approximate":
+        find = GraphSearch(space.points, random_state, team)
+    elif name == "brute":
+        find = ProductSearch(space.points, team)
+    elif name == "tree":
+        find = _tree_search(space)
+    return NeighborIndex(space, name, find)
+
+
+def knn_graph(
+    X: Any,
+    n_neighbors: int = 10,
+    *,
+    metric: Metric = "euclidean",
+    metric_params: dict[str, Any] | None = None,
+    n_jobs: int | None = None,
+    random_state: Any = None,
+) -> NeighborGraph:
+    """Graph that joins each point to its nearest neighbours, max-symmetrised.
+
+    Two points are joined if either is among the other's ``n_neighbors`` nearest. Euclidean lengths have full
+    relative accuracy. Identical points count once: each point is joined to its nearest *distinct* points,
+    and to its own duplicates by edges of length zero, so that merging duplicates leaves the kNN graph of
+    the distinct points. Ties for the last place are settled by the contents of the rows, not by their order.
 
     Parameters
     ----------
     X : array or sparse matrix of shape (n, n_features)
-    metric, metric_params, method, random_state
-        As in :func:`isoweave.graph.knn_graph`; what a metric takes from the data (variances) it takes from X.
-    team : ThreadTeam
+    n_neighbors : int
+        Less than n.
+    metric, metric_params : str or callable, dict or None
+        Any metric of scikit-learn, or a function of two rows, and its keyword arguments. With more than 1,000
+        points of at most 10 features a function is searched with a ball tree and must then obey the triangle
+        inequality.
+    n_jobs : int or None
+        Number of threads; None and -1 mean all cores. Changes nothing but the time.
+    random_state : int, RandomState or None
+        Seed of the approximate search for more than 50,000 points of more than 10 Euclidean (or cosine)
+        features, if the extra ``knn`` is installed; all others are exact. None is a fixed seed.
+
+    Examples
+    --------
+    >>> knn_graph([[0.0], [1.0], [3.0], [3.0]], n_neighbors=1).lengths
+    array([1., 1., 2., 2., 0., 0.])
     """
-    space = prepare_features(X, metric, metric_params, team)
-    name = _choose_search(space, method)
-    if name == "approximate":
-        random = check_random_state(DEFAULT_SEED if random_state is None else random_state)
-        return NeighborIndex(space, name, GraphSearch(space.points, int(random.randint(2**31 - 1))))
-    if name == "brute":
-        return NeighborIndex(space, name, ProductSearch(space.points))
-    return NeighborIndex(space, name, _TreeSearch(space) if name == "tree" else _PairwiseSearch(space))
+    k = check_integer("n_neighbors", n_neighbors, minimum=1)
+    with thread_team(n_jobs) as team:
+        index = build_index(X, metric, metric_params, team=team, random_state=random_state)
+        groups = index.space.groups
+        n = len(groups.members)
+        if k >= n:
+            raise ValueError(f"n_neighbors must be less than the number of samples, got {k} for {n} samples.")
+        found = index.among_points(min(k, groups.n_groups - 1), team=team)
+    return assemble_graph(n, *spread_neighbors(groups, *found, k))
 
 
-def _choose_search(space: FeatureSpace, method: str) -> str:
-    """Name of the search for these points."""
-    check_option("method", method, ("auto", "exact", "approximate"))
-    (n, d), metric = space.points.shape, space.metric
-    euclidean = metric in ("euclidean", "sqeuclidean", "cosine") and not space.is_sparse
-    has_faiss = importlib.util.find_spec("faiss") is not None
-    if method == "approximate" and not euclidean:
-        got = "sparse features" if space.is_sparse else f"metric={metric!r}"
+def intrinsic_dimension(
+    X: Any,
+    *,
+    metric: Metric = "euclidean",
+    metric_params: dict[str, Any] | None = None,
+    n_jobs: int | None = None,
+) -> float:
+    """Estimate the dimension of the manifold that points lie on; arguments as in :func:`knn_graph`.
+
+    Where the density is constant on the scale of two neighbours, the ratio mu = r2 / r1 of a point's
+    distances to its two nearest has the distribution F(mu) = 1 - mu^-d. The estimate is the slope of the
+    line through the origin fitted to -log(1 - F) against log mu, without the tenth with the largest ratios
+    (E. Facco et al., Scientific Reports 7, 12140, 2017). Duplicates count once. The estimate falls short in
+    high dimensions, the more the fewer points there are: 13.6 for 10,000 MNIST images, 11.0 for 1,000.
+    """
+    with thread_team(n_jobs) as team:
+        index = build_index(X, metric, metric_params, team=team)
+        n = index.space.groups.n_groups
+        if n < 3:
+            raise ValueError(
+                f"The intrinsic dimension needs at least 3 distinct points, got {n} among "
+                f"{len(index.space.groups.members)} samples."
+            )
+        # Groups are numbered by a hash of their contents, so the first ones are a random sample.
+        rows = np.arange(min(n, _MAX_SAMPLES), dtype=np.int32)
+        _, distances = index.among_points(2, team=team, rows=rows)
+    # A metric may put different rows at distance zero.
+    distances = distances[distances[:, 0] > 0]
+    return _fit(distances[:, 0], distances[:, 1])
+
+
+def intrinsic_dimension_graph(graph: NeighborGraph) -> float:
+    """The same from a distance graph, by the two shortest edges at each vertex.
+
+    Duplicates are merged first; vertices with fewer than two edges are left out.
+    """
+    graph, _ = merge_duplicates(graph)
+    by_length = np.lexsort((graph.lengths, graph.sources))
+    starts = graph.indptr[:-1][graph.degrees >= 2]
+    if len(starts) < 3:
         raise ValueError(
-            "method='approximate' needs dense features and metric 'euclidean', 'sqeuclidean' or 'cosine', "
-            f"got {got}. Use method='exact'."
+            "The intrinsic dimension needs at least 3 distinct vertices with two or more edges, got "
+            f"{len(starts)} among {graph.n_vertices}."
         )
-    if method == "approximate" and not has_faiss:
-        raise ImportError("method='approximate' needs faiss: pip install 'isoweave[knn]', or method='exact'.")
-    weighted = space.params and (metric in MINKOWSKI_P or "w" in space.params)
-    if metric in ("sqeuclidean", "cosine") or weighted:
-        return "pairwise"  # could not be reduced to a plain metric by prepare_features
-    if method == "approximate":
-        return "approximate"
-    if callable(metric):
-        has_tree = n > _FUNCTION_SAMPLES
-    else:
-        has_tree = metric in _TREE_METRICS
-    if d <= TREE_DIMENSIONS and has_tree and not space.is_sparse:
-        return "tree"
-    if not euclidean:
+    return _fit(graph.lengths[by_length[starts]], graph.lengths[by_length[starts + 1]])
+
+
+def _fit(nearest: FloatArray, second: FloatArray) -> float:
+    n = len(nearest)
+    ratios = np.sort(np.log(second) - np.log(nearest))
+    # F = i / n is 1 for the last point, whose logarithm does not exist.
+    x = ratios[: max(0, min(n - 1, int(np.floor(n * (1 - _DISCARDED)))))]
+    y = -np.log1p(-np.arange(1, len(x) + 1) / n)
+    square = float(x @ x)
+    if square == 0:
+        raise ValueError(
+            "The two nearest neighbours of the points are equally far (as on a grid), so their ratio says "
+            "nothing about the dimension. Choose n_components yourself."
+        )
+    return float(x @ y) / square
+
+
+def _choose_search(space: FeatureSpace) -> str:
+    """Name of the search for these points."""
+    (n, d), metric, params = space.points.shape, space.metric, space.params
+    # What could not be reduced to a plain metric: weights, the cosine of rows of zeros, sparse features.
+    plain = not (metric in ("sqeuclidean", "cosine") or (params and (metric in MINKOWSKI_P or "w" in params)))
+    if not plain or space.is_sparse:
         return "pairwise"
-    return "approximate" if method == "auto" and n > EXACT_SAMPLES and has_faiss else "brute"
+    has_tree = n > _FUNCTION_SAMPLES if callable(metric) else metric in _TREE_METRICS
+    if d <= TREE_DIMENSIONS and has_tree:
+        return "tree"
+    if metric != "euclidean":
+        return "pairwise"
+    return "approximate" if n > EXACT_SAMPLES and importlib.util.find_spec("faiss") else "brute"
 
 
-class _TreeSearch:
+def _tree_search(space: FeatureSpace) -> Search:
     """Neighbours from a k-d tree where the metric allows one, otherwise from a ball tree."""
+    points, metric = space.points, space.metric
+    exponents = MINKOWSKI_P | {"minkowski": float(space.params.get("p", 2))}
+    p = None if callable(metric) else exponents.get(metric)
+    tree = BallTree(points, metric=metric, **space.params) if p is None else cKDTree(points)
 
-    def __init__(self, space: FeatureSpace) -> None:
-        self.space = space
-        name = space.metric if isinstance(space.metric, str) else ""
-        self.p = MINKOWSKI_P.get(name) or (float(space.params["p"]) if name == "minkowski" else None)
-
-    @computed_once
-    def _tree(self) -> Any:
-        if self.p is not None:
-            return cKDTree(self.space.points)
-        return BallTree(self.space.points, metric=self.space.metric, **self.space.params)
-
-    def __call__(self, queries: FloatArray, own: IntArray | None, k: int, team: ThreadTeam) -> Found:
-        if self.space.metric == "mahalanobis":
-            # scikit-learn's object for it holds a buffer that all queries of a tree write to.
-            team = ONE_THREAD
-        if own is None:
-            return _query(self._tree, queries, k, team, self.p)
-        if self.space.metric == "haversine":
+    def search(queries: FloatArray, own: IntArray, k: int, team: ThreadTeam) -> Found:
+        # scikit-learn's object for mahalanobis holds a buffer that all queries of a tree write to.
+        team = ONE_THREAD if metric == "mahalanobis" else team
+        if (own < 0).all():
+            return _query(tree, queries, k, p, team)
+        if metric == "haversine":
             # The order of great-circle distances is that of chords, for which there is a faster tree.
-            sphere = _on_sphere(self.space.points)
-            rows = sphere if len(own) == len(sphere) else sphere[own]
-            chords = _query(cKDTree(sphere), rows, k + 1, team, 2.0)
-            neighbors, _ = _without_self(*chords, own)
-            return neighbors, _great_circle(queries[:, None, :], self.space.points[neighbors])
-        return _without_self(*_query(self._tree, queries, k + 1, team, self.p), own)
+            sphere = _on_sphere(points)
+            neighbors, distances = _query(cKDTree(sphere), sphere[own], k + 1, 2.0, team)
+        else:
+            neighbors, distances = _query(tree, queries, k + 1, p, team)
+        # Each query's own entry goes, or the last one where it is missing.
+        drop = neighbors == own[:, None]
+        drop[~drop.any(axis=1), -1] = True
+        neighbors, distances = neighbors[~drop].reshape(-1, k), distances[~drop].reshape(-1, k)
+        if metric == "haversine":
+            distances = _great_circle(queries[:, None, :], points[neighbors])
+        return neighbors, distances
+
+    return search
 
 
-def _query(tree: Any, queries: FloatArray, k: int, team: ThreadTeam, p: float | None) -> Found:
+def _query(tree: Any, queries: FloatArray, k: int, p: float | None, team: ThreadTeam) -> Found:
     """Neighbours from a k-d tree (with its exponent) or a ball tree, in pieces on the team's own threads.
 
     The threads of cKDTree outlive an interrupted wait for them, and the process does not outlive that.
@@ -240,11 +284,6 @@ def _query(tree: Any, queries: FloatArray, k: int, team: ThreadTeam, p: float | 
 
 def _on_sphere(points: FloatArray) -> FloatArray:
     """Unit vectors of (latitude, longitude) in radians."""
-    if points.shape[1] != 2:
-        raise ValueError(
-            "metric='haversine' is for two features, latitude and longitude in radians, "
-            f"got {points.shape[1]}."
-        )
     latitude, longitude = points.T
     across = np.cos(latitude)
     return np.column_stack([across * np.cos(longitude), across * np.sin(longitude), np.sin(latitude)])
@@ -255,46 +294,3 @@ def _great_circle(a: FloatArray, b: FloatArray) -> FloatArray:
     sines = np.sin(0.5 * (a - b)) ** 2
     chord = sines[..., 0] + np.cos(a[..., 0]) * np.cos(b[..., 0]) * sines[..., 1]
     return 2 * np.arcsin(np.sqrt(np.minimum(chord, 1.0)))
-
-
-def _without_self(neighbors: AnyArray, distances: FloatArray, own: IntArray) -> Found:
-    """Drop each query's own entry, or the last one where it is missing."""
-    drop = neighbors == own[:, None]
-    drop[~drop.any(axis=1), -1] = True
-    shape = (len(own), neighbors.shape[1] - 1)
-    return neighbors[~drop].reshape(shape), distances[~drop].reshape(shape)
-
-
-class _PairwiseSearch:
-    """Neighbours in any metric of scikit-learn, from the distances of all pairs."""
-
-    def __init__(self, space: FeatureSpace) -> None:
-        self.space = space
-
-    def __call__(self, queries: Any, own: IntArray | None, k: int, team: ThreadTeam) -> Found:
-        space, points = self.space, self.space.points
-        (n, _), m = points.shape, queries.shape[0]
-        # A new row is to find the same in any batch.
-        alone = own is None and space.metric in _BY_PRODUCTS and not space.is_sparse
-        # scikit-learn's Euclidean distances lose digits; only sparse features too large to be made dense come
-        # here with them, and then a few candidates more are fetched and measured again.
-        inexact = space.metric == "euclidean" and not space.params
-        width = n_candidates(k, n if own is None else n - 1) if inexact else k
-
-        def to_all(lo: int, hi: int) -> FloatArray:
-            block = pairwise_distances(queries[lo:hi], points, metric=space.metric, **space.params)
-            return np.ascontiguousarray(block, dtype=np.float64)
-
-        neighbors, distances = nearest_of_all(
-            to_all, own_numbers(own, m), width, team, 1 if alone else block_rows(n)
-        )
-        if not inexact:
-            return neighbors, distances
-        step = block_rows(n)
-        for lo in range(0, m, step):
-            near = neighbors[lo : lo + step]
-            difference = queries[np.repeat(np.arange(lo, lo + len(near)), width)] - points[near.reshape(-1)]
-            squares = np.asarray(difference.multiply(difference).sum(axis=1))
-            distances[lo : lo + step] = np.sqrt(squares).reshape(-1, width)
-        order = np.lexsort((neighbors, distances))[:, :k]
-        return np.take_along_axis(neighbors, order, axis=1), np.take_along_axis(distances, order, axis=1)

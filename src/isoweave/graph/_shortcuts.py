@@ -19,16 +19,14 @@ in multiples of the edge finds long shortcuts too, whose detour is only a few ti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+from scipy.sparse.csgraph import minimum_spanning_tree
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
-from isoweave.graph._graph import NeighborGraph, edge_keys, keep_edges, positions_of
-from isoweave.graph._order import rows_by_length
+from isoweave.graph._features import repeat_and_count
+from isoweave.graph._graph import NeighborGraph, edge_keys, join, keep_edges, positions_of, rows_by_length
 
 SUPPORT = 0.6
 CHANCE = 1.5
@@ -45,58 +43,32 @@ TRUSTED_MORE = 10.0
 _PAIRS_AT_ONCE = 1 << 22
 
 
-@dataclass(frozen=True, eq=False)
-class ShortcutReport:
-    """What the filter did.
+def drop_shortcuts(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[NeighborGraph, IntArray]:
+    """Remove shortcuts from a graph of positive lengths; see the module's docstring for the rule.
 
-    Attributes
-    ----------
-    graph : NeighborGraph
-        The graph without the shortcuts; the same object if there were none.
-    dropped : int32 array of shape (s, 2)
-        Ends i < j of the dropped edges, sorted.
-    n_suspects : int
-        Undirected edges that failed the first test.
+    Returns the graph without the shortcuts, the same object if there were none, and the ends i < j of the
+    dropped edges, shape (s, 2). Connectivity is never lost: where supported edges leave parts of a component
+    unconnected, the best supported suspects that join them are restored. Graphs with hardly any triangles
+    (roads, trees, grids) have a median share of zero and are left alone.
     """
-
-    graph: NeighborGraph
-    dropped: IntArray
-    n_suspects: int
-
-
-def drop_shortcuts(graph: NeighborGraph, *, team: ThreadTeam) -> ShortcutReport:
-    """Remove short-circuits from a graph of positive lengths; see the module's docstring for the rule.
-
-    Connectivity is never lost: where supported edges leave parts of a component unconnected, the best
-    supported suspects that join them are restored. Graphs with hardly any triangles (roads, trees, grids)
-    have a median share of zero and are left alone. Cost is O(edges) for bounded degrees.
-    """
-    nothing = ShortcutReport(graph, np.empty((0, 2), dtype=np.int32), 0)
-    if graph.n_edges == 0:
-        return nothing
     share = shared_neighborhood(graph, team)
     trusted = share >= _support_threshold(graph, share)
-    n_suspects = int(np.count_nonzero(~trusted)) // 2
-    if n_suspects == 0:
-        return nothing
-    limits = _detour_limits(graph, team)
     forward = graph.sources < graph.indices
-    for attempt in range(_MAX_ROUNDS + 1):
-        suspects = np.flatnonzero(~trusted & forward)
-        if len(suspects) == 0:
-            return ShortcutReport(graph, nothing.dropped, n_suspects)
-        restored = suspects[:0]
-        if attempt < _MAX_ROUNDS:
-            restored = suspects[_has_detour(graph, suspects, limits[suspects], trusted, team)]
+    suspects = np.flatnonzero(~trusted & forward)
+    limits = _detour_limits(graph, team) if len(suspects) else graph.lengths
+    n_rounds = 0
+    while len(suspects):
+        found = _has_detour(graph, suspects, limits[suspects], trusted, team)
+        restored = suspects[found & (n_rounds < _MAX_ROUNDS)]
         if len(restored) == 0:
-            restored = _reconnecting(graph, suspects, share, trusted)
+            restored = _rejoining(graph, suspects, share, trusted)
         if len(restored) == 0:
             break
-        trusted[restored] = True
-        trusted[graph.reverse[restored]] = True
-    suspects = np.flatnonzero(~trusted & forward)
+        trusted[restored] = trusted[graph.reverse[restored]] = True
+        suspects = np.flatnonzero(~trusted & forward)
+        n_rounds += 1
     dropped = np.column_stack((graph.sources[suspects], graph.indices[suspects])).astype(np.int32)
-    return ShortcutReport(keep_edges(graph, trusted), dropped, n_suspects)
+    return keep_edges(graph, trusted) if len(suspects) else graph, dropped
 
 
 def _support_threshold(graph: NeighborGraph, share: FloatArray) -> float:
@@ -106,7 +78,7 @@ def _support_threshold(graph: NeighborGraph, share: FloatArray) -> float:
     suspect only if its count is also ``CHANCE`` such deviations under c.
     """
     smaller = np.minimum(graph.degrees[graph.sources], graph.degrees[graph.indices])
-    typical = float(np.median(np.rint(share * smaller)))
+    typical = float(np.median(np.rint(share * smaller))) if len(share) else 0.0
     if typical < FEWEST_COMMON:
         return 0.0
     return min(SUPPORT, 1.0 - CHANCE / np.sqrt(typical)) * float(np.median(share))
@@ -114,94 +86,57 @@ def _support_threshold(graph: NeighborGraph, share: FloatArray) -> float:
 
 def shared_neighborhood(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
     """Common neighbours of the ends of every stored edge over the smaller degree, shape (m,)."""
-    from isoweave.engines import paths as kernels
+    from isoweave.engines.paths import common_neighbors
 
     share = np.zeros(len(graph.indices))
-    team.run(kernels.common_neighbors, graph.n_vertices, graph.indptr, graph.indices, share)
+    team.run(common_neighbors, graph.n_vertices, graph.indptr, graph.indices, share)
     forward = graph.sources < graph.indices
     share[graph.reverse[forward]] = share[forward]
     return share
 
 
 def _detour_limits(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
-    """Longest detour that restores each stored edge: its length and some typical edges of its ends.
-
-    An edge shorter than those counts as one of them: not every tiny edge is a shortcut.
-    """
+    """Longest detour that restores each stored edge: its length and some typical edges of its ends."""
     _, near_lengths = rows_by_length(graph, team)
     middle = np.minimum(graph.indptr[:-1] + graph.degrees // 2, len(near_lengths) - 1)
     median = np.where(graph.degrees > 0, near_lengths[middle], 0.0)
     typical = np.maximum(median[graph.sources], median[graph.indices])
-    limits: FloatArray = np.maximum(graph.lengths, typical) + DETOUR * typical
-    return limits
+    # A shorter edge counts as a typical one: not every tiny edge is a shortcut.
+    return np.maximum(graph.lengths, typical) + DETOUR * typical
 
 
 def _has_detour(
     graph: NeighborGraph, suspects: AnyArray, limits: FloatArray, trusted: BoolArray, team: ThreadTeam
 ) -> BoolArray:
     """Suspects with a path of trusted edges within the limit, or with too full a ball to tell."""
-    from isoweave.engines import paths as kernels
+    from isoweave.engines.paths import find_detours
 
     found = np.empty(len(suspects), dtype=np.int8)
-    team.run(
-        kernels.find_detours,
-        len(suspects),
-        suspects.astype(np.int32),
-        limits,
-        _MAX_SETTLED,
-        _MAX_SCANNED,
-        graph.sources,
-        graph.indptr,
-        graph.indices,
-        graph.lengths,
-        trusted,
-        found,
-        grain=2000,
-    )
+    ball = (suspects.astype(np.int32), limits, _MAX_SETTLED, _MAX_SCANNED)
+    arrays = (graph.sources, graph.indptr, graph.indices, graph.lengths, trusted, found)
+    team.run(find_detours, len(suspects), *ball, *arrays, grain=2000)
     return found > 0
 
 
-def _reconnecting(
-    graph: NeighborGraph, suspects: AnyArray, share: FloatArray, trusted: BoolArray
-) -> AnyArray:
+def _rejoining(graph: NeighborGraph, suspects: AnyArray, share: FloatArray, trusted: BoolArray) -> AnyArray:
     """Suspects that join what trusted edges leave apart: the best supported first, then the shortest."""
-    n = graph.n_vertices
-    matrix = sp.csr_array(
-        (np.ones(np.count_nonzero(trusted)), (graph.sources[trusted], graph.indices[trusted])), shape=(n, n)
-    )
-    n_parts, labels = connected_components(matrix, directed=False)
+    n_parts, labels = join(graph.n_vertices, graph.sources[trusted], graph.indices[trusted])
     ranked = suspects[np.lexsort((graph.lengths[suspects], -share[suspects]))]
-    a, b = labels[graph.sources[ranked]], labels[graph.indices[ranked]]
-    low, high = np.minimum(a, b), np.maximum(a, b)
-    across = low != high
+    ends = np.sort(np.stack((labels[graph.sources[ranked]], labels[graph.indices[ranked]])), axis=0)
+    across = np.flatnonzero(ends[0] != ends[1])
     # One edge per pair of parts, the first in rank; then the spanning forest of lowest ranks.
-    keys, first = np.unique((low.astype(np.int64) * n_parts + high)[across], return_index=True)
-    chosen = np.flatnonzero(across)[first]
-    # scipy 1.12 wants the indices of csgraph's input in 32 bits.
-    ends = ((keys // n_parts).astype(np.int32), (keys % n_parts).astype(np.int32))
-    parts = sp.csr_array((chosen + 1.0, ends), shape=(n_parts, n_parts))
+    pairs, first = np.unique(ends[:, across], axis=1, return_index=True)
+    parts = sp.csr_array((across[first] + 1.0, (pairs[0], pairs[1])), shape=(n_parts, n_parts))
     return ranked[minimum_spanning_tree(parts).data.astype(np.int64) - 1]
 
 
 def bypass_doubtful(graph: NeighborGraph, weights: FloatArray) -> NeighborGraph:
     """The graph with lengths for shortest paths: doubtful edges get that of their detour (eq. 23).
 
-    An edge is doubtful if its ends have a common neighbour to which the edges of both weigh ten times as much
-    or more. The shortest detour over such a neighbour takes the place of its length. It is an upper bound of
-    the distance, which longer paths improve; a wrong length that is too small nothing would improve.
-
-    ``weights``, shape (m,), is the positive confidence of every stored edge, the same in both directions.
+    An edge is doubtful if its ends have a common neighbour to which the edges of both have ten times its
+    weight, shape (m,), or more. The shortest detour over such a neighbour replaces its length. It is an upper
+    bound of the distance, which longer paths improve; a wrong length that is too small nothing would improve.
     Without a doubtful edge the same object is returned.
-
-    Examples
-    --------
-    >>> import numpy as np, scipy.sparse as sp
-    >>> from isoweave.graph import graph_from_matrix
-    >>> graph = graph_from_matrix(sp.csr_array(np.array([[0, 3, 1.0], [3, 0, 4], [1, 4, 0]])))
-    >>> bypass_doubtful(graph, np.array([1.0, 0.01, 1.0, 1.0, 0.01, 1.0])).to_matrix().toarray()
-    array([[0., 3., 7.],
-           [3., 0., 4.],
-           [7., 4., 0.]])
     """
     sources, targets, degrees = graph.sources, graph.indices, graph.degrees
     heaviest = np.zeros(graph.n_vertices)
@@ -217,18 +152,15 @@ def bypass_doubtful(graph: NeighborGraph, weights: FloatArray) -> NeighborGraph:
         chosen = edges[lo : lo + step]
         i, j = sources[chosen], targets[chosen]
         # All neighbours k of i, and the edge (j, k) where there is one.
-        owner = np.repeat(np.arange(len(chosen)), degrees[i])
-        first = np.arange(len(owner)) - np.repeat(np.cumsum(degrees[i]) - degrees[i], degrees[i])
-        to_k = graph.indptr[i][owner] + first
+        owner, rank = repeat_and_count(degrees[i])
+        to_k = graph.indptr[i][owner] + rank
         from_k = positions_of(keys, j[owner].astype(np.int64) * graph.n_vertices + targets[to_k])
         need = TRUSTED_MORE * weights[chosen][owner]
         good = (from_k >= 0) & (weights[to_k] >= need) & (weights[from_k] >= need)
-        lengths = graph.lengths[to_k[good]] + graph.lengths[from_k[good]]
-        np.minimum.at(detours, lo + owner[good], lengths)
+        np.minimum.at(detours, lo + owner[good], graph.lengths[to_k[good]] + graph.lengths[from_k[good]])
     found = np.isfinite(detours)
     if not found.any():
         return graph
     lengths = graph.lengths.copy()
-    lengths[edges[found]] = detours[found]
-    lengths[graph.reverse[edges[found]]] = detours[found]
+    lengths[edges[found]] = lengths[graph.reverse[edges[found]]] = detours[found]
     return NeighborGraph(graph.indptr, graph.indices, lengths)

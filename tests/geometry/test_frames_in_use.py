@@ -1,0 +1,205 @@
+"""Frames brought to the measured lengths, compared with a map, and the volumes they span."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import gamma, pi
+
+import numpy as np
+import pytest
+
+from isoweave.geometry import (
+    LocalFrames,
+    calibrate_frames,
+    local_frames,
+    local_stretch,
+    neighborhood_volumes,
+    rigid_motion,
+)
+from isoweave.geometry._frames import _hull_volume
+from reference_graphs import complete_of, graph_of, knn_of, random_rotations, row_of, with_hubs
+from reference_problems import TEAM, exact_frames
+
+MODES = pytest.mark.parametrize("mode", ["rows", "vertices"])
+
+
+def case():
+    rng = np.random.default_rng(251)
+    graph = with_hubs(rng.normal(size=(60, 3)), 6, [4], rng)
+    return graph, local_frames(graph, 2, team=TEAM, frame_size=5)
+
+
+def calibrated_loop(graph, frames, mode):
+    rows = frames.rows.copy()
+    for i in range(graph.n_vertices):
+        own = [(e, d) for e, _, d in row_of(graph, i) if frames.included[e]]
+        norms = [np.linalg.norm(rows[e]) for e, _ in own]
+        if mode == "vertices":
+            factor = sum(x * d for x, (_, d) in zip(norms, own, strict=True)) / sum(x * x for x in norms)
+        for x, (e, d) in zip(norms, own, strict=True):
+            rows[e] *= d / x if mode == "rows" else factor
+    return rows
+
+
+@MODES
+def test_calibration_agrees_with_the_loop(mode):
+    graph, frames = case()
+    before = frames.rows.copy()
+    result = calibrate_frames(graph, frames, mode)
+    np.testing.assert_allclose(result.rows, calibrated_loop(graph, frames, mode), rtol=1e-12, atol=1e-14)
+    assert not np.allclose(result.rows, frames.rows)
+    assert result.included is frames.included
+    assert result.spectrum is frames.spectrum
+    np.testing.assert_array_equal(frames.rows, before)
+    assert np.array_equal(calibrate_frames(graph, frames).rows, result.rows) == (mode == "rows")
+    assert calibrate_frames(graph, frames, "none") is frames
+    with pytest.raises(ValueError, match=r"calibrate must be one of .*'rows'.* got 'columns'"):
+        calibrate_frames(graph, frames, "columns")
+
+
+@MODES
+def test_rows_without_a_direction_stay_as_they_are(mode):
+    """A vanishing row, or one of rounding only, would be blown up to nonsense."""
+    graph = knn_of(np.random.default_rng(257).normal(size=(12, 2)), 4)
+    rows = np.random.default_rng(263).normal(size=(len(graph.indices), 2))
+    rows[3], rows[5] = 0.0, [1e-12, 0.0]
+    rows[graph.sources == 7] = 0.0
+    frames = LocalFrames(rows, np.ones(len(rows), bool), np.ones((12, 2)), np.ones(12))
+    result = calibrate_frames(graph, frames, mode).rows
+    assert np.isfinite(result).all()
+    assert np.all(result[graph.sources == 7] == 0.0)
+    assert np.linalg.norm(result[5]) < 1e-9
+
+
+@MODES
+def test_exact_frames_are_left_alone(mode):
+    graph = complete_of(np.random.default_rng(269).normal(size=(30, 2)))
+    frames = local_frames(graph, 2, team=TEAM)
+    np.testing.assert_allclose(calibrate_frames(graph, frames, mode).rows, frames.rows, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 3])
+def test_stretch_agrees_with_least_squares(n_components):
+    rng = np.random.default_rng(467)
+    graph = with_hubs(rng.normal(size=(50, 3)), 7, [6], rng)
+    frames = calibrate_frames(graph, local_frames(graph, n_components, team=TEAM, frame_size=5))
+    coordinates = rng.normal(size=(50, n_components))
+    found = local_stretch(graph, frames, coordinates)
+    for i in range(50):
+        at = np.arange(graph.indptr[i], graph.indptr[i + 1])
+        at = at[frames.included[at]]
+        steps = coordinates[graph.indices[at]] - coordinates[i]
+        fit = np.linalg.lstsq(frames.rows[at], steps, rcond=None)[0]
+        np.testing.assert_allclose(found[i], np.linalg.svd(fit, compute_uv=False), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 4])
+def test_stretch_of_linear_maps_of_exact_frames(n_components):
+    rng = np.random.default_rng(479)
+    points = rng.normal(size=(30, n_components))
+    graph = complete_of(points)
+    frames, _ = exact_frames(graph, points, rng)
+    turn = random_rotations(1, n_components, rng)[0]
+    np.testing.assert_allclose(local_stretch(graph, frames, points @ turn + 2.0), 1.0, atol=1e-10)
+    for factors in (np.linspace(3.0, 0.5, n_components), np.zeros(n_components)):
+        found = local_stretch(graph, frames, (points * factors) @ turn)
+        np.testing.assert_allclose(found, np.tile(factors, (30, 1)), rtol=1e-9, atol=1e-12)
+
+
+def test_missing_directions_have_the_value_one():
+    """Points on a line in two components: one direction is stretched, the other says nothing."""
+    line = np.sort(np.random.default_rng(487).uniform(size=20))
+    graph = knn_of(line[:, None], 5)
+    frames = local_frames(graph, 2, team=TEAM)
+    found = local_stretch(graph, frames, np.column_stack([2.0 * line, 0.0 * line]))
+    np.testing.assert_allclose(found, np.tile([2.0, 1.0], (20, 1)), rtol=1e-6)
+
+
+def test_weighted_motion_prefers_heavy_points():
+    rng = np.random.default_rng(9)
+    points = rng.normal(size=(6, 2))
+    target = points.copy()
+    target[5] += 1.0
+    rotation, shift = rigid_motion(points, target, np.array([1e6] * 5 + [1.0]))
+    np.testing.assert_allclose((points @ rotation + shift)[:5], target[:5], atol=1e-4)
+    same, _ = rigid_motion(points, target, np.full(6, 3.0))
+    np.testing.assert_allclose(same, rigid_motion(points, target)[0], atol=1e-12)
+
+
+def stars(shapes):
+    """Graph of disjoint stars whose frames are the given shapes, and their centres; leaves see nothing."""
+    centres, edges, dimension = [], [], shapes[0].shape[1]
+    for shape in shapes:
+        centres.append(len(edges) + len(centres))
+        edges += [(centres[-1], centres[-1] + 1 + a, 1.0) for a in range(len(shape))]
+    n = len(edges) + len(centres)
+    graph = graph_of(edges, n)
+    table = np.zeros((len(graph.indices), dimension))
+    table[graph.sources < graph.indices] = np.vstack(shapes)
+    return graph, LocalFrames(table, np.ones(len(table), bool), np.ones((n, dimension)), np.ones(n)), centres
+
+
+def corners(dimension, side):
+    return side * np.array(list(product([0.0, 1.0], repeat=dimension)))
+
+
+def sphere_points(dimension, radius, n, seed):
+    points = np.random.default_rng(seed).normal(size=(n, dimension))
+    return radius * points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+def test_equal_and_unknown_modes():
+    graph, frames, _ = stars([corners(2, 1.0)[1:]])
+    np.testing.assert_array_equal(neighborhood_volumes(graph, frames), np.ones(graph.n_vertices))
+    with pytest.raises(ValueError, match=r"volumes must be one of .*'hull'.* got 'sphere'"):
+        neighborhood_volumes(graph, frames, "sphere")
+    # Nothing but flat neighbourhoods.
+    graph, frames, _ = stars([np.array([[1.0, 1.0], [2.0, 2.0], [-1.0, -1.0]])])
+    np.testing.assert_array_equal(neighborhood_volumes(graph, frames, "hull"), np.ones(4))
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 4, 6])
+def test_ratios_of_known_shapes(dimension):
+    """Simplices with a corner at the vertex: side^N / N!."""
+    sides = np.array([1.0, 2.0, 0.5])
+    graph, frames, centres = stars([s * np.vstack([np.eye(dimension), np.eye(dimension) / 2]) for s in sides])
+    volumes = neighborhood_volumes(graph, frames, "hull")
+    assert volumes.mean() == pytest.approx(1.0)
+    np.testing.assert_allclose(volumes[centres] / volumes[centres[0]], sides**dimension, rtol=1e-9)
+    # Leaves see one neighbour: no volume, so the smallest there is.
+    others = np.setdiff1d(np.arange(graph.n_vertices), centres)
+    expected = volumes[centres].min() if dimension > 1 else volumes[others]
+    np.testing.assert_allclose(volumes[others], expected, rtol=1e-12)
+    assert (volumes > 0).all()
+
+
+def test_volumes_of_known_bodies():
+    for dimension in (2, 3, 5):
+        assert _hull_volume(corners(dimension, 3.0)) == pytest.approx(3.0**dimension)
+        simplex = np.vstack([np.zeros(dimension), 2.0 * np.eye(dimension)])
+        assert _hull_volume(simplex) == pytest.approx(2.0**dimension / gamma(dimension + 1))
+    assert _hull_volume(sphere_points(3, 2.0, 800, 271)) == pytest.approx(4.0 / 3.0 * pi * 8.0, rel=0.03)
+    assert _hull_volume(np.array([[1.0], [4.0], [2.0]])) == 3.0
+    # Too few points, and flat ones.
+    assert _hull_volume(np.zeros((1, 2))) == _hull_volume(np.arange(4.0)[:, None] * [1.0, 1.0]) == 0.0
+
+
+@pytest.mark.parametrize("dimension", [8, 10])
+def test_kubota_for_balls(dimension):
+    """All projections of a ball are balls: volumes of two go as the N-th power of their radii."""
+    radii = np.array([1.0, 1.5, 3.0])
+    graph, frames, centres = stars([sphere_points(dimension, r, 40, 277) for r in radii])
+    volumes = neighborhood_volumes(graph, frames, "hull")[centres]
+    np.testing.assert_allclose(volumes / volumes[0], radii**dimension, rtol=1e-6)
+
+
+def test_kubota_is_seeded_and_hardly_sees_rotations():
+    """Few random projections estimate a mean; another draw, or a rotation, changes it by that error only."""
+    points = sphere_points(9, 1.0, 60, 281)
+    turn, _ = np.linalg.qr(np.random.default_rng(283).normal(size=(9, 9)))
+    graph, frames, centres = stars([points, points @ turn, 1.1 * points[:40]])
+    first, again, other = (neighborhood_volumes(graph, frames, "hull", seed=s)[centres] for s in (11, 11, 12))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+    np.testing.assert_allclose(first, other, rtol=0.5)
+    assert first[0] / first[1] == pytest.approx(1.0, rel=0.3)
