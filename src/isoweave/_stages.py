@@ -1,7 +1,7 @@
 """What the stages of an embedding hand on, as records of a checkpoint, and back.
 
-A record may come from a file of somebody else's making: types, shapes, indices and numbers are checked,
-because kernels trust them.
+A record may come from a file of somebody else's making: types, shapes and indices are checked, because
+kernels trust them. The errors are plain; :func:`isoweave.embed.running` says which file they are about.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from isoweave._typing import AnyArray, FloatArray
 from isoweave.energy import EdgeEnergy, FrameEnergy, PaperEnergy
 from isoweave.geometry import LocalFrames
 from isoweave.graph import NeighborGraph, PreparedGraph, normalise_lengths
-from isoweave.optimise import IterationResult, Record, StepRecord
+from isoweave.optimise import IterationResult, Record, StepRecord, check_finite
 from isoweave.options import EmbeddingOptions
 
 if TYPE_CHECKING:
@@ -44,10 +44,7 @@ def arrays_of(name: str, value: Any) -> dict[str, AnyArray]:
 def graph_from(record: Record) -> NeighborGraph:
     """The graph in a record."""
     indptr, indices = (record.array(f"graph.{name}", (None,), np.int32) for name in ("indptr", "indices"))
-    try:
-        return checked_graph(indptr, indices, record.array("graph.lengths", indices.shape))
-    except ValueError as error:
-        raise _unusable(f"graph.{error}") from error
+    return checked_graph(indptr, indices, record.array("graph.lengths", indices.shape))
 
 
 def checked_graph(indptr: AnyArray, indices: AnyArray, lengths: AnyArray) -> NeighborGraph:
@@ -93,11 +90,8 @@ def prepared_from(record: Record, given: NeighborGraph) -> PreparedGraph:
     graph = graph_from(record)
     representative = record.array("representative", (given.n_vertices,), np.int32)
     dropped = record.array("dropped", (None, 2), np.int32)
-    try:
-        check_indices("representative", representative, graph.n_vertices)
-        check_indices("dropped", dropped, given.n_vertices)
-    except ValueError as error:
-        raise _unusable(str(error)) from error
+    check_indices("representative", representative, graph.n_vertices)
+    check_indices("dropped", dropped, given.n_vertices)
     return PreparedGraph(given, normalise_lengths(given)[0], graph, representative, dropped)
 
 
@@ -123,6 +117,7 @@ def frames_from(
         spectrum=record.array("spectrum", (n, n_components)),
         fidelity=record.array("fidelity", (n,)),
     )
+    check_finite("frames of the checkpoint", "rows", frames.rows)
     if options.inner_product == "paper":
         return PaperEnergy(graph, frames, record.array("inverse", (m, n_components)), team)
     # All the same, which is the rule: one where there is a row.
@@ -173,7 +168,7 @@ def finished_from(
     n_steps = record.array("n_steps", (len(at),), np.int64).tolist()
     inside = all(0 <= c < len(parts) for c in at) and all(0 <= code < len(known) for code in codes.flat)
     if not inside or min(n_steps, default=1) < 1:
-        raise _unusable("its components are not those of the graph")
+        raise ValueError("its components are not those of the graph")
     sizes = [len(parts[c]) for c in at]
 
     def rows_of(name: str, sizes: list[int], *inner: int) -> list[FloatArray]:
@@ -194,7 +189,3 @@ def finished_from(
             iteration, stretch[k], float(masses[k]), start, solver, float(weights[k])
         )
     return results
-
-
-def _unusable(why: str) -> ValueError:
-    return ValueError(f"The checkpoint cannot be used: {why}. Remove it to start afresh.")

@@ -131,12 +131,27 @@ def running(
         yield Run(report=report, callback=callback)
         return
     with Interrupt(options.on_interrupt) as interrupt:
-        journal = None if checkpoint is None or describe is None else checkpoint.open(*describe())
+        if checkpoint is None or describe is None:
+            yield Run(None, interrupt, report, callback=callback)
+            return
+        journal, raised = checkpoint.open(*describe()), []
+
+        def call(state: IterationState) -> object:
+            try:
+                return None if callback is None else callback(state)
+            except Exception as error:
+                raised.append(error)
+                raise
+
         try:
-            yield Run(journal, interrupt, report, callback=callback)
+            yield Run(journal, interrupt, report, callback=None if callback is None else call)
+        except (ValueError, TypeError, ArithmeticError, LookupError) as error:
+            # Numbers out of a file may break whatever is made of them, at any later stage.
+            if journal.is_resumed and error not in raised:
+                raise journal.unusable(error) from error
+            raise
         finally:
-            if journal is not None:
-                journal.close()
+            journal.close()
 
 
 def _checked_start(start: str | FloatArray, n: int, n_components: int) -> FloatArray | None:

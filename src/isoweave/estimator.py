@@ -51,6 +51,16 @@ from isoweave.result import Embedding
 # Neighbours that score looks at, whatever n_neighbors is: scores of different n_neighbors must mean the same.
 _SCORED_NEIGHBORS = 10
 _NUMBERS = [np.float64, np.float32]
+# What a fit leaves that placing and growing use.
+_FITTED = (
+    "embedding_",
+    "graph_",
+    "n_components_",
+    "n_neighbors_",
+    "n_features_in_",
+    "component_labels_",
+    "relative_energy_",
+)
 # Attributes that the estimator takes over from the Embedding.
 _KEPT = ("alignments", "energy", "relative_energy", "history", "n_iter", "status", "global_weight")
 
@@ -463,11 +473,19 @@ class IsometricEmbedding(  # type: ignore[misc]
     def _check_stored_(self) -> None:
         """Refuse a loaded model whose parts do not fit together."""
         features = getattr(self, "_fit_X", None)
+        missing = [name for name in _FITTED if not hasattr(self, name)]
+        if features is None and len(missing) == len(_FITTED):
+            return
+        if missing:
+            raise ValueError(f"{missing[0]} is missing")
+        # Of parameters that no fit of these would have had.
+        self._options(self.n_components_, 0)
+        check_integer("n_neighbors", self.n_neighbors, minimum=1)
+        shape = (len(self.embedding_), self.n_features_in_)
+        if self._is_precomputed() and (features is not None or shape[0] != shape[1]):
+            raise ValueError("metric: 'precomputed', but the fit was of features")
         if features is None:
             return
-        if not hasattr(self, "embedding_"):
-            raise ValueError("_fit_X: there is no embedding_ that belongs to it")
-        shape = (len(self.embedding_), self.n_features_in_)
         if getattr(features, "shape", None) != shape:
             raise ValueError(f"_fit_X: must have the shape {shape}")
         values = features.data if sp.issparse(features) else features

@@ -19,9 +19,9 @@ import numpy as np
 
 from isoweave import Embedding
 from isoweave.persist import StoreError, load
+from isoweave.persist._store import DTYPES as TYPES
 
 SAMPLES = Path(__file__).parent / "samples"
-TYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U32": "<u4", "U8": "|u1", "BOOL": "|b1"}
 # In memory where there is such a file system.
 SCRATCH = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 

@@ -6,7 +6,9 @@ import logging
 import os
 import subprocess
 import sys
+from collections import Counter
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from types import SimpleNamespace
 from unittest import mock
 
@@ -227,6 +229,54 @@ def test_damage_is_named(unfinished):
     unfinished.write_bytes(put_together(header, body))
     with pytest.raises(CheckpointError, match="is damaged"):
         embed_graph(GRAPH, checkpoint=Checkpoint(unfinished, resume=True))
+
+
+NUMBERS = {
+    "f": (np.nan, np.inf, 1e308, -1e200, 0.0),
+    "i": (-1, 0, 10**6, 2**31 - 1),
+    "b": (False, True),
+}
+
+
+@pytest.mark.parametrize("name", ["coarse", "recursion"])
+@pytest.mark.filterwarnings("ignore")
+def test_hostile_records_are_refused(name, tmp_path):
+    """A right checksum does not make numbers that can be continued with: a finite map, or our own error."""
+    matrix, options = CASES[name]
+    path, outcomes = tmp_path / "run", Counter()
+
+    def fit(every=None, **more):
+        keep = Checkpoint(path, every=every, resume=True)
+        return embed_graph(matrix, 2, **options, **more, checkpoint=keep)
+
+    with pytest.raises(Crash), crash_after(13):
+        fit(every=0)
+    header, body = take_apart(path.read_bytes())
+    arrays, rng = arrays_of(header, body), np.random.default_rng(3)
+    files = [with_arrays(header, {**arrays, at: a.astype(np.float16)}) for at, a in arrays.items() if a.size]
+    for at, array in arrays.items():
+        for number in rng.permutation(NUMBERS[array.dtype.kind])[:2] if array.size else ():
+            for spoiled in (np.full_like(array, number), array.copy()):
+                spoiled.reshape(-1)[rng.integers(array.size)] = number
+                files.append(with_arrays(header, {**arrays, at: spoiled}))
+    for slot, values in header["__metadata__"]["content"]["slots"].items():
+        for key in values:
+            for new in (None, -1, "x", [], ["x"]):
+                changed = deepcopy(header)
+                changed["__metadata__"]["content"]["slots"][slot][key] = new
+                files.append(put_together(changed, body))
+    for at in rng.permutation(len(files))[:60]:
+        path.write_bytes(files[at])
+        try:
+            assert np.isfinite(fit().coordinates).all()
+            outcomes["finite"] += 1
+        except CheckpointError as error:
+            outcomes["refused" if f"{path}: cannot be continued: " in str(error) else str(error)] += 1
+    assert set(outcomes) == {"finite", "refused"}
+    # An error of the user's own is not the file's fault.
+    path.write_bytes(put_together(header, body))
+    with pytest.raises(ZeroDivisionError, match="^float"):
+        fit(callback=lambda state: 1.0 / 0.0)
 
 
 @pytest.mark.parametrize("resume", [False, True])

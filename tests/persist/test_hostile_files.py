@@ -6,6 +6,8 @@ import copy
 import os
 import pickle
 import random
+import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -177,6 +179,14 @@ PARAMETERS, ATTRIBUTES = (*METADATA, "content", "parameters"), (*METADATA, "cont
         ("estimator", (*ATTRIBUTES, "x_"), {"$type": "array", "name": ["a"]}, "'array', or incomplete"),
         ("estimator", (*ATTRIBUTES, "x_"), {"$type": "array", "name": "stretch_"}, "or it is used elsewhere"),
         ("estimator", (*ATTRIBUTES, "x_"), {"$type": "float", "value": "1"}, "'float', or incomplete"),
+        *(
+            ("placing", (*ATTRIBUTES, f"{name}_"), "remove", f"{name}_ is missing")
+            for name in ("embedding", "graph", "n_components", "n_neighbors", "component_labels")
+        ),
+        ("placing", (*PARAMETERS, "metric"), "precomputed", "'precomputed', but the fit was of features"),
+        ("placing", (*PARAMETERS, "tol"), -1.0, "tol must be a finite number > 0"),
+        ("placing", (*PARAMETERS, "n_neighbors"), "x", "n_neighbors must be an integer"),
+        ("placing", (*ATTRIBUTES, "n_features_in_"), 4, r"_fit_X: must have the shape \(24, 4\)"),
         ("estimator", (*METADATA, "kind"), "checkpoint", "kind: load cannot return a 'checkpoint'"),
         ("estimator", (*METADATA, "format_version"), "2", r"format '2' by isoweave .* reads format '1' only"),
         ("estimator", (*METADATA, "more"), "x", "unknown field"),
@@ -283,3 +293,31 @@ def test_what_is_no_file(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(StoreError, match="cannot be opened: Permission denied"):
         load(tmp_path / "x.npz")
+
+
+def test_hostile_models_place_points_or_say_why(tmp_path):
+    """Whatever numbers a model holds, and whichever were taken out: finite places, or a ValueError."""
+    header, body = take_apart(DATA["placing"])
+    arrays, new, outcomes = arrays_of(header, body), np.full((3, 3), 0.3), Counter()
+    files = [
+        with_arrays(header, {**arrays, name: np.full_like(a, number)})
+        for name, a in arrays.items()
+        for number in ((np.nan, 1e308, -1e308, 1e-300, 0.0) if a.dtype.kind == "f" else (-1, 0, 23))
+    ]
+    content = header["__metadata__"]["content"]
+    for group in ("parameters", "attributes"):
+        for name in content[group]:
+            at = ("__metadata__", "content", group, name)
+            files += [
+                put_together(changed(header, at, v), body) for v in (10**30, "precomputed", [1], "remove")
+            ]
+    for data in files:
+        (tmp_path / "file").write_bytes(data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                load(tmp_path / "file").transform(new)
+                outcomes["placed"] += 1
+            except (ValueError, TypeError) as error:
+                outcomes["refused"] += isinstance(error, StoreError)
+    assert min(outcomes.values()) > 20

@@ -40,7 +40,7 @@ def resolve_frame_size(graph: NeighborGraph, frame_size: int | float | str, n_co
         size = frame_size * typical
     else:
         size = frame_size
-    return max(int(np.ceil(size)), n_components + 1)
+    return max(int(np.ceil(min(size, graph.n_vertices))), n_components + 1)
 
 
 def local_frames(

@@ -179,7 +179,7 @@ def prepare_features(X: Any, metric: Metric, metric_params: Params, team: Thread
         squared, name = name == "sqeuclidean", "euclidean"
         largest = max(float(features.max()), -float(features.min()))
         if largest > 2.0**400 or 0 < largest < 2.0**-400:
-            scale = math.ldexp(1.0, math.frexp(largest)[1])
+            scale = math.ldexp(1.0, min(math.frexp(largest)[1], 1023))
             features = features / scale
     groups = group_equal_rows(features, team)
     points = features[groups.first]

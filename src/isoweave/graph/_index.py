@@ -80,7 +80,9 @@ class NeighborIndex:
             return neighbors, distances
         i, slot = divmod(int(np.argmax(bad)), distances.shape[1])
         j = neighbors[i, slot]
-        other = "none" if j < 0 else f"sample {self.space.groups.first[j]}"
+        # Some searches mark what they have not found by -1, some by the number of points.
+        is_found = 0 <= j < self.space.groups.n_groups
+        other = f"sample {self.space.groups.first[j]}" if is_found else "none"
         raise ValueError(
             f"Neighbour {slot + 1} of {name(i)} is {other}, at distance {distances[i, slot]}; distances must "
             "be finite and not negative. Check the metric, or lower n_neighbors."

@@ -21,7 +21,6 @@ from isoweave.optimise._run import (
     Record,
     Run,
     StepRecord,
-    unusable,
 )
 
 RUNNING = "running"
@@ -326,7 +325,7 @@ def _restored(optimiser: Optimiser, problem: Problem, record: Record, stage: str
     restore_solver(problem, record)
     x, table = record.array("x", problem.shape), record.array("history", (None, 4))
     if len(table) == 0:
-        raise unusable("it holds the state of another optimiser")
+        raise ValueError("it holds the state of another optimiser")
     history = [StepRecord(int(i), float(e), float(g), float(s)) for i, e, g, s in table]
     status, iteration = record.value("status", str), record.value("iteration", int)
     here = checked_evaluation(problem, x, f"{stage}, step {history[-1].iteration}")

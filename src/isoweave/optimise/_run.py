@@ -80,11 +80,6 @@ class Progress:
     bound: float
 
 
-def unusable(why: str) -> ValueError:
-    """The error for a record of a file that is not what it should be."""
-    return ValueError(f"The checkpoint cannot be used: {why}. Remove it to start afresh.")
-
-
 @dataclass(frozen=True, eq=False)
 class Record:
     """What a stage hands on, or an iteration needs to go on: JSON values and arrays by name."""
@@ -96,18 +91,18 @@ class Record:
         """An array of a record that comes from a file: present, of this type and shape (None: any length)."""
         found, wanted = self.arrays.get(name), np.dtype(dtype)
         if found is None:
-            raise unusable(f"array {name} is missing")
+            raise ValueError(f"array {name} is missing")
         fits = [want in (None, have) for have, want in zip(found.shape, shape, strict=False)]
         if found.dtype != wanted or len(found.shape) != len(shape) or not all(fits):
             have = f"{found.dtype} of shape {found.shape}"
-            raise unusable(f"array {name} is {have}, expected {wanted} of shape {shape}")
+            raise ValueError(f"array {name} is {have}, expected {wanted} of shape {shape}")
         return found
 
     def value(self, name: str, kind: type) -> Any:
         """A value of a record that comes from a file, of this type."""
         found = self.values.get(name)
         if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
-            raise unusable(f"{name} must be {kind.__name__}, found {found!r:.60}")
+            raise ValueError(f"{name} must be {kind.__name__}, found {found!r:.60}")
         return found
 
 
@@ -214,11 +209,9 @@ class Run:
         status = self.interrupt.status
         if status == "interrupted":
             self._end(make_record)
-        elif self.journal is not None and not status:
-            n_bytes = sum(array.nbytes for array in make_record().arrays.values())
-            if self.journal.is_due(n_bytes):
-                self.journal.keep(self.place + "state", make_record)
-                self.journal.write()
+        elif self.journal is not None and not status and self.journal.is_due():
+            self.journal.keep(self.place + "state", make_record)
+            self.journal.write()
         return status
 
     def stop(self, make_record: Callable[[], Record]) -> None:
@@ -243,7 +236,7 @@ class Run:
             if make_record is not None:
                 self.journal.keep(self.place + "state", make_record)
             if self.journal.write():
-                kept = f"; the run so far is kept in {self.journal.name}"
+                kept = f"; the run so far is kept in {self.journal.path}"
             self.journal.close()
         self.interrupt.is_honoured = True
         if self.interrupt.is_asked and self.interrupt.mode == "raise":

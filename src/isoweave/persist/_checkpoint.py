@@ -110,7 +110,7 @@ class FileJournal:
         self._fields, self._every = dict(fields), every
         self._stored: dict[str, Record] = {}
         self._kept: dict[str, Callable[[], Record]] = {}
-        self._has_slots = self._is_finished = self._is_changed = False
+        self.is_resumed = self._has_slots = self._is_finished = self._is_changed = False
         self._held: io.FileIO | None = None
         try:
             self._occupy()
@@ -122,12 +122,9 @@ class FileJournal:
             raise
         self._next = time.monotonic() + (_SECONDS if every is None else every)
 
-    @property
-    def name(self) -> str:
-        return str(self.path)
-
-    def has(self, slot: str) -> bool:
-        return slot in self._stored
+    def unusable(self, error: Exception) -> CheckpointError:
+        """The error for what came of a record that is not what it should be."""
+        return CheckpointError(self.path, f"cannot be continued: {error!s:.300} Remove it to start afresh.")
 
     def load(self, slot: str) -> Record | None:
         return self._stored.get(slot)
@@ -142,7 +139,7 @@ class FileJournal:
             for slot in [slot for slot in slots if slot.startswith(prefix)]:
                 del slots[slot]
 
-    def is_due(self, n_bytes: int = 0) -> bool:
+    def is_due(self) -> bool:
         return self._held is not None and time.monotonic() >= self._next
 
     def write(self) -> bool:
@@ -184,13 +181,10 @@ class FileJournal:
 
     def _is_ours(self) -> bool:
         """Whether the name stands for the file we hold, and nobody has written anything else into it."""
-        if self._held is None or not _is_at(self._target, self._held):
-            return False
-        try:
-            read_header(self._held, self.path, _KIND)
-        except StoreError:
-            return False
-        return True
+        with suppress(StoreError):
+            if self._held is not None and _is_at(self._target, self._held):
+                return read_header(self._held, self.path, _KIND).kind == _KIND
+        return False
 
     def _replace(self, records: Mapping[str, Record]) -> None:
         """Put a new file in the place of the one we hold, if any."""
@@ -274,7 +268,7 @@ class FileJournal:
             require(isinstance(slots, dict), self.path, "slots", f"cannot be {shown(slots)}")
         except (StoreError, OSError) as error:
             raise CheckpointError(self.path, f"is damaged ({error}); remove it to start afresh.") from error
-        self._has_slots = bool(slots)
+        self._has_slots = self.is_resumed = bool(slots)
         for slot, values in slots.items():
             start = f"{slot}/"
             own = {name.removeprefix(start): a for name, a in arrays.items() if name.startswith(start)}

@@ -38,11 +38,11 @@ from isoweave.optimise import StepRecord
 
 FORMAT, VERSION = "isoweave", "1"
 # Plain numbers whose layout is the same everywhere, by safetensors' names.
-_DTYPES = {
+DTYPES = {
     **{"BOOL": "|b1", "U8": "|u1", "I8": "|i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4"},
     **{"U64": "<u8", "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8"},
 }
-_CODES = {dtype: code for code, dtype in _DTYPES.items()}
+_CODES = {dtype: code for code, dtype in DTYPES.items()}
 _METADATA = ("format", "format_version", "isoweave_version", "kind", "sha256", "fortran", "content")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -244,12 +244,12 @@ def _places(path: Path, table: dict[str, Any], start: int, size: int, fortran: s
         is_whole = isinstance(entry, dict) and set(entry) == {"dtype", "shape", "data_offsets"}
         require(is_whole, path, where, f"must have dtype, shape and data_offsets, found {shown(entry)}")
         code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
-        is_known = isinstance(code, str) and code in _DTYPES
+        is_known = isinstance(code, str) and code in DTYPES
         require(is_known, path, f"{where}.dtype", f"unknown type {shown(code)}")
         # Sizes beside a zero count too: numpy refuses them even though such an array is empty.
         is_shape = are_sizes(shape) and math.prod(max(n, 1) for n in shape) < 1 << 59
         require(is_shape, path, f"{where}.shape", f"{shown(shape)} cannot be a shape")
-        dtype = np.dtype(_DTYPES[code])
+        dtype = np.dtype(DTYPES[code])
         n_bytes = math.prod(shape) * dtype.itemsize
         is_span = are_sizes(offsets) and len(offsets) == 2 and offsets[1] - offsets[0] == n_bytes
         require(is_span, path, f"{where}.data_offsets", f"{shown(offsets)} do not hold {n_bytes:,} bytes")
