@@ -38,10 +38,22 @@ def edge_laplacian(graph: NeighborGraph, weights: FloatArray) -> sp.csr_array:
     n = graph.n_vertices
     both = weights + weights[graph.reverse]
     keep = both > 0
-    off = sp.csr_array((-both[keep], (graph.sources[keep], graph.indices[keep])), shape=(n, n))
-    laplacian = sp.csr_array(off + sp.diags_array(-off.sum(axis=1)))
-    laplacian.sort_indices()
-    return laplacian
+    off, rows, columns = -both[keep], graph.sources[keep], graph.indices[keep]
+    starts = np.zeros(n + 1, dtype=np.int32)
+    np.cumsum(np.bincount(rows, minlength=n), out=starts[1:])
+    filled = np.flatnonzero(starts[1:] > starts[:-1]).astype(np.int32)
+    diagonal = -np.add.reduceat(off, starts[filled]) if len(filled) else np.empty(0)
+    # Every row that has entries gets one more, after those to the left of the diagonal.
+    before = np.zeros(n + 1, dtype=np.int32)
+    before[filled + 1] = 1
+    np.cumsum(before, out=before)
+    left = np.bincount(rows[columns < rows], minlength=n)
+    at_off = np.arange(len(off), dtype=np.int32) + before[rows] + (columns > rows)
+    at_diagonal = (starts[:-1] + before[:-1] + left)[filled]
+    data, indices = np.empty(len(off) + len(filled)), np.empty(len(off) + len(filled), dtype=np.int32)
+    data[at_off], indices[at_off] = off, columns
+    data[at_diagonal], indices[at_diagonal] = diagonal, filled
+    return sp.csr_array((data, indices, starts + before), shape=(n, n))
 
 
 def paper_differential(graph: NeighborGraph, inverse: FloatArray) -> sp.csr_array:

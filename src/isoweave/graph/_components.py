@@ -22,7 +22,6 @@ from isoweave.graph._graph import (
     keep_edges,
     local_order,
     renumber,
-    subgraph,
 )
 from isoweave.graph._shortcuts import drop_shortcuts
 
@@ -251,9 +250,25 @@ class PreparedGraph:
         """Distinct vertices of every component, largest first."""
         return members_of(self.labels)
 
+    @computed_once
+    def _number(self) -> IntArray:
+        """Of every distinct vertex within its component."""
+        number = np.empty(self.graph.n_vertices, dtype=np.int32)
+        for vertices in self.parts:
+            number[vertices] = np.arange(len(vertices), dtype=np.int32)
+        return number
+
     def part(self, c: int) -> NeighborGraph:
-        """Graph of component c."""
-        return self.graph if len(self.parts) == 1 else subgraph(self.graph, self.parts[c])
+        """Graph of component c, in a time that depends on its own size only: there may be thousands."""
+        graph, vertices = self.graph, self.parts[c]
+        if len(self.parts) == 1:
+            return graph
+        starts = np.zeros(len(vertices) + 1, dtype=np.int32)
+        np.cumsum(graph.degrees[vertices], out=starts[1:])
+        # A component has all edges of its vertices.
+        skipped = graph.indptr[vertices] - starts[:-1]
+        at = np.arange(starts[-1], dtype=np.int32) + np.repeat(skipped, np.diff(starts))
+        return NeighborGraph(starts, self._number[graph.indices[at]], graph.lengths[at])
 
 
 def normalise_lengths(graph: NeighborGraph) -> tuple[float, NeighborGraph]:

@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components, dijkstra, reverse_cuthill_mckee
+from scipy.sparse.csgraph import (
+    connected_components,
+    dijkstra,
+    minimum_spanning_tree,
+    reverse_cuthill_mckee,
+)
 
 from isoweave._lazy import computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam
@@ -253,17 +258,21 @@ def geodesics_from(graph: NeighborGraph, sources: AnyArray, *, team: ThreadTeam 
 
 
 def geodesic_neighbors(
-    graph: NeighborGraph, n_neighbors: int, *, team: ThreadTeam = ONE_THREAD
+    graph: NeighborGraph, n_neighbors: int, *, thinned: bool = False, team: ThreadTeam = ONE_THREAD
 ) -> NeighborGraph:
     """Join every vertex to the ``n_neighbors`` vertices nearest along the graph, at their path lengths.
 
     Frames on sparse graphs, such as road networks without triangles, overlap in too few vertices to be
     aligned with each other reliably; on this graph they overlap more. The graph, of positive lengths, keeps
-    its edges, and shortest paths keep their lengths.
+    its edges, and shortest paths keep their lengths. If ``thinned``, as suits dense graphs, only the edges of
+    a minimum spanning forest are kept beside the nearest ones: what was connected is.
     """
     # The graph's own edges stay: a hub has more of them than it has nearest vertices, and what hangs on one
     # long edge must not fall off.
     own: tuple[AnyArray, ...] = (graph.sources, graph.indices, graph.lengths)
+    if thinned:
+        tree = minimum_spanning_tree(graph.to_matrix()).tocoo()
+        own = (tree.row, tree.col, tree.data)
     both = zip(nearest_entries(graph, n_neighbors, team=team), own, strict=True)
     rows, cols, lengths = (np.concatenate(pair) for pair in both)
     # The shorter of an edge and its path; a path summed from its two ends may also differ in the last bit.

@@ -58,8 +58,13 @@ def elimination_order(indptr: IntArray, indices: IntArray, start: int = 0) -> In
 
 def _minimum_degree(pattern: sp.csc_array) -> IntArray:
     """SuperLU's order. With a dominant diagonal the incomplete factorisation drops all else at once."""
-    n = pattern.shape[0]
-    dominant = sp.csc_array(pattern + sp.eye_array(n, format="csc") * (1e3 * n))
+    n, columns = pattern.shape[0], np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
+    on_diagonal = pattern.indices == columns
+    if pattern.has_canonical_format and np.count_nonzero(on_diagonal) == n:
+        entries = np.where(on_diagonal, 1.0 + 1e3 * n, 1.0)
+        dominant = sp.csc_array((entries, pattern.indices, pattern.indptr), shape=(n, n))
+    else:
+        dominant = sp.csc_array(pattern + sp.eye_array(n, format="csc") * (1e3 * n))
     # Nothing of the factor may be left when a fork goes on: see symmetric_solver.
     with forks_wait():
         order = np.argsort(spilu(dominant, drop_tol=1.0, fill_factor=1.0, **SYMMETRIC).perm_c)
@@ -82,20 +87,12 @@ def plan_elimination(indptr: IntArray, indices: IntArray, order: IntArray) -> El
 
     Time and memory are linear in the entries of the matrix, however large the factor would be.
     """
-    pattern = np.ones(len(indices), np.int8)
-    p, c, _ = _permuted(indptr, indices, pattern, order)
+    p, c, _ = elimination.permute(indptr, indices, order)
     order = order[elimination.postorder(elimination.elimination_tree(p, c))]
-    p, c, _ = _permuted(indptr, indices, pattern, order)
+    p, c, _ = elimination.permute(indptr, indices, order)
     parent = elimination.elimination_tree(p, c)
     counts = elimination.column_counts(p, c, parent)
     return Elimination(order, p, c, parent, counts, int(counts.sum()))
-
-
-def _permuted(indptr: IntArray, indices: IntArray, data: AnyArray, order: IntArray) -> tuple:
-    """Rows and columns of a matrix in the given order, rows unsorted."""
-    n = len(indptr) - 1
-    matrix = sp.csr_array((data, indices, indptr), shape=(n, n))[order][:, order]
-    return matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data
 
 
 class Structure(NamedTuple):
@@ -126,10 +123,10 @@ def analyse(plan: Elimination) -> Structure:
 
 def factorise(s: Structure, indptr: IntArray, indices: IntArray, data: FloatArray) -> tuple[FloatArray, int]:
     """Values of the factor, and the original number of the first vertex without a positive pivot, or -1."""
-    permuted = _permuted(indptr, indices, data, s.order)
+    starts, columns, entries = elimination.permute(indptr, indices, s.order)
     values = np.empty(s.value_ptr[-1])
     work = np.empty(s.stack_size), np.empty(s.front_size)
-    failed = cholesky.factorise(*s[1:6], *permuted, *work, values)
+    failed = cholesky.factorise(*s[1:6], starts, columns, data[entries], *work, values)
     return values, -1 if failed < 0 else int(s.order[failed])
 
 

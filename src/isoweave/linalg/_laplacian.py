@@ -7,6 +7,7 @@ constants out of right-hand sides and solutions, and methods see projected block
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,6 +21,10 @@ from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray, IntArray
 from isoweave.engines import sparse
 from isoweave.linalg._cholesky import Elimination, elimination_order, plan_elimination
+
+# Part of the largest entry by which sums of rows may differ from zero, and entries from their mirrors. Loose:
+# the paper's operator is assembled from many rounded products per entry.
+_SLACK = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +60,9 @@ class Laplacian:
 
     def project(self, block: FloatArray) -> FloatArray:
         """Copy of ``block`` (n, N) with the mean over every component taken out of each column."""
-        # bincount adds in the order of the rows, whatever the number of threads.
-        sums = [np.bincount(self.labels, column, len(self.sizes)) for column in block.T]
-        means = np.column_stack(sums) / self.sizes[:, None]
-        return block - (means[self.labels] if len(means) > 1 else means)
+        out = np.empty_like(block)
+        sparse.project(self.labels, self.sizes, block, out)
+        return out
 
     @computed_once
     def ground(self) -> IntArray:
@@ -88,7 +92,7 @@ class Laplacian:
 
     def rounding(self, value: FloatArray, team: ThreadTeam) -> FloatArray:
         """Residual norms (N,) that rounding alone may leave; ill-conditioned graphs can do no better."""
-        return 4.0 * float(np.finfo(float).eps) * self.norm * np.sqrt(column_dots(value, value, team))
+        return 4.0 * sys.float_info.epsilon * self.norm * np.sqrt(column_dots(value, value, team))
 
 
 class SolverMethod:
@@ -125,7 +129,7 @@ def column_dots(a: FloatArray, b: FloatArray, team: ThreadTeam) -> FloatArray:
     n_chunks = -(-len(a) // sparse.CHUNK)
     partial = np.empty((n_chunks, a.shape[1]))
     run_evenly(team, sparse.dot_chunks, n_chunks, 16, a, b, partial)
-    return partial.sum(axis=0)
+    return partial.sum(axis=0) if n_chunks > 1 else partial[0]
 
 
 def prepare_laplacian(laplacian: Any) -> Laplacian:
@@ -144,14 +148,18 @@ def prepare_laplacian(laplacian: Any) -> Laplacian:
     most = np.iinfo(np.int32).max
     if matrix.nnz > most:
         raise ValueError(f"laplacian has {matrix.nnz} entries; at most {most} are supported.")
-    _check_entries(matrix)
+    indptr, indices = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
+    diagonal = np.empty(n)
+    largest, most, norm, gap = sparse.inspect(indptr, indices, matrix.data, diagonal)
+    if max(most, gap) > _SLACK * largest or not np.isfinite(matrix.data).all():
+        _check_entries(matrix)
     n_parts, labels = connected_components(matrix, directed=False)
     return Laplacian(
-        indptr=matrix.indptr.astype(np.int32),
-        indices=matrix.indices.astype(np.int32),
+        indptr=indptr,
+        indices=indices,
         data=matrix.data,
-        diagonal=matrix.diagonal(),
-        norm=float((abs(matrix) @ np.ones(n)).max()),
+        diagonal=diagonal,
+        norm=norm,
         labels=labels.astype(np.int32),
         sizes=np.bincount(labels, minlength=n_parts).astype(np.float64),
     )
@@ -167,8 +175,7 @@ def _check_entries(matrix: sp.csr_array) -> None:
             f"{matrix.indices[bad[0]]}: {matrix.data[bad[0]]}. Check the weights or frames it was made from."
         )
     scale = float(abs(matrix.data).max()) if matrix.nnz else 0.0
-    # Loose: the paper's operator is assembled from many rounded products per entry.
-    limit = 1e-8 * scale
+    limit = _SLACK * scale
     sums = np.abs(matrix.sum(axis=1))
     if sums.max() > limit:
         row = int(np.argmax(sums))

@@ -23,6 +23,9 @@ N_LANDMARKS = 50
 # The companion graph of the synchronized start: frames must overlap well, whatever the graph's own degree.
 _FEWEST_COMPANIONS = 20
 _MOST_COMPANIONS = 40
+# From this degree on (lower quartile) the companion has fewer edges than the graph: with all of them, frames
+# and factor would cost the cube of the degree, minutes for 600 vertices of degree 180.
+DENSE_DEGREE = 80
 # "auto" tries the synchronized start up to this many unknowns (n N) and dimensions: it factors a matrix of
 # that order with N x N blocks, which beyond costs more than all the rest. Larger graphs go through a coarser
 # one.
@@ -140,7 +143,7 @@ def _synchronized(problem: Problem, tol: float, run: Run) -> FloatArray:
     graph, n_components, team = problem.graph, problem.shape[1], problem.frames.team
     typical = int(np.percentile(graph.degrees, 25))
     width = max(_FEWEST_COMPANIONS, min(2 * typical, _MOST_COMPANIONS), 2 * n_components)
-    companion = geodesic_neighbors(graph, width, team=team)
+    companion = geodesic_neighbors(graph, width, thinned=typical > DENSE_DEGREE, team=team)
     energy = sample_energy(companion, n_components, team=team)
     dense, here = build_problem(energy), run.aside("companion")
 
@@ -195,12 +198,14 @@ def farthest_landmarks(
         raise ValueError("Landmarks need positive lengths: merge duplicates first.")
     means = sums_of_lengths(graph, team) / np.maximum(graph.degrees, 1)
     crowded = int(np.argmin(np.where(graph.degrees > 0, means, np.inf)))
-    nearest = dijkstra(matrix, directed=True, indices=crowded)
+    # Where all will be landmarks, one call for all of them: most of its time is set-up.
+    table = dijkstra(matrix, directed=True) if n_landmarks == graph.n_vertices else None
+    nearest = dijkstra(matrix, directed=True, indices=crowded) if table is None else table[crowded]
     distances = np.empty((n_landmarks, graph.n_vertices))
     landmarks = np.empty(n_landmarks, dtype=np.int32)
     for a in range(n_landmarks):
-        landmarks[a] = np.argmax(nearest)
-        distances[a] = dijkstra(matrix, directed=True, indices=landmarks[a])
+        at = landmarks[a] = np.argmax(nearest)
+        distances[a] = dijkstra(matrix, directed=True, indices=at) if table is None else table[at]
         nearest = distances[a] if a == 0 else np.minimum(nearest, distances[a])
     return landmarks, distances
 
