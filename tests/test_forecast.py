@@ -135,6 +135,21 @@ def test_hubs_density_and_crumbs_are_seen():
     assert dense.cpu_seconds > 10 * sparse.cpu_seconds
 
 
+def test_small_components_count_once_each():
+    crumb = roll_of(20, 6).to_matrix()
+    few, many = (estimate_resources(sp.block_diag([crumb] * count, format="csr"), 2) for count in (500, 8000))
+    assert many.cpu_seconds == pytest.approx(16 * few.cpu_seconds, rel=0.1)
+
+
+def test_dense_graphs_of_equal_lengths_are_seen():
+    """Frames hold what lies at equal distances, and nothing stands out in their spectra."""
+    lengths = np.triu(np.random.default_rng(853).random((300, 300)), 1)
+    joined = sp.csr_array(lengths * (lengths > 0.4))
+    hops = joined.copy()
+    hops.data[:] = 1.0
+    assert estimate_resources(hops, 2).cpu_seconds > 2 * estimate_resources(joined, 2).cpu_seconds
+
+
 def test_components_are_seen():
     graph = pieces(500, 200, 60, 60)
     fit = fit_sizes(graph, resolve_options(2), 1)

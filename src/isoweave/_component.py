@@ -89,6 +89,8 @@ def embed_component(
     else:
         frames = frames_from(stored, paths, options, team)
     name, problem, result = _optimise(frames, options, known.anchors, start, run)
+    # That of the frames, as the forecast has it: landmarks add a vertex.
+    solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
     weight, problem, result = _globalise(problem, options, result, run)
     mass = problem.mass
     if options.refine == "distances" and result.status not in ENDED_EARLY:
@@ -108,7 +110,6 @@ def embed_component(
         stretch[lost, -1] = 0.0
         if result.status in ("converged", "stalled"):
             result = replace(result, status="collapsed")
-    solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
     return ComponentResult(result, stretch, mass, name, solver, weight)
 
 

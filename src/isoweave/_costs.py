@@ -19,7 +19,7 @@ from scipy.sparse import csgraph
 from isoweave.geometry import ALL_FRAME_LIMIT, HUB_LIMIT, resolve_frame_size
 from isoweave.graph import NeighborGraph, connected_components, local_order, renumber, subgraph
 from isoweave.linalg import MAX_FILL, analyse, choose_solver, prepare_laplacian
-from isoweave.optimise import LOW_DIMENSION, N_LANDMARKS, SYNCHRONIZED_LIMIT, THINNING
+from isoweave.optimise import DENSE_DEGREE, LOW_DIMENSION, N_LANDMARKS, SYNCHRONIZED_LIMIT, THINNING
 from isoweave.options import EmbeddingOptions
 
 # What every fit adds beside its arrays: small pieces, stacks and heaps of the threads, and, for the first
@@ -29,7 +29,7 @@ _FRAGMENTS, _MOST_FRAGMENTS = 0.15, 40e6
 # Steps of the optimiser (4 to 20 as a rule) and of the paper's recursion.
 _STEPS, _RECURSION_STEPS = 10, 300
 # Seconds that a stage takes however small the component is.
-_OVERHEAD = {"frames": 0.0006, "solver": 0.0015, "start": 0.005, "optimise": 0.003}
+_OVERHEAD = {"frames": 0.0006, "solver": 0.0007, "start": 0.004, "optimise": 0.0025}
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class PartSizes:
     """A connected graph to be embedded.
 
     ``squares`` is the sum of squared degrees, ``frame`` the root mean square of f, ``entries`` are those of
-    the Laplacian, ``fill`` those of its Cholesky factor, used or not; ``factor`` and ``workspace`` are bytes.
+    the Laplacian, ``fill`` those of its Cholesky factor, used or not; ``factor`` and ``workspace`` are bytes;
+    ``tied`` are dense graphs whose lengths are mostly equal, such as hop counts.
     """
 
     n: int
@@ -52,6 +53,7 @@ class PartSizes:
     factor: float = 0.0
     workspace: float = 0.0
     reason: str = "asked for"
+    tied: bool = False
 
     def with_fill(self, fill: float) -> PartSizes:
         """With the factor that is typical of so many entries."""
@@ -93,6 +95,9 @@ class PartSizes:
         """Vertices, edges and fill of the synchronized start of this graph, or of the last of its samples."""
         n, c, ratio, coarse = self.n, self.options.n_components, self.ratio, self.start == "coarse"
         degree = max(20, min(1.8 * self.m / n, 40), 2 * c)
+        if not coarse and self.m <= DENSE_DEGREE * n:
+            # The companion keeps the graph's own edges.
+            degree = max(degree, self.m / n)
         # Two vertices are sampled no further.
         while coarse and n > 2 and (n == self.n or n * c > SYNCHRONIZED_LIMIT):
             # Samples have 14 neighbours. Fill over entries of graphs and their samples: 3.7 and 3.1 on
@@ -149,8 +154,6 @@ class FitSizes:
         if self.largest.options.drop_shortcuts:
             seconds["shortcuts"] = 1e-9 * (22 * self.squares + 40 * self.m)
         for count, part in ((1, self.largest), *self.others):
-            # The edges of a component are picked from all.
-            seconds["graph"] += 9e-9 * count * self.m * bool(self.others)
             for stage, time in _part_time(part).items():
                 seconds[stage] = seconds.get(stage, 0.0) + count * (1e-9 * time + _OVERHEAD[stage])
         return seconds
@@ -199,9 +202,11 @@ def _part(graph: NeighborGraph, options: EmbeddingOptions, n_threads: int) -> Pa
     if options.inner_product == "paper":
         # Vertices that see a common one are coupled.
         entries = min(squares, float(n) ** 2)
-    typical = float(np.sqrt(np.mean(frames**2)))
+    tied = size >= HUB_LIMIT and 100 * len(np.unique(graph.lengths)) < m
+    # Vertices at equal distances are taken together, up to another frame of them.
+    typical = min(float(np.sqrt((1 + tied) * np.mean(frames**2))), n - 1.0)
     solver = "direct" if options.solver == "auto" else options.solver
-    part = PartSizes(n, m, squares, typical, entries, solver, n_threads, options)
+    part = PartSizes(n, m, squares, typical, entries, solver, n_threads, options, tied=tied)
     return part.with_fill(entries * (4.0 if c <= 2 else max(0.45 * n ** (1 / 3), 4.0)))
 
 
@@ -308,7 +313,7 @@ def _landmark_bytes(s: PartSizes) -> float:
 def _part_time(s: PartSizes) -> dict[str, float]:
     """Nanoseconds of one connected component by stage."""
     n, m, c = s.n, s.m, s.options.n_components
-    frames = _frames_time(n, m, s.frame, c)
+    frames = _frames_time(n, m, s.frame, c, s.tied)
     if s.options.inner_product == "paper":
         # Convex hulls.
         frames += n * 6e4 * 3.0 ** (min(c, 7) - 2)
@@ -335,6 +340,9 @@ def _part_time(s: PartSizes) -> dict[str, float]:
         vertices, edges, fill = s.companion
         start += _frames_time(vertices, edges, 1.4 * edges / vertices, c)
         start += edges * (900 + 150 * c * c) + 3 * fill**2 / vertices
+        if m > DENSE_DEGREE * n:
+            # Eigenvalues without a gap: all sweeps of the inverse iteration, with a full factor.
+            start += 200 * 1.6 * (c + 3) * c * c * (2 * fill + 2 * edges)
     return {
         "frames": frames,
         "solver": 130 * s.entries + factoring,
@@ -343,9 +351,9 @@ def _part_time(s: PartSizes) -> dict[str, float]:
     }
 
 
-def _frames_time(n: float, m: float, f: float, c: int) -> float:
+def _frames_time(n: float, m: float, f: float, c: int, tied: bool = False) -> float:
     """Shortest paths, Gram matrix and eigenvectors of neighbourhoods of f vertices."""
     # Two directions of a surface stand out, and a few sweeps find them; in more dimensions the sweeps are
     # mostly in vain, and the whole matrix is decomposed after all.
-    sweeps = 4 * (c + 2) + (5 if c <= 2 else 45 if c == 3 else 170)
+    sweeps = 4 * (c + 2) + (170 if tied or c > 3 else 5 if c <= 2 else 45)
     return n * (8000 + f * f * (18 + min(m / n, 2 * f) + (sweeps if 3 * (c + 2) < f else 70)))

@@ -13,7 +13,7 @@ from isoweave._parallel import thread_team
 from isoweave.datasets import swiss_roll
 from isoweave.energy import edge_energy
 from isoweave.geometry import calibrate_frames, local_frames
-from isoweave.graph import knn_graph
+from isoweave.graph import connected_components, graph_from_matrix, knn_graph
 from isoweave.linalg import lowest_eigenvectors
 from isoweave.metrics import procrustes_error
 from isoweave.optimise import (
@@ -223,6 +223,35 @@ def test_lowest_eigenvectors_against_lapack(values):
     np.testing.assert_allclose(found, np.sort(values)[:3], atol=1e-5)
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(3), atol=1e-10)
     np.testing.assert_allclose(matrix @ vectors, vectors * found, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["bipartite", "random"])
+def test_companions_of_dense_graphs_have_few_edges(kind, monkeypatch):
+    """Frames and factor cost the cube of the degree: minutes for some hundred vertices."""
+    n = 220
+    joined = np.random.default_rng(251).random((n, n)) < 0.45
+    if kind == "bipartite":
+        joined[:] = False
+        joined[: n // 2, n // 2 :] = True
+    graph = graph_from_matrix(sp.csr_array(np.triu(joined, 1).astype(np.float64)))
+    companions = []
+
+    def seen(companion, n_components, **options):
+        companions.append(companion)
+        return sample_energy(companion, n_components, **options)
+
+    monkeypatch.setattr(module, "sample_energy", seen)
+    assert np.isfinite(start_of("synchronized", graph)).all()
+    (companion,) = companions
+    assert len(companion.indices) <= 84 * n < 0.9 * len(graph.indices)
+    assert connected_components(companion)[0] == 1
+
+
+def test_synchronized_start_of_a_dense_flat_graph():
+    points = np.random.default_rng(257).random((400, 2)) * [3.0, 1.0]
+    graph = knn_of(points, 110)
+    assert np.percentile(graph.degrees, 25) > 80
+    assert procrustes_error(points, start_of("synchronized", graph)) < 1e-3
 
 
 def test_synchronized_start_of_a_bent_region():

@@ -23,6 +23,7 @@ from isoweave.optimise._run import (
     StepRecord,
 )
 from isoweave.optimise._starts import (
+    DENSE_DEGREE,
     ENDED_EARLY,
     LOW_DIMENSION,
     N_LANDMARKS,
@@ -38,6 +39,7 @@ from isoweave.optimise._starts import (
 
 __all__ = [
     "ALONE",
+    "DENSE_DEGREE",
     "ENDED_EARLY",
     "LBFGS",
     "LOW_DIMENSION",
