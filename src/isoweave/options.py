@@ -280,7 +280,8 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
     if unknown:
         raise TypeError(f"There is no option {unknown[0]!r}; the options are {', '.join(sorted(declared))}.")
     values = {name: given.get(name, f.default) for name, f in declared.items()}
-    check_integer("n_components", n_components, minimum=1, maximum=_MOST_COMPONENTS)
+    check_integer("n_components", n_components, minimum=1)
+    check_integer("n_components", n_components, maximum=_MOST_COMPONENTS)
     for name, words in (("calibrate", ("none", "rows")), ("shortcuts", ("keep", "drop"))):
         if isinstance(values[name], bool | np.bool_):
             values[name] = words[int(values[name])]
@@ -354,7 +355,7 @@ def _seed(state: Any) -> int:
         return 0
     if state is np.random or isinstance(state, np.random.RandomState):
         return int(state.randint(np.iinfo(np.int32).max, size=1)[0])
-    return check_integer("random_state", state, minimum=0, maximum=2**32 - 1)
+    return check_integer("random_state", check_integer("random_state", state, minimum=0), maximum=2**32 - 1)
 
 
 def documented(*sources: type) -> Callable[[Any], Any]:
