@@ -41,6 +41,8 @@ _LARGEST_START = 1e75
 _MOST_ENERGY = 1.0 + 1e-6
 # Long bends relax last, and the misfit that the tolerance is relative to is large where there are any.
 _GLOBAL_TOL = 1 / 3
+# Nobody could see what less does.
+_NO_WEIGHT = 1e-6
 # Part of its length, at least of the median, below which an edge has no length in the map.
 _NO_LENGTH = 1e-6
 _EDGES_AT_ONCE = 2**16
@@ -89,6 +91,7 @@ def embed_component(
     else:
         frames = frames_from(stored, paths, options, team)
     name, problem, result = _optimise(frames, options, known.anchors, start, run)
+    solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
     weight, problem, result = _globalise(problem, options, result, run)
     mass = problem.mass
     if options.refine == "distances" and result.status not in ENDED_EARLY:
@@ -108,7 +111,6 @@ def embed_component(
         stretch[lost, -1] = 0.0
         if result.status in ("converged", "stalled"):
             result = replace(result, status="collapsed")
-    solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
     return ComponentResult(result, stretch, mass, name, solver, weight)
 
 
@@ -235,7 +237,7 @@ def _globalise(
     check_finite("landmarks", "geodesics", far.geodesics)
     if weight == "auto":
         weight = opening * balanced_weight(share, far, options.n_components)
-    if weight == 0.0:
+    if weight < _NO_WEIGHT:
         return 0.0, problem, result
     far = replace(far, weight=weight * far.weight)
     # One factor at a time.

@@ -15,7 +15,7 @@ from isoweave import IsometricEmbedding, _component, embed, embed_graph, estimat
 from isoweave._parallel import ThreadTeam
 from isoweave.energy import EdgeEnergy, _energies, edge_energy, paper_energy
 from isoweave.geometry import calibrate_frames, local_frames
-from isoweave.graph import _prepared, graph_from_matrix
+from isoweave.graph import _components, graph_from_matrix
 from isoweave.linalg import PoissonState, _methods
 from isoweave.optimise import (
     LBFGS,
@@ -68,10 +68,10 @@ STARTS = _starts._STARTS
 # Module and name of the function, how to spoil its result, the settings that call it, what the error says.
 STAGES = {
     "graph": (embed, "graph_from_matrix", spoil_lengths, {}, LENGTHS),
-    "unit": (_prepared, "normalise_lengths", lambda v: (v[0], spoil_lengths(v[1])), {}, LENGTHS),
-    "merged": (_prepared, "merge_duplicates", lambda v: (spoil_lengths(v[0]), v[1]), {}, LENGTHS),
+    "unit": (_components, "normalise_lengths", lambda v: (v[0], spoil_lengths(v[1])), {}, LENGTHS),
+    "merged": (_components, "merge_duplicates", lambda v: (spoil_lengths(v[0]), v[1]), {}, LENGTHS),
     "filtered": (
-        _prepared, "drop_shortcuts", lambda v: replace(v, graph=spoil_lengths(v.graph)), {}, LENGTHS,
+        _components, "drop_shortcuts", lambda v: (spoil_lengths(v[0]), v[1]), {}, LENGTHS,
     ),
     "frames": (_component, "local_frames", spoil_field("rows"), {}, "local frames: rows at"),
     "spectrum": (_component, "local_frames", spoil_field("spectrum"), {}, "local frames: eigenvalues at"),

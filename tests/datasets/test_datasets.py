@@ -86,6 +86,7 @@ def test_formulas():
     np.testing.assert_allclose(sample.data[17], expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     # The paper prints .81 .98 .09 (Klein) and .55 .94 .14 (torus); these are means of 15 other samplings.
     ("generator", "k", "expected"),

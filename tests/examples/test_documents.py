@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-EXECUTED = ("README.md", "docs/getting_started.md", "docs/ecosystem.md", "docs/stages.md")
+EXECUTED = ("README.md", "docs/getting_started.md", "docs/ecosystem.md", "docs/stages.md", "docs/dial.md")
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 

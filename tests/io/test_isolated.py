@@ -42,7 +42,7 @@ def test_extras_that_errors_name(put, tmp_path, monkeypatch):
         write_embedding(tmp_path / "y.parquet", np.zeros((2, 2)))
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
     named = {extra for text in texts for extra in re.findall(r"isoweave\[([\w-]+)\]", text)}
-    assert {"anndata", "parquet", "plot", "knn"} <= named <= set(EXTRAS)
+    assert {"anndata", "parquet", "plot"} <= named <= set(EXTRAS)
 
 
 @quick

@@ -23,7 +23,7 @@ from isoweave.persist._checkpoint import FileJournal
 POINTS = make_swiss_roll(130, random_state=1)[0]
 GRAPH = knn_graph(POINTS, 8).to_matrix()
 # Slow to converge, so that there is something to interrupt.
-LONG = {"start": "landmark", "tol": 1e-6}
+LONG = {"start": "landmark", "tol": 1e-6, "global_weight": 0}
 
 
 def interrupt_at(step, times=1):

@@ -95,7 +95,7 @@ assert blas_threads() == before
 
 
 @needs_fork
-@pytest.mark.parametrize("n_forks", [5, pytest.param(100, marks=slow)])
+@pytest.mark.parametrize("n_forks", [3, pytest.param(100, marks=slow)])
 def test_forks(tmp_path, n_forks):
     run_python(FORKS, tmp_path, timeout=TIMEOUT + 12 * n_forks, FORKS=str(n_forks))
 
@@ -142,7 +142,7 @@ if __name__ == "__main__":
         pytest.param(POOL, "spawn", id="spawn"),
         pytest.param(POOL, "fork", marks=[needs_fork, slow], id="fork"),
         pytest.param(POOL, "forkserver", marks=[needs_fork, slow], id="forkserver"),
-        pytest.param(JOBLIB, "loky", id="loky"),
+        pytest.param(JOBLIB, "loky", id="loky", marks=slow),
         pytest.param(JOBLIB, "threading", marks=slow, id="threading"),
         pytest.param(JOBLIB, "multiprocessing", marks=slow, id="multiprocessing"),
     ],

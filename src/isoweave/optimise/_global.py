@@ -14,8 +14,8 @@ _LANDMARKS_PER_DIMENSION = 20
 # Geodesics to hold, at most: beyond, fewer landmarks do, because there are more vertices to each.
 _MOST_GEODESICS = 20_000_000
 # Relative energies of finished local embeddings: below the first the data are flat in N dimensions, and then
-# geodesics that walk around a hole or a bay are wrong where the frames are right (docs/choices.md has the
-# energies of 40 data sets). Above the second, the long distances count in full.
+# geodesics that walk around a hole or a bay are wrong where the frames are right (docs/dial.md has their
+# energies). Above the second, the long distances count in full.
 _FLAT = 0.027
 _CURVED = 0.035
 # A vertex with few more than N neighbours fits any frame, so that the energy says nothing about flatness.

@@ -116,9 +116,14 @@ def _is_stored(cls: type, name: str) -> bool:
     return (is_public or name in declared) and not hasattr(cls, name)
 
 
+# Fields that maps of earlier versions do not have.
+_ADDED = {"global_weight"}
+
+
 def _made_embedding(store: Store, mmap: bool) -> Embedding:
     wanted, given = {field.name: field for field in fields(Embedding)}, set(store.content)
-    require(set(wanted) == given, store.path, "content", f"differs in {shown(sorted(set(wanted) ^ given))}")
+    odd = (set(wanted) ^ given) - _ADDED
+    require(not odd, store.path, "content", f"differs in {shown(sorted(odd))}")
     values = Decoder(store.path, store.arrays(mmap=mmap)).decode(store.content, "content")
     try:
         # Whatever is not known of a map is None.
