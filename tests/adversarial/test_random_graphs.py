@@ -157,7 +157,7 @@ def made(options, matrix, folder):
     rng = np.random.default_rng(n)
     wide = int(n_components) if isinstance(n_components, int | np.integer) and 0 < n_components < 9 else 2
     edges = sp.coo_array(matrix)
-    unit = min(float(np.median(edges.data)), 1e300) if edges.nnz else 1.0
+    unit = min(float(np.sort(edges.data)[edges.nnz // 2]), 1e300) if edges.nnz else 1.0
     places = rng.uniform(-1.0, 1.0, (n, wide))
     pattern = sp.coo_array((rng.uniform(0.5, 2.0, edges.nnz), (edges.row, edges.col)), shape=matrix.shape)
     some = rng.permutation(n)[: wide + 2]
