@@ -144,8 +144,10 @@ def test_neighbourhoods_are_filled_with_the_nearest():
     assert dict(baselines.neighborhoods(graph, baselines.all_geodesics(graph), 2))[0].tolist() == [1, 2]
 
 
-def test_smallest_eigenvectors():
+@pytest.mark.parametrize("largest_dense", [12, 2000])
+def test_smallest_eigenvectors(monkeypatch, largest_dense):
     """Known: cosines of the path, mean square 1. Of a larger kernel the constants are taken out."""
+    monkeypatch.setattr(baselines, "_DENSE_EIGENVECTORS", largest_dense)
     path = np.diag(np.r_[1.0, np.full(58, 2.0), 1.0]) - np.eye(60, k=1) - np.eye(60, k=-1)
     cosine = np.sqrt(2.0) * np.cos(np.pi * (np.arange(60) + 0.5) / 60)
     assert_same_up_to_signs(baselines.smallest_eigenvectors(path, 3)[:, 0], cosine)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from scipy.sparse.linalg import eigsh
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
@@ -35,6 +36,8 @@ __all__ = ["BASELINES", "Baseline", "available_baselines", "run_baseline"]
 
 # All distances of this many vertices take 1.1 GiB.
 _MOST_DENSE_VERTICES = 12_000
+# Above, the sparse solver is faster.
+_DENSE_EIGENVECTORS = 2_000
 # scikit-learn's: a multiple of the trace added to a local Gram matrix's diagonal.
 _LLE_REGULARISATION = 1e-3
 
@@ -181,7 +184,14 @@ def smallest_eigenvectors(matrix: FloatArray, n_vectors: int) -> FloatArray:
     The constant is left out; columns are orthogonal, of mean square 1, their largest entry positive.
     """
     n = len(matrix)
-    _, vectors = scipy.linalg.eigh(matrix, subset_by_index=(0, n_vectors))
+    if n <= _DENSE_EIGENVECTORS:
+        _, vectors = scipy.linalg.eigh(matrix, subset_by_index=(0, n_vectors))
+    else:
+        # A shift just below zero: the matrix itself is singular.
+        shift = -1e-10 * float(matrix.diagonal().mean())
+        start = np.random.RandomState(0).uniform(-1.0, 1.0, n)
+        values, vectors = eigsh(sp.csc_array(matrix), n_vectors + 1, sigma=shift, v0=start)
+        vectors = vectors[:, np.argsort(values)]
     # Where the kernel is larger than the constants they are mixed with the rest of it: take them out first.
     overlap = vectors.T @ np.full((n, 1), n**-0.5)
     rotation, _ = np.linalg.qr(np.hstack([overlap, np.eye(n_vectors + 1)]))

@@ -12,7 +12,14 @@ from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_integer, check_option, check_real
 from isoweave.graph._euclidean import block_rows, nearest_of_all
 from isoweave.graph._features import PointGroups, spread_neighbors
-from isoweave.graph._graph import NeighborGraph, assemble_graph, counting_argsort, join, row_starts
+from isoweave.graph._graph import (
+    MAX_STORED_EDGES,
+    NeighborGraph,
+    assemble_graph,
+    counting_argsort,
+    join,
+    row_starts,
+)
 
 
 def graph_from_matrix(matrix: Any, *, asymmetry: str = "error", rtol: float = 1e-6) -> NeighborGraph:
@@ -48,7 +55,12 @@ def graph_from_matrix(matrix: Any, *, asymmetry: str = "error", rtol: float = 1e
     _check_kind(matrix)
     if matrix.dtype.kind == "f":
         rtol = max(rtol, 16 * float(np.finfo(matrix.dtype).eps))
-    rows, cols, values = _entries(matrix)
+    checked = _checked(matrix)
+    graph = _as_it_is(checked, rtol) if checked.format != "coo" else None
+    if graph is not None:
+        return graph
+    coo = checked.tocoo(copy=False)
+    rows, cols, values = coo.row, coo.col, coo.data
     bad = ~(np.isfinite(values) & (values >= 0))
     if bad.any():
         at = int(np.argmax(bad))
@@ -83,30 +95,47 @@ def _check_kind(matrix: Any) -> None:
         raise TypeError(f"Distances must be real numbers, got a matrix of dtype {matrix.dtype}.{hint}")
 
 
-def _entries(matrix: Any) -> tuple[AnyArray, AnyArray, FloatArray]:
-    """Row, column and value of every stored entry, in storage order."""
+def _checked(matrix: Any) -> Any:
+    """The matrix as CSR or CSC if it is one, else as COO; values float64, entries in storage order."""
     form, shape = matrix.format, matrix.shape
     # A signalling NaN of float32 is no warning; it is named later with its place.
     with np.errstate(invalid="ignore"):
         try:
             # A matrix made by hand may point outside itself, which would crash compiled code.
             if form in ("csr", "csc"):
-                arrays = (
-                    np.asarray(matrix.data).astype(np.float64, copy=False),
-                    matrix.indices,
-                    matrix.indptr,
-                )
-                matrix = (sp.csr_array if form == "csr" else sp.csc_array)(arrays, shape=shape)
-                matrix.check_format(full_check=True)
+                data = np.asarray(matrix.data).astype(np.float64, copy=False)
+                kind = sp.csr_array if form == "csr" else sp.csc_array
+                compressed = kind((data, matrix.indices, matrix.indptr), shape=shape)
+                compressed.check_format(full_check=True)
+                return compressed
             coo = matrix.tocoo(copy=False)
             values = np.asarray(coo.data).astype(np.float64, copy=False)
-            coo = sp.coo_array((values, (coo.row, coo.col)), shape=shape)
+            filled = values != 0 if form == "bsr" else slice(None)
+            return sp.coo_array((values[filled], (coo.row[filled], coo.col[filled])), shape=shape)
         except ValueError as error:
             raise ValueError(
                 f"The matrix is not a valid {form.upper()} matrix: {error}. Build it again from its entries."
             ) from error
-    filled = coo.data != 0 if form == "bsr" else slice(None)
-    return coo.row[filled], coo.col[filled], coo.data[filled]
+
+
+def _as_it_is(matrix: Any, rtol: float) -> NeighborGraph | None:
+    """The graph of a CSR or CSC matrix that is sorted, symmetric and without a diagonal; else None."""
+    if matrix.nnz > MAX_STORED_EDGES or not matrix.has_canonical_format:
+        return None
+    # A symmetric matrix has the same arrays in both formats.
+    transposed = matrix.T.asformat(matrix.format)
+    data, opposite = matrix.data, transposed.data
+    rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int32), np.diff(matrix.indptr))
+    is_graph = (
+        np.array_equal(matrix.indptr, transposed.indptr)
+        and np.array_equal(matrix.indices, transposed.indices)
+        and not np.any(matrix.indices == rows)
+        and data.min(initial=0.0) >= 0
+        and data.max(initial=0.0) < np.inf
+        and np.all(np.abs(data - opposite) <= rtol * np.maximum(data, opposite))
+    )
+    arrays = (matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), np.maximum(data, opposite))
+    return NeighborGraph(*arrays) if is_graph else None
 
 
 def knn_from_distances(D: Any, n_neighbors: int = 10) -> NeighborGraph:

@@ -132,7 +132,8 @@ def split_block(block: Block, delimiter: str | None, comment: str = "#") -> Iter
                 cells = next(csv.reader([text], delimiter=delimiter, strict=True, skipinitialspace=True))
             except csv.Error as error:
                 raise Fault(f"badly quoted cell ({brief(error)})", line) from error
-        yield Row(line, [cell.strip(" \t") for cell in cells])
+        has_spaces = " " in text or "\t" in text
+        yield Row(line, [cell.strip(" \t") for cell in cells] if has_spaces else cells)
 
 
 def first_row(
