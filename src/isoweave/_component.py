@@ -228,7 +228,9 @@ def _globalise(
     opening = openness(problem.graph, options.n_components, share) if weight == "auto" else 1.0
     # Anchors tell where things are, better than paths can.
     unwanted = weight == 0.0 or opening == 0.0 or (weight == "auto" and problem.anchors is not None)
-    if unwanted or result.status in ENDED_EARLY:
+    # Where all points lie in one place the stress has no direction to pull them apart.
+    collapsed = float(np.ptp(x, axis=0).max()) <= _NO_LENGTH
+    if unwanted or collapsed or result.status in ENDED_EARLY:
         return 0.0, problem, result
     run.stage("landmarks")
     far = global_energy(frames, x)

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,8 @@ class MemoryLimit:
 
 def parse_memory_limit(value: Any) -> float | None:
     """Bytes from what a user gave: a number, text such as "1.5GB", "none" or infinity; None stays None."""
-    if value is None or value == math.inf:
-        return value
+    if value is None or (isinstance(value, Real) and value == math.inf):
+        return None if value is None else math.inf
     wrong = (
         f"memory_limit must be None, a number of bytes, text such as '4GB' or '512MiB', or 'none' for no "
         f"limit, got {value!r}."

@@ -23,6 +23,7 @@ from isoweave._forks import forks_wait
 
 # More ranges than threads, so that a range full of hubs does not leave the other threads idle.
 _RANGES_PER_THREAD = 8
+_MOST_THREADS = 2**16
 
 
 def available_threads() -> int:
@@ -36,10 +37,10 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
     """Turn scikit-learn's ``n_jobs`` into a number of threads (None and -1 mean all cores)."""
     if n_jobs is None:
         return available_threads()
-    wrong = f"n_jobs must be a non-zero integer or None, got {n_jobs!r}."
+    wrong = f"n_jobs must be None, or a non-zero integer up to {_MOST_THREADS}, got {n_jobs!r}."
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral):
         raise TypeError(wrong)
-    if n_jobs == 0:
+    if n_jobs == 0 or n_jobs > _MOST_THREADS:
         raise ValueError(wrong)
     return int(n_jobs) if n_jobs > 0 else max(1, available_threads() + 1 + int(n_jobs))
 

@@ -68,9 +68,17 @@ def check_option(name: str, value: Any, options: Iterable[str]) -> str:
     raise ValueError(f"{name} must be one of {listed}, got {value!r}.{hint}")
 
 
+def as_array(name: str, value: Any) -> Any:
+    """Whatever numpy makes an array of; it says nothing about whose rows are not equally long."""
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name} must be an array, got {_describe(value)}: {error}") from error
+
+
 def check_array(name: str, value: Any, shape: tuple[int, ...], what: str = "") -> Any:
     """Numbers as float64 of this shape; ``what`` explains the shape in the error."""
-    array = np.asarray(value)
+    array = as_array(name, value)
     if array.dtype.kind not in "fiu" or array.shape != shape:
         wanted = f"a real array of shape {shape}{', ' if what else ''}{what}"
         raise ValueError(f"{name} must be {wanted}, got shape {array.shape} and dtype {array.dtype}.")
@@ -79,7 +87,7 @@ def check_array(name: str, value: Any, shape: tuple[int, ...], what: str = "") -
 
 def check_vertices(name: str, value: Any, n: int) -> Any:
     """Vertex numbers from numbers or a mask: int64 of shape (k,), distinct, in 0 .. n - 1."""
-    array = np.asarray(value)
+    array = as_array(name, value)
     if array.dtype == np.bool_:
         if array.shape != (n,):
             raise ValueError(f"{name} as a mask must have shape ({n},), got {array.shape}.")

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from isoweave._memory import parse_memory_limit
@@ -19,7 +19,7 @@ from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._sklearn_callbacks import CallbackSupportMixin, watched
 from isoweave._stages import arrays_of, graph_from
 from isoweave._typing import AnyArray, FloatArray
-from isoweave._validation import check_integer, check_vertices
+from isoweave._validation import as_array, check_integer, check_vertices
 from isoweave.embed import embed, running
 from isoweave.forecast import check_search_memory
 from isoweave.graph import (
@@ -289,15 +289,7 @@ class IsometricEmbedding(  # type: ignore[misc]
 
     def _options(self, n_components: Any, seed: int | None = None) -> EmbeddingOptions:
         given = {f.name: getattr(self, f.name) for f in fields(FitOptions)}
-        return resolve_options(n_components, seed=self._seed() if seed is None else seed, **given)
-
-    def _seed(self) -> int:
-        """A fixed seed for None, the number itself for an integer, otherwise a draw."""
-        state = self.random_state
-        if state is None or (isinstance(state, int | np.integer) and not isinstance(state, bool)):
-            return 0 if state is None else check_integer("random_state", state, minimum=0)
-        draw: AnyArray = check_random_state(state).randint(np.iinfo(np.int32).max, size=1)
-        return int(draw[0])
+        return resolve_options(n_components, seed=seed, **given)
 
     def _is_precomputed(self) -> bool:
         return _is(self.metric, "precomputed")
@@ -516,4 +508,4 @@ def _is(value: Any, word: str) -> bool:
 
 def _has_edge_weights(weights: Any) -> bool:
     edges = getattr(weights, "edges", weights)
-    return edges is not None and (sp.issparse(edges) or np.ndim(edges) == 2)
+    return edges is not None and (sp.issparse(edges) or as_array("weights", edges).ndim == 2)

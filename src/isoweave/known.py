@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from isoweave._typing import AnyArray, FloatArray
-from isoweave._validation import check_array, check_real, check_vertices
+from isoweave._validation import as_array, check_array, check_real, check_vertices
 from isoweave.energy import AnchorEnergy
 from isoweave.graph import NeighborGraph, PreparedGraph, edge_keys, pack_components, positions_of
 from isoweave.options import EmbeddingOptions
@@ -165,7 +165,7 @@ def check_known(
     """Check what is known beside the distances. See :func:`isoweave.embed_graph`."""
     points = None if anchors is None else _check_anchors(graph.n_vertices, options.n_components, anchors)
     edges, vertices = weights if isinstance(weights, Weights) else (weights, None)
-    if edges is weights and not sp.issparse(edges) and np.ndim(edges) == 1:
+    if edges is weights and not sp.issparse(edges) and as_array("weights", edges).ndim == 1:
         # A matrix weighs edges, a vector vertices.
         edges, vertices = None, weights
     edges = None if edges is None else _edge_weights(graph, edges)

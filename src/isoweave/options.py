@@ -16,6 +16,8 @@ from typing import Any
 
 DEFAULT_TOL = 0.03
 PAPER_TOL = 1e-7
+# Of as many vertices as there may be.
+_MOST_COMPONENTS = 2**31 - 2
 
 
 def option(
@@ -270,7 +272,8 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
     import numpy as np
 
     from isoweave._memory import parse_memory_limit
-    from isoweave._validation import check_integer, check_option, check_real
+    from isoweave._parallel import resolve_n_jobs
+    from isoweave._validation import as_array, check_integer, check_option, check_real
 
     declared = {f.name: f for f in fields(FitOptions)}
     unknown = sorted(set(given) - set(declared))
@@ -278,6 +281,7 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
         raise TypeError(f"There is no option {unknown[0]!r}; the options are {', '.join(sorted(declared))}.")
     values = {name: given.get(name, f.default) for name, f in declared.items()}
     check_integer("n_components", n_components, minimum=1)
+    check_integer("n_components", n_components, maximum=_MOST_COMPONENTS)
     for name, words in (("calibrate", ("none", "rows")), ("shortcuts", ("keep", "drop"))):
         if isinstance(values[name], bool | np.bool_):
             values[name] = words[int(values[name])]
@@ -303,7 +307,7 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
     else:
         values["frame_size"] = check_integer("frame_size", size, minimum=2)
     if not isinstance(values["start"], str):
-        values["start"] = np.asarray(values["start"])
+        values["start"] = as_array("start", values["start"])
     elif values["start"] == "auto" and paper:
         values["start"] = "identity"
     if values["solver"] == "auto" and paper:
@@ -313,7 +317,7 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
             "refine='distances' needs one weight per edge, but the inner product is the paper's; "
             "use inner_product='edge'."
         )
-    if values["global_weight"] == "auto":
+    if isinstance(values["global_weight"], str) and values["global_weight"] == "auto":
         values["global_weight"] = 0.0 if paper else "auto"
     else:
         values["global_weight"] = check_real("global_weight", values["global_weight"], minimum=0.0)
@@ -322,6 +326,9 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
     max_iter = (1000 if paper else 500) if values["max_iter"] is None else values["max_iter"]
     values["max_iter"] = check_integer("max_iter", max_iter, minimum=1)
     values["memory_limit"] = parse_memory_limit(values["memory_limit"])
+    resolve_n_jobs(values["n_jobs"])
+    verbose = int(values["verbose"]) if isinstance(values["verbose"], bool | np.bool_) else values["verbose"]
+    values["verbose"] = check_integer("verbose", verbose, minimum=0)
     callback = values["callback"]
     if callback is not None and not callable(callback):
         raise TypeError(
@@ -334,9 +341,21 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
             "checkpoint=isoweave.Checkpoint(path)."
         )
     if seed is None:
-        state = values["random_state"]
-        seed = 0 if state is None else check_integer("random_state", state, minimum=0)
+        seed = _seed(values["random_state"])
     return EmbeddingOptions(n_components=int(n_components), seed=seed, **values)
+
+
+def _seed(state: Any) -> int:
+    """A fixed seed for None, the number itself for an integer, otherwise a draw."""
+    import numpy as np
+
+    from isoweave._validation import check_integer
+
+    if state is None:
+        return 0
+    if state is np.random or isinstance(state, np.random.RandomState):
+        return int(state.randint(np.iinfo(np.int32).max, size=1)[0])
+    return check_integer("random_state", check_integer("random_state", state, minimum=0), maximum=2**32 - 1)
 
 
 def documented(*sources: type) -> Callable[[Any], Any]:

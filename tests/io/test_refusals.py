@@ -44,7 +44,7 @@ TABLES = {
     "line 2: cell 1 holds '.ufeff3'": [b"1,2\n\xef\xbb\xbf3,4\n"],
     r"line 2: cell 2 holds '\\x9b31mxxx": [b"1,2\n3,\xc2\x9b31m" + b"x" * 100_000 + b"\n"],
 }
-VERTICES = ("9" * 5000, "-1", "-" + "9" * 5000, "2147483648", "99999999999", "1.5", "nan")
+VERTICES = ("9" * 5000, "-1", "-" + "9" * 5000, "2147483648", "99999999999", "1e10", "1.5", "nan")
 EDGE_LISTS = {
     "holds no edges": ["", "i j d\n"],
     r"line 1: expected 3 cells \(.*distance\), found 2": ["0 1\n"],
@@ -336,7 +336,10 @@ def test_what_the_tables_change_is_good(put):
     """Otherwise the cases above might be refused for another reason."""
     assert read_input(put("a.npz", sparse())).graph.nnz == 3
     assert read_input(put("b.npz", sparse(format=np.array(["csr"])))).graph.nnz == 3
-    assert read_embedding(put("c.npz", saved(**MAP, parameters=json.dumps({}), n_iter=3))).n_points == 4
+    for n_iter in (3, np.inf, np.nan, -1, "many"):
+        # The history says how many there were.
+        kept = read_embedding(put("c.npz", saved(**MAP, parameters=json.dumps({}), n_iter=n_iter)))
+        assert kept.n_points == 4
     for version in (1, 2):
         assert not read_input(put("x.npy", npy(version=version))).features.any()
     for member in (stored(), deflated(npy())):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import PAIRWISE_BOOLEAN_FUNCTIONS
 from sklearn.neighbors import VALID_METRICS
 from sklearn.utils import check_array
@@ -185,6 +186,8 @@ def prepare_features(X: Any, metric: Metric, metric_params: Params, team: Thread
     points = features[groups.first]
     if boolean:
         points = points.astype(np.bool_)
+    if metric_params and isinstance(name, str):
+        _check_params(points[:1], name, params)
     return FeatureSpace(points, groups, name, params, squared, cosine, scale)
 
 
@@ -198,7 +201,7 @@ def _check_metric(metric: Metric, metric_params: Params) -> tuple[Metric, dict[s
     params = dict(metric_params or {})
     if callable(metric):
         return metric, params
-    if metric == "precomputed":
+    if isinstance(metric, str) and metric == "precomputed":
         raise ValueError(
             "metric='precomputed' is for distances, not features: use graph_from_matrix for a sparse "
             "distance graph or knn_from_distances for a full distance matrix."
@@ -208,12 +211,20 @@ def _check_metric(metric: Metric, metric_params: Params) -> tuple[Metric, dict[s
     name = _ALIASES.get(name, name)
     if name == "minkowski":
         p = params.setdefault("p", 2)
-        if p != math.inf:
+        if not (isinstance(p, float) and p == math.inf):
             check_real("metric_params['p']", p, minimum=1)
         for simpler, exponent in MINKOWSKI_P.items():
             if p == exponent and params.get("w") is None:
                 return simpler, {}
     return name, params
+
+
+def _check_params(point: Any, metric: str, params: dict[str, Any]) -> None:
+    """Refuse parameters that the metric does not take, which scikit-learn finds out in the middle."""
+    try:
+        pairwise_distances(point, metric=metric, **params)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"metric_params={params!r} do not go with metric={metric!r}: {error}") from error
 
 
 def _spread(metric: Metric, features: FloatArray) -> dict[str, Any]:
