@@ -91,7 +91,9 @@ def disjoint(*matrices):
 
 
 def with_lengths(matrix, lengths):
-    return sp.coo_array((np.resize(np.asarray(lengths, float), matrix.nnz), matrix.coords), matrix.shape)
+    return sp.coo_array(
+        (np.resize(np.asarray(lengths, float), matrix.nnz), (matrix.row, matrix.col)), matrix.shape
+    )
 
 
 def with_edges(matrix, edges):
