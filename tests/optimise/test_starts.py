@@ -225,7 +225,7 @@ def test_lowest_eigenvectors_against_lapack(values):
     np.testing.assert_allclose(matrix @ vectors, vectors * found, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["bipartite", "random"])
+@pytest.mark.parametrize("kind", ["bipartite", pytest.param("random", marks=pytest.mark.slow)])
 def test_companions_of_dense_graphs_have_few_edges(kind, monkeypatch):
     """Frames and factor cost the cube of the degree: minutes for some hundred vertices."""
     n = 220
