@@ -134,6 +134,7 @@ def embed(
         "dropped edges": f"{len(estimator.dropped_edges_):,}",
         "energy": f"{estimator.energy_:.6g}",
         "misfit of edges": f"{100 * estimator.relative_energy_**0.5:.2g} %",
+        "global weight": f"{estimator.global_weight_:.2g}",
         "steps": f"{estimator.n_iter_:,}",
         "status": f"{estimator.status_}",
         "seconds": f"{seconds:.2f}",
