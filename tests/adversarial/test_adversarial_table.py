@@ -40,7 +40,8 @@ def edge_lengths(matrix, coordinates):
     coo = sp.coo_array(matrix)
     off = coo.row != coo.col
     wanted, i, j = coo.data[off].astype(float), coo.row[off], coo.col[off]
-    unit = wanted.max(initial=0.0) or 1.0
+    # The inverse of less would overflow.
+    unit = max(wanted.max(initial=0.0), 1e-300)
     return wanted / unit, np.linalg.norm(coordinates[i] / unit - coordinates[j] / unit, axis=1)
 
 
