@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from isoweave._parallel import ThreadTeam
 from isoweave._stages import frames_from, frames_record
 from isoweave._typing import BoolArray, FloatArray
-from isoweave.energy import AnchorEnergy, EdgeEnergy, FrameEnergy, differences, edge_energy, paper_energy
+from isoweave.energy import AnchorEnergy, EdgeEnergy, FrameEnergy, edge_energy, paper_energy
 from isoweave.geometry import calibrate_frames, local_frames, local_stretch, neighborhood_volumes
 from isoweave.graph import NeighborGraph, bypass_doubtful
 from isoweave.known import Known
@@ -22,15 +23,13 @@ from isoweave.optimise import (
     Problem,
     Run,
     badly_solved,
-    balanced_weight,
     build_problem,
     check_finite,
     find_landmarks,
-    global_energy,
+    long_distances,
     minimise,
     minimise_from,
     numerical_stage,
-    openness,
 )
 from isoweave.options import EmbeddingOptions
 
@@ -41,8 +40,6 @@ _LARGEST_START = 1e75
 _MOST_ENERGY = 1.0 + 1e-6
 # Long bends relax last, and the misfit that the tolerance is relative to is large where there are any.
 _GLOBAL_TOL = 1 / 3
-# Nobody could see what less does.
-_NO_WEIGHT = 1e-6
 # Part of its length, at least of the median, below which an edge has no length in the map.
 _NO_LENGTH = 1e-6
 _EDGES_AT_ONCE = 2**16
@@ -92,7 +89,15 @@ def embed_component(
         frames = frames_from(stored, paths, options, team)
     name, problem, result = _optimise(frames, options, known.anchors, start, run)
     solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
-    weight, problem, result = _globalise(problem, options, result, run)
+    weight, far = long_distances(problem, result, options.global_weight, run)
+    if far is not None:
+        # One factor at a time.
+        del problem
+        problem = build_problem(
+            frames, solver=options.solver, anchors=known.anchors, far=far, near=result.coordinates
+        )
+        result = _globalise(problem, options, result, run)
+        problem = replace(problem, far=None)
     mass = problem.mass
     if options.refine == "distances" and result.status not in ENDED_EARLY:
         mass, result = _refine(problem, graph, options, result, run.within("refine"))
@@ -217,40 +222,15 @@ def _optimise(
 
 def _globalise(
     problem: Problem, options: EmbeddingOptions, result: IterationResult, run: Run
-) -> tuple[float, Problem, IterationResult]:
-    """Continue with the long distances in the energy (eq. 24): their weight, the problem, where it ended.
-
-    Energy and rotations are those of the frames there.
-    """
+) -> IterationResult:
+    """Continue with the long distances in the energy; energy and rotations are those of the frames there."""
     assert options.max_iter is not None
-    frames, x, weight = problem.frames, result.coordinates, options.global_weight
-    share = result.energy / problem.mass if problem.mass > 0 else 0.0
-    opening = openness(problem.graph, options.n_components, share) if weight == "auto" else 1.0
-    # Anchors tell where things are, better than paths can.
-    unwanted = weight == 0.0 or opening == 0.0 or (weight == "auto" and problem.anchors is not None)
-    # Where all points lie in one place the stress has no direction to pull them apart.
-    collapsed = float(np.ptp(x, axis=0).max()) <= _NO_LENGTH
-    if unwanted or collapsed or result.status in ENDED_EARLY:
-        return 0.0, problem, result
-    run.stage("landmarks")
-    far = global_energy(frames, x)
-    check_finite("landmarks", "geodesics", far.geodesics)
-    if weight == "auto":
-        weight = opening * balanced_weight(share, far, options.n_components)
-    if weight < _NO_WEIGHT:
-        return 0.0, problem, result
-    far = replace(far, weight=weight * far.weight)
-    # One factor at a time.
-    solver, anchors = options.solver, problem.anchors
-    del problem
-    problem = build_problem(frames, solver=solver, anchors=anchors, far=far, near=x)
     optimiser = LBFGS(_GLOBAL_TOL * options.energy_tol, options.max_iter)
     run.stage("global")
-    moved = minimise(optimiser, problem, x, stage="global", run=run.within("global"))
-    here = frames.evaluate(moved.coordinates)
+    moved = minimise(optimiser, problem, result.coordinates, stage="global", run=run.within("global"))
+    here = problem.frames.evaluate(moved.coordinates)
     status = moved.status if result.status == "converged" else result.status
-    result = IterationResult(moved.coordinates, here.alignments, here.energy, result.history, status)
-    return weight, replace(problem, far=None), result
+    return IterationResult(moved.coordinates, here.alignments, here.energy, result.history, status)
 
 
 def _refine(
@@ -276,25 +256,32 @@ def _refine(
 def _at_lost_edges(graph: NeighborGraph, x: FloatArray) -> BoolArray:
     """Vertices with an edge that has no length in the map. Frames of a lower rank may not see it."""
     found = np.zeros(graph.n_vertices, dtype=np.bool_)
-    for lo in range(0, len(graph.indices), _EDGES_AT_ONCE):
-        at = slice(lo, lo + _EDGES_AT_ONCE)
+    for at, steps in _steps(graph, x):
         i, lengths = graph.sources[at], graph.lengths[at]
-        steps = np.abs(x[graph.indices[at]] - x[i]).max(axis=1)
-        found[i[(steps <= _NO_LENGTH * lengths) & (lengths > _NO_LENGTH)]] = True
+        longest = np.abs(steps).max(axis=1)
+        found[i[(longest <= _NO_LENGTH * lengths) & (lengths > _NO_LENGTH)]] = True
     return found
 
 
-def _edge_factor(coordinates: FloatArray, frames: FrameEnergy, graph: NeighborGraph) -> float:
+def _edge_factor(x: FloatArray, frames: FrameEnergy, graph: NeighborGraph) -> float:
     """The one factor that brings the edges nearest to their lengths (weighted least squares).
 
     Frames that cannot all fit average each other out, so that the minimum of their energy is too small: by
-    12 % for images of digits in 13 dimensions, by 2 % for a Klein bottle, by nothing for flat data.
+    12 % for images of digits in 13 dimensions, by 2 % for a Klein bottle, by .3 % for a swiss roll.
     """
     weights = frames.weights if isinstance(frames, EdgeEnergy) else np.ones(len(graph.lengths))
-    steps = differences(graph, coordinates)
-    lengths = np.sqrt(np.einsum("ec,ec->e", steps, steps))
+    lengths = np.empty(len(graph.lengths))
+    for at, steps in _steps(graph, x):
+        lengths[at] = np.sqrt(np.einsum("ec,ec->e", steps, steps))
     square = float(np.sum(weights * lengths * lengths))
     return float(np.sum(weights * lengths * graph.lengths)) / square if square > 0 else 1.0
+
+
+def _steps(graph: NeighborGraph, x: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
+    """Differences along the edges, so many at once that they take little memory."""
+    for lo in range(0, len(graph.indices), _EDGES_AT_ONCE):
+        at = slice(lo, lo + _EDGES_AT_ONCE)
+        yield at, x[graph.indices[at]] - x[graph.sources[at]]
 
 
 def _geodesic_factor(coordinates: FloatArray, graph: NeighborGraph, team: ThreadTeam) -> float:

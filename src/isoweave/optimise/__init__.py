@@ -1,6 +1,6 @@
 """Minimising an energy: starts, L-BFGS, the paper's recursion, and the driver that runs them."""
 
-from isoweave.optimise._global import balanced_weight, global_energy, openness
+from isoweave.optimise._global import balanced_weight, global_energy, long_distances, openness
 from isoweave.optimise._optimisers import LBFGS, Alternating, minimise
 from isoweave.optimise._problem import (
     NumericalError,
@@ -67,6 +67,7 @@ __all__ = [
     "find_landmarks",
     "frame_transitions",
     "global_energy",
+    "long_distances",
     "minimise",
     "minimise_from",
     "numerical_stage",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from isoweave._typing import FloatArray, IntArray
 from isoweave.energy import FrameEnergy, GlobalEnergy
 from isoweave.graph import NeighborGraph, geodesics_from
-from isoweave.optimise._starts import landmark_start
+from isoweave.optimise._problem import Problem, check_finite
+from isoweave.optimise._run import IterationResult, Run
+from isoweave.optimise._starts import ENDED_EARLY, landmark_start
 
 _FEWEST_LANDMARKS = 50
 _LANDMARKS_PER_DIMENSION = 20
@@ -23,6 +27,10 @@ _WELL_CONNECTED = 4.0
 # The stress that classical scaling leaves, weighted, is this part of the energy that the frames leave.
 _SHARE = 0.1
 _MOST_WEIGHT = 2.0
+# Nobody could see what less does.
+_NO_WEIGHT = 1e-6
+# Extent of a map, in units of the median length, that is none.
+_ONE_PLACE = 1e-6
 
 
 def farthest_in(x: FloatArray, n_landmarks: int) -> IntArray:
@@ -61,3 +69,25 @@ def balanced_weight(share: float, far: GlobalEnergy, n_components: int) -> float
     scaled = landmark_start(far.landmarks, np.ascontiguousarray(far.geodesics.T), n_components)
     stress = far.evaluate(scaled).energy / far.weight
     return min(_MOST_WEIGHT, _SHARE * share / stress) if stress > 0.0 else 0.0
+
+
+def long_distances(
+    problem: Problem, result: IterationResult, weight: float | str, run: Run
+) -> tuple[float, GlobalEnergy | None]:
+    """The weight of the long distances (eq. 24) after a local fit, and their energy unless it is 0."""
+    x, n_components = result.coordinates, problem.shape[1]
+    share = result.energy / problem.mass if problem.mass > 0 else 0.0
+    opening = openness(problem.graph, n_components, share) if weight == "auto" else 1.0
+    # Anchors tell where things are, better than paths can.
+    unwanted = weight == 0.0 or opening == 0.0 or (weight == "auto" and problem.anchors is not None)
+    # Where all points lie in one place the stress has no direction to pull them apart.
+    collapsed = float(np.ptp(x, axis=0).max()) <= _ONE_PLACE
+    if unwanted or collapsed or result.status in ENDED_EARLY:
+        return 0.0, None
+    run.stage("landmarks")
+    far = global_energy(problem.frames, x)
+    check_finite("landmarks", "geodesics", far.geodesics)
+    chosen = opening * balanced_weight(share, far, n_components) if weight == "auto" else float(weight)
+    if chosen < _NO_WEIGHT:
+        return 0.0, None
+    return chosen, replace(far, weight=chosen * far.weight)
