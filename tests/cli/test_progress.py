@@ -30,7 +30,10 @@ def test_only_slow_work_on_a_terminal_is_shown(monkeypatch, case):
     console = Console(file=io.StringIO()) if case == "piped" else terminal()
     with ProgressLine(console, enabled=case != "disabled"):
         say()
-        time.sleep(0.3)
+        # The display has a thread of its own, which may come late on a busy machine.
+        end = time.monotonic() + (30.0 if case == "shown" else 0.3)
+        while EVENT not in console.file.getvalue() and time.monotonic() < end:
+            time.sleep(0.01)
     shown = console.file.getvalue()
     assert EVENT in shown if case == "shown" else shown == ""
 

@@ -33,8 +33,7 @@ def test_models():
     assert min(found["1"], found["2"]) > 3
     # On Linux at most one call lies between the link and the rename.
     assert sys.platform != "linux" or found["left a hidden file"] <= 8
-    assert found["reads"] > 20
-    assert found["models seen"] > 1
+    assert found["models seen"] >= 5
 
 
 @pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.slow)])
