@@ -229,8 +229,7 @@ def _globalise(
     run.stage("global")
     moved = minimise(optimiser, problem, result.coordinates, stage="global", run=run.within("global"))
     here = problem.frames.evaluate(moved.coordinates)
-    status = moved.status if result.status == "converged" else result.status
-    return IterationResult(moved.coordinates, here.alignments, here.energy, result.history, status)
+    return IterationResult(moved.coordinates, here.alignments, here.energy, result.history, moved.status)
 
 
 def _refine(

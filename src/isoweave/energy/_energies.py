@@ -9,7 +9,7 @@ the arrays it was made from, by name, for the error when a value is not finite. 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,10 +17,10 @@ import scipy.sparse as sp
 
 from isoweave._lazy import computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam
-from isoweave._typing import AnyArray, BoolArray, FloatArray
+from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave.energy._operators import differences, divergence, edge_laplacian, paper_differential
-from isoweave.geometry import LocalFrames, rigid_motion
-from isoweave.graph import NeighborGraph
+from isoweave.geometry import SHORTEST_ROW, LocalFrames, long_edges, rigid_motion
+from isoweave.graph import NeighborGraph, rows_by_length
 
 EDGE_WEIGHTS = ("uniform", "inverse", "inverse-square")
 # How much a hard anchor counts beside soft ones when the embedding is laid on them: what the hard ones leave
@@ -67,6 +67,9 @@ class _OnFrames:
     def evaluate(self, x: FloatArray) -> Evaluation:
         raise NotImplementedError
 
+    def _measure(self, x: FloatArray, energies: FloatArray, flux: FloatArray) -> None:
+        """Put in what the frames do not see."""
+
     def _aligned(self, kernel: Any, metric: FloatArray, team: ThreadTeam, x: FloatArray) -> Evaluation:
         graph, (n, n_components) = self.graph, x.shape
         alignments = np.empty((n, n_components, n_components))
@@ -74,6 +77,7 @@ class _OnFrames:
         flux = np.empty((len(graph.indices), n_components))
         arrays = (graph.indptr, graph.indices, metric, self.frames.rows)
         team.run(kernel, n, *arrays, x, alignments, energies, flux)
+        self._measure(x, energies, flux)
         return Evaluation(float(np.sum(energies)), divergence(graph, flux, team), alignments, energies)
 
 
@@ -81,16 +85,40 @@ class _OnFrames:
 class EdgeEnergy(_OnFrames):
     """Frames with one weight per edge (eqs. 9, 10, 12): ``sum_ij w_ij |x_j - x_i - E_ij Q_i|^2``, best Q.
 
-    ``weights`` (m,) are not negative, and zero where a frame has no row.
+    ``weights`` (m,) are not negative. Edges with a weight and no direction in a frame, a row of zeros, count
+    with their lengths alone, ``w_ij (|x_j - x_i| - d_ij)^2`` (eq. 27): else they would be drawn to length 0.
     """
 
     weights: FloatArray
     team: ThreadTeam
 
+    @computed_once
+    def free(self) -> IntArray:
+        """Edges without direction, shape (f,)."""
+        return np.flatnonzero((self.weights > 0) & ~self.frames.rows.any(axis=1)).astype(np.int32)
+
+    @computed_once
+    def _seen(self) -> FloatArray:
+        """The weights of the other edges."""
+        if len(self.free) == 0:
+            return self.weights
+        seen = self.weights.copy()
+        seen[self.free] = 0.0
+        return seen
+
     def evaluate(self, x: FloatArray) -> Evaluation:
         from isoweave.engines import alignment as kernels
 
-        return self._aligned(kernels.align_edges, self.weights, self.team, x)
+        return self._aligned(kernels.align_edges, self._seen, self.team, x)
+
+    def _measure(self, x: FloatArray, energies: FloatArray, flux: FloatArray) -> None:
+        if len(self.free) == 0:
+            return
+        i, weights = self.graph.sources[self.free], self.weights[self.free]
+        values, flux[self.free] = _springs(
+            x[self.graph.indices[self.free]] - x[i], self.graph.lengths[self.free], weights
+        )
+        energies += np.bincount(i, values, len(energies))
 
     def laplacian(self) -> sp.csr_array:
         return edge_laplacian(self.graph, self.weights)
@@ -164,7 +192,20 @@ def edge_energy(
         values = (typical / np.maximum(graph.lengths, 1e-3 * typical)) ** power
     if confidence is not None:
         values = values * confidence
-    return EdgeEnergy(graph, frames, np.where(frames.included, values, 0.0), team)
+    has_row = frames.included
+    if not has_row.all():
+        values = np.where(has_row, values, 0.0)
+        lost = ~has_row & ~has_row[graph.reverse]
+        if lost.any():
+            # Long edges count with their relative error (eq. 27).
+            lost &= long_edges(graph, frames.n_components, rows_by_length(graph, team))
+            shares = np.minimum(1.0, (np.median(graph.lengths) / graph.lengths[lost]) ** 2)
+            values[lost] = shares if confidence is None else shares * confidence[lost]
+    squares = np.einsum("ej,ej->e", frames.rows, frames.rows)
+    nowhere = (squares <= (SHORTEST_ROW * graph.lengths) ** 2) & (squares > 0)
+    if nowhere.any():
+        frames = replace(frames, rows=np.where(nowhere[:, None], 0.0, frames.rows))
+    return EdgeEnergy(graph, frames, values, team)
 
 
 def paper_energy(
@@ -174,6 +215,15 @@ def paper_energy(
     if frames.inverse is None:
         raise ValueError("The paper's inner product needs frames made with with_inverse=True.")
     return PaperEnergy(graph, frames, np.sqrt(volumes)[graph.sources, None] * frames.inverse, team)
+
+
+def _springs(steps: FloatArray, rest: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Energies and pulls of edges that know their lengths at ``rest`` and no direction (eqs. 22, 27)."""
+    lengths = np.sqrt(np.einsum("ec,ec->e", steps, steps))
+    excess = lengths - rest
+    # Ends that coincide may part in any direction: none is taken.
+    pull = np.divide(weights * excess, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    return weights * excess * excess, pull[:, None] * steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,16 +247,11 @@ class DistanceEnergy:
 
     def evaluate(self, x: FloatArray) -> Evaluation:
         graph, weights = self.graph, self.weights
-        steps = differences(graph, x)
-        lengths = np.sqrt(np.einsum("ec,ec->e", steps, steps))
-        excess = lengths - graph.lengths
-        # Ends that coincide may part in any direction: none is taken.
-        pull = np.divide(weights * excess, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-        at_vertex = np.bincount(graph.sources, weights * excess * excess, graph.n_vertices)
-        energies = np.asarray(at_vertex, dtype=np.float64)
+        values, flux = _springs(differences(graph, x), graph.lengths, weights)
+        energies = np.asarray(np.bincount(graph.sources, values, graph.n_vertices), dtype=np.float64)
         return Evaluation(
             energy=float(np.sum(energies)),
-            half_gradient=divergence(graph, pull[:, None] * steps, self.team),
+            half_gradient=divergence(graph, flux, self.team),
             alignments=np.empty((0, self.n_components, self.n_components)),
             energies=energies,
         )

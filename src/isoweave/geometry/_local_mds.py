@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from isoweave._parallel import ONE_THREAD, ThreadTeam
-from isoweave._typing import BoolArray
+from isoweave._typing import BoolArray, FloatArray, IntArray
 from isoweave.geometry._frames import LocalFrames
-from isoweave.graph import NeighborGraph, is_edge, rows_by_length
+from isoweave.graph import NeighborGraph, edge_keys, is_edge, positions_of, rows_by_length
 
 # Of the default frame: members per typical degree, and how many more vertices paths may lead through.
 FRAME_PER_NEIGHBOR = 2.5
@@ -20,6 +22,12 @@ HUB_LIMIT = 128
 # Second-order frames of the paper are cut here: a dense matrix of this order is made per vertex.
 ALL_FRAME_LIMIT = 1000
 ALL_ROOM_LIMIT = 1500
+# An edge is long that has this many times the length of those a frame needs at either end: so many shortest
+# ones per direction, and at least so many.
+_LONG = 4.0
+_NEEDED_PER_DIRECTION = 2
+_NEEDED = 6
+_PAIRS_AT_ONCE = 2**20
 
 
 def resolve_frame_size(graph: NeighborGraph, frame_size: int | float | str, n_components: int) -> int:
@@ -53,6 +61,9 @@ def local_frames(
 ) -> LocalFrames:
     """Coordinates of every vertex's neighbours in axes of its own (eqs. 1 to 4).
 
+    Long edges, over four times as long as those that a frame needs, have no row: paths to their far ends lead
+    over the centre, so that the far end would seem to lie opposite to everything else.
+
     The frame of vertex i scales i, its neighbours and the vertices geodesically nearest to it, up to
     ``frame_size``; distances among them are shortest paths through twice as many nearest vertices.
     With ``frame_size="all"`` the frame is the second-order neighbourhood and paths stay inside the third, as
@@ -80,7 +91,15 @@ def local_frames(
     inverse = np.empty((m if with_inverse else 0, n_components))
     spectrum = np.empty((n, n_components + 1))
     included = np.empty(m, dtype=bool)
-    arrays = (graph.indptr, graph.indices, graph.lengths, *rows_by_length(graph, team))
+    by_length = rows_by_length(graph, team)
+    if not (hop_frames or with_inverse):
+        near = ~long_edges(graph, n_components, by_length)
+        if not near.all():
+            part = local_frames(_kept(graph, near), n_components, team=team, frame_size=size)
+            rows[:], included[:] = 0.0, False
+            rows[near], included[near] = part.rows, part.included
+            return replace(part, rows=rows, included=included)
+    arrays = (graph.indptr, graph.indices, graph.lengths, *by_length)
     limits = (n_frame, n_room, row_limit, hop_frames, _edges_between_hubs(graph, row_limit))
     team.run(kernels.local_mds, n, *arrays, *limits, rows, inverse, spectrum, included, grain=64)
     leading, power = spectrum[:, :-1], spectrum[:, -1]
@@ -88,6 +107,41 @@ def local_frames(
     fidelity = np.divide(explained, power, out=np.ones(n), where=power > 0)
     leading, fidelity = np.ascontiguousarray(leading), np.minimum(fidelity, 1.0)
     return LocalFrames(rows, included, leading, fidelity, inverse if with_inverse else None)
+
+
+def long_edges(graph: NeighborGraph, n_components: int, by_length: tuple[IntArray, FloatArray]) -> BoolArray:
+    """Edges that are long for their surroundings, and whose direction nothing tells, shape (m,).
+
+    ``by_length`` are the rows of the graph in order of length. Where N + 1 of the nearest neighbours of both
+    ends have edges to the other end too, the direction is known however long the edge is. Edges between two
+    hubs are not looked at: of these, frames have the shortest.
+    """
+    degrees, needed = graph.degrees, max(_NEEDED, _NEEDED_PER_DIRECTION * n_components)
+    found = np.zeros(len(graph.indices), dtype=bool)
+    if not (degrees > needed).any():
+        return found
+    neighbors, lengths = by_length
+    count = np.minimum(needed, degrees)
+    reach = np.where(degrees > 0, lengths[np.maximum(graph.indptr[:-1] + count - 1, 0)], 0.0)
+    hub = degrees > HUB_LIMIT
+    i, j = graph.sources, graph.indices
+    candidates = np.flatnonzero((graph.lengths > _LONG * np.maximum(reach[i], reach[j])) & ~(hub[i] & hub[j]))
+    step = max(1, _PAIRS_AT_ONCE // needed)
+    keys = edge_keys(graph) if len(candidates) else np.empty(0, np.int64)
+    for lo in range(0, len(candidates), step):
+        chosen = candidates[lo : lo + step]
+        nearest = graph.indptr[i[chosen], None] + np.arange(needed)
+        others = neighbors[np.minimum(nearest, graph.indptr[i[chosen] + 1, None] - 1)]
+        joined = positions_of(keys, others.astype(np.int64) * graph.n_vertices + j[chosen, None]) >= 0
+        joined &= np.arange(needed) < count[i[chosen], None]
+        found[chosen] = joined.sum(axis=1) <= n_components
+    return found | found[graph.reverse]
+
+
+def _kept(graph: NeighborGraph, kept: BoolArray) -> NeighborGraph:
+    """The graph with these of its edges, which are kept in both directions."""
+    before = np.concatenate(([0], np.cumsum(kept, dtype=np.int32)))
+    return NeighborGraph(before[graph.indptr].astype(np.int32), graph.indices[kept], graph.lengths[kept])
 
 
 def _edges_between_hubs(graph: NeighborGraph, row_limit: int) -> BoolArray:

@@ -56,11 +56,14 @@ def global_energy(frames: FrameEnergy, x: FloatArray) -> GlobalEnergy:
     return GlobalEnergy(landmarks, np.ascontiguousarray(distances.T), frames.mass, frames.team)
 
 
+def known_part(graph: NeighborGraph, n_components: int) -> float:
+    """Between 0 and 1, how far the degrees let the energy speak about flatness. 0 for trees."""
+    return min(1.0, max(0.0, (float(np.mean(graph.degrees)) - n_components) / _WELL_CONNECTED))
+
+
 def openness(graph: NeighborGraph, n_components: int, share: float) -> float:
     """Between 0, flat data, and 1, data that N dimensions cannot hold, by the relative energy ``share``."""
-    degree = float(np.mean(graph.degrees))
-    known = min(1.0, max(0.0, (degree - n_components) / _WELL_CONNECTED))
-    t = min(1.0, max(0.0, (share - known * _FLAT) / (_CURVED - _FLAT)))
+    t = min(1.0, max(0.0, (share - known_part(graph, n_components) * _FLAT) / (_CURVED - _FLAT)))
     return t * t * (3.0 - 2.0 * t)
 
 
@@ -77,6 +80,7 @@ def long_distances(
     """The weight of the long distances (eq. 24) after a local fit, and their energy unless it is 0."""
     x, n_components = result.coordinates, problem.shape[1]
     share = result.energy / problem.mass if problem.mass > 0 else 0.0
+    share = max(share, (1.0 - known_part(problem.graph, n_components)) * _CURVED)
     opening = openness(problem.graph, n_components, share) if weight == "auto" else 1.0
     # Anchors tell where things are, better than paths can.
     unwanted = weight == 0.0 or opening == 0.0 or (weight == "auto" and problem.anchors is not None)
