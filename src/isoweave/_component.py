@@ -22,10 +22,12 @@ from isoweave.optimise import (
     IterationResult,
     Problem,
     Run,
+    agreement,
     badly_solved,
     build_problem,
     check_finite,
     find_landmarks,
+    flatness,
     long_distances,
     minimise,
     minimise_from,
@@ -43,6 +45,9 @@ _GLOBAL_TOL = 1 / 3
 # Part of its length, at least of the median, below which an edge has no length in the map.
 _NO_LENGTH = 1e-6
 _EDGES_AT_ONCE = 2**16
+# Part of their lengths by which edges still move when refine="auto" ends, for up to so many vertices; it
+# grows with their number, because every step costs more, a hundred times at most.
+_ENOUGH, _MANY = 1e-5, 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +105,9 @@ def embed_component(
         problem = replace(problem, far=None)
     mass = problem.mass
     if options.refine == "distances" and result.status not in ENDED_EARLY:
-        mass, result = _refine(problem, graph, options, result, run.within("refine"))
+        mass, result = _refine(problem, graph, options, 1.0, result, run.within("refine"))
+    elif options.refine == "auto" and weight == 0.0 and result.status not in ENDED_EARLY:
+        mass, result = _refine_if_flat(problem, graph, options, result, run)
     if options.scale == "geodesics":
         factor = _geodesic_factor(result.coordinates, paths, team)
         result = replace(result, coordinates=result.coordinates * factor)
@@ -233,23 +240,48 @@ def _globalise(
 
 
 def _refine(
-    problem: Problem, graph: NeighborGraph, options: EmbeddingOptions, result: IterationResult, run: Run
+    problem: Problem,
+    graph: NeighborGraph,
+    options: EmbeddingOptions,
+    part: float,
+    result: IterationResult,
+    run: Run,
 ) -> tuple[float, IterationResult]:
     """Continue with the distances themselves (eq. 22); the energy of the collapsed map, and where it ends.
 
-    Energy and rotations are those of the frames there. Frames that were not calibrated may be much shorter
-    than the distances, and their energy would say nothing about the map: then it is that of the distances.
+    The energy is that of the distances, the rotations are those of the frames there.
     """
     assert options.max_iter is not None
     run.stage("refine")
-    optimiser, measured = LBFGS(options.energy_tol, options.max_iter), problem.of_distances(graph)
+    measured, enough = problem.of_distances(graph, part), 0.0
+    if options.refine == "auto":
+        enough = _ENOUGH * min(max(graph.n_vertices / _MANY, 1.0), 100.0)
+    optimiser = LBFGS(options.energy_tol, options.max_iter, enough)
     refined = minimise(optimiser, measured, result.coordinates, stage="refine", run=run)
-    here, mass = problem.evaluate(refined.coordinates), problem.mass
-    energy = here.energy
-    if options.calibrate != "rows":
-        energy, mass = refined.energy, measured.mass
+    here = problem.evaluate(refined.coordinates)
     status = refined.status if result.status == "converged" else result.status
-    return mass, IterationResult(refined.coordinates, here.alignments, energy, result.history, status)
+    return measured.mass, IterationResult(
+        refined.coordinates, here.alignments, refined.energy, result.history, status
+    )
+
+
+def _refine_if_flat(
+    problem: Problem, graph: NeighborGraph, options: EmbeddingOptions, result: IterationResult, run: Run
+) -> tuple[float, IterationResult]:
+    """Let the distances count as far as the data are flat and the distances agree with each other."""
+    share = result.energy / problem.mass if problem.mass > 0 else 0.0
+    part = flatness(graph, options.n_components, share)
+    if part == 0.0:
+        return problem.mass, result
+    mass, refined = _refine(problem, graph, options, part, result, run.within("refine"))
+    # On curved or noisy data much of the misfit stays, and is better left to neighbourhoods than to edges.
+    left = refined.energy / (mass * share) if mass * share > 0 else 0.0
+    agreed = part * agreement(left)
+    if agreed == part or refined.status in ENDED_EARLY:
+        return mass, refined
+    if agreed == 0.0:
+        return problem.mass, result
+    return _refine(problem, graph, options, agreed, result, run.within("refine again"))
 
 
 def _at_lost_edges(graph: NeighborGraph, x: FloatArray) -> BoolArray:

@@ -143,12 +143,12 @@ class FitOptions:
         command="What to do where the two directions of an edge differ (graphs only).",
     )
     refine: str = option(
-        "none",
+        "auto",
         """"distances" continues from the finished embedding and minimises the sum of squares of
-        ``|y_i - y_j| - d_ij`` over the edges: better where the data do lie in N dimensions, above all
-        if distances were measured with errors (sensor networks); worse on closed surfaces in too few
-        dimensions.""",
-        choices=("none", "distances"),
+        ``|y_i - y_j| - d_ij`` over the edges, to the last digit where they are exact: better where the data
+        do lie in N dimensions, worse on closed surfaces in too few dimensions. "auto" does so where the data
+        are flat in N dimensions, until nothing could be seen to move.""",
+        choices=("auto", "none", "distances"),
         command="Finish with a least-squares fit of the distances.",
     )
     global_weight: Any = option(
@@ -312,6 +312,8 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
         values["start"] = "identity"
     if values["solver"] == "auto" and paper:
         values["solver"] = "ic"
+    if values["refine"] == "auto" and paper_product:
+        values["refine"] = "none"
     if values["refine"] == "distances" and paper_product:
         raise ValueError(
             "refine='distances' needs one weight per edge, but the inner product is the paper's; "

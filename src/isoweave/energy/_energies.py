@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from isoweave._lazy import computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
-from isoweave.energy._operators import differences, divergence, edge_laplacian, paper_differential
+from isoweave.energy._operators import divergence, edge_laplacian, paper_differential
 from isoweave.geometry import SHORTEST_ROW, LocalFrames, long_edges, rigid_motion
 from isoweave.graph import NeighborGraph, rows_by_length
 
@@ -114,11 +114,14 @@ class EdgeEnergy(_OnFrames):
     def _measure(self, x: FloatArray, energies: FloatArray, flux: FloatArray) -> None:
         if len(self.free) == 0:
             return
-        i, weights = self.graph.sources[self.free], self.weights[self.free]
-        values, flux[self.free] = _springs(
-            x[self.graph.indices[self.free]] - x[i], self.graph.lengths[self.free], weights
-        )
-        energies += np.bincount(i, values, len(energies))
+        i, rest, weights = (a[self.free] for a in (self.graph.sources, self.graph.lengths, self.weights))
+        steps = x[self.graph.indices[self.free]] - x[i]
+        lengths = np.sqrt(np.einsum("ec,ec->e", steps, steps))
+        excess = lengths - rest
+        # Ends that coincide may part in any direction: none is taken.
+        pull = np.divide(weights * excess, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        flux[self.free] = pull[:, None] * steps
+        energies += np.bincount(i, weights * excess * excess, len(energies))
 
     def laplacian(self) -> sp.csr_array:
         return edge_laplacian(self.graph, self.weights)
@@ -217,15 +220,6 @@ def paper_energy(
     return PaperEnergy(graph, frames, np.sqrt(volumes)[graph.sources, None] * frames.inverse, team)
 
 
-def _springs(steps: FloatArray, rest: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Energies and pulls of edges that know their lengths at ``rest`` and no direction (eqs. 22, 27)."""
-    lengths = np.sqrt(np.einsum("ec,ec->e", steps, steps))
-    excess = lengths - rest
-    # Ends that coincide may part in any direction: none is taken.
-    pull = np.divide(weights * excess, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    return weights * excess * excess, pull[:, None] * steps
-
-
 @dataclass(frozen=True, eq=False)
 class DistanceEnergy:
     """Weighted squares of ``|x_j - x_i| - d_ij`` over the edges, both directions (eq. 22).
@@ -245,16 +239,19 @@ class DistanceEnergy:
     def mass(self) -> float:
         return self.evaluate(np.zeros((self.graph.n_vertices, self.n_components))).energy
 
+    @computed_once
+    def _both(self) -> FloatArray:
+        """Weights of the two directions of every edge together."""
+        return self.weights + self.weights[self.graph.reverse]
+
     def evaluate(self, x: FloatArray) -> Evaluation:
-        graph, weights = self.graph, self.weights
-        values, flux = _springs(differences(graph, x), graph.lengths, weights)
-        energies = np.asarray(np.bincount(graph.sources, values, graph.n_vertices), dtype=np.float64)
-        return Evaluation(
-            energy=float(np.sum(energies)),
-            half_gradient=divergence(graph, flux, self.team),
-            alignments=np.empty((0, self.n_components, self.n_components)),
-            energies=energies,
-        )
+        from isoweave.engines import stress as kernels
+
+        graph, energies, half_gradient = self.graph, np.empty(len(x)), np.empty(x.shape)
+        edges = (graph.indptr, graph.indices, graph.lengths, self.weights, self._both)
+        self.team.run(kernels.edge_stress, len(x), *edges, np.ascontiguousarray(x), energies, half_gradient)
+        none = np.empty((0, self.n_components, self.n_components))
+        return Evaluation(float(np.sum(energies)), half_gradient, none, energies)
 
     def laplacian(self) -> sp.csr_array:
         return edge_laplacian(self.graph, self.weights)

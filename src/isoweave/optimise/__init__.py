@@ -1,6 +1,13 @@
 """Minimising an energy: starts, L-BFGS, the paper's recursion, and the driver that runs them."""
 
-from isoweave.optimise._global import balanced_weight, global_energy, long_distances, openness
+from isoweave.optimise._global import (
+    agreement,
+    balanced_weight,
+    flatness,
+    global_energy,
+    long_distances,
+    openness,
+)
 from isoweave.optimise._optimisers import LBFGS, Alternating, minimise
 from isoweave.optimise._problem import (
     NumericalError,
@@ -58,6 +65,7 @@ __all__ = [
     "Run",
     "StepRecord",
     "UnsolvedError",
+    "agreement",
     "badly_solved",
     "balanced_weight",
     "build_problem",
@@ -65,6 +73,7 @@ __all__ = [
     "coarsen",
     "connection_laplacian",
     "find_landmarks",
+    "flatness",
     "frame_transitions",
     "global_energy",
     "long_distances",
