@@ -11,8 +11,10 @@ import scipy.sparse as sp
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave._validation import check_integer
-from isoweave.diagnostics._hodge import cell_boundaries, measure_misfit, split_misfit
-from isoweave.diagnostics._local import (
+from isoweave.diagnostics._facts import (
+    Diagnosis,
+    EnergySplit,
+    MapFacts,
     dimension_facts,
     edge_table,
     frame_fit,
@@ -21,7 +23,7 @@ from isoweave.diagnostics._local import (
     is_too_sparse,
     torn_share,
 )
-from isoweave.diagnostics._result import Diagnosis, EnergySplit, MapFacts
+from isoweave.diagnostics._hodge import cell_boundaries, measure_misfit, split_misfit
 from isoweave.diagnostics._shape import FEWEST_VERTICES, Shape, find_shape
 from isoweave.diagnostics._verdicts import judge, keeps_edges
 from isoweave.energy import EdgeEnergy, Evaluation, edge_energy
@@ -37,12 +39,10 @@ _Part = tuple[float, EnergySplit, float]
 # Components whose shape is looked at, the largest first.
 _MOST_SHAPES = 5
 # Up to this many edges and dimensions curl and loops are separated.
-_MOST_EDGES = 30_000
-_MOST_COMPONENTS = 3
+_MOST_EDGES, _MOST_COMPONENTS = 30_000, 3
 _WITHIN = 0.1
 # A map whose energy can be divided by this is a poor one; a better one is sought in so many steps.
-_POOR = 1.5
-_STEPS = 500
+_POOR, _STEPS = 1.5, 500
 
 
 def diagnose(
@@ -72,12 +72,9 @@ def diagnose(
     Returns
     -------
     Diagnosis
-        Data; ``str()`` of it is a page to read. Without a map, the parts that need one are None.
-
-    Notes
-    -----
-    Frames are those of the default options (``frame_size`` and ``calibrate`` of an estimator are taken over);
-    energies are measured with the edge inner product. docs/diagnose.md has costs and error rates.
+        Data; ``str()`` of it is a page to read. Without a map, the parts that need one are None. Frames are
+        those of the default options (``frame_size`` and ``calibrate`` of an estimator are taken over);
+        energies are measured with the edge inner product. docs/diagnose.md has costs and error rates.
     """
     dropped: bool | AnyArray = resolve_options(2, shortcuts=shortcuts).drop_shortcuts
     if n_components is not None:
@@ -122,7 +119,7 @@ def _examine(
     if dimension.local <= n_components and not is_too_sparse(facts, n_components):
         for c, part in enumerate(parts[:_MOST_SHAPES]):
             if part.n_vertices >= FEWEST_VERTICES:
-                shapes[c] = find_shape(part, dimension.local, c, prepared.unit, team=team)
+                shapes[c] = find_shape(part, dimension.local, c, prepared.unit, team)
                 curvature[prepared.parts[c]] = shapes[c].curvature
     shape_facts = tuple(shape.facts for shape in shapes.values())
     once = graph.sources < graph.indices

@@ -7,15 +7,19 @@ from typing import Any
 from scipy.stats import rankdata
 
 from isoweave.metrics._global import (
+    GraphLike,
+    Reference,
+    as_geodesics,
+    as_pair,
     distance_pairs,
     kendall_of_pairs,
+    neighbor_count,
     parameter_error,
     pearson_of_pairs,
     procrustes_error,
     rank_scores,
     stress_of_pairs,
 )
-from isoweave.metrics._inputs import GraphLike, Reference, as_geodesics, as_pair, neighbor_count
 from isoweave.metrics._local import label_scores, local_distance, neighborhood_scores, shape_errors
 
 METRIC_MEANINGS: dict[str, tuple[str, int]] = {
@@ -86,17 +90,6 @@ def evaluate(
     dict of str to float
         ``n_neighbors`` and ``n_rows`` as used, then the metrics; NaN where one is not defined (ranks when k
         is not below n / 2, correlations of constant distances).
-
-    Examples
-    --------
-    >>> from sklearn.neighbors import kneighbors_graph
-    >>> from isoweave.datasets import swiss_roll
-    >>> from isoweave.metrics import evaluate
-    >>> roll = swiss_roll(200, random_state=7)
-    >>> graph = kneighbors_graph(roll.data, 8, mode="distance")
-    >>> scores = evaluate(graph.maximum(graph.T), roll.truth, truth=roll.truth)
-    >>> scores["n_neighbors"], scores["procrustes_error"] < 1e-28
-    (8, True)
     """
     checked, y = as_pair(graph, embedding)
     k = neighbor_count(n_neighbors, len(y), checked)

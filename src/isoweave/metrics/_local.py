@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from sklearn.neighbors import NearestNeighbors
 
 from isoweave._parallel import thread_team
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.graph import NeighborGraph
-from isoweave.metrics._inputs import GraphLike, as_pair, as_points, nearest, neighbor_count
+from isoweave.metrics._global import GraphLike, as_pair, as_points, neighbor_count
 
 # Edges below this share of the median length are duplicates in all but name: no relative error.
 _NEGLIGIBLE = 1e-9
@@ -40,14 +41,6 @@ def local_distance(graph: GraphLike, embedding: Any) -> float:
 
     The graph is a NeighborGraph or a sparse matrix (n, n), the embedding an array (n, N). Edges shorter than
     1e-9 of the median length are left out.
-
-    Examples
-    --------
-    >>> import scipy.sparse as sp
-    >>> from isoweave.metrics import local_distance
-    >>> graph = sp.csr_array([[0.0, 1.0, 0.0], [1.0, 0.0, 2.0], [0.0, 2.0, 0.0]])
-    >>> local_distance(graph, [0.0, 1.0, 2.0])
-    0.25
     """
     checked, y = as_pair(graph, embedding)
     once = np.flatnonzero(checked.sources < checked.indices)
@@ -74,13 +67,21 @@ def neighborhood_scores(
     checked, y = as_pair(graph, embedding)
     n = checked.n_vertices
     k = neighbor_count(n_neighbors, n, checked)
-    _, neighbors = nearest(y, k)
+    _, neighbors = _nearest(y, k)
     found = _edge_keys(np.repeat(np.arange(n), k), neighbors.ravel(), n)
     given = _edge_keys(checked.sources, checked.indices, n)
     common = len(np.intersect1d(found, given, assume_unique=True))
     precision = common / len(found)
     recall = common / len(given) if len(given) else float("nan")
     return NeighborhoodScores(precision, recall, 2.0 * common / (len(found) + len(given)))
+
+
+def _nearest(points: FloatArray, n_neighbors: int) -> tuple[FloatArray, AnyArray]:
+    """Distances and indices, each (n, k), of every point's nearest others."""
+    # Brute-force search expands |x - y|^2, so an offset would cost digits.
+    centred = points - points.mean(axis=0)
+    search = NearestNeighbors(n_neighbors=n_neighbors, n_jobs=-1).fit(centred)
+    return search.kneighbors()
 
 
 def _edge_keys(row: AnyArray, col: AnyArray, n: int) -> AnyArray:
@@ -150,7 +151,7 @@ def label_scores(labels: Any, embedding: Any, *, n_neighbors: int) -> LabelScore
         raise ValueError(f"labels must be known, got {given[bad]} at {bad}.")
     k = neighbor_count(n_neighbors, n)
     classes, codes = np.unique(given, return_inverse=True)
-    distances, neighbors = nearest(y, k)
+    distances, neighbors = _nearest(y, k)
     mean = distances.mean()
     weights = 1.0 / (1.0 + np.exp(distances / mean)) if mean > 0.0 else np.full((n, k), 0.5)
     votes = sp.coo_array(
