@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 from isoweave.cli import _reproduce, app
 from isoweave.datasets import DATA_VARIABLE, load_digits, swiss_roll
 from isoweave.experiments import EXPERIMENTS, METHODS, Records, Request, Scale, plan_tasks, run_experiments
-from isoweave.experiments import _records as records_module
 from isoweave.experiments import _run as run_module
 from isoweave.experiments._figures import aligned
 from isoweave.experiments.baselines import run_baseline
@@ -124,7 +123,7 @@ def test_a_rerun_skips_what_is_done_and_tries_again_what_failed(tmp_path, monkey
     # Another scale is another run, and so is changed code.
     run(["torus"], tmp_path, Scale("smaller", 60, 1), ["isomap"])
     assert len(Records(path)) == 3
-    monkeypatch.setattr(records_module, "fingerprint", lambda is_baseline: "changed")
+    monkeypatch.setattr(run_module, "fingerprint", lambda is_baseline: "changed")
     assert len(Records(path)) == 0
 
 
@@ -160,7 +159,7 @@ def test_several_processes_give_the_same_records(tmp_path, data_folder):
         options = {"data_folder": data_folder, "maps_folder": folder, "progress": seen.append}
         scale = replace(TINY, n_seeds=2)
         records, skipped = run(["torus", "mnist"], folder, scale, ["laplacian"], n_jobs=n_jobs, **options)
-        results[n_jobs] = {records_module.key_of(record): record["scores"] for record in records}
+        results[n_jobs] = {run_module.key_of(record): record["scores"] for record in records}
         # The little data folder has images for one group only; the other is missed, and that is said.
         assert [text[:43] for text in skipped] == ["mnist, groups of 1,000: could not be loaded"]
         assert seen[-1].done == seen[-1].total == 4

@@ -21,7 +21,7 @@ from isoweave.diagnostics import diagnose, local_fit
 from isoweave.graph import knn_graph
 from isoweave.plot import shepard_pairs
 from isoweave.report import write_report
-from isoweave.report._payload import encode, encode_numbers
+from isoweave.report._page import encode, encode_numbers
 from isoweave.result import as_embedding
 
 pytest.importorskip("plotly")

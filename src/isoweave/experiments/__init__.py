@@ -2,8 +2,16 @@
 
 from isoweave.experiments._figures import draw_experiment, save_png
 from isoweave.experiments._problems import EXPERIMENTS, FULL, METHODS, QUICK, Request, Scale
-from isoweave.experiments._records import Records, read_runs, runs_frame, versions, without_nan
-from isoweave.experiments._run import RunProgress, plan_tasks, run_experiments
+from isoweave.experiments._run import (
+    Records,
+    RunProgress,
+    plan_tasks,
+    read_runs,
+    run_experiments,
+    runs_frame,
+    versions,
+    without_nan,
+)
 from isoweave.experiments._tables import compare, count_wins, summary_markdown, write_page, write_tables
 
 __all__ = [

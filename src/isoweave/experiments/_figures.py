@@ -13,8 +13,7 @@ import numpy as np
 from isoweave._files import atomic_write
 from isoweave._typing import FloatArray
 from isoweave.experiments._problems import METHODS, Experiment, Scale, Setting
-from isoweave.experiments._records import select
-from isoweave.experiments._run import Task, map_path
+from isoweave.experiments._run import Task, map_path, select
 from isoweave.experiments._tables import TITLES
 from isoweave.plot import plot_embedding
 
@@ -46,9 +45,9 @@ def draw_experiment(
         path = folder / f"{experiment.name}_{curve or 'scores'}.png"
         _draw_scores(experiment, points, good[good["row"].isin([row.name for row in points])], path)
         figures[f"{experiment.title}: {curve or 'scores'}"] = path
-    for row in rows if maps_folder is not None and experiment.draw_maps else ():
+    for row in rows if experiment.draw_maps else ():
         path = folder / f"{experiment.name}_{row.name}_maps.png"
-        if _draw_maps(experiment, row, scale, maps_folder, path):
+        if maps_folder is not None and _draw_maps(experiment, row, scale, maps_folder, path):
             figures[f"{experiment.title}, {row.title}: maps"] = path
     return figures
 

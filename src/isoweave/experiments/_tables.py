@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from isoweave._files import write_text
 from isoweave._pages import render
 from isoweave.experiments._problems import EXPERIMENTS, METHODS, Experiment, Scale, Setting
-from isoweave.experiments._records import COLUMNS, select, versions
+from isoweave.experiments._run import COLUMNS, select, versions
 from isoweave.metrics import METRIC_MEANINGS
 
 if TYPE_CHECKING:

@@ -1,6 +1,5 @@
 """Measures of an embedding: pure functions of (graph, geodesics, truth or labels; embedding)."""
 
-from isoweave.metrics._evaluate import METRIC_MEANINGS, evaluate
 from isoweave.metrics._global import (
     GeodesicRows,
     continuity,
@@ -18,8 +17,10 @@ from isoweave.metrics._global import (
     trustworthiness,
 )
 from isoweave.metrics._local import (
+    METRIC_MEANINGS,
     LabelScores,
     NeighborhoodScores,
+    evaluate,
     label_scores,
     local_angle,
     local_distance,
