@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from typing import Any
 
 import networkx as nx
@@ -106,6 +106,25 @@ def with_twins(matrix, vertices):
 
 def random_lengths(n, seed):
     return np.random.default_rng(seed).uniform(0.01, 10.0, size=n)
+
+
+def check_map(result, n, settings):
+    """What holds of every map: finite wherever embedded, orthogonal alignments, energies that never rise."""
+    n_components = settings.get("n_components", 2)
+    assert result.coordinates.shape == (n, n_components)
+    inside = np.ones(n, dtype=bool)
+    if settings.get("components") == "largest":
+        inside = result.component_labels == 0
+        assert np.isnan(result.coordinates[~inside]).all()
+    assert np.isfinite(result.coordinates[inside]).all()
+    assert np.isfinite(result.stretch).all()
+    assert (result.stretch >= 0).all()
+    assert np.isfinite(result.relative_energy)
+    assert 0 <= result.n_iter <= (settings.get("max_iter") or 500)
+    energies = [record.energy for record in result.history]
+    assert all(later <= earlier for earlier, later in pairwise(energies))
+    squares = result.alignments @ result.alignments.transpose(0, 2, 1)
+    assert np.abs(squares - np.eye(n_components)).max() < 1e-12
 
 
 DIMENSIONS = (1, 2, 3, 7, 13)

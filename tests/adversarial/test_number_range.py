@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -18,24 +19,23 @@ from reference_graphs import distance_gap
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 13])
-@pytest.mark.parametrize("exponent", [-1074, -1000, -538, -300, 0, 300, 538, 1000])
-def test_alignments_are_orthogonal_whatever_the_size(n, exponent):
+def test_alignments_are_orthogonal_whatever_the_size(n):
     """Squares of entries under 1e-162 are no numbers any more."""
     rng = np.random.default_rng([113, n])
     q, columns, turn = (np.empty((n, n)) for _ in range(3))
-    for full in (1.0, 0.5):
+    for full, exponent in product((1.0, 0.5), (-1074, -1000, -538, -300, 0, 300, 538, 1000)):
         b = np.ldexp(rng.normal(size=(n, n)) * (rng.random((n, n)) < full), exponent)
         polar(b, q, columns, turn)
         np.testing.assert_allclose(q @ q.T, np.eye(n), atol=1e-14)
 
 
-@pytest.mark.parametrize("length", [1e308, 1.7e308, np.finfo(float).max])
-def test_two_middle_lengths_whose_sum_overflows(length):
-    result = embed_graph(cycle(4, length), 2)
+def test_two_middle_lengths_whose_sum_overflows():
     expected = embed_graph(cycle(4), 2)
-    # Every bit of the length takes part, and a square may be turned.
-    assert distance_gap(expected.coordinates, result.coordinates / length) < 1e-6
-    assert result.relative_energy == pytest.approx(expected.relative_energy)
+    for length in (1e308, 1.7e308, np.finfo(float).max):
+        result = embed_graph(cycle(4, length), 2)
+        # Every bit of the length takes part, and a square may be turned.
+        assert distance_gap(expected.coordinates, result.coordinates / length) < 1e-6
+        assert result.relative_energy == pytest.approx(expected.relative_energy)
 
 
 def test_a_map_or_a_start_larger_than_any_number():

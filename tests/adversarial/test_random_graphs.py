@@ -6,7 +6,6 @@ import re
 import warnings
 from collections import Counter
 from dataclasses import fields
-from itertools import pairwise
 from uuid import uuid4
 
 import hypothesis.strategies as st
@@ -16,6 +15,7 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, seed, settings
 from sklearn.exceptions import ConvergenceWarning
 
+from adversarial_graphs import check_map
 from isoweave import Anchors, Checkpoint, IsometricEmbedding, Weights, as_embedding, embed_graph
 from isoweave.options import FitOptions, SearchOptions
 
@@ -58,7 +58,7 @@ KINDS = {
 
 
 @st.composite
-def graphs(draw, values=LENGTHS):
+def graphs(draw):
     """Graphs of 2 to 60 vertices of any kind, with any lengths, those of points, hop counts, or all alike."""
     n = draw(st.integers(5, 60) | st.integers(2, 12))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -67,18 +67,17 @@ def graphs(draw, values=LENGTHS):
     apart = np.linalg.norm(points[:, None] - points, axis=2)
     joined = KINDS[draw(st.sampled_from(list(KINDS)))](apart, rng).astype(bool)
     rows, cols = np.nonzero(np.triu(joined | joined.T, 1))
-    kinds = ["any", "points", "spread", "hops"] if values is LENGTHS else ["any"]
-    kind = draw(st.sampled_from(kinds))
+    kind = draw(st.sampled_from(["any", "points", "spread", "hops"]))
     if kind == "points":
         # Any unit: the last ones leave the numbers that have all their digits.
         unit = 2.0 ** draw(st.sampled_from([0, 0, -800, 800, -1040]))
         data = unit * apart[rows, cols]
     elif kind == "any":
-        data = rng.choice(draw(st.lists(values, min_size=1, max_size=8)), size=len(rows))
+        data = rng.choice(draw(st.lists(LENGTHS, min_size=1, max_size=8)), size=len(rows))
     else:
         data = 10.0 ** rng.uniform(-9, 9, len(rows)) if kind == "spread" else np.ones(len(rows))
     matrix = sp.coo_array((data, (rows, cols)), shape=(n, n))
-    if values is LENGTHS and draw(SELDOM):
+    if draw(SELDOM):
         matrix = matrix + sp.coo_array((np.minimum(data, 1e308) * 1.5, (cols, rows)), shape=(n, n))
     return draw(st.sampled_from(LAYOUTS))(matrix)
 
@@ -191,23 +190,10 @@ def check(embed, matrix, options):
             if is_named or any(what in text and advice in text for what, advice in ADVICE):
                 return "error"
             raise
-    n_components = options.get("n_components", 2)
-    assert result.coordinates.shape == (matrix.shape[0], n_components)
-    inside = np.ones(matrix.shape[0], dtype=bool)
-    if options.get("components") == "largest":
-        inside = result.component_labels == 0
-        assert np.isnan(result.coordinates[~inside]).all()
-    assert np.isfinite(result.coordinates[inside]).all()
-    assert np.isfinite(result.stretch).all()
+    check_map(result, matrix.shape[0], options)
     is_refined = options.get("refine") == "distances" or options.get("global_weight", 0)
     if not is_refined and options.get("anchors") is None:
         assert 0.0 <= result.relative_energy <= 1.0 + 1e-6 or result.status in ("max_iter", "stopped")
-    assert np.isfinite(result.relative_energy)
-    assert result.n_iter <= (options.get("max_iter") or 500)
-    energies = [record.energy for record in result.history]
-    assert all(later <= earlier for earlier, later in pairwise(energies))
-    squares = result.alignments @ result.alignments.transpose(0, 2, 1)
-    assert np.abs(squares - np.eye(n_components)).max() < 1e-9
     return result.status
 
 
@@ -239,9 +225,7 @@ def test_any_graph_with_any_options(number, tmp_path):
     outcomes: Counter[str] = Counter()
 
     @seed(number)
-    @settings(
-        max_examples=500 if number else 100, database=None, suppress_health_check=[HealthCheck.too_slow]
-    )
+    @settings(max_examples=500 if number else 100, database=None, suppress_health_check=list(HealthCheck))
     @given(cases())
     def any_case(case):
         embed, X, options = case
@@ -263,14 +247,3 @@ def test_every_value_of_every_option(name, tmp_path):
         for X, metric in ((points, "euclidean"), (matrix, "precomputed")):
             options = {"max_iter": 5, "n_jobs": 1, "metric": metric, name: value}
             check(by_estimator, X, made(options, X, tmp_path))
-
-
-@given(graphs(values=st.sampled_from([1.0, 2.0, np.nan, np.inf, -np.inf, -1.0, -5e-324])), st.integers(1, 5))
-@settings(max_examples=50)
-def test_impossible_lengths_are_named(matrix, n_components):
-    bad = ~(np.isfinite(matrix.data) & (matrix.data >= 0))
-    if not bad.any():
-        check(embed_graph, matrix, {"n_components": n_components})
-        return
-    with pytest.raises(ValueError, match=r"Entry \(\d+, \d+\) is .*: (NaN|infinite|negative) distances"):
-        embed_graph(matrix, n_components)

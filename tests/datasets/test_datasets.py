@@ -103,22 +103,19 @@ def test_isomap_scores_as_in_the_paper(generator, k, expected):
 @pytest.mark.parametrize("generator", [*GENERATORS, sensor_network])
 def test_bad_arguments(generator):
     cases = [
-        ({"n_samples": 0}, ValueError, ">= 1, got 0"),
-        ({"n_samples": 10.0}, TypeError, "must be an integer, got 10.0"),
-        ({"noise": -0.1}, ValueError, ">= 0, got -0.1"),
-        ({"noise": np.nan}, ValueError, ">= 0, got nan"),
+        ("n_samples", 0, ValueError, ">= 1, got 0"),
+        ("n_samples", 10.0, TypeError, "must be an integer, got 10.0"),
+        ("noise", -0.1, ValueError, ">= 0, got -0.1"),
+        ("noise", np.nan, ValueError, ">= 0, got nan"),
+        ("radius", 0.0, ValueError, "radius must be a finite number > 0, got 0.0"),
+        ("n_anchors", 501, ValueError, "n_anchors must be an integer from 0 to 500, got 501"),
+        ("n_dims", 0, ValueError, "n_dims must be an integer >= 1, got 0"),
+        ("hole", 0.5, ValueError, "hole must .* < 0.5, got 0.5"),
+        ("hole", -0.1, ValueError, "got -0.1"),
     ]
-    if generator is sensor_network:
-        cases += [
-            ({"radius": 0.0}, ValueError, "radius must be a finite number > 0, got 0.0"),
-            ({"n_anchors": 501}, ValueError, "n_anchors must be an integer from 0 to 500, got 501"),
-            ({"n_dims": 0}, ValueError, "n_dims must be an integer >= 1, got 0"),
-            ({"hole": 0.5}, ValueError, "hole must .* < 0.5, got 0.5"),
-            ({"hole": -0.1}, ValueError, "got -0.1"),
-        ]
-    for arguments, error, match in cases:
+    for name, value, error, match in cases if generator is sensor_network else cases[:4]:
         with pytest.raises(error, match=match):
-            generator(**arguments)
+            generator(**{name: value})
 
 
 @pytest.mark.parametrize("n_dims", [1, 2, 3])
@@ -206,11 +203,9 @@ def test_from_a_folder(loader, folder, monkeypatch):
         assert len(sample.truth) == sample.n_vertices
         assert len(sample.anchors) == 0
     else:
-        assert sample.data.dtype == np.float64
-        assert len(sample.data) == sample.n_samples == N
+        assert (sample.data.dtype, len(sample.data), sample.n_samples) == (np.float64, N, N)
         assert np.isfinite(sample.data).all()
-        assert sample.labels is None or sample.labels.shape == (N,)
-        assert sample.parameters is None or len(sample.parameters) == N
+        assert all(known is None or len(known) == N for known in (sample.labels, sample.parameters))
         np.testing.assert_array_equal(again.data, sample.data)
 
 
@@ -229,10 +224,6 @@ def test_values(folder):
     digits = datasets.load_digits()  # always there
     assert (digits.data.shape, digits.data.max()) == ((1797, 64), 1.0)
     assert np.bincount(digits.labels).min() > 170
-
-
-def test_graph_values(folder):
-    home = {"data_home": folder}
     mesh = datasets.load_mesh(**home)
     # Edges of a grid of 14 x 14 and one diagonal of every square, each stored twice.
     assert mesh.graph.nnz == 2 * (2 * 14 * 13 + 13**2)
@@ -245,8 +236,7 @@ def test_graph_values(folder):
     # Great circles, which the projection keeps to a few per cent this far from its middle.
     lat, lon = (np.radians(FILES["miles_128cities"][name]) for name in ("lat", "lon"))
     ball = np.column_stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
-    arcs = 3958.8 * 2.0 * np.arcsin(pdist(ball) / 2.0)
-    np.testing.assert_allclose(pdist(near.truth), arcs, rtol=0.02)
+    np.testing.assert_allclose(pdist(near.truth), 3958.8 * 2.0 * np.arcsin(pdist(ball) / 2.0), rtol=0.02)
 
 
 @pytest.mark.parametrize("loader", LOADERS)
@@ -297,13 +287,6 @@ def test_fetch_only_when_asked_and_missing(folder, tmp_path, monkeypatch):
     assert calls == ["mnist_784", "Fashion-MNIST"]
 
 
-def load_real(loader, *arguments):
-    try:
-        return loader(*arguments)
-    except DatasetMissingError as error:
-        pytest.skip(str(error))
-
-
 @pytest.mark.parametrize("loader", FEATURES)
 def test_real_features(loader):
     _, n, width, classes = FEATURES[loader]
@@ -314,17 +297,31 @@ def test_real_features(loader):
     assert sample.label_names is None or len(sample.label_names) == classes
 
 
-@pytest.mark.parametrize("name", ["oldenburg", "usa78k", "helsinki_osm"])
-def test_real_roads(name):
-    road = load_real(datasets.load_road, name)
-    assert (road.graph != road.graph.T).nnz == 0
-    # Straight lines, except in Helsinki: lengths along the road are never shorter than the map's.
-    assert local_distance(road.graph, road.truth) < (0.03 if name == "helsinki_osm" else 1e-6)
+def load_real(loader, *arguments):
+    try:
+        return loader(*arguments)
+    except DatasetMissingError as error:
+        pytest.skip(str(error))
 
 
-def test_real_mesh_and_cities():
-    mesh = load_real(datasets.load_mesh, "bunny")
-    assert mesh.graph.data.min() > 0.0
+@pytest.mark.parametrize(
+    ("loader", "name", "error"),
+    [
+        (datasets.load_road, "oldenburg", 1e-6),
+        (datasets.load_road, "usa78k", 1e-6),
+        # Lengths along the road are never shorter than the map's.
+        (datasets.load_road, "helsinki_osm", 0.03),
+        (datasets.load_mesh, "bunny", 1e-6),
+    ],
+)
+def test_real_graphs(loader, name, error):
+    found = load_real(loader, name)
+    assert (found.graph != found.graph.T).nnz == 0
+    assert found.graph.data.min() > 0.0
+    assert local_distance(found.graph, found.truth) < error
+
+
+def test_real_cities():
     cities = load_real(datasets.load_city_miles)
     miles = cities.graph.toarray()[np.triu_indices(128, k=1)]
     assert np.median(miles / pdist(cities.truth)) == pytest.approx(1.22, abs=0.02)
