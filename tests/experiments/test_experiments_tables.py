@@ -95,7 +95,7 @@ def test_files(tmp_path):
 
 
 def test_box_plots_are_the_same_file_every_time(tmp_path):
-    frame = frame_of(*((method, [scores(0.8), scores(0.85)]) for method in ("default", "isomap")))
+    frame = frame_of(*((method, [{"f1": 0.8}, {"f1": 0.85}]) for method in ("default", "isomap")))
     texts = set()
     for _ in range(2):
         (path,) = experiments.draw_experiment(KLEIN, frame, FULL, tmp_path).values()

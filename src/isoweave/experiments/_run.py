@@ -364,7 +364,8 @@ def read_runs(paths: Iterable[Path]) -> pd.DataFrame:
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
     numbers = [name for name in frame if name not in _TEXTS]
     frame = frame.astype(dict.fromkeys(numbers, float)).astype(dict.fromkeys(_WHOLE, "Int64"))
-    return frame.fillna({"note": ""}).sort_values("seed", kind="stable", ignore_index=True)
+    # The copy puts columns of one type side by side, where rows are taken faster.
+    return frame.fillna({"note": ""}).sort_values("seed", kind="stable", ignore_index=True).copy()
 
 
 def select(runs: pd.DataFrame, experiment: str, scale: str, row: str | None = None) -> pd.DataFrame:
