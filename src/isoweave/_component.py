@@ -12,7 +12,7 @@ from isoweave._stages import frames_from, frames_record
 from isoweave._typing import BoolArray, FloatArray
 from isoweave.energy import AnchorEnergy, EdgeEnergy, FrameEnergy, edge_energy, paper_energy
 from isoweave.geometry import calibrate_frames, local_frames, local_stretch, neighborhood_volumes
-from isoweave.graph import NeighborGraph, bypass_doubtful
+from isoweave.graph import NeighborGraph, bypass_doubtful, longer_than_detours
 from isoweave.known import Known
 from isoweave.optimise import (
     ALONE,
@@ -45,6 +45,12 @@ _GLOBAL_TOL = 1 / 3
 # Part of its length, at least of the median, below which an edge has no length in the map.
 _NO_LENGTH = 1e-6
 _EDGES_AT_ONCE = 2**16
+# Of a robust loss: rounds at most, weight of an edge that is surely wrong, change of weights that is none,
+# and the relative error of an edge that any map has.
+_ROUNDS = 8
+_LEAST_TRUST = 1e-6
+_SAME_TRUST = 0.05
+_SMALL_ERROR = 0.02
 # Part of their lengths by which edges still move when refine="auto" ends, for up to so many vertices; it
 # grows with their number, because every step costs more, a hundred times at most.
 _ENOUGH, _MANY = 1e-5, 10_000
@@ -71,7 +77,37 @@ def embed_component(
     start: FloatArray | None = None,
     run: Run = ALONE,
 ) -> ComponentResult:
-    """Embed a connected graph of at least two vertices with positive lengths.
+    """Embed a connected graph of at least two vertices with positive lengths, as often as the loss asks for.
+
+    A robust loss begins without the edges that break the triangle inequality. Then, in rounds, edges have the
+    weights ``1 / (1 + (r / 3 s)^2)^2`` of Geman and McClure (eq. 28), with r the error of an edge relative to
+    the shorter of its lengths and s 1.5 times the median error.
+    """
+    if options.loss == "squares":
+        return _embed_once(graph, options, known, team, start, run)
+    given = np.ones(len(graph.indices)) if known.edge_weights is None else known.edge_weights
+    trust = np.where(longer_than_detours(graph), _LEAST_TRUST, 1.0)
+    for number in range(_ROUNDS):
+        weighted = replace(known, edge_weights=given * trust)
+        found = _embed_once(graph, options, weighted, team, start, run.within(f"round {number}"))
+        before, lengths = trust, _lengths(graph, found.iteration.coordinates)
+        error = np.abs(lengths - graph.lengths) / np.maximum(np.minimum(lengths, graph.lengths), _NO_LENGTH)
+        typical = max(1.5 * float(np.median(error)), _SMALL_ERROR)
+        trust = np.maximum((1.0 + (error / (3.0 * typical)) ** 2) ** -2, _LEAST_TRUST)
+        if found.iteration.status in ENDED_EARLY or np.abs(trust - before).max() < _SAME_TRUST:
+            break
+    return found
+
+
+def _embed_once(
+    graph: NeighborGraph,
+    options: EmbeddingOptions,
+    known: Known,
+    team: ThreadTeam,
+    start: FloatArray | None,
+    run: Run,
+) -> ComponentResult:
+    """The stages in order.
 
     What every stage hands on is checked to be finite: a pass over it costs nothing beside the stage, and an
     error names the stage.
@@ -301,11 +337,17 @@ def _edge_factor(x: FloatArray, frames: FrameEnergy, graph: NeighborGraph) -> fl
     12 % for images of digits in 13 dimensions, by 2 % for a Klein bottle, by .3 % for a swiss roll.
     """
     weights = frames.weights if isinstance(frames, EdgeEnergy) else np.ones(len(graph.lengths))
+    lengths = _lengths(graph, x)
+    square = float(np.sum(weights * lengths * lengths))
+    return float(np.sum(weights * lengths * graph.lengths)) / square if square > 0 else 1.0
+
+
+def _lengths(graph: NeighborGraph, x: FloatArray) -> FloatArray:
+    """Of the edges in an embedding, shape (m,)."""
     lengths = np.empty(len(graph.lengths))
     for at, steps in _steps(graph, x):
         lengths[at] = np.sqrt(np.einsum("ec,ec->e", steps, steps))
-    square = float(np.sum(weights * lengths * lengths))
-    return float(np.sum(weights * lengths * graph.lengths)) / square if square > 0 else 1.0
+    return lengths
 
 
 def _steps(graph: NeighborGraph, x: FloatArray) -> Iterator[tuple[slice, FloatArray]]:

@@ -151,6 +151,14 @@ class FitOptions:
         choices=("auto", "none", "distances"),
         command="Finish with a least-squares fit of the distances.",
     )
+    loss: str = option(
+        "squares",
+        """What a distance that does not fit costs. "robust" is for data in which some distances are wrong:
+        the fit is repeated with less weight on edges that do not fit, until nothing changes (up to 8
+        times).""",
+        choices=("squares", "robust"),
+        command="What distances that do not fit cost: robust gives wrong ones less weight.",
+    )
     global_weight: Any = option(
         "auto",
         """How much long distances count beside short ones: the weight of the stress to landmark geodesics. 0

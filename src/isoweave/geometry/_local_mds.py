@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import BoolArray, FloatArray, IntArray
 from isoweave.geometry._frames import LocalFrames
-from isoweave.graph import NeighborGraph, edge_keys, is_edge, positions_of, rows_by_length
+from isoweave.graph import NeighborGraph, edge_keys, is_edge, keep_edges, positions_of, rows_by_length
 
 # Of the default frame: members per typical degree, and how many more vertices paths may lead through.
 FRAME_PER_NEIGHBOR = 2.5
@@ -95,7 +95,7 @@ def local_frames(
     if not (hop_frames or with_inverse):
         near = ~long_edges(graph, n_components, by_length)
         if not near.all():
-            part = local_frames(_kept(graph, near), n_components, team=team, frame_size=size)
+            part = local_frames(keep_edges(graph, near), n_components, team=team, frame_size=size)
             rows[:], included[:] = 0.0, False
             rows[near], included[near] = part.rows, part.included
             return replace(part, rows=rows, included=included)
@@ -136,12 +136,6 @@ def long_edges(graph: NeighborGraph, n_components: int, by_length: tuple[IntArra
         joined &= np.arange(needed) < count[i[chosen], None]
         found[chosen] = joined.sum(axis=1) <= n_components
     return found | found[graph.reverse]
-
-
-def _kept(graph: NeighborGraph, kept: BoolArray) -> NeighborGraph:
-    """The graph with these of its edges, which are kept in both directions."""
-    before = np.concatenate(([0], np.cumsum(kept, dtype=np.int32)))
-    return NeighborGraph(before[graph.indptr].astype(np.int32), graph.indices[kept], graph.lengths[kept])
 
 
 def _edges_between_hubs(graph: NeighborGraph, row_limit: int) -> BoolArray:

@@ -39,7 +39,7 @@ from isoweave.graph._index import (
     knn_graph,
 )
 from isoweave.graph._matrices import graph_from_matrix, knn_from_distances
-from isoweave.graph._shortcuts import bypass_doubtful, drop_shortcuts
+from isoweave.graph._shortcuts import bypass_doubtful, drop_shortcuts, longer_than_detours
 
 __all__ = [
     "TREE_DIMENSIONS",
@@ -67,6 +67,7 @@ __all__ = [
     "knn_from_distances",
     "knn_graph",
     "local_order",
+    "longer_than_detours",
     "members_of",
     "merge_duplicates",
     "nearest_entries",
