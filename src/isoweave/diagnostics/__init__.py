@@ -12,7 +12,6 @@ from isoweave.diagnostics._facts import (
     edge_table,
     local_fit,
 )
-from isoweave.diagnostics._shape import loop_holonomy
 
 __all__ = [
     "Diagnosis",
@@ -25,5 +24,4 @@ __all__ = [
     "diagnose",
     "edge_table",
     "local_fit",
-    "loop_holonomy",
 ]
