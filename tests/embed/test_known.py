@@ -328,7 +328,7 @@ BAD_ANCHORS = [
     (Anchors(CHOSEN, [["a", "b"]] * 8), ValueError, "real array .* dtype <U1"),
     (Anchors(CHOSEN, SPOILED), ValueError, rf"row 2 \(vertex {CHOSEN[2]}\), column 1 is nan"),
     (Anchors(CHOSEN, 1e90 * AT), ValueError, "times the median distance apart"),
-    (Anchors(CHOSEN, AT, 0.0), ValueError, "weight of anchors must be a finite number > 0"),
+    (Anchors(CHOSEN, AT, 0.0), ValueError, "weight of anchors must be positive .* entry 0 is 0.0"),
     (Anchors(CHOSEN, AT, [np.nan] + [1.0] * 7), ValueError, "entry 0 is nan"),
     (Anchors(CHOSEN, AT, [1.0, 2.0]), ValueError, r"\(8,\), one per anchor, .* got shape \(2,\)"),
 ]
@@ -347,29 +347,19 @@ def with_entries(*entries):
     return weights.tocsr()
 
 
-def stored_twice():
-    coo = ones_like(ROLL).tocoo()
-    entries = np.append(coo.data, 1.0), (np.append(coo.row, 0), np.append(coo.col, FIRST))
-    return sp.coo_array(entries, shape=ROLL.shape)
-
-
 FIRST = int(ROLL.indices[0])
 STRANGER = int(np.setdiff1d(np.arange(1, 250), ROLL.indices[: ROLL.indptr[1]])[0])
 NINTH = np.arange(250) == 9
-EDGE = rf"edge \(0, {FIRST}\) has"
+EDGE = rf"edge \(0, {FIRST}\)"
 BAD_WEIGHTS = [
     (Weights(edges=[1.0]), TypeError, "sparse matrix with the pattern of the graph"),
     (sp.csr_array((3, 3)), ValueError, r"shape \(250, 250\) like the graph, got \(3, 3\)"),
     (ones_like(ROLL).astype(complex), TypeError, "must be real, got dtype complex"),
-    (with_entries((0, FIRST, 2.0)), ValueError, f"symmetric, but {EDGE} 2.0 one way and 1.0"),
-    (with_entries((0, FIRST, -1.0)), ValueError, f"{EDGE} -1.0"),
-    (with_entries((0, FIRST, np.inf)), ValueError, f"{EDGE} inf"),
-    (with_entries((0, FIRST, np.nan)), ValueError, rf"NaN at \(0, {FIRST}\)"),
-    (with_entries((0, STRANGER, 1.0)), ValueError, rf"\(0, {STRANGER}\), but the graph has no such edge"),
-    (with_entries((0, FIRST, 0.0), (FIRST, 0, 0.0)), ValueError, f"{EDGE} none"),
-    (sp.block_diag([ROLL[:1, :1], ROLL[1:, 1:]]), ValueError, "has none"),
+    (with_entries((0, FIRST, 2.0)), ValueError, f"symmetric, but {EDGE} has both 1.0 and 2.0"),
+    *((with_entries((0, FIRST, x)), ValueError, f"{EDGE} is {x}") for x in (-1.0, np.inf, np.nan)),
+    (with_entries((0, STRANGER, 1.0)), ValueError, rf"given for \(0, {STRANGER}\)"),
+    (with_entries((0, FIRST, 0.0), (FIRST, 0, 0.0)), ValueError, rf"missing for \(0, {FIRST}\)"),
     (with_entries((0, FIRST, 1e-11), (FIRST, 0, 1e-11)), ValueError, "span from 1e-11 to 1, a ratio over 1e"),
-    (stored_twice(), ValueError, "more than once"),
     (np.ones(249), ValueError, r"shape \(250,\), got shape \(249,\)"),
     (Weights(vertices=np.ones((250, 1))), ValueError, r"got shape \(250, 1\)"),
     (np.zeros(250), ValueError, "that of vertex 0 is 0.0"),

@@ -19,9 +19,17 @@ from typer.testing import CliRunner
 
 from isoweave.cli import _reproduce, app
 from isoweave.datasets import DATA_VARIABLE, swiss_roll
-from isoweave.experiments import EXPERIMENTS, METHODS, Records, Request, Scale, plan_tasks, run_experiments
-from isoweave.experiments import _records as records_module
-from isoweave.experiments import _run as run_module
+from isoweave.experiments import (
+    EXPERIMENTS,
+    METHODS,
+    Records,
+    Request,
+    Scale,
+    _records as records_module,
+    _run as run_module,
+    plan_tasks,
+    run_experiments,
+)
 from isoweave.experiments._figures import aligned
 from isoweave.experiments.baselines import run_baseline
 from isoweave.experiments.demo import write_demo_page

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from isoweave.engines.elimination import MAX_WIDTH
+from isoweave.engines.cholesky import MAX_WIDTH
 from isoweave.linalg._cholesky import analyse, elimination_order, factorise, plan_elimination, substitute
 from laplacians import TEAM, random_block
 

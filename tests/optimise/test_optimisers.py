@@ -11,8 +11,7 @@ import pytest
 from isoweave.energy import AnchorEnergy, PaperEnergy, edge_energy
 from isoweave.graph import connected_components
 from isoweave.metrics import procrustes_error
-from isoweave.optimise import IterationState, build_problem
-from isoweave.optimise import _optimisers as module
+from isoweave.optimise import IterationState, _optimisers as module, build_problem
 from isoweave.optimise._starts import synchronized_alignments
 from reference_graphs import distance_gap, knn_of, random_rotations
 from reference_operators import divergence_loop, energy_loop, inner_matrix

@@ -18,6 +18,7 @@ from isoweave.linalg import lowest_eigenvectors
 from isoweave.metrics import procrustes_error
 from isoweave.optimise import (
     ALONE,
+    _starts as module,
     build_problem,
     coarsen,
     connection_laplacian,
@@ -25,7 +26,6 @@ from isoweave.optimise import (
     frame_transitions,
     sample_vertices,
 )
-from isoweave.optimise import _starts as module
 from isoweave.optimise._starts import (
     farthest_landmarks,
     landmark_start,

@@ -171,7 +171,7 @@ NEGATIVE = 1.0 - 1.5 * np.outer(np.arange(3) == 1, np.arange(50) == 4)
         # Distances to the 50 points of the plane.
         (np.ones((3, 49)), ValueError, "X has 49 features, but IsometricEmbedding is expecting 50"),
         (NEGATIVE, ValueError, "distance of new point 1 to point 4 is -0.5"),
-        (row_with(1.0, 1, rows=3), ValueError, "rows 0, 2 of the new distances have none"),
+        (row_with(1.0, 1, rows=3), ValueError, "row 0 of the new distances has none .2 such rows"),
         (row_with(np.nan), ValueError, "new point 0 to point 3 of the map is nan"),
         (row_with(True), TypeError, "real numbers, got a matrix of dtype bool"),
         (row_with(1.0, column=70), ValueError, "indices|index"),
