@@ -12,7 +12,7 @@ from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.optimise import build_problem
 from reference_cells import incidence, split_dense, triangles_loop
 from reference_graphs import complete_of, random_rotations
-from reference_operators import energy_loop
+from reference_loops import energy_loop
 from reference_shapes import annulus_graph, flat_torus_graph, plane_graph, strip_graph, tree_graph
 
 TEAM = ThreadTeam(1)

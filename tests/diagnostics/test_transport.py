@@ -12,8 +12,8 @@ from isoweave.diagnostics._transport import WEAKEST, ball_curvature, nearest_alo
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.optimise import frame_transitions
 from reference_graphs import complete_of
+from reference_loops import transition_loop
 from reference_shapes import nearest_loop, plane_graph, sphere_graph, strip_graph
-from reference_starts import transition_loop
 
 TEAM = ThreadTeam(1)
 

@@ -13,7 +13,7 @@ from isoweave._parallel import ThreadTeam, thread_team
 from isoweave.datasets import difficult, flat_torus, klein_bottle, swiss_roll
 from isoweave.graph import bypass_doubtful, connected_components, drop_shortcuts, keep_edges, knn_graph
 from isoweave.graph._shortcuts import TRUSTED_MORE, _support_threshold, shared_neighborhood
-from reference_shortcuts import dropped_loop, suspects_loop
+from reference_loops import dropped_loop, suspects_loop
 
 TEAM = ThreadTeam(1)
 
