@@ -207,7 +207,7 @@ def test_lowest_eigenvectors_against_lapack(values):
 @pytest.mark.parametrize("kind", ["bipartite", pytest.param("random", marks=pytest.mark.slow)])
 def test_companions_of_dense_graphs_have_few_edges(kind, monkeypatch):
     """Frames and factor cost the cube of the degree: minutes for some hundred vertices."""
-    n = 180
+    n = 200
     joined = np.random.default_rng(251).random((n, n)) < 0.45
     if kind == "bipartite":
         joined[:] = False
