@@ -1,6 +1,6 @@
 """The same bits from run to run; only ``random_state`` may change them.
 
-tests/adversarial/test_job_counts.py compares numbers of threads.
+tests/adversarial/test_same_bits.py compares numbers of threads.
 """
 
 from __future__ import annotations
