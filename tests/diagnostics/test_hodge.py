@@ -13,7 +13,7 @@ from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.optimise import build_problem, frame_transitions
 from reference_cells import incidence, split_dense, triangles_loop
 from reference_graphs import complete_of, random_rotations
-from reference_operators import energy_loop
+from reference_loops import energy_loop, transition_loop
 from reference_shapes import (
     annulus_graph,
     flat_torus_graph,
@@ -23,7 +23,6 @@ from reference_shapes import (
     strip_graph,
     tree_graph,
 )
-from reference_starts import transition_loop
 
 TEAM = ThreadTeam(1)
 
