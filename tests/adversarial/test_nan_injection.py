@@ -17,8 +17,16 @@ from isoweave.energy import EdgeEnergy, _energies, edge_energy, paper_energy
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import _components, graph_from_matrix
 from isoweave.linalg import PoissonState, _methods
-from isoweave.optimise import LBFGS, Alternating, NumericalError, Run, UnsolvedError, build_problem, minimise
-from isoweave.optimise import _starts as starts
+from isoweave.optimise import (
+    LBFGS,
+    Alternating,
+    NumericalError,
+    Run,
+    UnsolvedError,
+    _starts as starts,
+    build_problem,
+    minimise,
+)
 
 
 def spoiled(array, at=-1):

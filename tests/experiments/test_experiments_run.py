@@ -17,8 +17,16 @@ from typer.testing import CliRunner
 
 from isoweave.cli import _reproduce, app
 from isoweave.datasets import DATA_VARIABLE, load_digits, swiss_roll
-from isoweave.experiments import EXPERIMENTS, METHODS, Records, Request, Scale, plan_tasks, run_experiments
-from isoweave.experiments import _run as run_module
+from isoweave.experiments import (
+    EXPERIMENTS,
+    METHODS,
+    Records,
+    Request,
+    Scale,
+    _run as run_module,
+    plan_tasks,
+    run_experiments,
+)
 from isoweave.experiments._figures import aligned
 from isoweave.experiments.baselines import run_baseline
 from isoweave.graph import connected_components
@@ -199,7 +207,8 @@ def test_reproduce(tmp_path, monkeypatch, request):
     assert all(words in text for words in ("Tiny run", "Skipped: mnist"))
     browser = request.getfixturevalue("browser")
     browser.resize(1280, 1000)
-    browser.open((out / "index.html").as_uri(), "document.readyState === 'complete'")
+    is_there = "location.href.endsWith('index.html') && document.readyState === 'complete'"
+    browser.open((out / "index.html").as_uri(), is_there)
     n_summary = (out / "summary.md").read_text(encoding="utf-8").count("\n|") - 2
     # Three pictures; a table for every row and the summary of them; nothing too wide, nothing loaded.
     assert browser.evaluate(PROBE) == [3, 4, 3 * 3 + 7, n_summary, 0]

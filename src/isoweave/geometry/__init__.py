@@ -1,31 +1,17 @@
 """Local Euclidean frames: where every vertex sees its neighbours."""
 
 from isoweave.geometry._frames import (
-    SHORTEST_ROW,
-    LocalFrames,
-    calibrate_frames,
-    local_stretch,
-    neighborhood_volumes,
-    rigid_motion,
+    SHORTEST_ROW as SHORTEST_ROW,
+    LocalFrames as LocalFrames,
+    calibrate_frames as calibrate_frames,
+    local_stretch as local_stretch,
+    neighborhood_volumes as neighborhood_volumes,
+    rigid_motion as rigid_motion,
 )
 from isoweave.geometry._local_mds import (
-    ALL_FRAME_LIMIT,
-    HUB_LIMIT,
-    local_frames,
-    long_edges,
-    resolve_frame_size,
+    ALL_FRAME_LIMIT as ALL_FRAME_LIMIT,
+    HUB_LIMIT as HUB_LIMIT,
+    local_frames as local_frames,
+    long_edges as long_edges,
+    resolve_frame_size as resolve_frame_size,
 )
-
-__all__ = [
-    "ALL_FRAME_LIMIT",
-    "HUB_LIMIT",
-    "SHORTEST_ROW",
-    "LocalFrames",
-    "calibrate_frames",
-    "local_frames",
-    "local_stretch",
-    "long_edges",
-    "neighborhood_volumes",
-    "resolve_frame_size",
-    "rigid_motion",
-]
