@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
@@ -78,7 +76,6 @@ def local_frames(
     # Compiled code is imported where it is used: importing isoweave must stay cheap.
     from isoweave.engines import local_mds as kernels
 
-    n, m = graph.n_vertices, len(graph.indices)
     size = resolve_frame_size(graph, frame_size, n_components)
     hop_frames = size == 0
     if hop_frames:
@@ -87,18 +84,17 @@ def local_frames(
         n_frame = size + 1
         n_room = int(np.ceil(ROOM_PER_FRAME * size)) + 1
         row_limit = max(size, HUB_LIMIT)
+    whole, near, by_length = graph, None, rows_by_length(graph, team)
+    if not (hop_frames or with_inverse):
+        near = ~long_edges(graph, n_components, by_length)
+        if not near.all():
+            graph = keep_edges(whole, near)
+            by_length = rows_by_length(graph, team)
+    n, m = graph.n_vertices, len(graph.indices)
     rows = np.empty((m, n_components))
     inverse = np.empty((m if with_inverse else 0, n_components))
     spectrum = np.empty((n, n_components + 1))
     included = np.empty(m, dtype=bool)
-    by_length = rows_by_length(graph, team)
-    if not (hop_frames or with_inverse):
-        near = ~long_edges(graph, n_components, by_length)
-        if not near.all():
-            part = local_frames(keep_edges(graph, near), n_components, team=team, frame_size=size)
-            rows[:], included[:] = 0.0, False
-            rows[near], included[near] = part.rows, part.included
-            return replace(part, rows=rows, included=included)
     arrays = (graph.indptr, graph.indices, graph.lengths, *by_length)
     limits = (n_frame, n_room, row_limit, hop_frames, _edges_between_hubs(graph, row_limit))
     team.run(kernels.local_mds, n, *arrays, *limits, rows, inverse, spectrum, included, grain=64)
@@ -106,6 +102,13 @@ def local_frames(
     explained = np.einsum("ij,ij->i", leading, leading)
     fidelity = np.divide(explained, power, out=np.ones(n), where=power > 0)
     leading, fidelity = np.ascontiguousarray(leading), np.minimum(fidelity, 1.0)
+    if graph is not whole:
+        kept, has_row = rows, included
+        rows, included = (
+            np.zeros((len(whole.indices), n_components)),
+            np.zeros(len(whole.indices), dtype=bool),
+        )
+        rows[near], included[near] = kept, has_row
     return LocalFrames(rows, included, leading, fidelity, inverse if with_inverse else None)
 
 
