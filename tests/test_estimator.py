@@ -41,7 +41,7 @@ def blobs(sizes=(40, 25, 10), seed=283):
 
 
 def test_parameters_and_fitted_attributes():
-    model = IsometricEmbedding(n_neighbors=8)
+    model = IsometricEmbedding(n_neighbors=8, refine="none")
     assert IsometricEmbedding().get_params() == PARAMETERS
     assert model.fit(SHEET.data) is model
     assert model.embedding_.shape == (250, 2)

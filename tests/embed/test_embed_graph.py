@@ -89,7 +89,7 @@ def test_result_describes_itself():
     assert result.start in ("landmark", "synchronized")
     assert result.solver.startswith("direct")
     # The size by shortest paths is one number; they zig-zag, so they are longer.
-    scaled = embed_graph(matrix, scale="geodesics")
+    scaled = embed_graph(matrix, scale="geodesics", refine="none")
     factor = np.linalg.norm(scaled.coordinates) / np.linalg.norm(result.coordinates)
     np.testing.assert_allclose(scaled.coordinates, factor * result.coordinates, atol=1e-8)
     np.testing.assert_allclose(scaled.stretch, factor * result.stretch, rtol=1e-9)
@@ -329,8 +329,8 @@ def test_callbacks_see_the_users_terms_know_the_part_and_stop_the_whole_fit():
     np.testing.assert_allclose(factor * centred, result.coordinates, atol=1e-9 * np.abs(centred).max())
     for stop, stages in ((True, ["1 of 2"]), (False, ["1 of 2", "2 of 2"])):
         seen.clear()
+        matrix = parts_matrix((30, 20))[0]
         with pytest.warns(UserWarning, match="connected components"):
-            matrix = parts_matrix((30, 20))[0]
             result = embed_graph(matrix, refine="none", callback=lambda s, stop=stop: seen.append(s) or stop)
         assert list(dict.fromkeys(s.stage for s in seen)) == [f"optimise (component {s})" for s in stages]
         assert (result.status == "stopped") == stop
