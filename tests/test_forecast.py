@@ -256,7 +256,7 @@ def test_searches_that_would_not_fit_are_refused():
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 def test_features_are_refused_before_their_neighbours_are_searched(kind, monkeypatch):
-    monkeypatch.setattr("isoweave.estimator.knn_graph", lambda *_, **__: pytest.fail("searched"))
+    monkeypatch.setattr("isoweave.graph.knn_graph", lambda *_, **__: pytest.fail("searched"))
     X = kind(swiss_roll(300, random_state=863).data)
     with pytest.raises(MemoryError, match=r"^The search for 10 neighbours of 300 points with 3 features"):
         IsometricEmbedding(memory_limit="1MB").fit(X)
