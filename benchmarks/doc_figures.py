@@ -22,7 +22,7 @@ from isoweave.experiments import save_png
 from isoweave.plot import plot_edges, plot_embedding, plot_history, plot_neighborhood, plot_shepard
 from isoweave.report import write_report
 
-sys.path.insert(0, str(ROOT / "tests" / "report"))
+sys.path.insert(0, str(ROOT / "tests" / "reference"))
 FIGURES = ROOT / "docs" / "figures"
 VERTEX = 700
 

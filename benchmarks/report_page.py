@@ -29,7 +29,7 @@ from isoweave import IsometricEmbedding
 from isoweave.datasets import swiss_roll
 from isoweave.report import write_report
 
-sys.path.insert(0, str(ROOT / "tests" / "report"))
+sys.path.insert(0, str(ROOT / "tests" / "reference"))
 PAGE = ROOT / "docs" / "report.md"
 START, END = "<!-- measured -->", "<!-- end -->"
 REPEATS = 5

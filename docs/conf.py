@@ -82,14 +82,17 @@ ALSO_SHOWN = ("isoweave.experiments.baselines",)
 
 
 def api_pages() -> dict[str, str]:
-    """One page per public package, so that none can be forgotten; names come from ``__all__``."""
+    """One page per public package, so that none can be forgotten, with the names that it imports."""
     pages = {"isoweave": top_page()}
     packages = [found.name for found in pkgutil.iter_modules(isoweave.__path__, "isoweave.") if found.ispkg]
     shown = [name for name in packages if name[9] != "_" and name[9:] not in NOT_SHOWN]
     for module in (*shown, *ALSO_SHOWN):
-        names = getattr(importlib.import_module(module), "__all__", ())
+        found = importlib.import_module(module)
+        homes = {name: str(getattr(thing, "__module__", "")) for name, thing in vars(found).items()}
+        own = [name for name, home in homes.items() if home.startswith(module)]
+        names = sorted(name for name in getattr(found, "__all__", own) if not name.startswith("_"))
         if names:
-            text = f".. automodule:: {module}\n   :members:\n"
+            text = f".. automodule:: {module}\n   :members: {', '.join(names)}\n"
             elsewhere = sorted(set(names) & set(isoweave.__all__))
             if elsewhere:
                 text += f"   :exclude-members: {', '.join(elsewhere)}\n\nOn the page of ``isoweave`` itself: "

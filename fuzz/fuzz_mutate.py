@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from mutate_arrays import elements as changed_elements
-from mutate_arrays import havoc, npy, npz, text
+from mutate_arrays import elements as changed_elements, havoc, npy, npz, text
 
 
 def parquet(data: bytes, rng: random.Random) -> bytes:

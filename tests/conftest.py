@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import hypothesis
+import pytest
 
 # Slow twins of every stage: plain modules that tests of any folder import by name.
 sys.path.insert(0, str(Path(__file__).parent / "reference"))
@@ -18,3 +19,14 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 # example would break any deadline.
 hypothesis.settings.register_profile("isoweave", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("isoweave")
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    from headless import CHROMIUM, Browser
+
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+    started = Browser(tmp_path_factory.mktemp("profile"))
+    yield started
+    started.close()

@@ -37,8 +37,8 @@ RECORD = Path(__file__).with_suffix(".json")
 COMMON = "alignments stretch energy component_labels dropped_edges status n_iter"
 
 
-def anchored(index: Any, positions: Any, weight: Any = None) -> dict:
-    return {"anchors": Anchors(index, positions, weight)}
+def anchored(*given: Any) -> dict:
+    return {"anchors": Anchors(*given)}
 
 
 def weighted(edges: Any = None, vertices: Any = None) -> dict:
@@ -65,8 +65,8 @@ def fitted(model: Any) -> dict:
     return parts(model, f"embedding {COMMON}", "_") | parts(model.graph_, "indptr indices data")
 
 
-def fit(X: Any, n_components: Any = 2, k: int = 9, **options: Any) -> dict:
-    return fitted(model_of(X, n_components, k, **options))
+def fit(*given: Any, **options: Any) -> dict:
+    return fitted(model_of(*given, **options))
 
 
 def placed(model: Any, X: Any) -> dict:
@@ -205,8 +205,7 @@ for _name, _known in KNOWN.items():
 def digest(case: dict) -> str:
     sha = hashlib.sha256()
     for name, value in case.items():
-        # Recorded before the word had one spelling.
-        name = name.replace("synchronized", "synchronized")
+        # Recorded before "synchronized" had one spelling.
         array = np.asarray(value.replace("ized", "ised") if isinstance(value, str) else value)
         sha.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
     return sha.hexdigest()[:16]
@@ -227,7 +226,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="record the present bits")
     parser.add_argument("--only", default="*", metavar="PATTERN", help="names of cases, as 'start-*'")
     asked = parser.parse_args()
-    record = json.loads(RECORD.read_text()) if RECORD.exists() else {"environment": {}, "digests": {}}
+    record = json.loads(RECORD.read_text())
     here, there = environment(), record["environment"]
     other = [f"{x}: {here[x]} here, {there.get(x)} there" for x in here if here[x] != there.get(x)]
     if other and not (asked.write and asked.only == "*"):

@@ -148,10 +148,9 @@ def test_formats_give_the_same_bits(embed):
 def test_feature_layouts(tmp_path):
     model = IsometricEmbedding(n_neighbors=6)
     expected = model.fit_transform(SHEET)
-    backwards = SHEET[::-1].copy()[::-1]
     np.save(tmp_path / "x.npy", SHEET)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    for data in (np.asfortranarray(SHEET), backwards, SHEET.copy(), mapped):
+    for data in (np.asfortranarray(SHEET), SHEET[::-1].copy()[::-1], SHEET.copy(), mapped):
         data.flags.writeable = False
         np.testing.assert_array_equal(model.fit_transform(data), expected)
 

@@ -5,30 +5,28 @@ from __future__ import annotations
 import math
 import re
 import sys
+from functools import cache
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from isoweave import IsometricEmbedding, _memory, embed_graph, estimate_resources, forecast
-from isoweave._costs import fit_sizes
 from isoweave._parallel import ThreadTeam
 from isoweave.datasets import difficult, flat_torus, swiss_roll
+from isoweave.forecast import fit_sizes
 from isoweave.graph import graph_from_matrix, knn_graph
 from isoweave.linalg import prepare_laplacian
 from isoweave.linalg._methods import Direct
 from isoweave.options import resolve_options
 
 
-def roll_of(n, k, seed=811):
-    return knn_graph(swiss_roll(n, random_state=seed).data, k)
+@cache
+def roll_of(n, k):
+    return knn_graph(swiss_roll(n, random_state=811).data, k)
 
 
-@pytest.fixture(scope="module")
-def roll():
-    return roll_of(4000, 9)
-
-
+@cache
 def normal(n, dimension, k):
     return knn_graph(np.random.default_rng(839).normal(size=(n, dimension)), k)
 
@@ -54,7 +52,7 @@ def test_the_factor_is_counted_exactly(make, sizes):
 
 CASES = {
     "plane": (lambda: roll_of(3300, 9), 2, {}, "direct"),
-    "space": (lambda: knn_graph(flat_torus(900, random_state=827).data, 10), 3, {}, "direct"),
+    "space": (lambda: knn_graph(flat_torus(600, random_state=827).data, 10), 3, {}, "direct"),
     "5-D": (lambda: knn_graph(difficult(3200, random_state=829).data, 12), 5, {}, "amg"),
     "9-D": (lambda: normal(3100, 9, 18), 9, {"frame_size": 12}, "jacobi"),
     "asked": (lambda: roll_of(600, 9), 2, {"solver": "jacobi"}, "jacobi"),
@@ -66,12 +64,16 @@ CASES = {
 @pytest.mark.filterwarnings("ignore:The optimiser stopped:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:The graph has .* connected components:UserWarning")
 @pytest.mark.parametrize("name", CASES)
-def test_the_solver_is_the_one_the_fit_takes(name, monkeypatch):
+def test_the_solver_is_the_one_the_fit_takes_and_the_bound_is_a_bound(name, monkeypatch):
     make, n_components, options, solver = CASES[name]
+    graph = make()
+    for other in ("auto", "direct", "jacobi", "amg", "ic"):
+        resolved = resolve_options(n_components, **{**options, "solver": other})
+        bound = forecast._bound(fit_sizes(graph, resolved, 2, counted=0))
+        assert bound.growth >= fit_sizes(graph, resolved, 2).growth
     if name in ("5-D", "9-D"):
         # As if the factors of these small graphs were those of large ones.
         monkeypatch.setattr("isoweave.linalg._state.MAX_FILL_RATIO", 5.0)
-    graph = make()
     estimate = estimate_resources(graph, n_components, **options)
     result = embed_graph(graph.to_matrix(), n_components, max_iter=1, **options)
     assert result.solver == f"{estimate.solver}: {estimate.solver_reason}"
@@ -79,7 +81,8 @@ def test_the_solver_is_the_one_the_fit_takes(name, monkeypatch):
     assert (estimate.n_vertices, estimate.n_edges) == (graph.n_vertices, graph.n_edges)
 
 
-def test_an_estimate_adds_up(roll):
+def test_an_estimate_adds_up():
+    roll = roll_of(4000, 9)
     estimate = estimate_resources(roll, 2, n_jobs=2)
     names = [stage.name for stage in estimate.stages]
     assert names == ["graph", "shortcuts", "frames", "solver", "start", "optimise"]
@@ -97,8 +100,7 @@ def test_an_estimate_adds_up(roll):
     assert of_matrix.growth_bytes > estimate.growth_bytes + 12 * len(roll.indices)
 
 
-def test_more_of_anything_takes_more_memory():
-    solid = normal(3500, 3, 10)
+def test_more_of_anything_takes_more():
     for name, less, more, common in (
         ("n_components", 2, 3, {}),
         ("n_components", 3, 9, {"start": "landmark"}),
@@ -106,73 +108,52 @@ def test_more_of_anything_takes_more_memory():
         ("solver", "jacobi", "amg", {}),
         ("frame_size", 20, 1500, {}),
     ):
-        small, large = (estimate_resources(solid, **{name: value}, **common) for value in (less, more))
-        assert small.growth_bytes < large.growth_bytes, name
-
-
-@pytest.mark.parametrize("start", ["landmark", "coarse"])
-def test_larger_and_denser_graphs_take_more(start):
-    for n_components in (1, 3, 5):
-        sizes = ((400, 8), (1500, 8), (1500, 16), (4000, 16), (9000, 16), (9000, 40))
+        found = (estimate_resources(normal(3500, 3, 10), **{name: value}, **common) for value in (less, more))
+        small, large = (estimate.growth_bytes for estimate in found)
+        assert small < large, name
+    sizes = ((400, 8), (1500, 8), (1500, 16), (4000, 16), (9000, 16), (9000, 40))
+    for start, n_components in (("landmark", 1), ("landmark", 5), ("coarse", 1), ("coarse", 3)):
         found = [estimate_resources(roll_of(n, k), n_components, start=start) for n, k in sizes]
         assert np.all(np.diff([estimate.growth_bytes for estimate in found]) > 0)
         assert np.all(np.diff([estimate.cpu_seconds for estimate in found]) > 0)
 
 
-def test_hubs_density_and_crumbs_are_seen():
+def test_hubs_density_crumbs_and_equal_lengths_are_seen():
     """Graphs with about the same numbers of vertices, or of edges, that take far more memory or time."""
     n = 20_000
     ring = sp.diags_array([1.0, 1.0, 1.0], offsets=[1, 2, 3], shape=(n, n)).tocsr()
-    spokes = sp.coo_array(
-        (np.ones(2000), (np.zeros(2000, dtype=int), np.arange(9, n, 10)[:2000])), shape=(n, n)
-    )
-    plain, hub = (estimate_resources(g, 5, solver="amg") for g in (ring, ring.maximum(spokes.tocsr())))
+    rim = np.arange(9, n, 10)
+    spokes = sp.csr_array((np.ones(len(rim)), (np.zeros(len(rim), dtype=int), rim)), shape=(n, n))
+    plain, hub = (estimate_resources(g, 5, solver="amg") for g in (ring, ring.maximum(spokes)))
     assert hub.growth_bytes > 1.2 * plain.growth_bytes
-    assert hub.cpu_seconds > 1.5 * plain.cpu_seconds
-    one, many = (estimate_resources(pieces(*sizes), 2) for sizes in ((3000,), [30] * 100))
-    assert many.cpu_seconds > max(1.0, 2 * one.cpu_seconds)
-    dense, sparse = (estimate_resources(roll_of(1500, k), 2) for k in (100, 10))
-    assert dense.cpu_seconds > 10 * sparse.cpu_seconds
-
-
-def test_small_components_count_once_each():
-    crumb = roll_of(20, 6).to_matrix()
-    few, many = (estimate_resources(sp.block_diag([crumb] * count, format="csr"), 2) for count in (500, 8000))
-    assert many.cpu_seconds == pytest.approx(16 * few.cpu_seconds, rel=0.1)
-
-
-def test_dense_graphs_of_equal_lengths_are_seen():
-    """Frames hold what lies at equal distances, and nothing stands out in their spectra."""
     lengths = np.triu(np.random.default_rng(853).random((300, 300)), 1)
     joined = sp.csr_array(lengths * (lengths > 0.4))
-    hops = joined.copy()
-    hops.data[:] = 1.0
-    assert estimate_resources(hops, 2).cpu_seconds > 2 * estimate_resources(joined, 2).cpu_seconds
+    for slow, fast, factor in (
+        (hub, plain, 1.5),
+        (estimate_resources(pieces(*[30] * 100), 2), estimate_resources(pieces(3000), 2), 2),
+        (estimate_resources(roll_of(1500, 100), 2), estimate_resources(roll_of(1500, 10), 2), 10),
+        # Frames hold what lies at equal distances, and nothing stands out in their spectra.
+        (estimate_resources(joined.sign(), 2), estimate_resources(joined, 2), 2),
+    ):
+        assert slow.cpu_seconds > factor * fast.cpu_seconds
 
 
 def test_components_are_seen():
     graph = pieces(500, 200, 60, 60)
     fit = fit_sizes(graph, resolve_options(2), 1)
-    assert fit.largest.n == 500
-    assert sorted((count, part.n) for count, part in fit.others) == [(1, 200), (2, 60)]
-    assert fit.largest.m + sum(count * part.m for count, part in fit.others) == fit.m
+    assert (fit.largest.n, fit.n_others, fit.other.n) == (500, 3, 106)
+    assert fit.largest.m + 3 * fit.other.m == pytest.approx(fit.m)
     alone = fit_sizes(graph, resolve_options(2, components="largest"), 1)
-    assert not alone.others
+    assert alone.other is None
     assert sum(alone.cpu_seconds().values()) < sum(fit.cpu_seconds().values())
+    crumb = roll_of(20, 6).to_matrix()
+    few, many = (estimate_resources(sp.block_diag([crumb] * count, format="csr"), 2) for count in (100, 1600))
+    assert many.cpu_seconds == pytest.approx(16 * few.cpu_seconds, rel=0.1)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_the_bound_is_a_bound(name):
-    make, n_components, options, _ = CASES[name]
-    graph = make()
-    for solver in ("auto", "direct", "jacobi", "amg", "ic"):
-        resolved = resolve_options(n_components, **{**options, "solver": solver})
-        bound = forecast._bound(fit_sizes(graph, resolved, 2, counted=0))
-        assert bound.growth >= fit_sizes(graph, resolved, 2).growth
-
-
-def test_every_start_is_counted(roll):
-    for start in ("landmark", "synchronized", "coarse", "identity", np.zeros((roll.n_vertices, 2))):
+def test_every_start_is_counted():
+    roll = roll_of(4000, 9)
+    for start in ("landmark", "synchronized", "coarse", "identity", np.zeros((4000, 2))):
         stage = estimate_resources(roll, 2, start=start).stages[4]
         assert stage.name == "start"
         is_searched = isinstance(start, str) and start != "identity"
@@ -185,18 +166,22 @@ def test_every_start_is_counted(roll):
         assert estimate_resources(path, n_components=1, start="coarse").peak_bytes > 0
 
 
-def test_the_time_left_needs_no_factor_of_a_large_graph(roll, monkeypatch):
+def test_the_factor_is_counted_only_where_it_matters(monkeypatch):
+    """Neither for the time left of a large graph, nor for fits far below the limit."""
+    roll = roll_of(4000, 9)
     seconds = forecast.expected_seconds(roll, resolve_options(2), 1)
     assert seconds == pytest.approx(estimate_resources(roll, 2, n_jobs=1).seconds)
     monkeypatch.setattr(forecast, "_COUNTED", 1000)
-    monkeypatch.setattr("isoweave._costs.choose_solver", lambda *_: pytest.fail("was counted"))
+    monkeypatch.setattr(forecast, "_with_factor", lambda *_: pytest.fail("was counted"))
     assert 0.5 < forecast.expected_seconds(roll, resolve_options(2), 1) / seconds < 2
+    embed_graph(roll_of(300, 8).to_matrix(), 2)
 
 
 # --- refusing
 
 
-def test_refused_before_any_work(roll, capsys):
+def test_refused_before_any_work(capsys):
+    roll = roll_of(4000, 9)
     estimate = estimate_resources(roll, 5, n_jobs=2)
     limit = estimate.peak_bytes - estimate.growth_bytes // 2
     with pytest.raises(MemoryError, match=r"^The fit would need .* in its stage 'optimise'") as caught:
@@ -208,7 +193,8 @@ def test_refused_before_any_work(roll, capsys):
     assert "Or raise memory_limit" in message
 
 
-def test_settings_lower_the_prediction_as_the_message_says(roll):
+def test_settings_lower_the_prediction_as_the_message_says():
+    roll = roll_of(4000, 9)
     fit = fit_sizes(roll, resolve_options(5, frame_size=1500), 8)
     message = forecast._cures(fit, 0, _memory.MemoryLimit(1.0, "test"))
     assert "enough" not in message
@@ -224,26 +210,19 @@ def test_settings_lower_the_prediction_as_the_message_says(roll):
     assert enough.count(", enough") == len(promised) + enough.count("n_neighbors")
 
 
-def test_limits_around_the_peak(roll):
-    estimate = estimate_resources(roll.to_matrix(), 2, n_jobs=1)
+def test_limits_around_the_peak():
+    matrix = roll_of(1500, 8).to_matrix()
+    estimate = estimate_resources(matrix, 2, n_jobs=1)
     # Resident memory moves by some MB from one call to the next.
     with pytest.raises(MemoryError):
-        embed_graph(roll.to_matrix(), 2, n_jobs=1, memory_limit=estimate.peak_bytes - 30e6)
-    results = [
-        embed_graph(roll.to_matrix(), 2, n_jobs=1, memory_limit=limit)
-        for limit in (estimate.peak_bytes + 60e6, None, "none")
-    ]
-    for result in results:
-        np.testing.assert_array_equal(result.coordinates, results[0].coordinates)
+        embed_graph(matrix, 2, n_jobs=1, memory_limit=estimate.peak_bytes - estimate.growth_bytes)
+    limits = (estimate.peak_bytes + 60e6, None, "none")
+    first, *others = (embed_graph(matrix, 2, n_jobs=1, memory_limit=limit) for limit in limits)
+    for other in others:
+        np.testing.assert_array_equal(other.coordinates, first.coordinates)
 
 
-def test_small_fits_are_not_looked_at(monkeypatch):
-    """Far below the limit the factor is not counted: the check costs next to nothing."""
-    monkeypatch.setattr("isoweave._costs._with_factor", lambda *_: pytest.fail("looked at the graph"))
-    embed_graph(roll_of(300, 8).to_matrix(), 2)
-
-
-def test_searches_that_would_not_fit_are_refused():
+def test_searches_that_would_not_fit_are_refused(monkeypatch):
     forecast.check_search_memory(10_000, 3, 10, None)
     forecast.check_search_memory(10**9, 1000, 10, math.inf)
     base = _memory.resident_bytes() + 8e6
@@ -252,14 +231,10 @@ def test_searches_that_would_not_fit_are_refused():
         forecast.check_search_memory(n, d, k, base + 1.4 * growth, 1)
         with pytest.raises(MemoryError, match=rf"^The search for {k} neighbours of {n:,} points .*PCA"):
             forecast.check_search_memory(n, d, k, base + 0.8 * growth, 1)
-
-
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
-def test_features_are_refused_before_their_neighbours_are_searched(kind, monkeypatch):
     monkeypatch.setattr("isoweave.graph.knn_graph", lambda *_, **__: pytest.fail("searched"))
-    X = kind(swiss_roll(300, random_state=863).data)
-    with pytest.raises(MemoryError, match=r"^The search for 10 neighbours of 300 points with 3 features"):
-        IsometricEmbedding(memory_limit="1MB").fit(X)
+    for kind in (np.asarray, sp.csr_array):
+        with pytest.raises(MemoryError, match=r"^The search for 10 neighbours of 300 points with 3 features"):
+            IsometricEmbedding(memory_limit="1MB").fit(kind(swiss_roll(300, random_state=863).data))
 
 
 # --- limits
@@ -269,13 +244,10 @@ def test_limits_are_read():
     read = {5000: 5000.0, 2.5e9: 2.5e9, "4 gb": 4e9, "1.5G": 1.5e9, "512MiB": 512 * 2**20, "7": 7.0}
     read |= {None: None, "none": math.inf, math.inf: math.inf, np.int64(12): 12.0}
     assert {given: resolve_options(2, memory_limit=given).memory_limit for given in read} == read
-    text = r"memory_limit must be None, a number of bytes, text such as '4GB'.*got"
-    for wrong in ("much", "4XB", "-1GB", "", "GB", 0, -5, math.nan):
-        with pytest.raises(ValueError, match=text):
-            resolve_options(2, memory_limit=wrong)
-    for wrong in (True, [1], {"bytes": 3}):
-        with pytest.raises(TypeError, match=text):
-            resolve_options(2, memory_limit=wrong)
+    wrong = dict.fromkeys(("much", "4XB", "-1GB", "", "GB", 0, -5, math.nan), ValueError)
+    for value, error in [*wrong.items(), (True, TypeError), ([1], TypeError), ({"bytes": 3}, TypeError)]:
+        with pytest.raises(error, match=r"memory_limit must be None, a number of bytes, text .* '4GB'.*got"):
+            resolve_options(2, memory_limit=value)
 
 
 @pytest.mark.parametrize(
@@ -305,14 +277,11 @@ def test_control_groups(tmp_path, version, path, limits, wanted):
         assert (found.bytes, found.source) == (wanted, "the memory of the container (cgroup)")
 
 
-def test_the_default_is_most_of_what_is_allowed():
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_most_of_what_is_allowed_and_the_address_space(monkeypatch):
     limit = _memory.resolve_limit(None)
     assert limit.bytes == pytest.approx(0.9 * _memory.allowed_memory().bytes)
     assert limit.source.startswith("90% of ")
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_the_address_space_is_a_limit(monkeypatch):
     resource = pytest.importorskip("resource")
     status = _memory.process_status()
     limits = {resource.RLIMIT_AS: status["VmSize"] + 10**6}

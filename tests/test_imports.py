@@ -25,7 +25,6 @@ LEVELS = (
     ("energy",),
     ("optimise",),
     ("known", "result"),
-    ("_costs",),
     ("forecast",),
     ("_reporter", "_stages", "_component", "embed"),
     ("place", "interop"),

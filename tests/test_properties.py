@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from scipy.spatial.distance import cdist
 
 from isoweave import IsometricEmbedding, embed_graph
-from isoweave.datasets import flat_torus, klein_bottle, s_curve, swiss_roll
+from isoweave.datasets import klein_bottle, s_curve, swiss_roll
 from isoweave.energy import edge_energy
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import connected_components, knn_graph
@@ -64,7 +64,7 @@ def graphs(draw):
 
 
 @given(graphs())
-@settings(max_examples=12)
+@settings(max_examples=10)
 def test_numbering_of_the_vertices(case):
     graph, n_components, rng = case
     order = rng.permutation(graph.n_vertices)
@@ -77,11 +77,11 @@ def test_numbering_of_the_vertices(case):
 
 
 @pytest.mark.parametrize("start", ["auto", "landmark", "synchronized", "coarse"])
-@pytest.mark.parametrize(("make", "n_components"), [(swiss_roll, 2), (flat_torus, 3), (klein_bottle, 3)])
+@pytest.mark.parametrize(("make", "n_components"), [(swiss_roll, 2), (klein_bottle, 3)])
 def test_numbering_with_every_start(start, make, n_components):
     """All but identity, which takes the frames' own axes for aligned, and those are arbitrary."""
-    graph = knn_graph(make(400, random_state=7).data, 8)
-    order = np.random.default_rng(269).permutation(400)
+    graph = knn_graph(make(300, random_state=7).data, 8)
+    order = np.random.default_rng(269).permutation(300)
     here = embed_graph(graph.to_matrix(), n_components, start=start)
     there = embed_graph(permuted(graph, order).to_matrix(), n_components, start=start)
     assert distance_gap(here.coordinates[order], there.coordinates) < 1e-4
@@ -138,10 +138,11 @@ def test_any_unit_for_graphs_large_enough_to_be_sampled():
 
 @given(graphs())
 @settings(max_examples=8)
-def test_order_and_form_of_the_edges_change_no_bit(case):
+def test_order_and_form_of_the_edges_and_a_twin_change_no_bit(case):
     graph, n_components, rng = case
-    matrix = graph.to_matrix()
-    expected = embed_graph(matrix, n_components).coordinates
+    matrix, n = graph.to_matrix(), graph.n_vertices
+    result = embed_graph(matrix, n_components)
+    expected = result.coordinates
     coo = sp.coo_array(matrix)
     order = rng.permutation(coo.nnz)
     shuffled = sp.coo_array((coo.data[order], (coo.row[order], coo.col[order])), shape=coo.shape)
@@ -151,20 +152,10 @@ def test_order_and_form_of_the_edges_change_no_bit(case):
     either = sp.coo_array((np.array(lengths), (i, j)), shape=coo.shape)
     for form in (shuffled, matrix.tocsc(), once, either):
         np.testing.assert_array_equal(embed_graph(form, n_components).coordinates, expected)
-
-
-@given(graphs())
-@settings(max_examples=8)
-def test_a_twin_of_a_vertex_changes_nothing_else(case):
-    graph, n_components, rng = case
-    n = graph.n_vertices
     v = int(rng.integers(n))
-    expected = embed_graph(graph.to_matrix(), n_components)
-    wider = graph_of([*edges_of(graph), (v, n, 0.0)], n + 1)
-    result = embed_graph(wider.to_matrix(), n_components)
-    np.testing.assert_array_equal(result.coordinates[:n], expected.coordinates)
-    np.testing.assert_array_equal(result.coordinates[n], expected.coordinates[v])
-    assert result.energy == expected.energy
+    wider = embed_graph(graph_of([*edges_of(graph), (v, n, 0.0)], n + 1).to_matrix(), n_components)
+    np.testing.assert_array_equal(wider.coordinates, expected[[*range(n), v]])
+    assert wider.energy == result.energy
 
 
 @given(graphs())

@@ -9,9 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from isoweave._typing import AnyArray, FloatArray
-from isoweave._validation import as_array, check_array, check_real, check_vertices
+from isoweave._validation import as_array, check_array, check_vertices
 from isoweave.energy import AnchorEnergy
-from isoweave.graph import NeighborGraph, PreparedGraph, edge_keys, pack_components, positions_of
+from isoweave.graph import (
+    NeighborGraph,
+    PreparedGraph,
+    assemble_graph,
+    edge_keys,
+    pack_components,
+    positions_of,
+)
 from isoweave.options import EmbeddingOptions
 
 # Largest weight over the smallest: beyond, the Poisson problems lose the digits of the light edges.
@@ -207,10 +214,8 @@ def _check_anchors(n: int, n_components: int, anchors: Any) -> AnchorEnergy | No
             f"positions of anchors must be finite, but row {row} (vertex {vertices[row]}), column {column} "
             f"is {places[row, column]}. Leave out anchors whose position is not known."
         )
-    weight = np.inf if anchors.weight is None else anchors.weight
-    if np.ndim(weight) == 0 and not (isinstance(weight, float | np.floating) and np.isposinf(weight)):
-        weight = check_real("weight of anchors", weight, minimum=0.0, include_minimum=False)
-    weight = np.full(len(vertices), weight) if np.ndim(weight) == 0 else weight
+    weight = as_array("weight of anchors", np.inf if anchors.weight is None else anchors.weight)
+    weight = np.full(len(vertices), weight) if weight.ndim == 0 else weight
     weights = check_array("weight of anchors", weight, (len(vertices),), "one per anchor, or a number")
     bad = np.flatnonzero(~(weights > 0))
     if len(bad):
@@ -234,55 +239,36 @@ def _edge_weights(graph: NeighborGraph, weights: Any) -> FloatArray:
     if weights.dtype.kind not in "fiu":
         raise TypeError(f"edge weights must be real, got dtype {weights.dtype}.")
     if sp.issparse(weights):
-        forward = _at_edges(graph, weights)
+        entries = sp.coo_array(weights)
+        off = entries.row != entries.col
+        rows, cols, values = entries.row[off], entries.col[off], entries.data[off].astype(np.float64)
     else:
-        forward = weights[graph.sources, graph.indices].astype(np.float64)
-    backward = forward[graph.reverse]
-    values = np.where(np.isnan(forward), backward, forward)
-    opposite = np.where(np.isnan(backward), forward, backward)
-
-    def edge(wrong: AnyArray) -> str:
-        return f"edge ({graph.sources[wrong[0]]}, {graph.indices[wrong[0]]}) has"
-
+        rows, cols = graph.sources, graph.indices
+        values = weights[rows, cols].astype(np.float64)
     bad = np.flatnonzero(~((values > 0) & np.isfinite(values)))
     if len(bad):
-        what = "none" if np.isnan(values[bad[0]]) else values[bad[0]]
         raise ValueError(
-            f"edge weights must give every edge a positive, finite weight, but {edge(bad)} {what}. "
-            "Remove edges that should not count."
+            f"edge weights must be positive and finite, but that of edge ({rows[bad[0]]}, {cols[bad[0]]}) is "
+            f"{values[bad[0]]}. Remove edges that should not count."
         )
-    differ = np.flatnonzero(np.abs(values - opposite) > _RTOL * np.maximum(values, opposite))
+    # An edge may be given in one direction or in both, if these agree.
+    found, low = (assemble_graph(n, rows, cols, values, asymmetry=a, rtol=_RTOL) for a in ("max", "min"))
+    given, wanted = edge_keys(found), edge_keys(graph)
+    for keys, others, what in ((given, wanted, "are given for"), (wanted, given, "are missing for")):
+        odd = np.setdiff1d(keys, others)
+        if len(odd):
+            raise ValueError(
+                f"edge weights must have the pattern of the graph, but they {what} "
+                f"({odd[0] // n}, {odd[0] % n})."
+            )
+    differ = np.flatnonzero(found.lengths != low.lengths)
     if len(differ):
-        ways = f"{values[differ[0]]} one way and {opposite[differ[0]]} the other"
+        e = differ[0]
         raise ValueError(
-            f"edge weights must be symmetric, but {edge(differ)} {ways}. Give one direction only, or both "
-            "the same."
+            f"edge weights must be symmetric, but edge ({graph.sources[e]}, {graph.indices[e]}) has both "
+            f"{low.lengths[e]} and {found.lengths[e]}. Give one direction only, or both the same."
         )
-    return np.maximum(values, opposite)
-
-
-def _at_edges(graph: NeighborGraph, weights: Any) -> FloatArray:
-    """Stored weights at the graph's edges, NaN where none is stored in that direction."""
-    n, entries = graph.n_vertices, sp.coo_array(weights)
-    off = entries.row != entries.col
-    keys = entries.row[off].astype(np.int64) * n + entries.col[off]
-    values = entries.data[off].astype(np.float64)
-    at = positions_of(edge_keys(graph), keys)
-    if (at < 0).any():
-        wrong = int(np.argmax(at < 0))
-        raise ValueError(
-            f"edge weights have an entry ({keys[wrong] // n}, {keys[wrong] % n}), but the graph has no such "
-            "edge; give it the pattern of the graph."
-        )
-    if len(np.unique(at)) < len(at):
-        raise ValueError("edge weights store some edges more than once; store each once.")
-    # NaN that the user stored is not a missing entry: it must not be filled from the other direction.
-    if np.isnan(values).any():
-        wrong = int(np.argmax(np.isnan(values)))
-        raise ValueError(f"edge weights are NaN at ({keys[wrong] // n}, {keys[wrong] % n}).")
-    found = np.full(len(graph.indices), np.nan)
-    found[at] = values
-    return found
+    return found.lengths
 
 
 def _in_unit(name: str, weights: FloatArray | None) -> tuple[float, FloatArray | None]:

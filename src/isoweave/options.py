@@ -15,7 +15,16 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 DEFAULT_TOL = 0.03
-PAPER_TOL = 1e-7
+# What "auto" and None stand for, by default and with preset="paper".
+_BY_PRESET: dict[str, tuple[Any, Any]] = {
+    "start": ("auto", "identity"),
+    "solver": ("auto", "ic"),
+    "inner_product": ("edge", "paper"),
+    "shortcuts": ("drop", "keep"),
+    "global_weight": ("auto", 0.0),
+    "tol": (DEFAULT_TOL, 1e-7),
+    "max_iter": (500, 1000),
+}
 # Of as many vertices as there may be.
 _MOST_COMPONENTS = 2**31 - 2
 
@@ -288,16 +297,13 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
     for name, f in declared.items():
         if f.metadata["choices"] and (name != "start" or isinstance(values[name], str)):
             check_option(name, values[name], f.metadata["choices"])
-    paper = values["preset"] == "paper"
-    if values["inner_product"] == "auto":
-        values["inner_product"] = "paper" if paper else "edge"
+    for name, choices in _BY_PRESET.items():
+        if isinstance(values[name], str | None) and values[name] == declared[name].default:
+            values[name] = choices[values["preset"] == "paper"]
     paper_product = values["inner_product"] == "paper"
     if values["calibrate"] == "auto":
-        # The paper's inner product goes with its own inverse frames; rescaled rows would no longer match
-        # them.
+        # The paper's product goes with its own inverse frames, which rescaled rows would no longer match.
         values["calibrate"] = "none" if paper_product else "rows"
-    if values["shortcuts"] == "auto":
-        values["shortcuts"] = "keep" if paper else "drop"
     size = values["frame_size"]
     if isinstance(size, str):
         check_option("frame_size", size, ("auto", "all"))
@@ -308,32 +314,21 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
         values["frame_size"] = check_integer("frame_size", size, minimum=2)
     if not isinstance(values["start"], str):
         values["start"] = as_array("start", values["start"])
-    elif values["start"] == "auto" and paper:
-        values["start"] = "identity"
-    if values["solver"] == "auto" and paper:
-        values["solver"] = "ic"
     if values["refine"] == "distances" and paper_product:
         raise ValueError(
             "refine='distances' needs one weight per edge, but the inner product is the paper's; "
             "use inner_product='edge'."
         )
-    if isinstance(values["global_weight"], str) and values["global_weight"] == "auto":
-        values["global_weight"] = 0.0 if paper else "auto"
-    else:
+    if not isinstance(values["global_weight"], str) or values["global_weight"] != "auto":
         values["global_weight"] = check_real("global_weight", values["global_weight"], minimum=0.0)
-    tol = (PAPER_TOL if paper else DEFAULT_TOL) if values["tol"] is None else values["tol"]
-    values["tol"] = check_real("tol", tol, minimum=0.0, include_minimum=False)
-    max_iter = (1000 if paper else 500) if values["max_iter"] is None else values["max_iter"]
-    values["max_iter"] = check_integer("max_iter", max_iter, minimum=1)
+    values["tol"] = check_real("tol", values["tol"], minimum=0.0, include_minimum=False)
+    values["max_iter"] = check_integer("max_iter", values["max_iter"], minimum=1)
     values["memory_limit"] = parse_memory_limit(values["memory_limit"])
     resolve_n_jobs(values["n_jobs"])
     verbose = int(values["verbose"]) if isinstance(values["verbose"], bool | np.bool_) else values["verbose"]
     values["verbose"] = check_integer("verbose", verbose, minimum=0)
-    callback = values["callback"]
-    if callback is not None and not callable(callback):
-        raise TypeError(
-            f"callback must be callable or None, got {callback!r} of type {type(callback).__name__}."
-        )
+    if values["callback"] is not None and not callable(values["callback"]):
+        raise TypeError(f"callback must be callable or None, got {values['callback']!r}.")
     checkpoint = values["checkpoint"]
     if checkpoint is not None and not callable(getattr(checkpoint, "open", None)):
         raise TypeError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from typing import Any
 
 import networkx as nx
@@ -31,10 +31,6 @@ def cycle(n, lengths=1.0):
     return graph([(i, (i + 1) % n) for i in range(n)], lengths)
 
 
-def star(n, lengths=1.0):
-    return graph([(0, i) for i in range(1, n)], lengths)
-
-
 def complete(n, lengths=1.0):
     return graph(nx.complete_graph(n), lengths)
 
@@ -60,9 +56,9 @@ def random_tree(n, seed):
 def random_regular(n, degree, seed):
     """Union of random cycles: every vertex has the degree, repeated pairs aside."""
     rng = np.random.default_rng(seed)
-    orders = [rng.permutation(n).tolist() for _ in range(degree // 2)]
-    steps = [pair for order in orders for pair in zip(order, order[1:] + order[:1], strict=True)]
-    return graph(sorted({(min(pair), max(pair)) for pair in steps}))
+    orders = [rng.permutation(n) for _ in range(degree // 2)]
+    steps = np.concatenate([np.c_[order, np.roll(order, -1)] for order in orders])
+    return graph(np.unique(np.sort(steps, axis=1), axis=0))
 
 
 def nearest(points, k, hubs=0):
@@ -91,18 +87,16 @@ def disjoint(*matrices):
 
 
 def with_lengths(matrix, lengths):
-    return sp.coo_array(
-        (np.resize(np.asarray(lengths, float), matrix.nnz), (matrix.row, matrix.col)), matrix.shape
-    )
+    return graph(zip(matrix.row, matrix.col, strict=True), lengths, matrix.shape[0])
 
 
 def with_edges(matrix, edges):
     """The matrix and some more (i, j, length)."""
-    i, j, lengths = map(np.array, zip(*edges, strict=True))
-    n = max(matrix.shape[0], 1 + i.max(), 1 + j.max())
-    return sp.coo_array(
-        (np.r_[matrix.data, lengths], (np.r_[matrix.row, i], np.r_[matrix.col, j])), shape=(n, n)
+    i, j, lengths = (
+        np.r_[old, new]
+        for old, new in zip((matrix.row, matrix.col, matrix.data), zip(*edges, strict=True), strict=True)
     )
+    return graph(np.c_[i, j].astype(int), lengths, max(matrix.shape[0], 1 + i.max(), 1 + j.max()))
 
 
 def with_twins(matrix, vertices):
@@ -110,12 +104,27 @@ def with_twins(matrix, vertices):
     return with_edges(matrix, [(v, matrix.shape[0] + at, 0.0) for at, v in enumerate(vertices)])
 
 
-def normal(n, dimension, seed):
-    return np.random.default_rng(seed).normal(size=(n, dimension))
-
-
 def random_lengths(n, seed):
     return np.random.default_rng(seed).uniform(0.01, 10.0, size=n)
+
+
+def check_map(result, n, settings):
+    """What holds of every map: finite wherever embedded, orthogonal alignments, energies that never rise."""
+    n_components = settings.get("n_components", 2)
+    assert result.coordinates.shape == (n, n_components)
+    inside = np.ones(n, dtype=bool)
+    if settings.get("components") == "largest":
+        inside = result.component_labels == 0
+        assert np.isnan(result.coordinates[~inside]).all()
+    assert np.isfinite(result.coordinates[inside]).all()
+    assert np.isfinite(result.stretch).all()
+    assert (result.stretch >= 0).all()
+    assert np.isfinite(result.relative_energy)
+    assert 0 <= result.n_iter <= (settings.get("max_iter") or 500)
+    energies = [record.energy for record in result.history]
+    assert all(later <= earlier for earlier, later in pairwise(energies))
+    squares = result.alignments @ result.alignments.transpose(0, 2, 1)
+    assert np.abs(squares - np.eye(n_components)).max() < 1e-12
 
 
 DIMENSIONS = (1, 2, 3, 7, 13)
@@ -126,13 +135,12 @@ class Case:
     """One graph of the table.
 
     ``bounds`` are the largest relative energies allowed at N = 1, 2, 3, 7, 13: one and a half times what was
-    found, since other processors and libraries round otherwise and symmetric graphs have many minima. Equal
-    lengths make eigenvalues coincide, so that rounding of LAPACK chooses the axes of frames and with them the
-    minimum; where outcomes differ, it is the worst of those that renumbering the vertices gives. 0.0 is an
-    exact map up to rounding, all of whose edges keep their lengths unless ``is_collapsed``; None is an N that
-    is refused, being no less than the number of distinct points. ``parts`` are connected components; more
-    than one are announced. ``halved`` are the N for which some edges may come out at half their length,
-    ``regular`` those for which all must come out equally long, by symmetry. ``error`` is what every N raises.
+    found, since other processors and libraries round otherwise and symmetric graphs have many minima; where
+    renumbering the vertices changes the outcome, of the worst. 0.0 is an exact map up to rounding, all of
+    whose edges keep their lengths unless ``is_collapsed``; None is an N that is refused, being no less than
+    the number of distinct points. More than one of ``parts`` are announced. ``halved`` are the N for which
+    some edges may come out at half their length, ``regular`` those for which all must come out equally long,
+    by symmetry. ``error`` is what every N raises.
     """
 
     matrix: Any
@@ -149,10 +157,22 @@ def refused(matrix, error, **settings):
     return Case(matrix, error=error, settings=settings)
 
 
+def collapsed(matrix, bounds):
+    return Case(matrix, bounds, is_collapsed=True)
+
+
 EXACT = (0.0,) * 5
 TOO_FEW = "at least 2 vertices, got shape"
 TOO_WIDE = r"distances span from .* to .*, a ratio over 1e\+70"
+CATERPILLAR = graph([(v - 1, v) for v in range(1, 8)] + [((v - 8) // 3, v) for v in range(8, 32)])
+CHORD = with_edges(cycle(90), [(0, 45, 1.0)])
+LARGEST = {"components": "largest"}
+EMPTY = sp.coo_array((1, 1))
+SPACE = np.random.default_rng(5).normal(size=(20, 3))
+SHEET = np.random.default_rng(5).normal(size=(20, 2)) * [1, 1e-4]
 PLANE, GRID, DIAGONALS = plane(40, 6, 19), grid(6, 7), grid(5, 5, reach=1.5)
+LONG_EDGE, TWO_LENGTHS = with_edges(DIAGONALS, [(0, 24, 50.0)]), with_edges(GRID, [(1, 0, 3.0)])
+RANDOM = with_lengths(random_regular(40, 6, 23), random_lengths(120, 29))
 _PLANE = (0.66, 0.072, 0.064, 0.056, 0.055)
 _GRID = (0.56, 0.064, 0.16, 0.089, 0.076)
 _CYCLE = (0.19, 0.058, 0.058, 0.058, 0.058)
@@ -160,7 +180,7 @@ _CYCLE = (0.19, 0.058, 0.058, 0.058, 0.058)
 CASES: dict[str, Case] = {
     # Hardly any vertices.
     "no vertex": refused(sp.coo_array((0, 0)), TOO_FEW),
-    "one vertex": refused(sp.coo_array((1, 1)), TOO_FEW),
+    "one vertex": refused(EMPTY, TOO_FEW),
     "two vertices": Case(path(2), (0.0, None, None, None, None)),
     "two vertices, no edge": Case(sp.coo_array((2, 2)), EXACT, parts=2),
     "two duplicates": Case(path(2, 0.0), EXACT),
@@ -173,25 +193,20 @@ CASES: dict[str, Case] = {
     # Equal rays: the Gram matrix at the centre of a star of m rays has one eigenvalue m - 1 times over, and
     # rounding of LAPACK chooses the axes among its eigenvectors. On a line, a ray whose entry is zero has no
     # direction at the centre, but one at its leaf: half its length is the best compromise.
-    "star": Case(star(16), (0.3, 0.0, 0.0, 0.0, 0.0), halved=(1,)),
-    "star of unequal rays": Case(star(16, np.linspace(1.0, 3.0, 15)), EXACT),
-    "star beyond the hub limit": Case(star(160), (0.3, 0.0, 0.0, 0.0, 0.0), halved=(1,)),
+    "star": Case(graph(nx.star_graph(15)), (0.3, 0.0, 0.0, 0.0, 0.0), halved=(1,)),
+    "star of unequal rays": Case(graph(nx.star_graph(15), np.linspace(1.0, 3.0, 15)), EXACT),
+    "star beyond the hub limit": Case(graph(nx.star_graph(159)), (0.3, 0.0, 0.0, 0.0, 0.0), halved=(1,)),
     "binary tree": Case(graph(nx.balanced_tree(2, 4), [1.1, 1.2, 1.0]), (0.24, 0.0, 0.0, 0.0, 0.0)),
     "random tree": Case(random_tree(30, 7), (0.089, 0.0, 0.0, 0.0, 0.0)),
     # Equal branches leave frames of few dimensions without some directions, hence not below seven.
-    "caterpillar": Case(
-        graph([(v - 1, v) for v in range(1, 8)] + [((v - 8) // 3, v) for v in range(8, 32)]),
-        (0.28, 0.12, 0.081, 0.0, 0.0),
-    ),
+    "caterpillar": Case(CATERPILLAR, (0.28, 0.12, 0.081, 0.0, 0.0)),
     "spider": Case(graph([(max(v - 5, 0), v) for v in range(1, 31)]), (0.093, 0.026, 0.013, 0.0, 0.0)),
     # Cycles.
     "square": Case(cycle(4), (0.75, 0.028, 0.028, None, None), regular=(2, 3)),
     "pentagon": Case(cycle(5), (0.61, 0.018, 0.018, None, None), regular=(2, 3)),
     "cycle of 17": Case(cycle(17), (0.19, 0.05, 0.051, 0.051, 0.05), regular=(2,)),
     "cycle of 40": Case(cycle(40), (0.076, 0.0093, 0.0093, 0.0093, 0.0093), regular=(2,)),
-    "long cycle with a chord": Case(
-        with_edges(cycle(90), [(0, 45, 1.0)]), (0.083, 0.005, 0.0051, 0.005, 0.005)
-    ),
+    "long cycle with a chord": Case(CHORD, (0.083, 0.005, 0.0051, 0.005, 0.005)),
     # Grids.
     "grid": Case(GRID, _GRID),
     "grid with diagonals": Case(grid(6, 7, reach=1.5), (0.5, 0.0019, 0.024, 0.04, 0.038)),
@@ -206,8 +221,8 @@ CASES: dict[str, Case] = {
     # Complete graphs: exact where the points are points of R^N.
     "complete, of a line": Case(euclidean(np.cumsum(random_lengths(15, 3))), EXACT),
     "complete, of a line in the plane": Case(euclidean(np.c_[np.arange(15.0), 2.0 * np.arange(15.0)]), EXACT),
-    "complete, of space": Case(euclidean(normal(20, 3, 5)), (0.51, 0.16, 0.0, 0.0, 0.0)),
-    "complete, of a thin sheet": Case(euclidean(normal(20, 2, 5) * [1, 1e-4]), (6.3e-15, 0.0, 0.0, 0.0, 0.0)),
+    "complete, of space": Case(euclidean(SPACE), (0.51, 0.16, 0.0, 0.0, 0.0)),
+    "complete, of a thin sheet": Case(euclidean(SHEET), (6.3e-15, 0.0, 0.0, 0.0, 0.0)),
     "regular simplex": Case(complete(14), (0.76, 0.56, 0.46, 0.23, 0.0)),
     "complete, lengths 1 and 100": Case(complete(15, [1.0, 100.0]), (0.55, 0.49, 0.48, 0.49, 0.5)),
     # Clusters and hubs.
@@ -223,9 +238,7 @@ CASES: dict[str, Case] = {
     "hypercube of 64": Case(graph(nx.hypercube_graph(6)), (0.92, 0.82, 0.7, 0.032, 0.032)),
     "Petersen": Case(graph(nx.petersen_graph()), (1, 0.22, 0.17, 0.066, None)),
     "icosahedron": Case(graph(nx.icosahedral_graph()), (0.9, 0.48, 0.029, 0.051, None), regular=(3,)),
-    "bipartite": Case(
-        graph(nx.complete_bipartite_graph(5, 9)), (0.0, 0.18, 0.19, 0.028, 0.094), is_collapsed=True
-    ),
+    "bipartite": collapsed(graph(nx.complete_bipartite_graph(5, 9)), (0.0, 0.18, 0.19, 0.028, 0.094)),
     "multipartite": Case(graph(nx.complete_multipartite_graph(*[3] * 5)), (0.74, 0.52, 0.39, 0.27, 0.073)),
     "circulant": Case(graph(nx.circulant_graph(31, [1, 4, 9])), (1, 0.66, 0.56, 0.29, 0.28)),
     "random regular": Case(random_regular(40, 4, 11), (0.68, 0.5, 0.35, 0.042, 0.025)),
@@ -234,30 +247,20 @@ CASES: dict[str, Case] = {
     "isolated vertices": Case(disjoint(cycle(16), sp.coo_array((3, 3))), _CYCLE, parts=4),
     "two equal parts": Case(disjoint(cycle(16), cycle(16)), _CYCLE, parts=2),
     "no edges": Case(sp.coo_array((6, 6)), EXACT, parts=6),
-    "parts of all sizes": Case(
-        disjoint(path(2), PLANE, sp.coo_array((1, 1)), complete(3, 1e-9)), _PLANE, parts=4
-    ),
+    "parts of all sizes": Case(disjoint(path(2), PLANE, EMPTY, complete(3, 1e-9)), _PLANE, parts=4),
     "parts, one allowed": refused(disjoint(cycle(16), cycle(16)), "2 connected comp", components="error"),
-    "the largest part only": Case(
-        disjoint(cycle(15), cycle(16)), _CYCLE, parts=2, settings={"components": "largest"}
-    ),
+    "the largest part only": Case(disjoint(cycle(15), cycle(16)), _CYCLE, 2, settings=LARGEST),
     # Duplicates.
     "all duplicates": Case(complete(5, 0.0), EXACT),
     "chain of duplicates": Case(path(9, 0.0), EXACT),
     "some duplicates": Case(with_twins(PLANE, [0, 3, 3, 7]), _PLANE),
     "duplicates in chains": Case(path(20, [0.0, 0.0, 0.0, 1.0]), (0.0, 0.0, 0.0, None, None)),
     # Lengths at the ends of the number range.
-    "denormal lengths": Case(
-        cycle(20, [SMALLEST, 1e-322, 4e-323]), (0.034, 0.00062, 0.00062, 0.00062, 0.00062)
-    ),
-    "smallest number everywhere": Case(
-        complete(14, SMALLEST), (0.76, 0.56, 0.46, 0.23, 0.0), is_collapsed=True
-    ),
+    "denormal lengths": Case(cycle(20, [SMALLEST, 1e-322, 4e-323]), (0.034, *(0.00062,) * 4)),
+    "smallest number everywhere": collapsed(complete(14, SMALLEST), (0.76, 0.56, 0.46, 0.23, 0.0)),
     "lengths near 1e-300": Case(PLANE * 1e-300, _PLANE),
     "lengths near 1e300": Case(PLANE * 1e300, _PLANE),
-    "largest lengths, small map": Case(
-        complete(14, 1.7e308), (0.71, 0.58, 0.48, 0.22, 0.0), is_collapsed=True
-    ),
+    "largest lengths, small map": collapsed(complete(14, 1.7e308), (0.71, 0.58, 0.48, 0.22, 0.0)),
     "largest lengths, long map": refused(path(16, 1.7e308), "extends beyond the largest number"),
     "ratio 1e16": Case(with_lengths(PLANE, np.logspace(-8, 8, 7)), (0.9,) * 5),
     "ratio 1e60": Case(with_lengths(PLANE, np.logspace(-30, 30, 7)), (0.1, 0.021, 0.019, 0.019, 0.019)),
@@ -271,21 +274,15 @@ CASES: dict[str, Case] = {
     "one edge of 1e60": Case(with_edges(DIAGONALS, [(0, 24, 1e60)]), (0.56, 0.0024, 0.021, 0.027, 0.027)),
     # Lengths no metric has.
     "triangle 1, 1, 5": Case(cycle(3, [1.0, 1.0, 5.0]), (0.17, 0.17, None, None, None)),
-    "edge longer than the path around": Case(
-        with_edges(DIAGONALS, [(0, 24, 50.0)]), (0.58, 0.55, 0.57, 0.57, 0.57)
-    ),
-    "random lengths": Case(
-        with_lengths(random_regular(40, 6, 23), random_lengths(120, 29)), (0.76, 0.42, 0.29, 0.17, 0.17)
-    ),
+    "edge longer than the path around": Case(LONG_EDGE, (0.58, 0.55, 0.57, 0.57, 0.57)),
+    "random lengths": Case(RANDOM, (0.76, 0.42, 0.29, 0.17, 0.17)),
     # What is stored and how.
     "integers": Case(sp.csr_array(GRID.astype(np.int64)), _GRID),
     "stored zeros on the diagonal": Case(with_edges(GRID, [(i, i, 0.0) for i in range(42)]), _GRID),
     "a loop of length 2": refused(with_edges(GRID, [(4, 4, 2.0)]), r"entry \(4, 4\) is 2; .* must be zero"),
-    "two lengths for one edge": refused(
-        with_edges(GRID, [(1, 0, 3.0)]), r"disagree: entry \(0, 1\) = 1.0 and entry \(1, 0\) = 3.0"
-    ),
+    "two lengths for one edge": refused(TWO_LENGTHS, r"entry \(0, 1\) = 1.0 and entry \(1, 0\) = 3.0"),
     "two lengths, the mean": Case(
-        with_edges(GRID, [(1, 0, 3.0)]), (0.52, 0.058, 0.15, 0.084, 0.073), settings={"asymmetry": "mean"}
+        TWO_LENGTHS, (0.52, 0.058, 0.15, 0.084, 0.073), settings={"asymmetry": "mean"}
     ),
     "NaN": refused(with_edges(GRID, [(0, 9, np.nan)]), r"Entry \(0, 9\) is nan: NaN distances"),
     "infinite": refused(with_edges(GRID, [(0, 9, np.inf)]), r"Entry \(0, 9\) is inf: infinite distances"),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-from itertools import pairwise
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from adversarial_graphs import CASES, DIMENSIONS
+from adversarial_graphs import CASES, DIMENSIONS, check_map
 from isoweave import IsometricEmbedding, embed_graph
 
 
@@ -29,12 +26,6 @@ def run(embed, case, n_components, **settings):
     return embed(case.matrix, n_components, **settings)
 
 
-def check_energies(result):
-    assert 0.0 <= result.relative_energy <= 1.0
-    energies = [record.energy for record in result.history]
-    assert all(later <= earlier for earlier, later in pairwise(energies))
-
-
 def edge_lengths(matrix, coordinates):
     """Lengths asked for and found, both over the longest asked for (whose square may overflow)."""
     coo = sp.coo_array(matrix)
@@ -52,20 +43,9 @@ def test_table(name, n_components):
     result = run(embed_graph, case, n_components)
     if result is None:
         return
-    n = case.matrix.shape[0]
-    assert result.coordinates.shape == (n, n_components)
-    inside = np.ones(n, dtype=bool)
-    if case.settings.get("components") == "largest":
-        inside = result.component_labels == 0
-        assert np.isnan(result.coordinates[~inside]).all()
-    assert np.isfinite(result.coordinates[inside]).all()
-    assert 0 <= result.n_iter <= 500
-    check_energies(result)
+    check_map(result, case.matrix.shape[0], {"n_components": n_components, **case.settings})
+    assert 0.0 <= result.relative_energy <= 1.0
     assert result.component_labels.max() + 1 == case.parts
-    assert np.isfinite(result.stretch).all()
-    assert (result.stretch >= 0).all()
-    squares = result.alignments @ result.alignments.transpose(0, 2, 1)
-    np.testing.assert_allclose(squares, np.broadcast_to(np.eye(n_components), squares.shape), atol=1e-12)
     if case.parts == 1 and not case.matrix.data.any():
         np.testing.assert_array_equal(result.coordinates, 0.0)
     bound = case.bounds[DIMENSIONS.index(n_components)]
@@ -85,48 +65,24 @@ def test_table(name, n_components):
         np.testing.assert_allclose(found, found.mean(), rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:The optimiser stopped:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("n_components", [2, 7])
-@pytest.mark.parametrize("name", list(CASES)[::3])
-def test_estimator(name, n_components):
-    """The same as the function, error for error and bit for bit."""
+@pytest.mark.parametrize("name", [name for name in list(CASES)[1::3] if "ratio" not in name])
+def test_estimator_and_paper_preset(name, n_components):
+    """The estimator error for error and bit for bit; the published method's results are finite too."""
 
     def fit(matrix, n_components, **settings):
         return IsometricEmbedding(n_components, metric="precomputed", **settings).fit(matrix)
 
-    case = CASES[name]
-    model = run(fit, case, n_components)
-    if model is None:
-        return
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The graph has", UserWarning)
-        expected = embed_graph(case.matrix, n_components, **case.settings)
-    np.testing.assert_array_equal(model.embedding_, expected.coordinates)
-    assert model.status_ == expected.status
-
-
-PAPER = (
-    "two vertices", "two duplicates", "three in a row", "triangle", "path", "star", "random tree",
-    "caterpillar", "square", "cycle of 40", "grid with diagonals", "grid of cubes", "Möbius ladder",
-    "complete, of a line", "complete, of space", "regular simplex", "barbell", "wheel", "hypercube of 16",
-    "bipartite", "isolated vertices", "no edges", "all duplicates", "some duplicates", "denormal lengths",
-    "lengths near 1e300", "largest lengths, long map", "ratio just over 1e70", "triangle 1, 1, 5",
-    "random lengths", "NaN",
-)  # fmt: skip
-
-
-@pytest.mark.filterwarnings("ignore:The optimiser stopped:sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("n_components", [2, 7])
-@pytest.mark.parametrize("name", PAPER)
-def test_paper_preset(name, n_components):
-    """The published method does not reach what the default does, but its results are finite too."""
-    case = CASES[name]
-    result = run(embed_graph, case, n_components, preset="paper", max_iter=40)
+    case, settings = CASES[name], {"preset": "paper", "max_iter": 20}
+    result, model = (run(embed, case, n_components, **settings) for embed in (embed_graph, fit))
     if result is None:
         return
-    assert result.coordinates.shape == (case.matrix.shape[0], n_components)
-    assert np.isfinite(result.coordinates).all()
+    np.testing.assert_array_equal(model.embedding_, result.coordinates)
+    assert model.status_ == result.status
+    check_map(result, case.matrix.shape[0], {"n_components": n_components, **case.settings})
+    assert 0.0 <= result.relative_energy <= 1.0
     assert result.status in ("converged", "stalled", "collapsed", "max_iter")
-    check_energies(result)
 
 
 def test_the_table_is_complete():

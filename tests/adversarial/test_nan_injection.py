@@ -23,7 +23,7 @@ from isoweave.optimise import (
     NumericalError,
     Run,
     UnsolvedError,
-    _starts,
+    _starts as starts,
     build_problem,
     minimise,
 )
@@ -36,14 +36,19 @@ def spoiled(array, at=-1):
     return copy
 
 
-def spoil_field(name, at=-1):
+def field(name, at=-1):
     return lambda value: replace(value, **{name: spoiled(getattr(value, name), at)})
 
 
-spoil_lengths = spoil_field("lengths")
+def first(spoil):
+    return lambda values: (spoil(values[0]), *values[1:])
 
 
-def spoil_matrix(matrix):
+def second(spoil):
+    return lambda values: (values[0], spoil(values[1]), *values[2:])
+
+
+def matrix_data(matrix):
     copy = sp.csr_array(matrix)
     copy.data = spoiled(copy.data)
     return copy
@@ -51,91 +56,73 @@ def spoil_matrix(matrix):
 
 def spoil_result(monkeypatch, owner, name, spoil):
     """Replace a function of a module, or of a table, by one that spoils what it returns."""
-    if isinstance(owner, dict):
-        original = owner[name]
-        monkeypatch.setitem(owner, name, lambda *args: spoil(original(*args)))
-    else:
-        function = getattr(owner, name)
-        monkeypatch.setattr(owner, name, lambda *args, **kwargs: spoil(function(*args, **kwargs)))
+    function = owner[name] if isinstance(owner, dict) else getattr(owner, name)
+    replaced = lambda *args, **kwargs: spoil(function(*args, **kwargs))  # noqa: E731
+    (monkeypatch.setitem if isinstance(owner, dict) else monkeypatch.setattr)(owner, name, replaced)
 
 
 MATRIX = plane(60, 7, 31)
 PAPER, SYNCHRONIZED, COARSE = {"preset": "paper"}, {"start": "synchronized"}, {"start": "coarse"}
-LENGTHS = "distance graph: lengths"
-INVERSE = "inner product: inverse frames at"
-STARTS = _starts._STARTS
-
+LENGTHS, INVERSE, START = "distance graph: lengths", "inner product: inverse frames at", "optimise: start at"
+SCALE = {"scale": "geodesics"}
 # Module and name of the function, how to spoil its result, the settings that call it, what the error says.
-STAGES = {
-    "graph": (embed, "graph_from_matrix", spoil_lengths, {}, LENGTHS),
-    "unit": (_components, "normalise_lengths", lambda v: (v[0], spoil_lengths(v[1])), {}, LENGTHS),
-    "merged": (_components, "merge_duplicates", lambda v: (spoil_lengths(v[0]), v[1]), {}, LENGTHS),
-    "filtered": (
-        _components, "drop_shortcuts", lambda v: (spoil_lengths(v[0]), v[1]), {}, LENGTHS,
-    ),
-    "frames": (_component, "local_frames", spoil_field("rows"), {}, "local frames: rows at"),
-    "spectrum": (_component, "local_frames", spoil_field("spectrum"), {}, "local frames: eigenvalues at"),
-    "calibration": (_component, "calibrate_frames", spoil_field("rows"), {}, "calibration: rows at"),
-    "weights": (_component, "edge_energy", spoil_field("weights"), {}, "inner product: weights at"),
-    "volumes": (_component, "neighborhood_volumes", spoiled, PAPER, "inner product: volumes at"),
-    "inverse frames": (_component, "local_frames", spoil_field("inverse"), PAPER, INVERSE),
-    "paper product": (_component, "paper_energy", spoil_field("inverse"), PAPER, INVERSE),
-    "laplacian": (_energies, "edge_laplacian", spoil_matrix, {}, "laplacian has 1 entries .* not finite"),
-    "landmark distances": (
-        _starts, "farthest_landmarks", lambda v: (v[0], spoiled(v[1])), {}, "start 'auto'|optimise: start",
-    ),
-    "landmark start": (_starts, "landmark_start", spoiled, {}, "optimise: start at"),
-    "companion graph": (_starts, "geodesic_neighbors", spoil_lengths, SYNCHRONIZED, "synchronized|optimise"),
-    "transitions": (
-        _starts, "connection_laplacian", spoil_matrix, SYNCHRONIZED, "start 'synchronized'",
-    ),
-    "synchronized alignments": (
-        _starts, "synchronized_alignments", spoiled, SYNCHRONIZED, "rhs must be finite|alignments",
-    ),
-    "synchronized start": (STARTS, "synchronized", spoiled, SYNCHRONIZED, "optimise: start at"),
-    "coarse start": (STARTS, "coarse", spoiled, COARSE, "optimise: start at"),
-    "interpolation": (_starts, "prolong", spoiled, COARSE, "optimise: start at"),
-    "gradient": (_energies, "divergence", spoiled, {}, "optimise, step 0: gradient at"),
-    "scale": (
-        _component, "_geodesic_factor", lambda v: np.nan, {"scale": "geodesics"}, "result: coordinates at",
-    ),
-    "stretch": (_component, "local_stretch", spoiled, {}, "stretch: singular values at"),
-}  # fmt: skip
+STAGES = [
+    (embed, "graph_from_matrix", field("lengths"), {}, LENGTHS),
+    (_components, "normalise_lengths", second(field("lengths")), {}, LENGTHS),
+    (_components, "merge_duplicates", first(field("lengths")), {}, LENGTHS),
+    (_components, "drop_shortcuts", first(field("lengths")), {}, LENGTHS),
+    (_component, "local_frames", field("rows"), {}, "local frames: rows at"),
+    (_component, "local_frames", field("spectrum"), {}, "local frames: eigenvalues at"),
+    (_component, "calibrate_frames", field("rows"), {}, "calibration: rows at"),
+    (_component, "edge_energy", field("weights"), {}, "inner product: weights at"),
+    (_component, "neighborhood_volumes", spoiled, PAPER, "inner product: volumes at"),
+    (_component, "local_frames", field("inverse"), PAPER, INVERSE),
+    (_component, "paper_energy", field("inverse"), PAPER, INVERSE),
+    (_energies, "edge_laplacian", matrix_data, {}, "laplacian has 1 entries .* not finite"),
+    (starts, "farthest_landmarks", second(spoiled), {}, "start 'auto'|optimise: start"),
+    (starts, "landmark_start", spoiled, {}, START),
+    (starts, "geodesic_neighbors", field("lengths"), SYNCHRONIZED, "synchronized|optimise"),
+    (starts, "connection_laplacian", matrix_data, SYNCHRONIZED, "start 'synchronized'"),
+    (starts, "synchronized_alignments", spoiled, SYNCHRONIZED, "rhs must be finite|alignments"),
+    (starts._STARTS, "synchronized", spoiled, SYNCHRONIZED, START),
+    (starts._STARTS, "coarse", spoiled, COARSE, START),
+    (starts, "prolong", spoiled, COARSE, START),
+    (_energies, "divergence", spoiled, {}, "optimise, step 0: gradient at"),
+    (_component, "_geodesic_factor", lambda v: np.nan, SCALE, "result: coordinates at"),
+    (_component, "local_stretch", spoiled, {}, "stretch: singular values at"),
+]
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_stages(monkeypatch, stage):
-    owner, name, spoil, settings, text = STAGES[stage]
+@pytest.mark.parametrize(("owner", "name", "spoil", "settings", "text"), STAGES)
+def test_stages(monkeypatch, owner, name, spoil, settings, text):
     spoil_result(monkeypatch, owner, name, spoil)
     steps = []
     with pytest.raises((NumericalError, ValueError), match=text):
         embed_graph(MATRIX, 2, callback=steps.append, **settings)
-    assert not steps or stage in ("scale", "stretch")
+    assert not steps or name in ("_geodesic_factor", "local_stretch")
 
 
-def test_features(monkeypatch):
-    spoil_result(monkeypatch, estimator, "knn_graph", spoil_lengths)
-    with pytest.raises(NumericalError, match=LENGTHS):
-        IsometricEmbedding(n_neighbors=5).fit(np.random.default_rng(37).normal(size=(60, 3)))
-
-
-def test_the_first_bad_entry_is_named(monkeypatch):
-    spoil_result(monkeypatch, _component, "local_frames", spoil_field("rows", at=5))
+def test_features_layout_and_the_entry_that_is_named(monkeypatch):
+    with monkeypatch.context() as patch:
+        spoil_result(patch, estimator, "knn_graph", field("lengths"))
+        with pytest.raises(NumericalError, match=LENGTHS):
+            IsometricEmbedding(n_neighbors=5).fit(np.random.default_rng(37).normal(size=(60, 3)))
+    with monkeypatch.context() as patch:
+        spoil_result(patch, known, "pack_components", lambda shifts: [spoiled(s) for s in shifts])
+        text = "layout: shifts of the components at"
+        with pytest.warns(UserWarning, match="2 conn"), pytest.raises(NumericalError, match=text):
+            embed_graph(sp.block_diag([MATRIX, MATRIX]), 2)
+    spoil_result(monkeypatch, _component, "local_frames", field("rows", at=5))
     with pytest.raises(NumericalError, match="local frames: rows at") as caught:
         embed_graph(MATRIX, 2)
     assert caught.value.index == (2, 1)
     assert caught.value.stage in str(caught.value)
     # What it is not: a fault of the input.
     assert not isinstance(caught.value, ValueError)
-
-
-def test_layout_of_components(monkeypatch):
-    spoil_result(monkeypatch, known, "pack_components", lambda shifts: [spoiled(s) for s in shifts])
-    with (
-        pytest.warns(UserWarning, match="2 connected components"),
-        pytest.raises(NumericalError, match="layout: shifts of the components at"),
-    ):
-        embed_graph(sp.block_diag([MATRIX, MATRIX]), 2)
+    error = np.linalg.LinAlgError("Eigenvalues did not converge")
+    monkeypatch.setattr(_component, "local_frames", Mock(side_effect=error))
+    with pytest.raises(NumericalError, match="local frames: a decomposition failed .*did not converge"):
+        embed_graph(MATRIX, 2)
 
 
 def problem_of(product="edge"):
@@ -155,54 +142,38 @@ def run(name, problem, callback=None, start=None):
     return minimise(optimiser, problem, start, stage=stage, run=Run(callback=callback))
 
 
-OPTIMISERS = pytest.mark.parametrize(
+@pytest.mark.parametrize(
     ("name", "product"), [("descent", "edge"), ("descent", "paper"), ("recursion", "paper")]
 )
-# Arrays of an evaluation and what the error calls them.
-EVALUATED = {"alignments": "alignments", "energies": "energies", "half_gradient": "gradient"}
-
-
-@OPTIMISERS
-@pytest.mark.parametrize("field", EVALUATED)
+@pytest.mark.parametrize("spoil", ["alignments", "energies", "half_gradient", "solution"])
 @pytest.mark.parametrize("step", [0, 3])
-def test_evaluations(monkeypatch, name, product, field, step):
+def test_evaluations_and_solutions(monkeypatch, name, product, spoil, step):
     """In the very step in which it happens, whether or not that step goes on to read the array."""
     problem, steps, calls = problem_of(product), [0], []
-    original = type(problem).evaluate
     assert problem.mass > 0  # and kept, so that the calls counted are those of the optimiser
-    # The recursion evaluates its start and the first sweep from there.
+    # One solve before the first step; the recursion evaluates its start and the first sweep from there.
     n_before = 2 if name == "recursion" else 1
 
-    def evaluate(self, x):
-        calls.append(x)
-        value = original(self, x)
+    def spoil_evaluation(value):
+        calls.append(value)
         if (len(calls) > n_before) != (step > 0) or steps[-1] < step - 1:
             return value
-        value = replace(value, **{field: spoiled(getattr(value, field))})
+        value = field(spoil)(value)
         return replace(value, energy=float(np.sum(value.energies)))
 
-    monkeypatch.setattr(type(problem), "evaluate", evaluate)
-    with pytest.raises(NumericalError, match=f"step {step}: {EVALUATED[field]} at") as caught:
+    def spoil_solution(found):
+        calls.append(found)
+        return field("value")(found) if len(calls) == step + 1 else found
+
+    what = {"half_gradient": "gradient at", "solution": "(the solution of the Poisson|coordinates)"}
+    if spoil == "solution":
+        spoil_result(monkeypatch, PoissonState, "solve", spoil_solution)
+    else:
+        spoil_result(monkeypatch, type(problem), "evaluate", spoil_evaluation)
+    with pytest.raises(NumericalError, match=f"step {step}: {what.get(spoil, f'{spoil} at')}") as caught:
         run(name, problem, lambda state: steps.append(state.iteration))
     assert steps[-1] == max(step - 1, 0)
     assert caught.value.stage.endswith(f"step {step}")
-    assert not isinstance(caught.value, ValueError)
-
-
-@OPTIMISERS
-@pytest.mark.parametrize("step", [0, 3])
-def test_poisson_solutions(monkeypatch, name, product, step):
-    problem, steps, calls = problem_of(product), [0], []
-
-    def spoil(found):
-        calls.append(found)
-        # One solve before the first step, one for every step.
-        return replace(found, value=spoiled(found.value)) if len(calls) == step + 1 else found
-
-    spoil_result(monkeypatch, PoissonState, "solve", spoil)
-    with pytest.raises(NumericalError, match=f"step {step}: (the solution of the Poisson|coordinates)"):
-        run(name, problem, lambda state: steps.append(state.iteration))
-    assert steps[-1] == max(step - 1, 0)
 
 
 def test_a_solution_that_overflows_is_a_matter_of_the_data(monkeypatch):
@@ -214,7 +185,7 @@ def test_a_solution_that_overflows_is_a_matter_of_the_data(monkeypatch):
 def test_a_spoiled_factor_is_replaced(monkeypatch):
     """Residuals are measured, so the next solver takes over and the map comes out as it should."""
     expected = embed_graph(MATRIX, 2, solver="jacobi")
-    spoil_result(monkeypatch, _methods, "factorise", lambda v: (spoiled(v[0]), v[1]))
+    spoil_result(monkeypatch, _methods, "factorise", first(spoiled))
     result = embed_graph(MATRIX, 2, solver="direct")
     assert result.solver.startswith("jacobi")
     np.testing.assert_allclose(result.energy, expected.energy, rtol=1e-6)
@@ -224,8 +195,7 @@ def test_energy_of_the_collapsed_map(monkeypatch):
     original = EdgeEnergy.evaluate
 
     def evaluate(self, x):
-        value = original(self, x)
-        return value if x.any() else replace(value, energy=np.nan)
+        return original(self, x) if x.any() else replace(original(self, x), energy=np.nan)
 
     monkeypatch.setattr(EdgeEnergy, "evaluate", evaluate)
     with pytest.raises(NumericalError, match="operators: energy of the collapsed map is nan"):
@@ -233,23 +203,12 @@ def test_energy_of_the_collapsed_map(monkeypatch):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_starts(name):
+def test_starts_and_callbacks(name):
+    """Callbacks of the optimisers may not write to the iterate, those of the pipeline write to a copy."""
     with pytest.raises(NumericalError, match=rf"{RUNS[name][1]}: start at \(59, 1\) is nan"):
         run(name, problem_of("paper"), start=spoiled(np.ones((60, 2))))
     with pytest.raises(ValueError, match=r"start has coordinates of \de\+\d\d times the median"):
         embed_graph(MATRIX, 2, start=np.full((60, 2), 1e90))
-
-
-def test_dense_algebra_that_fails_has_a_stage(monkeypatch):
-    error = np.linalg.LinAlgError("Eigenvalues did not converge")
-    monkeypatch.setattr(_component, "local_frames", Mock(side_effect=error))
-    with pytest.raises(NumericalError, match="local frames: a decomposition failed .*did not converge"):
-        embed_graph(MATRIX, 2)
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_callbacks_cannot_write_to_the_iterate(name):
-    """Those of the optimisers may not, those of the pipeline write to a copy."""
 
     def tamper(state):
         state.coordinates[:] = np.nan

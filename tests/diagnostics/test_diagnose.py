@@ -12,8 +12,8 @@ from sklearn.manifold import Isomap
 
 from isoweave import Diagnosis, IsometricEmbedding, diagnose, embed_graph
 from isoweave.datasets import swiss_roll
-from isoweave.diagnostics._local import dimension_facts
-from isoweave.graph import knn_graph, renumber
+from isoweave.diagnostics._facts import dimension_facts
+from isoweave.graph import graph_from_matrix, knn_graph, renumber
 from isoweave.io import InputFileError
 from reference_graphs import complete_of
 from reference_shapes import (
@@ -70,12 +70,12 @@ def hemisphere():
 
 
 SHAPES = {
-    "cylinder": (lambda: strip_graph(700, 10, 82, twisted=False, length=6.0, width=4.0)[1], "closed"),
+    "cylinder": (lambda: strip_graph(500, 10, 82, twisted=False, length=6.0, width=4.0)[1], "closed"),
     "moebius": (lambda: strip_graph(700, 10, 83, twisted=True)[1], "non_orientable"),
-    "torus": (lambda: flat_torus_graph(700, 10, 84), "closed"),
-    "sphere": (lambda: sphere_graph(700, 10, 85)[1], "curved"),
-    "hemisphere": (lambda: sphere_graph(700, 10, 86, lowest=0.0)[1], "curved"),
-    "cube": (lambda: cube_graph(600, 3, 10, 87), "dimension_too_low"),
+    "torus": (lambda: flat_torus_graph(500, 10, 84), "closed"),
+    "sphere": (lambda: sphere_graph(500, 10, 85)[1], "curved"),
+    "hemisphere": (lambda: sphere_graph(500, 10, 86, lowest=0.0)[1], "curved"),
+    "cube": (lambda: cube_graph(400, 3, 10, 87), "dimension_too_low"),
     "tree": (lambda: tree_graph(300, 88), "graph_too_sparse"),
     "path": (lambda: path_graph(200), "graph_too_sparse"),
     "grid": (lambda: grid_graph(20), "graph_too_sparse"),
@@ -97,6 +97,11 @@ def test_known_shapes(name):
         assert wanted in str(found)
     assert before.map is None
     assert after.map is not None
+    if name == "torus":
+        # With room it is worth knowing but no problem.
+        severity = {v.code: v.severity for v in of_map(make(), 4).verdicts}
+        assert severity["closed"] == "info"
+        assert "isometric" in severity
 
 
 @pytest.mark.parametrize(
@@ -117,16 +122,10 @@ def test_no_alarm_on_flat_data(make):
     assert after.map.edge_error < 0.05
 
 
-def test_torus_with_room():
-    severity = {v.code: v.severity for v in of_map(flat_torus_graph(700, 10, 93), 4).verdicts}
-    assert severity["closed"] == "info"
-    assert "isometric" in severity
-
-
 def test_shortcuts_are_reported():
-    roll = roll_graph(1500)
+    roll = roll_graph(800)
     matrix = roll.to_matrix().tolil()
-    for i, j in np.random.default_rng(94).choice(1500, (2, 8), replace=False).T:
+    for i, j in np.random.default_rng(94).choice(800, (2, 8), replace=False).T:
         matrix[i, j] = matrix[j, i] = np.median(roll.lengths)
     graph = sp.csr_array(matrix)
     for found in (of_graph(graph), of_map(graph)):
@@ -150,7 +149,7 @@ def test_a_poor_minimum_is_not_taken_for_a_poor_shape():
     assert "not_converged" in early.codes
 
 
-@pytest.mark.parametrize("share", [0.03, 0.1, 0.3])
+@pytest.mark.parametrize("share", [0.03, 0.3])
 def test_distances_ten_times_too_long_are_named(share):
     rng = np.random.default_rng(108)
     matrix = sp.triu(plane_graph(400, 10, 109)[1].to_matrix(), format="coo")
@@ -180,22 +179,19 @@ def test_small_dense_graphs(seed, n_components):
     assert of_graph(sp.csr_array(half + half.T), n_components=n_components).codes
 
 
-def test_edges_and_stretch_equal_plain_loops():
-    graph = roll_graph(300)
-    result = solved(graph)
-    found = diagnose(result, n_jobs=1)
-    matrix = graph.to_matrix().toarray()
+def test_edges_and_stretch_equal_plain_loops_and_all_ways_in_agree():
+    model = IsometricEmbedding(n_neighbors=10, n_jobs=1).fit(swiss_roll(300, random_state=81).data)
+    graph, found = graph_from_matrix(model.graph_), diagnose(model, n_jobs=1)
+    matrix = model.graph_.toarray()
     assert len(found.edges) == graph.n_edges
     for (i, j), distortion in zip(found.edges, found.edge_distortion, strict=True):
         assert i < j
-        length = np.linalg.norm(result.coordinates[i] - result.coordinates[j])
+        length = np.linalg.norm(model.embedding_[i] - model.embedding_[j])
         assert distortion == pytest.approx(length / matrix[i, j] - 1.0, abs=1e-12)
-    assert np.array_equal(found.stretch, result.stretch)
-    again = of_points(result.coordinates, graph)
-    assert np.abs(again.stretch - result.stretch).max() < 1e-6
+    assert np.array_equal(found.stretch, model.stretch_)
     assert found.map.edge_error == pytest.approx(np.abs(found.edge_distortion).mean())
     # The final size, that of the edges, costs a little of the energy.
-    assert 1.0 <= found.map.energy.total / result.relative_energy < 1.05
+    assert 1.0 <= found.map.energy.total / model.relative_energy_ < 1.05
     # The result is plain data.
     assert isinstance(found, Diagnosis)
     assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
@@ -205,18 +201,13 @@ def test_edges_and_stretch_equal_plain_loops():
         assert verdict.severity in ("info", "warn", "problem")
     with pytest.raises(AttributeError):
         found.n_vertices = 3
-
-
-def test_all_ways_in_agree():
-    roll = swiss_roll(400, random_state=95)
-    estimator = IsometricEmbedding(n_components=2, n_neighbors=10, n_jobs=1).fit(roll.data)
-    of_estimator = diagnose(estimator, n_jobs=1)
-    assert of_estimator.to_dict() == of_map(estimator.graph_).to_dict()
-    of_coordinates = of_points(estimator.embedding_, estimator.graph_)
+    assert found.to_dict() == of_map(graph).to_dict()
+    of_coordinates = of_points(model.embedding_, graph)
+    assert np.abs(of_coordinates.stretch - model.stretch_).max() < 1e-6
     assert of_coordinates.map.status is None
-    assert of_coordinates.codes == of_estimator.codes
-    assert of_coordinates.map.energy.total == pytest.approx(of_estimator.map.energy.total, rel=1e-12)
-    assert of_graph(estimator.graph_).to_dict()["shapes"] == of_estimator.to_dict()["shapes"]
+    assert of_coordinates.codes == found.codes
+    assert of_coordinates.map.energy.total == pytest.approx(found.map.energy.total, rel=1e-12)
+    assert of_graph(graph).to_dict()["shapes"] == found.to_dict()["shapes"]
 
 
 @pytest.mark.parametrize("change", ["motion", "unit", "huge unit", "order", "threads"])
@@ -240,7 +231,7 @@ def test_what_changes_nothing(change, hemisphere):
         np.testing.assert_allclose(getattr(other, name), getattr(at, name)[rows], rtol=0, atol=1e-6)
     np.testing.assert_allclose(np.sort(other.edge_distortion), np.sort(at.edge_distortion), atol=1e-9)
     if change == "unit":
-        assert np.allclose(other.curvature * factor**2, at.curvature, rtol=1e-12, equal_nan=True)
+        np.testing.assert_allclose(other.curvature * factor**2, at.curvature, rtol=1e-12)
         assert other.shapes[0].curvature * factor**2 == pytest.approx(at.shapes[0].curvature)
     if change == "threads":
         assert other.to_dict() == at.to_dict()
@@ -252,7 +243,7 @@ def test_large_graphs_are_sampled():
     assert found.shapes[0].n_used <= 2000 < found.shapes[0].n_vertices
     assert found.codes == ("flat",)
     assert np.isnan(found.curvature).all()
-    curved = of_graph(sphere_graph(3000, 8, 108)[1])
+    curved = of_graph(sphere_graph(2200, 8, 108)[1])
     assert curved.shapes[0].kind == "curved"
     assert np.isfinite(curved.curvature).mean() > 0.9
 

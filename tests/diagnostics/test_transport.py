@@ -8,12 +8,12 @@ import scipy.sparse as sp
 
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave.diagnostics import loop_holonomy
-from isoweave.diagnostics._transport import WEAKEST, ball_curvature, nearest_along
+from isoweave.diagnostics._shape import WEAKEST, ball_curvature, nearest_along
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.optimise import frame_transitions
 from reference_graphs import complete_of
+from reference_loops import transition_loop
 from reference_shapes import nearest_loop, plane_graph, sphere_graph, strip_graph
-from reference_starts import transition_loop
 
 TEAM = ThreadTeam(1)
 
@@ -33,7 +33,7 @@ def test_identity_on_flat_data():
     graph = complete_of(np.random.default_rng(61).normal(size=(20, 3)))
     assert np.abs(loop_holonomy(graph, [0, 7, 3, 11, 19], 3) - np.eye(3)).max() < 1e-6
     # Errors of transitions add up along a loop; many neighbours keep them small.
-    points, graph = plane_graph(1500, 40, 62)
+    points, graph = plane_graph(800, 30, 62)
     holonomy = loop_holonomy(graph, nearest_loop(graph, points, 0.5 + ring(0.3, 12)))
     assert np.linalg.det(holonomy) > 0.0
     assert abs(angle_of(holonomy)) < 0.12
@@ -41,7 +41,7 @@ def test_identity_on_flat_data():
 
 @pytest.mark.parametrize("colatitude", [50.0, pytest.param(20.0, marks=pytest.mark.slow)])
 def test_angle_on_a_sphere_is_the_enclosed_area(colatitude):
-    points, graph = sphere_graph(2500, 40, 63, lowest=0.3)
+    points, graph = sphere_graph(1200, 30, 63, lowest=0.3)
     s = np.radians(colatitude)
     loop = nearest_loop(graph, points, ring(np.sin(s), 16, np.cos(s)))
     # The area of a spherical polygon around the north pole is the sum of the triangles to the pole.
@@ -65,9 +65,8 @@ def test_a_twisted_strip_reflects_and_a_cylinder_does_not(twisted):
 def test_equals_transitions_from_dense_procrustes():
     _, graph = plane_graph(100, 8, 65)
     frames = calibrate_frames(graph, local_frames(graph, 2, team=TEAM), "rows")
-    i = 40
     near = [set(graph.indices[graph.indptr[v] : graph.indptr[v + 1]].tolist()) for v in range(100)]
-    j = min(near[i])
+    i, j = 40, min(near[40])
     k = min(near[i] & near[j])
     expected = np.eye(2)
     for a, b in ((i, j), (j, k), (k, i)):
@@ -78,11 +77,10 @@ def test_equals_transitions_from_dense_procrustes():
 def test_the_way_back_is_the_inverse_and_the_start_does_not_matter():
     points, graph = sphere_graph(600, 12, 66, lowest=0.2)
     loop = nearest_loop(graph, points, ring(np.sin(0.6), 9, np.cos(0.6)))
-    there = loop_holonomy(graph, loop)
-    back = loop_holonomy(graph, [loop[0], *loop[:0:-1]])
+    loops = (loop, [loop[0], *loop[:0:-1]], loop[3:] + loop[:3])
+    there, back, shifted = (loop_holonomy(graph, each) for each in loops)
     assert np.abs(there @ back - np.eye(2)).max() < 1e-9
     assert abs(angle_of(there)) > 0.3, "nothing is rotated: nothing tested"
-    shifted = loop_holonomy(graph, loop[3:] + loop[:3])
     assert np.trace(shifted) == pytest.approx(np.trace(there), abs=1e-9)
 
 
@@ -95,14 +93,14 @@ def curvature_of(graph, team=TEAM):
 
 
 def test_curvature_of_spheres_and_of_a_plane():
-    _, graph = sphere_graph(1500, 12, 67, radius=3.0)
+    _, graph = sphere_graph(1000, 12, 67, radius=3.0)
     found = curvature_of(graph)
     # Transitions average over neighbourhoods, which flattens a little.
     assert np.nanmedian(found) * 3.0**2 == pytest.approx(0.9, abs=0.15)
     with thread_team(3) as team:
         assert np.array_equal(found, curvature_of(graph, team), equal_nan=True)
-    _, graph = plane_graph(1500, 12, 68)
-    # Times the area of a ball, 0.12: an angle in radians, 1.5 on a sphere with as many points.
+    _, graph = plane_graph(1000, 12, 68)
+    # Times the area of a ball: an angle in radians, 1.5 on a sphere with as many points.
     assert abs(np.nanmedian(curvature_of(graph))) * 0.12 < 0.4
 
 

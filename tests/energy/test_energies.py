@@ -24,20 +24,18 @@ from isoweave.energy import (
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, neighborhood_volumes
 from isoweave.optimise import build_problem
 from reference_graphs import edges_of, knn_of, random_rotations, random_sparse, with_hubs
-from reference_operators import (
+from reference_loops import (
     differences_at,
     divergence_loop,
     energy_loop,
     inner_matrix,
-    laplacian_appendix,
     laplacian_loop,
     laplacian_printed,
 )
-from reference_problems import TEAM, descend, exact_frames, make_problem
+from reference_problems import TEAM, descend, make_problem
 
 FRAMES = pytest.mark.parametrize(
-    ("kind", "n_components"),
-    [("edge", 1), ("edge", 2), ("edge", 5), ("hub", 2), ("hub", 3), ("paper", 1), ("paper", 2), ("paper", 3)],
+    ("kind", "n_components"), [("edge", 1), ("edge", 5), ("hub", 2), ("paper", 1), ("paper", 3)]
 )
 
 
@@ -56,12 +54,13 @@ def energy_of(kind, n_components):
 ALL = pytest.mark.parametrize(
     "kind", ["edge", "hub", "paper", "distances", "anchors", "sum", "sum of distances"]
 )
-DIMENSIONS = pytest.mark.parametrize("n_components", [1, 2, 3])
+DIMENSIONS = pytest.mark.parametrize("n_components", [1, 3])
 
 
 @ALL
 @DIMENSIONS
-def test_half_gradient_against_finite_differences(kind, n_components):
+def test_half_gradient_mass_and_laplacian(kind, n_components):
+    """Finite differences; mass is the value where all points coincide, anchors are a diagonal of pulls."""
     energy, rng = energy_of(kind, n_components)
     x = rng.normal(size=(50, n_components))
     here = energy.evaluate(x)
@@ -76,13 +75,6 @@ def test_half_gradient_against_finite_differences(kind, n_components):
         up, down = energy.evaluate(x + h * direction).energy, energy.evaluate(x - h * direction).energy
         slope = 2.0 * np.sum(here.half_gradient * direction)
         assert (up - down) / (2 * h) == pytest.approx(slope, rel=1e-5, abs=1e-5)
-
-
-@ALL
-@DIMENSIONS
-def test_mass_and_laplacian(kind, n_components):
-    """Mass is the value where all points coincide; anchors have none, and are a diagonal of pulls."""
-    energy, _ = energy_of(kind, n_components)
     is_sum, laplacian = kind.startswith("sum"), energy.laplacian().toarray()
     main = energy.terms[0] if is_sum else energy
     zero = main.evaluate(np.zeros((50, n_components))).energy
@@ -98,7 +90,7 @@ def test_mass_and_laplacian(kind, n_components):
     assert all(np.isfinite(array).all() for array in energy.suspects().values())
 
 
-@pytest.mark.parametrize("n_components", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("n_components", [1, 2, 3, 8])
 @pytest.mark.parametrize("kind", [EdgeEnergy, PaperEnergy])
 def test_frames_agree_with_the_loop(kind, n_components):
     """Values, gradient, rotations that no others beat, mass; a hub, and edges without a row."""
@@ -171,14 +163,6 @@ def test_rigid_motions_and_axes_of_frames_do_not_matter(kind, n_components):
     np.testing.assert_allclose(there.half_gradient, here.half_gradient, atol=1e-9)
 
 
-def test_tiny_energies_keep_their_digits():
-    """Summed from residuals, not from a difference of norms: exact data reach rounding squared."""
-    points = np.random.default_rng(409).normal(size=(25, 2))
-    graph = knn_of(points, 24)
-    energy = edge_energy(graph, local_frames(graph, 2, team=TEAM), team=TEAM)
-    assert energy.evaluate(points).energy < 1e-25 * energy.mass
-
-
 @pytest.mark.parametrize(("weights", "power"), [("uniform", 0), ("inverse", 1), ("inverse-square", 2)])
 def test_edge_weights(weights, power):
     """Powers of the lengths, times the confidence, nothing without a row, bounded for near duplicates."""
@@ -227,12 +211,14 @@ def test_distances_agree_with_the_loop(n_components):
     assert np.isfinite(energy.evaluate(x).half_gradient).all()
 
 
-def test_distances_of_the_truth_cost_nothing():
+def test_the_truth_costs_nothing():
+    """Summed from residuals, not from a difference of norms: exact data reach rounding squared."""
     rng = np.random.default_rng(12)
-    points = rng.normal(size=(60, 2))
-    graph = knn_of(points, 8)
-    frames, _ = exact_frames(graph, points, rng)
-    problem = build_problem(edge_energy(graph, frames, team=TEAM)).of_distances()
+    points = rng.normal(size=(40, 2))
+    graph = knn_of(points, 39)
+    energy = edge_energy(graph, local_frames(graph, 2, team=TEAM), team=TEAM)
+    assert energy.evaluate(points).energy < 1e-25 * energy.mass
+    problem = build_problem(energy).of_distances()
     assert problem.evaluate(points).energy < 1e-25
     result = descend(problem, points + 0.05 * rng.normal(size=points.shape), tol=1e-10)
     assert result.energy < 1e-16 * problem.mass
@@ -284,11 +270,11 @@ def test_laplacian(kind, n_components):
 
 @DIMENSIONS
 def test_the_papers_differential_and_all_constructions_of_its_laplacian(n_components):
-    """Loops; d^T d, the printed formula and the entry-wise one of the appendix."""
+    """Loops; d^T d and the printed formula."""
     energy = case("paper", n_components, n=25)
     graph, built = energy.graph, energy.laplacian().toarray()
     d = paper_differential(graph, energy.inverse)
-    for other in (laplacian_printed(graph, energy), laplacian_appendix(graph, energy), (d.T @ d).toarray()):
+    for other in (laplacian_printed(graph, energy), (d.T @ d).toarray()):
         np.testing.assert_allclose(built, other, atol=1e-12 * np.abs(built).max())
     f = np.random.default_rng(313).normal(size=25)
     found = (d @ f).reshape(25, n_components)

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from isoweave.engines.small import (
-    EXTRA_VECTORS,
-    block_iteration,
-    full_spectrum,
-    jacobi_eigh,
-    newton_polar,
-    polar,
-)
+from isoweave.engines import small
+from isoweave.engines.compile import kernel
+from isoweave.engines.small import EXTRA_VECTORS
 from reference_graphs import random_rotations
+
+# Helpers are compiled into the kernels that call them; for these tests they are kernels, kept on disk.
+HELPERS = (small.block_iteration, small.full_spectrum, small.jacobi_eigh, small.newton_polar, small.polar)
+block_iteration, full_spectrum, jacobi_eigh, newton_polar, polar = (kernel(f.py_func) for f in HELPERS)
 
 
 def polar_of(matrix):
@@ -34,11 +33,11 @@ def assert_best_orthogonal(matrix):
     assert np.sum(q * matrix) == pytest.approx(values.sum(), rel=1e-12, abs=1e-300)
 
 
-@pytest.mark.parametrize("n", range(1, 14))
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 13])
 def test_polar(n):
     """Random, ill-conditioned and rank-deficient matrices, reflections, and scales that do not matter."""
     rng = np.random.default_rng(300 + n)
-    for _ in range(20):
+    for _ in range(10):
         assert_best_orthogonal(rng.normal(size=(n, n)))
     matrix = rng.normal(size=(n, n)) + 2.0 * np.eye(n)
     u, _, vt = np.linalg.svd(matrix)

@@ -89,29 +89,20 @@ def test_files(tmp_path):
     frame = frame_of(("default", [{}], {"error": "RuntimeError: no"}))
     frame["dropped_edges"] = frame["cpu_seconds"] = frame["status"] = None
     text = write_tables(KLEIN, frame, FULL, tmp_path)[0].read_text(encoding="utf-8")
-    assert "| isoweave | 0 (1 failed) |" in text
-    assert "isoweave failed: RuntimeError: no" in text
+    assert all(
+        words in text for words in ("| isoweave | 0 (1 failed) |", "isoweave failed: RuntimeError: no")
+    )
 
 
-def test_printed_numbers_are_those_of_the_paper():
-    """The proposed method's, and sums over whole tables, against slips of the pen."""
-    printed = {name: experiment.printed for name, experiment in EXPERIMENTS.items() if experiment.printed}
-    assert list(printed["rnaseq"]["paper"].values()) == [0.7126, 0.3298, 0.3821, 0.7698, 0.0566, 0.1589]
-    sums = {name: sum(sum(line.values()) for line in table.values()) for name, table in printed.items()}
-    assert sums == pytest.approx({"klein": 21.64, "torus": 34.70, "rnaseq": 57.8793}, abs=1e-9)
-
-
-def test_box_plots_and_curves(tmp_path):
-    values = [scores(0.8 + 0.05 * seed) for seed in range(3)]
-    places = [{}, *({"experiment": "swiss", "row": f"k{k}"} for k in (6, 10))]
-    frame = frame_of(*((method, values, place) for method in ("default", "isomap") for place in places))
-    for name in ("klein", "swiss"):
-        (path,) = experiments.draw_experiment(EXPERIMENTS[name], frame, FULL, tmp_path / "figures").values()
-        with Image.open(path) as image:
-            assert np.asarray(image.convert("L")).std() > 1  # something is drawn
-        svg = path.with_suffix(".svg").read_text(encoding="utf-8")
-        experiments.draw_experiment(EXPERIMENTS[name], frame, FULL, tmp_path / "figures")
-        assert path.with_suffix(".svg").read_text(encoding="utf-8") == svg
+def test_box_plots_are_the_same_file_every_time(tmp_path):
+    frame = frame_of(*((method, [{"f1": 0.8}, {"f1": 0.85}]) for method in ("default", "isomap")))
+    texts = set()
+    for _ in range(2):
+        (path,) = experiments.draw_experiment(KLEIN, frame, FULL, tmp_path).values()
+        texts.add(path.with_suffix(".svg").read_text(encoding="utf-8"))
+    assert len(texts) == 1
+    with Image.open(path) as image:
+        assert np.asarray(image.convert("L")).std() > 1  # something is drawn
 
 
 def test_page_escapes_and_leaves_out_what_was_not_run(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 import reference_graphs as ref
 from isoweave._parallel import thread_team
 from isoweave.geometry import _local_mds, local_frames, resolve_frame_size
-from reference_frames import frame_loop, kruskal
+from reference_loops import frame_loop, spanning_forest
 from reference_problems import TEAM
 
 RNG = np.random.default_rng(211)
@@ -49,7 +49,7 @@ def assert_same_frames(graph, frames, n_components, **settings):
             )
 
 
-CASES = [(name, n, size) for name in [*GRAPHS][:-1] for n in (1, 2, 3) for size in ("auto", "all")]
+CASES = [(name, n, size) for name in [*GRAPHS][:-1] for n in (1, 3) for size in ("auto", "all")]
 
 
 @pytest.mark.parametrize(("name", "n_components", "size"), CASES + [("knn", 2, s) for s in (4, 9, 1.5, 4.0)])
@@ -91,10 +91,10 @@ def test_every_edge_a_graph_hangs_on_has_a_row(monkeypatch):
     assert np.linalg.norm(frames.rows[bridge], axis=1).min() > 0.0
     ends = np.sort(np.column_stack([graph.sources, graph.indices])[frames.included], axis=1)
     seen = {tuple(pair) for pair in ends.tolist()}
-    assert kruskal(ref.edges_of(graph), 42) <= seen
+    assert spanning_forest(ref.edges_of(graph), 42) <= seen
 
 
-@pytest.mark.parametrize("n_components", range(1, 7))
+@pytest.mark.parametrize("n_components", [1, 2, 3, 6])
 def test_exact_distances_give_back_the_points(n_components):
     points = np.random.default_rng(223 + n_components).normal(size=(n_components + 9, n_components))
     graph = ref.complete_of(points)
@@ -121,25 +121,19 @@ def test_flat_neighbourhoods_lower_the_rank(n_components):
         assert ranks == [1] * 30
 
 
-@pytest.mark.parametrize(
-    "graph",
-    [
-        ref.path_graph(9),
-        ref.cycle_graph(9),
-        ref.star_graph(9),
-        ref.path_graph(2),
-        ref.graph_of([(0, 2, 1.0)], 4),
-    ],
-)
-@pytest.mark.parametrize("n_components", [1, 2, 3, 8])
-@pytest.mark.parametrize("frame_size", ["auto", "all", 2])
-def test_tiny_graphs_are_finite(graph, n_components, frame_size):
-    frames = local_frames(graph, n_components, team=TEAM, frame_size=frame_size, with_inverse=True)
-    for array in (frames.rows, frames.inverse, frames.spectrum, frames.fidelity):
-        assert np.isfinite(array).all()
-    assert 0 <= frames.fidelity.min() <= frames.fidelity.max() <= 1
-    if graph.n_edges == 1:
-        np.testing.assert_allclose(np.linalg.norm(frames.rows, axis=1), graph.lengths)
+TINY = [ref.path_graph(9), ref.cycle_graph(9), ref.star_graph(9), ref.graph_of([(0, 2, 1.0)], 4)]
+
+
+@pytest.mark.parametrize("graph", TINY)
+@pytest.mark.parametrize("n_components", [1, 3, 8])
+def test_tiny_graphs_are_finite(graph, n_components):
+    for frame_size in ("auto", "all", 2):
+        frames = local_frames(graph, n_components, team=TEAM, frame_size=frame_size, with_inverse=True)
+        for array in (frames.rows, frames.inverse, frames.spectrum, frames.fidelity):
+            assert np.isfinite(array).all()
+        assert 0 <= frames.fidelity.min() <= frames.fidelity.max() <= 1
+        if graph.n_edges == 1:
+            np.testing.assert_allclose(np.linalg.norm(frames.rows, axis=1), graph.lengths)
 
 
 def test_threads_do_not_change_the_bits():

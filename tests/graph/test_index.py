@@ -9,20 +9,12 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances
 
 from isoweave._parallel import ThreadTeam, thread_team
-from isoweave.graph import (
-    _euclidean,
-    _index,
-    build_index,
-    connected_components,
-    knn_graph,
-    merge_duplicates,
-)
+from isoweave.graph import _euclidean, _index, build_index, connected_components, knn_graph, merge_duplicates
 from isoweave.graph._euclidean import GraphSearch, ProductSearch, project
 from reference_knn import as_dense, assert_permuted, assert_same_graph, twin
 
@@ -39,7 +31,7 @@ def cubic(a, b, weight=1.0):
 
 
 METRICS = [
-    ("euclidean", {}, {3: "tree", 30: "brute"}),
+    ("euclidean", {}, {1: "tree", 3: "tree", 30: "brute"}),
     ("l2", {}, {12: "brute"}),
     ("sqeuclidean", {}, {4: "tree", 12: "brute"}),
     ("manhattan", {}, {5: "tree"}),
@@ -53,14 +45,10 @@ METRICS = [
     ("braycurtis", {}, {2: "pairwise"}),
     ("correlation", {}, {12: "pairwise"}),
     ("cosine", {}, {2: "tree", 12: "brute"}),
-    (cubic, {}, {3: "pairwise"}),
+    (cubic, {}, {2: "tree"}),
     (cubic, {"weight": 2.5}, {12: "pairwise"}),
     ("haversine", {}, {2: "tree"}),
 ]
-
-
-def sample(metric, n, d, seed):
-    return normal(n, d, seed) * 0.4 if metric == "haversine" else normal(n, d, seed) + 0.5
 
 
 def all_pairs(a, b, metric, params, fitted):
@@ -77,169 +65,123 @@ def all_pairs(a, b, metric, params, fitted):
 @pytest.mark.parametrize(
     ("metric", "params", "d", "search"), [(*row[:2], *by) for row in METRICS for by in row[2].items()]
 )
-def test_points_and_new_rows_find_their_nearest(metric, params, d, search):
+def test_points_and_new_rows_find_their_nearest(metric, params, d, search, monkeypatch):
     """Alone, in a batch and on several threads a new row finds the same bits."""
-    fitted, new = sample(metric, 150, d, 523), sample(metric, 70, d, 541)
+    monkeypatch.setattr(_index, "_FUNCTION_SAMPLES", 50)
+    scale, shift = (0.4, 0.0) if metric == "haversine" else (1.0, 0.5)
+    n = 60 if callable(metric) else 150
+    fitted, new = scale * normal(n, d, 523) + shift, scale * normal(20, d, 541) + shift
     index = build_index(fitted, metric, params, team=TEAM)
     assert index.search == search
-    graph = knn_graph(fitted, 4, metric=metric, metric_params=params or None)
-    expected = twin(all_pairs(fitted, fitted, metric, params, fitted), 4)
+    graph = as_dense(knn_graph(fitted, 4, metric=metric, metric_params=params or None))
     # scikit-learn's own cosine and Euclidean distances are good to the square root of rounding.
-    np.testing.assert_allclose(as_dense(graph), expected, rtol=1e-6, atol=1e-12)
-
+    expected = twin(all_pairs(fitted, fitted, metric, params, fitted), 4)
+    np.testing.assert_allclose(graph, expected, rtol=1e-6, atol=1e-12)
+    if metric == "euclidean":
+        np.testing.assert_allclose(graph, twin(cdist(fitted, fitted), 4), rtol=1e-13)
+        single = fitted.astype(np.float32)
+        expected = twin(cdist(single, single), 4)
+        np.testing.assert_allclose(as_dense(knn_graph(single, 4)), expected, rtol=1e-13)
     found, distances = index.neighbors(new, 7, team=TEAM)
     expected = all_pairs(new, fitted, metric, params, fitted)
     np.testing.assert_array_equal(found, np.argsort(expected, axis=1)[:, :7])
     np.testing.assert_allclose(distances, np.sort(expected, axis=1)[:, :7], rtol=1e-7, atol=1e-12)
     with thread_team(3) as team:
         np.testing.assert_array_equal(index.neighbors(new, 7, team=team), (found, distances))
-    for i in (0, 33, 69):
+    for i in (0, 13, 19):
         alone = index.neighbors(new[i : i + 1], 7, team=TEAM)
         np.testing.assert_array_equal(alone, (found[i : i + 1], distances[i : i + 1]))
 
 
-@pytest.mark.parametrize(("d", "search"), [(2, "tree"), (11, "pairwise")])
-def test_functions_of_many_points(d, search, monkeypatch):
-    monkeypatch.setattr(_index, "_FUNCTION_SAMPLES", 50)
-    X = normal(70, d, 62)
-    assert build_index(X, cubic, team=TEAM).search == search
-    graph = knn_graph(X, 4, metric=cubic, metric_params={"weight": 2.0})
-    np.testing.assert_allclose(as_dense(graph), twin(2 * cdist(X, X, "minkowski", p=3), 4), rtol=1e-13)
+FLAGS = np.random.default_rng(73).integers(0, 2, size=(60, 40))
+ODD_DATA = [
+    *((metric, FLAGS, 5) for metric in ("jaccard", "dice", "hamming")),
+    ("haversine", np.array([0.7, -2.0]) + 1e-9 * normal(30, 2, 71), 29),
+    ("nan_euclidean", np.where(np.arange(240).reshape(40, 6) % 18 == 2, np.nan, normal(40, 6, 83)), 4),
+    ("cosine", np.abs(normal(30, 5, 79)) * (np.arange(30) != 4)[:, None], 3),
+]
 
 
-@pytest.mark.parametrize("n_features", [1, 3, 11, 60])
-@pytest.mark.parametrize("k", [1, 7, 30])
-def test_euclidean_lengths_have_full_accuracy(n_features, k):
-    X = normal(160, n_features, 17) + 3
-    np.testing.assert_allclose(as_dense(knn_graph(X, k)), twin(cdist(X, X), k), rtol=1e-13)
-    single = X.astype(np.float32)
-    single.flags.writeable = False
-    np.testing.assert_allclose(as_dense(knn_graph(single, k)), twin(cdist(single, single), k), rtol=1e-13)
-
-
-def test_great_circle_distances_of_near_points():
-    close = np.array([0.7, -2.0]) + 1e-9 * normal(30, 2, 71)
-    D = pairwise_distances(close, metric="haversine")
-    graph = knn_graph(close, 29, metric="haversine")
-    np.testing.assert_allclose(graph.lengths, D[graph.sources, graph.indices], rtol=1e-7)
-
-
-@pytest.mark.parametrize("metric", ["jaccard", "dice", "hamming"])
-def test_binary_metrics(metric):
-    rng = np.random.default_rng(73)
-    X, new = rng.integers(0, 2, size=(60, 40)), rng.integers(0, 2, size=(9, 40))
-    flags = (lambda x: x) if metric == "hamming" else (lambda x: x.astype(bool))
-    D = pairwise_distances(flags(X), metric=metric)
-    graph = knn_graph(X, 5, metric=metric)
-    np.testing.assert_allclose(graph.lengths, D[graph.sources, graph.indices], rtol=1e-12)
+@pytest.mark.parametrize(("metric", "X", "k"), ODD_DATA)
+def test_metrics_with_odd_data(metric, X, k):
+    """Flags, points of the globe next to each other, missing values, a row without a direction."""
+    D = pairwise_distances(X.astype(bool) if metric in ("jaccard", "dice") else X, metric=metric)
+    graph = knn_graph(X, k, metric=metric)
+    np.testing.assert_allclose(graph.lengths, D[graph.sources, graph.indices], rtol=1e-7, atol=1e-14)
     dense = np.where(np.isnan(as_dense(graph)), np.inf, as_dense(graph))
-    nearest = np.sort(D + np.diag(np.full(60, np.inf)), axis=1)[:, :5]
-    np.testing.assert_allclose(np.sort(dense, axis=1)[:, :5], nearest, rtol=1e-12)
-    _, distances = build_index(X, metric, team=TEAM).neighbors(new, 4, team=TEAM)
-    expected = np.sort(pairwise_distances(flags(new), flags(X), metric=metric), axis=1)[:, :4]
-    np.testing.assert_allclose(distances, expected, atol=1e-12)
+    nearest = np.sort(D + np.diag(np.full(len(X), np.inf)), axis=1)[:, :k]
+    np.testing.assert_allclose(np.sort(dense, axis=1)[:, :k], nearest, rtol=1e-7, atol=1e-14)
+    own = build_index(X, metric, team=TEAM).neighbors(X[:4], 1, team=TEAM)[1]
+    np.testing.assert_allclose(own[:, 0], D[:4].min(axis=1), atol=1e-7)
 
 
-def test_cosine_of_zero_rows_and_of_parallel_rows():
+def test_cosine_of_parallel_rows_and_of_new_rows_without_a_direction():
     X = np.random.default_rng(79).uniform(0.1, 1, size=(30, 5))
     parallel = knn_graph(np.vstack([X, 3.7 * X[:2]]), 3, metric="cosine")
     assert as_dense(parallel)[0, 30] == as_dense(parallel)[1, 31] == 0
-    index = build_index(X, "cosine", team=TEAM)
     with pytest.raises(ValueError, match="Row 1 of X has length 0 and no direction"):
-        index.neighbors(np.vstack([X[0], np.zeros(5)]), 3, team=TEAM)
-    X[4] = 0
-    D = pairwise_distances(X, metric="cosine")
-    graph = knn_graph(X, 3, metric="cosine")
-    np.testing.assert_allclose(graph.lengths, D[graph.sources, graph.indices], atol=1e-14)
-
-
-def test_missing_values_with_the_metric_for_them():
-    X = normal(40, 6, 83)
-    X[::3, 2] = np.nan
-    D = pairwise_distances(X, metric="nan_euclidean")
-    np.testing.assert_allclose(as_dense(knn_graph(X, 4, metric="nan_euclidean")), twin(D, 4), rtol=1e-7)
-    with pytest.raises(ValueError, match=r"X\[0, 2\] is nan.*metric='nan_euclidean'"):
-        knn_graph(X, 4)
+        build_index(X, "cosine", team=TEAM).neighbors(X[:2] * [[1], [0]], 3, team=TEAM)
 
 
 @pytest.mark.parametrize("dense_entries", [0, 2**25])
 @pytest.mark.parametrize("metric", ["euclidean", "manhattan", "cosine"])
 def test_sparse_features(metric, dense_entries, monkeypatch):
-    """Also those too large to be made dense."""
+    """Also those too large to be made dense; their Euclidean distances are accurate all the same."""
     monkeypatch.setattr("isoweave.graph._features._DENSE_ENTRIES", dense_entries)
-    rng = np.random.default_rng(89)
-    X = sp.csr_array(rng.uniform(size=(90, 30)) * (rng.uniform(size=(90, 30)) < 0.3))
+    X = sp.csr_array(normal(90, 30, 89) ** 2 * (normal(90, 30, 90) < -0.5))
     X = sp.vstack([X, X[:4]]).tocsr()
     graph = knn_graph(X, 5, metric=metric)
     assert np.count_nonzero(graph.lengths == 0) == 8
-    for form in ("csc", "coo"):
-        assert_same_graph(graph, knn_graph(X.asformat(form), 5, metric=metric))
+    assert_same_graph(graph, knn_graph(X.tocoo(), 5, metric=metric))
     backwards = knn_graph(X[:90][::-1], 5, metric=metric)
     assert_permuted(knn_graph(X[:90], 5, metric=metric), backwards, np.arange(90)[::-1])
     a, b = (merge_duplicates(g)[0] for g in (graph, knn_graph(X.toarray(), 5, metric=metric)))
     np.testing.assert_array_equal(a.indices, b.indices)
     np.testing.assert_allclose(a.lengths, b.lengths, rtol=1e-8)
-    fitted, new = X[:60], X[50:]
-    expected = build_index(fitted.toarray(), metric, team=TEAM).neighbors(new.toarray(), 5, team=TEAM)
-    index = build_index(fitted, metric, team=TEAM)
+    expected = build_index(X[:60].toarray(), metric, team=TEAM).neighbors(X[50:].toarray(), 5, team=TEAM)
+    index = build_index(X[:60], metric, team=TEAM)
     assert index.search == ("brute" if dense_entries and metric != "manhattan" else "pairwise")
-    found = index.neighbors(new, 5, team=TEAM)
+    found = index.neighbors(X[50:], 5, team=TEAM)
     np.testing.assert_array_equal(found[0], expected[0])
     np.testing.assert_allclose(found[1], expected[1], rtol=1e-8, atol=1e-12)
-
-
-def test_sparse_euclidean_distances_are_accurate(monkeypatch):
-    monkeypatch.setattr("isoweave.graph._features._DENSE_ENTRIES", 0)
-    X = np.repeat(normal(5, 20, 97), 20, axis=0) + 1e-6 * normal(100, 20, 98)
-    graph = knn_graph(sp.csr_array(X), 10)
-    np.testing.assert_allclose(graph.lengths, cdist(X, X)[graph.sources, graph.indices], rtol=1e-9)
-    own = build_index(sp.csr_array(X), team=TEAM).neighbors(sp.csr_array(X), 2, team=TEAM)[1]
-    assert (own[:, 0] == 0).all()
-
-
-@pytest.mark.parametrize("n_features", [4, 30])
-@pytest.mark.parametrize("exponent", [-900, 0, 900])
-def test_scale_of_features_only_scales_lengths(n_features, exponent):
-    X = normal(80, n_features, 37)
-    plain, scaled = knn_graph(X, 6), knn_graph(np.ldexp(X, exponent), 6)
-    np.testing.assert_array_equal(plain.indices, scaled.indices)
-    np.testing.assert_allclose(np.ldexp(scaled.lengths, -exponent), plain.lengths, rtol=1e-12)
-
-
-@pytest.mark.parametrize("d", [3, 25])
-def test_points_of_the_index_are_found_once_at_distance_zero(d):
-    fitted = normal(80, d, 587)
-    index = build_index(np.vstack([fitted, np.repeat(fitted[:1], 30, axis=0)]), team=TEAM)
-    found, distances = index.neighbors(fitted, 4, team=TEAM)
-    np.testing.assert_array_equal(found[:, 0], np.arange(80))
-    assert (distances[:, 0] == 0).all()
-    assert (distances[:, 1] > 0).all()
-    few = build_index(fitted[:4], team=TEAM).neighbors(fitted, 10, team=TEAM)
-    assert few[0].shape == few[1].shape == (80, 4)
+    if metric == "euclidean":
+        near = np.repeat(normal(5, 20, 97), 20, axis=0) + 1e-6 * normal(100, 20, 98)
+        graph = knn_graph(sp.csr_array(near), 10)
+        np.testing.assert_allclose(graph.lengths, cdist(near, near)[graph.sources, graph.indices], rtol=1e-9)
 
 
 @pytest.mark.parametrize("n_features", [2, 12])
-def test_more_duplicates_than_neighbors(n_features):
+def test_duplicates_and_scale(n_features):
+    """More duplicates than neighbours; features so large or small that their squares are no numbers."""
     X = normal(60, n_features, 41)
     X[10:40] = X[10]
     graph = knn_graph(X, 5)
+    for exponent in (-900, 900):
+        scaled = knn_graph(np.ldexp(X, exponent), 5)
+        np.testing.assert_array_equal(graph.indices, scaled.indices)
+        np.testing.assert_allclose(np.ldexp(scaled.lengths, -exponent), graph.lengths, rtol=1e-12)
     assert 5 <= graph.degrees.min() <= graph.degrees.max() < 25
-    assert np.all(graph.sources != graph.indices)
     np.testing.assert_array_equal(graph.lengths == 0, np.all(X[graph.sources] == X[graph.indices], axis=1))
     reduced, representative = merge_duplicates(graph)
     assert len(set(representative[10:40])) == 1
     # What remains is the kNN graph of the distinct points.
-    distinct = np.delete(X, np.arange(11, 40), axis=0)
-    np.testing.assert_allclose(as_dense(reduced), twin(cdist(distinct, distinct), 5), rtol=1e-13)
+    kept = np.delete(np.arange(60), np.arange(11, 40))
+    np.testing.assert_allclose(as_dense(reduced), twin(cdist(X[kept], X[kept]), 5), rtol=1e-13)
     assert connected_components(reduced)[0] == connected_components(graph)[0] == 1
     equal = knn_graph(np.full((20, n_features), 0.3), 4)
     assert np.all(equal.degrees >= 4)
     assert not equal.lengths.any()
     assert connected_components(equal)[0] == 1
     assert knn_graph([[0.0, 1.0], [-0.0, 1.0], [5.0, 1.0]], 1).lengths[0] == 0
+    # A point of the index is found once, at distance zero; no more points than there are.
+    found, distances = build_index(X, team=TEAM).neighbors(X[kept], 4, team=TEAM)
+    np.testing.assert_array_equal(found[:, 0], kept)
+    assert (distances[:, 0] == 0).all()
+    assert (distances[:, 1] > 0).all()
+    assert build_index(X[:4], team=TEAM).neighbors(X, 10, team=TEAM)[0].shape == (60, 4)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     points=st.lists(st.tuples(*[st.integers(0, 3)] * 2), min_size=3, max_size=25),
     k=st.integers(1, 6),
@@ -275,34 +217,35 @@ def test_neither_row_order_nor_threads_matter(n_features, largest_exact, monkeyp
     assert_permuted(graph, knn_graph(X[shuffle], 8), shuffle)
 
 
-@pytest.mark.parametrize(
-    ("X", "options", "error", "text"),
-    [
-        (np.eye(5), {"n_neighbors": 5}, ValueError, "less than the number of samples, got 5 for 5"),
-        (np.eye(5), {"n_neighbors": 0}, ValueError, "n_neighbors must be an integer >= 1"),
-        (np.eye(5), {"n_neighbors": 2.0}, TypeError, "n_neighbors must be an integer"),
-        (np.eye(5), {"metric": "euclidian"}, ValueError, "Did you mean 'euclidean'"),
-        (np.eye(5), {"metric": "precomputed"}, ValueError, "knn_from_distances"),
-        (np.eye(5), {"metric": 3}, TypeError, "metric must be one of"),
-        (np.eye(5), {"metric_params": 3}, TypeError, "metric_params must be a dict"),
-        (np.eye(5), {"metric": "minkowski", "metric_params": {"p": 0.5}}, ValueError, "'p'.*>= 1"),
-        (np.ones((5, 2)), {"metric": "mahalanobis"}, ValueError, "the 2 features, which is singular"),
-        (np.eye(5), {"metric": "haversine"}, ValueError, "latitude and longitude.*got 5 features"),
-        (np.array([[1.0], [np.inf], [0.0]]), {}, ValueError, r"X\[1, 0\] is inf"),
-        (np.array([["a"], ["b"]]), {}, ValueError, "could not convert|dtype"),
-        (np.eye(5) * 1j, {}, ValueError, "Complex data not supported"),
-        (np.zeros((1, 3)), {}, ValueError, "minimum of 2"),
-        (np.zeros(5), {}, ValueError, "1D array"),
-        (sp.csr_array(np.diag([1.0, 2.0, np.nan, 4.0])), {}, ValueError, r"X\[2, 2\] is nan"),
-        (np.eye(5), {"metric": lambda x, y: -1.0}, ValueError, "of sample . is sample ., at distance -1.0"),
-        (
-            [[0.0, np.nan], [1.0, np.nan], [2.5, np.nan], [np.nan, 1.0]],
-            {"metric": "nan_euclidean"},
-            ValueError,
-            "Neighbour 1 of sample 3 is none, at distance inf; .* lower n_neighbors",
-        ),
-    ],
-)
+BAD_INPUT = [
+    (np.eye(5), {"n_neighbors": 5}, ValueError, "less than the number of samples, got 5 for 5"),
+    (np.eye(5), {"n_neighbors": 0}, ValueError, "n_neighbors must be an integer >= 1"),
+    (np.eye(5), {"n_neighbors": 2.0}, TypeError, "n_neighbors must be an integer"),
+    (np.eye(5), {"metric": "euclidian"}, ValueError, "Did you mean 'euclidean'"),
+    (np.eye(5), {"metric": "precomputed"}, ValueError, "knn_from_distances"),
+    (np.eye(5), {"metric": 3}, TypeError, "metric must be one of"),
+    (np.eye(5), {"metric_params": 3}, TypeError, "metric_params must be a dict"),
+    (np.eye(5), {"metric": "minkowski", "metric_params": {"p": 0.5}}, ValueError, "'p'.*>= 1"),
+    (np.ones((5, 2)), {"metric": "mahalanobis"}, ValueError, "the 2 features, which is singular"),
+    (np.eye(5), {"metric": "haversine"}, ValueError, "latitude and longitude.*got 5 features"),
+    (np.array([[1.0], [np.inf], [0.0]]), {}, ValueError, r"X\[1, 0\] is inf"),
+    (ODD_DATA[4][1], {}, ValueError, r"X\[0, 2\] is nan.*metric='nan_euclidean'"),
+    (np.array([["a"], ["b"]]), {}, ValueError, "could not convert|dtype"),
+    (np.eye(5) * 1j, {}, ValueError, "Complex data not supported"),
+    (np.zeros((1, 3)), {}, ValueError, "minimum of 2"),
+    (np.zeros(5), {}, ValueError, "1D array"),
+    (sp.csr_array(np.diag([1.0, 2.0, np.nan, 4.0])), {}, ValueError, r"X\[2, 2\] is nan"),
+    (np.eye(5), {"metric": lambda x, y: -1.0}, ValueError, "of sample . is sample ., at distance -1.0"),
+    (
+        [[0.0, np.nan], [1.0, np.nan], [2.5, np.nan], [np.nan, 1.0]],
+        {"metric": "nan_euclidean"},
+        ValueError,
+        "Neighbour 1 of sample 3 is none, at distance inf; .* lower n_neighbors",
+    ),
+]
+
+
+@pytest.mark.parametrize(("X", "options", "error", "text"), BAD_INPUT)
 def test_bad_input(X, options, error, text, monkeypatch):
     monkeypatch.setattr("isoweave.graph._features._DENSE_ENTRIES", 0)
     with pytest.raises(error, match=text):
@@ -316,7 +259,7 @@ def test_metrics_that_fail_for_new_rows_are_named():
 
 
 def test_threads_do_not_share_the_buffer_of_the_mahalanobis_metric():
-    points = normal(6000, 4, 643)
+    points = normal(2000, 4, 643)
     with thread_team(4) as team:
         index = build_index(points, "mahalanobis", team=team)
         found = index.neighbors(points, 6, team=team)
@@ -355,33 +298,28 @@ def clusters(spread):
     return np.repeat(normal(6, 20, 23), 40, axis=0) + spread * normal(240, 20, 24)
 
 
-@pytest.mark.parametrize(
-    ("spread", "stages"),
-    [
-        (1.0, [np.float32]),
-        (1e-5, [np.float32, np.float64]),
-        # At 1e-6 single precision sees nothing inside the clusters, at 1e-9 double precision neither.
-        (1e-9, [np.float32, np.float64, np.float64]),
-        (1e-12, [np.float32, np.float64, np.float64]),
-    ],
-)
+# At 1e-6 single precision sees nothing inside the clusters, at 1e-9 double precision neither.
+@pytest.mark.parametrize(("spread", "stages"), [(1.0, "f"), (1e-5, "fd"), (1e-9, "fdd"), (1e-12, "fdd")])
 def test_exact_where_products_lose_all_digits(spread, stages, monkeypatch):
     seen = []
     original = _euclidean.k_smallest
 
     def record(start, stop, scores, *rest):
-        seen.append(scores.dtype)
+        seen.append(scores.dtype.char)
         original(start, stop, scores, *rest)
 
     monkeypatch.setattr(_euclidean, "k_smallest", record)
     X = clusters(spread)
     graph = knn_graph(X, 5, n_jobs=1)
-    assert seen == stages
+    assert "".join(seen) == stages
     np.testing.assert_allclose(as_dense(graph), twin(cdist(X, X), 5), rtol=1e-12)
 
 
-def test_queries_near_and_far():
-    """Where single precision fails or would overflow, all points are compared."""
+def test_queries_near_and_far_and_many_equal_distances():
+    """Where single precision fails or would overflow, all points are compared.
+
+    On a lattice in many dimensions hundreds of points tie for the last place; still the same alone.
+    """
     X = clusters(1e-9)
     new = np.vstack([X[5:6] * 1e30, X[:3], X[1:2] + 1e6, X[7:8] + 1e-9])
     found, distances = build_index(X, team=TEAM).neighbors(new, 3, team=TEAM)
@@ -389,18 +327,12 @@ def test_queries_near_and_far():
     np.testing.assert_allclose(distances, np.sort(expected, axis=1)[:, :3], rtol=1e-12)
     np.testing.assert_array_equal(found[1:4, 0], [0, 1, 2])
     np.testing.assert_array_equal(found[5], np.argsort(expected[5])[:3])
-
-
-def test_many_equal_distances():
-    """On a lattice in many dimensions hundreds of points tie for the last place; still the same alone."""
-    rng = np.random.default_rng(571)
-    fitted, new = (rng.integers(0, 2, size=(n, 14)).astype(float) for n in (400, 40))
+    fitted, new = ((normal(n, 14, n) > 0).astype(float) for n in (400, 15))
     index = build_index(fitted, team=TEAM)
-    assert index.search == "brute"
     found, distances = index.neighbors(new, 5, team=TEAM)
     exact = pairwise_distances(new, fitted[index.space.groups.first], metric="sqeuclidean").round()
     np.testing.assert_allclose(distances**2, np.sort(exact, axis=1)[:, :5], atol=1e-12)
-    for i in range(40):
+    for i in range(15):
         np.testing.assert_array_equal(index.neighbors(new[i : i + 1], 5, team=TEAM)[0][0], found[i])
 
 
@@ -411,15 +343,12 @@ def low_rank(n, n_features, n_directions, noise, seed):
     return points - points.mean(axis=0)
 
 
-@pytest.mark.parametrize(
-    ("rank", "n_features", "n_directions"),
-    [(20, 300, 32), (60, 400, 64), (50, 50, None), (90, 90, None), (500, 500, None)],
-)
+@pytest.mark.parametrize(("rank", "n_features", "n_directions"), [(20, 300, 32), (60, 400, 64), (90, 90, 0)])
 def test_points_are_projected_if_nothing_is_lost(rank, n_features, n_directions):
     points = low_rank(1500, n_features, rank, 0.0, 401)
     projected = project(points.astype(np.float32), 8, 24, TEAM, seed=7)
-    assert (projected is None) == (n_directions is None)
-    if n_directions is not None:
+    assert (projected is None) == (n_directions == 0)
+    if projected is not None:
         assert projected.shape == (1500, n_directions)
         differences = np.linalg.norm(projected[1:] - projected[0], axis=1)
         np.testing.assert_allclose(differences, np.linalg.norm(points[1:] - points[0], axis=1), rtol=1e-4)
@@ -427,7 +356,7 @@ def test_points_are_projected_if_nothing_is_lost(rank, n_features, n_directions)
 
 @needs_faiss
 @pytest.mark.parametrize(("rank", "n_features"), [(12, 200), (12, 40), (16, 16)])
-def test_approximate_search_finds_nearly_all_and_measures_in_all_features(rank, n_features):
+def test_approximate_search_finds_nearly_all_and_measures_in_all_features(rank, n_features, monkeypatch):
     points = low_rank(3000, n_features, rank, 0.05, 409)
     new, rows = points[:100] + 0.1, np.arange(0, 3000, 3, dtype=np.int32)
     nobody = np.full(100, -1, dtype=np.int32)
@@ -442,23 +371,16 @@ def test_approximate_search_finds_nearly_all_and_measures_in_all_features(rank, 
             np.testing.assert_allclose(distances, measured, rtol=1e-12)
     np.testing.assert_array_equal(search(new[99:], nobody[99:], 10, TEAM)[1][0], distances[99])
     assert (search(points[:100], nobody, 3, TEAM)[1][:, 0] == 0).all()
-
-
-@needs_faiss
-def test_large_graphs_are_approximate_and_seeded(monkeypatch):
-    X = low_rank(3000, 40, 12, 0.0, 47)
-    exact = knn_graph(X, 10)
+    # Large graphs are approximate, and the same for the same seed.
+    exact = knn_graph(points, 10)
     monkeypatch.setattr(_index, "EXACT_SAMPLES", 1000)
-    assert build_index(X, team=TEAM).search == "approximate"
-    for seed in (None, 3):
-        found = knn_graph(X, 10, random_state=seed)
-        assert_same_graph(found, knn_graph(X, 10, random_state=seed))
-        assert (exact.to_matrix() != found.to_matrix()).nnz < 0.02 * len(exact.indices)
-        assert found.degrees.min() >= 10
+    assert build_index(points, team=TEAM).search == "approximate"
+    found = knn_graph(points, 10, random_state=3)
+    assert_same_graph(found, knn_graph(points, 10, random_state=3))
+    assert (exact.to_matrix() != found.to_matrix()).nnz < 0.05 * len(exact.indices)
 
 
 def test_without_faiss_large_searches_stay_exact(monkeypatch):
     monkeypatch.setattr(_index, "EXACT_SAMPLES", 50)
     monkeypatch.setattr(_index.importlib.util, "find_spec", lambda name: None)
-    X = normal(80, 15, 59)
-    assert build_index(X, team=TEAM).search == "brute"
+    assert build_index(normal(80, 15, 59), team=TEAM).search == "brute"

@@ -11,10 +11,9 @@ from scipy.sparse.csgraph import dijkstra
 import reference_graphs as ref
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave.datasets import difficult, flat_torus, klein_bottle, swiss_roll
-from isoweave.graph import _shortcuts as module
-from isoweave.graph import bypass_doubtful, connected_components, drop_shortcuts, knn_graph
-from isoweave.graph._shortcuts import TRUSTED_MORE, shared_neighborhood
-from reference_shortcuts import dropped_loop, suspects_loop
+from isoweave.graph import bypass_doubtful, connected_components, drop_shortcuts, keep_edges, knn_graph
+from isoweave.graph._shortcuts import TRUSTED_MORE, _support_threshold, shared_neighborhood
+from reference_loops import dropped_loop, suspects_loop
 
 TEAM = ThreadTeam(1)
 
@@ -38,7 +37,7 @@ def strip_with_shortcuts(seed, n=500, k=9, n_shortcuts=6):
     return ref.graph_of([(i, j, d) for (i, j), d in edges.items()], n), sorted(added)
 
 
-@pytest.mark.parametrize(("seed", "n"), [(541, 500), (547, 500), (557, 500), (547, 320)])
+@pytest.mark.parametrize(("seed", "n"), [(541, 500), (557, 500), (547, 320)])
 def test_agrees_with_the_loop_on_planted_shortcuts(seed, n):
     """Also where all edges across a thin place are suspect (the last): its own reconnect it, no shortcut.
 
@@ -55,26 +54,25 @@ def test_agrees_with_the_loop_on_planted_shortcuts(seed, n):
     assert (left.to_matrix() != left.to_matrix().T).nnz == 0
 
 
-@pytest.mark.parametrize("seed", range(563, 571))
-def test_agrees_with_the_loop_on_odd_graphs(seed):
-    """Noisy rolls, graphs without geometry, uneven density: whatever the rule says, both say it."""
-    rng = np.random.default_rng(seed)
-    kind = seed % 4
-    if kind == 0:
-        graph = ref.knn_of(swiss_roll(160, noise=1.0, random_state=seed).data, 11)
-    elif kind == 1:
-        graph = ref.random_sparse(70, 500, rng)
-    elif kind == 2:
-        spreads = ((50, 1.0, 0.0), (50, 0.05, 2.5), (9, 9.0, 0.0))
-        graph = ref.knn_of(np.vstack([rng.normal(size=(n, 2)) * size + at for n, size, at in spreads]), 9)
-    else:
-        graph = strip_with_shortcuts(seed, n=150, n_shortcuts=25)[0]
+SPREADS = ((50, 1.0, 0.0), (50, 0.05, 2.5), (9, 9.0, 0.0))
+ODD_GRAPHS = {
+    "noisy roll": lambda rng: ref.knn_of(swiss_roll(160, noise=1.0, random_state=564).data, 11),
+    "no geometry": lambda rng: ref.random_sparse(70, 500, rng),
+    "uneven": lambda rng: ref.knn_of(np.vstack([rng.normal(size=(n, 2)) * s + a for n, s, a in SPREADS]), 9),
+    "many": lambda rng: strip_with_shortcuts(563, n=150, n_shortcuts=25)[0],
+}
+
+
+@pytest.mark.parametrize("kind", ODD_GRAPHS)
+def test_agrees_with_the_loop_on_odd_graphs(kind):
+    """Whatever the rule says, both say it."""
+    graph = ODD_GRAPHS[kind](np.random.default_rng(565))
     left, dropped = drop_shortcuts(graph, team=TEAM)
     assert pairs(dropped) == dropped_loop(graph)
     assert connected_components(left)[0] == connected_components(graph)[0]
 
 
-@pytest.mark.parametrize(("k", "seed"), [(16, 73), (16, 79), (20, 83), (20, 101)])
+@pytest.mark.parametrize(("k", "seed"), [(16, 73), (20, 101)])
 def test_shortcuts_of_a_roll_with_many_neighbours_are_found(k, seed):
     """An edge between sheets is one whose ends are far apart in the unrolled sheet."""
     roll = swiss_roll(1500, random_state=seed)
@@ -89,7 +87,7 @@ def test_shortcuts_of_a_roll_with_many_neighbours_are_found(k, seed):
 
 
 @pytest.mark.parametrize(
-    ("make", "k"), [(swiss_roll, 10), (swiss_roll, 6), (flat_torus, 10), (klein_bottle, 8), (difficult, 14)]
+    ("make", "k"), [(swiss_roll, 6), (flat_torus, 10), (klein_bottle, 8), (difficult, 14)]
 )
 def test_clean_graphs_are_left_alone(make, k):
     graph = knn_graph(make(1500, random_state=97 if make is klein_bottle else 89).data, k)
@@ -99,23 +97,21 @@ def test_clean_graphs_are_left_alone(make, k):
     if make is klein_bottle:
         # The second test matters: the first one alone would have dropped good edges here.
         share = shared_neighborhood(graph, TEAM)
-        assert (share < module._support_threshold(graph, share)).any()
+        assert (share < _support_threshold(graph, share)).any()
 
 
-@pytest.mark.parametrize(
-    "graph",
-    [
-        ref.random_tree(40, np.random.default_rng(593)),
-        ref.cycle_graph(12),
-        ref.complete_of(np.random.default_rng(599).normal(size=(30, 3))),
-        ref.graph_of([(0, 1, 1.0)], 2),
-        ref.graph_of(
-            [(i, i + 1, 1.0) for i in range(19)] + [(i, i + 2, 2.0) for i in range(18)] + [(0, 19, 0.1)], 20
-        ),
-        module.keep_edges(ref.path_graph(3), np.zeros(4, bool)),
-    ],
-    ids=["tree", "cycle", "complete", "edge", "few triangles", "no edges"],
-)
+LADDER = [(i, i + s, float(s)) for i in range(18) for s in (1, 2)] + [(18, 19, 1.0), (0, 19, 0.1)]
+NOTHING_TO_COMPARE = {
+    "tree": ref.random_tree(40, np.random.default_rng(593)),
+    "cycle": ref.cycle_graph(12),
+    "complete": ref.complete_of(np.random.default_rng(599).normal(size=(30, 3))),
+    "edge": ref.graph_of([(0, 1, 1.0)], 2),
+    "few triangles": ref.graph_of(LADDER, 20),
+    "no edges": keep_edges(ref.path_graph(3), np.zeros(4, bool)),
+}
+
+
+@pytest.mark.parametrize("graph", NOTHING_TO_COMPARE.values(), ids=NOTHING_TO_COMPARE)
 def test_graphs_with_nothing_to_compare_are_left_alone(graph):
     left, dropped = drop_shortcuts(graph, team=TEAM)
     assert left is graph
@@ -141,7 +137,7 @@ def random_graphs(draw):
     return ref.graph_of([(i, j, d) for (i, j), d in edges.items()], n)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(random_graphs(), st.integers(1, 10_000), st.sampled_from([0.125, 1.0, 1024.0]))
 def test_never_disconnects_in_any_numbering_or_unit(graph, seed, unit):
     left, dropped = drop_shortcuts(graph, team=TEAM)
@@ -162,7 +158,7 @@ def test_never_disconnects_when_the_rounds_run_out(monkeypatch):
     graph = ref.graph_of([(i, j, float(np.linalg.norm(points[i] - points[j]))) for i, j in sorted(edges)], 35)
     assert suspects_loop(graph) == {(0, 20), (0, 21)}
     for rounds in (200, 1):
-        monkeypatch.setattr(module, "_MAX_ROUNDS", rounds)
+        monkeypatch.setattr("isoweave.graph._shortcuts._MAX_ROUNDS", rounds)
         assert connected_components(drop_shortcuts(graph, team=TEAM)[0])[0] == 1
 
 
@@ -183,9 +179,9 @@ def bypass_loop(graph, weights):
     return lengths
 
 
-@pytest.mark.parametrize("at_once", [1, 50, 1 << 20])
+@pytest.mark.parametrize("at_once", [1, 1 << 20])
 def test_doubtful_edges_agree_with_the_loop(at_once, monkeypatch):
-    monkeypatch.setattr(module, "_PAIRS_AT_ONCE", at_once)
+    monkeypatch.setattr("isoweave.graph._shortcuts._PAIRS_AT_ONCE", at_once)
     rng = np.random.default_rng(31)
     for graph in (ref.knn_of(rng.normal(size=(60, 2)), 7), ref.random_sparse(40, 120, rng)):
         weights = 10.0 ** rng.uniform(-3.0, 0.0, size=len(graph.indices))

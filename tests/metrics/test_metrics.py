@@ -56,9 +56,7 @@ def test_references_agree_and_samples_are_close(metric, torus):
     rows = metrics.geodesic_rows(graph)
     full = metric(graph, y)
     assert metric(rows, y) == metric(rows.distances, y) == full
-    first, again, other = (
-        metrics.geodesic_rows(graph, n_rows=30, random_state=seed) for seed in (11, 11, 12)
-    )
+    first, again, other = (metrics.geodesic_rows(graph, n_rows=30, random_state=r) for r in (11, 11, 12))
     assert full != metric(first, y) == pytest.approx(full, abs=0.08)
     assert metric(again, y) == metric(first, y) != metric(other, y)
     fixed = [metric(metrics.geodesic_rows(graph, n_rows=30), y) for _ in range(2)]
@@ -90,13 +88,8 @@ def test_blocks_do_not_matter_and_samples_are_close(torus, monkeypatch):
 
 
 def test_known_values():
-    assert [metrics.default_n_rows(n) for n in (7, 5000, 5001, 100_000, 10_000_000)] == [
-        7,
-        5000,
-        500,
-        250,
-        50,
-    ]
+    sizes = (7, 5000, 5001, 100_000, 10_000_000)
+    assert [metrics.default_n_rows(n) for n in sizes] == [7, 5000, 500, 250, 50]
     line = graph_of([(i, i + 1, 1.0) for i in range(3)], 4)
     found = [metric(line, 1.5 * np.arange(4.0)) for metric in GLOBAL]
     assert found == pytest.approx([0.5, 1.0, 1.0, 1.0])
@@ -130,37 +123,33 @@ def test_ranks_within_components(two_parts):
     assert np.isnan(metrics.continuity(graph, y, n_neighbors=20))
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3, 10])
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_procrustes_sees_through_rigid_motions(dim, sign):
-    truth = np.random.default_rng(dim).normal(size=(200, dim)) * np.geomspace(1.0, 30.0, dim)
-    rotation = random_rotation(dim, 30 + dim)
-    rotation[:, 0] *= sign
-    assert procrustes_error(truth, truth @ rotation + 3.0) < 1e-28
-    assert procrustes_error(1e-150 * truth, 1e-150 * truth @ rotation) < 1e-28
-
-
 def random_rotation(n, seed):
     return np.linalg.qr(np.random.default_rng(seed).normal(size=(n, n)))[0]
 
 
-@pytest.mark.parametrize("size", [1e-12, 1e-3])
-def test_procrustes_of_known_perturbations(size):
+@pytest.mark.parametrize("dim", [1, 2, 3, 10])
+def test_procrustes_sees_through_rigid_motions(dim):
+    truth = np.random.default_rng(dim).normal(size=(200, dim)) * np.geomspace(1.0, 30.0, dim)
+    for sign in (1.0, -1.0):
+        rotation = random_rotation(dim, 30 + dim)
+        rotation[:, 0] *= sign
+        assert procrustes_error(truth, truth @ rotation + 3.0) < 1e-28
+        assert procrustes_error(1e-150 * truth, 1e-150 * truth @ rotation) < 1e-28
+
+
+def test_procrustes_of_known_perturbations_and_without_scale():
     # The classical formula ||T||^2 + ||Y||^2 - 2 sum(s) cannot go below 1e-16.
     truth, noise = np.random.default_rng(31).normal(size=(2, 4000, 3))
-    moved = truth @ random_rotation(3, 32) + size * noise
-    assert procrustes_error(truth, moved) == pytest.approx(size**2, rel=0.05)
-
-
-def test_procrustes_has_no_scale_and_pads():
+    for size in (1e-12, 1e-3):
+        moved = truth @ random_rotation(3, 32) + size * noise
+        assert procrustes_error(truth, moved) == pytest.approx(size**2, rel=0.05)
     t, z = (points - points.mean(axis=0) for points in np.random.default_rng(33).normal(size=(2, 60, 2)))
     rotation, _ = scipy.linalg.orthogonal_procrustes(z, t)
     expected = np.sum((z @ rotation - t) ** 2) / np.sum(t**2)
     assert procrustes_error(t + 1.0, z - 1.0) == pytest.approx(expected, rel=1e-12)
     assert procrustes_error(t, 1.5 * t) == pytest.approx(0.25)
     raised = np.column_stack([t, np.zeros(60)]) @ random_rotation(3, 35)
-    assert procrustes_error(t, raised) < 1e-28
-    assert procrustes_error(raised, t) < 1e-28
+    assert max(procrustes_error(t, raised), procrustes_error(raised, t)) < 1e-28
     assert procrustes_error(t, np.zeros((60, 1))) == pytest.approx(1.0)
 
 
@@ -189,10 +178,7 @@ def test_parameter_error_is_affine():
         (lambda g, y: global_stress(g, y[:-1]), "expected 90 rows, got 89"),
         (lambda g, y: metrics.geodesic_rows(g, n_rows=91), "1 and the number of vertices 90, got 91"),
         (lambda g, y: trustworthiness(g, y, n_neighbors=45), "below n / 2 = 45 .* got 45"),
-        (
-            lambda g, y: metrics.parameter_error(np.ones((90, 2)), y),
-            "parameters must not be constant: all 90 rows",
-        ),
+        (lambda g, y: metrics.parameter_error(np.ones((90, 2)), y), "parameters must not be constant"),
         (lambda g, y: procrustes_error(np.ones((90, 2)), y), "truth must not be constant: all 90 rows"),
         (lambda g, y: metrics.parameter_error(y, y[:-1]), "expected 89 rows, got 90"),
         (lambda g, y: procrustes_error(y, np.nan * y), "must be finite, got .* in row 0"),
@@ -219,7 +205,7 @@ def test_equals_the_single_metrics(roll):
     assert metrics.evaluate(graph, y, truth=data.truth, labels=labels) == expected
 
 
-def test_options_reach_their_metrics(roll):
+def test_options_reach_their_metrics_and_renumbering_changes_nothing(roll):
     graph, data = roll
     scores = metrics.evaluate(graph, data.data, n_neighbors=9, n_rows=20, random_state=5, n_jobs=1)
     assert list(scores) == ALWAYS
@@ -235,6 +221,9 @@ def test_options_reach_their_metrics(roll):
     assert other["local_angle"] == scores["local_angle"]
     assert list(other)[-2:] == ["parameter_error", "procrustes_error"]
     assert other["parameter_error"] == metrics.parameter_error(data.parameters[:, :1], data.data)
+    order = np.random.default_rng(44).permutation(150)
+    moved = metrics.evaluate(permuted(graph, order), data.data[order], truth=data.truth[order])
+    assert moved == pytest.approx(metrics.evaluate(graph, data.data, truth=data.truth), rel=1e-9)
 
 
 def test_small_and_broken_graphs_give_numbers_or_nan():
@@ -245,10 +234,3 @@ def test_small_and_broken_graphs_give_numbers_or_nan():
     assert scores["global_stress"] < 1e-12
     apart = metrics.evaluate(sp.csr_array((3, 3)), np.eye(3))
     assert (apart["n_neighbors"], np.isnan(apart["global_stress"])) == (1, True)
-
-
-def test_renumbering_changes_nothing(roll):
-    graph, data = roll
-    order = np.random.default_rng(44).permutation(150)
-    moved = metrics.evaluate(permuted(graph, order), data.data[order], truth=data.truth[order])
-    assert moved == pytest.approx(metrics.evaluate(graph, data.data, truth=data.truth), rel=1e-9)

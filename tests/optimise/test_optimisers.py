@@ -11,15 +11,14 @@ import pytest
 from isoweave.energy import AnchorEnergy, PaperEnergy, edge_energy
 from isoweave.graph import connected_components
 from isoweave.metrics import procrustes_error
-from isoweave.optimise import IterationState, build_problem
-from isoweave.optimise import _optimisers as module
+from isoweave.optimise import IterationState, _optimisers as module, build_problem
 from isoweave.optimise._starts import synchronized_alignments
 from reference_graphs import distance_gap, knn_of, random_rotations
-from reference_operators import divergence_loop, energy_loop, inner_matrix
+from reference_loops import divergence_loop, energy_loop, inner_matrix
 from reference_problems import TEAM, descend, exact_frames, make_problem, recur
 
 CASES = pytest.mark.parametrize(
-    ("kind", "n_components"), [("edge", 1), ("edge", 2), ("edge", 4), ("hub", 2), ("paper", 2), ("paper", 3)]
+    ("kind", "n_components"), [("edge", 1), ("edge", 3), ("hub", 2), ("paper", 2)]
 )
 
 
@@ -27,18 +26,6 @@ def never_rises(result):
     energies = [record.energy for record in result.history]
     assert result.energy == energies[-1]
     return all(later <= earlier for earlier, later in pairwise(energies))
-
-
-@CASES
-def test_energy_never_rises(kind, n_components):
-    """From bad starts too: far too small, random, far too large."""
-    for scale in (0.01, 1.0, 100.0):
-        problem, rng = make_problem(kind, n_components)
-        result = descend(problem, scale * rng.normal(size=(50, n_components)), tol=1e-6, max_iter=200)
-        assert never_rises(result)
-        assert result.energy < result.history[0].energy
-        steps = [record.iteration for record in result.history]
-        assert steps == sorted(set(steps))
 
 
 @CASES
@@ -52,23 +39,14 @@ def test_a_step_without_memory_is_one_sweep_of_the_recursion(kind, n_components)
 
 
 @CASES
-def test_both_end_in_the_same_place(kind, n_components):
-    problem, _ = make_problem(kind, n_components)
-    start = problem.integrate(np.tile(np.eye(n_components), (50, 1, 1)))
-    # A first descent to the neighbourhood of a minimum, so that both go to the same one.
-    near = descend(problem, start, tol=1e-3).coordinates
-    fast = descend(problem, near, tol=1e-7, max_iter=2000)
-    slow = recur(problem, near, tol=1e-9, max_iter=20_000)
-    assert fast.status == "converged"
-    assert fast.energy == pytest.approx(slow.energy, rel=1e-5)
-    # The recursion makes its first sweep before it counts.
-    assert fast.n_iter <= slow.n_iter + 1
-
-
-@CASES
-def test_stationary_at_the_end(kind, n_components):
-    problem, rng = make_problem(kind, n_components)
-    result = descend(problem, rng.normal(size=(50, n_components)), tol=1e-6, max_iter=3000)
+def test_descents_never_rise_and_end_where_the_recursion_does(kind, n_components):
+    """From bad starts too: far too small, random, far too large."""
+    for scale in (0.01, 1.0, 100.0):
+        problem, rng = make_problem(kind, n_components)
+        result = descend(problem, scale * rng.normal(size=(50, n_components)), tol=1e-6, max_iter=3000)
+        assert never_rises(result)
+        steps = [record.iteration for record in result.history]
+        assert steps == sorted(set(steps))
     assert result.status == "converged"
     here = problem.evaluate(result.coordinates)
     size = np.sqrt(np.sum(problem.solve(here.half_gradient) * here.half_gradient) / problem.mass)
@@ -76,6 +54,14 @@ def test_stationary_at_the_end(kind, n_components):
     assert result.history[-1].gradient_norm == pytest.approx(size, rel=1e-6)
     np.testing.assert_allclose(result.coordinates.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(result.alignments, here.alignments, atol=1e-8)
+    # A first descent to the neighbourhood of a minimum, so that both go to the same one.
+    start = problem.integrate(np.tile(np.eye(n_components), (50, 1, 1)))
+    near = descend(problem, start, tol=1e-3).coordinates
+    fast = descend(problem, near, tol=1e-7, max_iter=2000)
+    slow = recur(problem, near, tol=1e-9, max_iter=20_000)
+    assert fast.energy == pytest.approx(slow.energy, rel=1e-5)
+    # The recursion makes its first sweep before it counts.
+    assert fast.n_iter <= slow.n_iter + 1
 
 
 @CASES
@@ -109,9 +95,7 @@ def sweep_dense(problem, rotations):
     return x, energies.sum(), best
 
 
-RECURSIONS = pytest.mark.parametrize(
-    ("kind", "n_components"), [("edge", 2), ("hub", 2), ("paper", 1), ("paper", 2), ("paper", 3)]
-)
+RECURSIONS = pytest.mark.parametrize(("kind", "n_components"), [("hub", 2), ("paper", 1), ("paper", 3)])
 
 
 @RECURSIONS
@@ -136,19 +120,14 @@ def test_first_sweeps_of_the_recursion_agree_with_dense_algebra(kind, n_componen
 def test_the_recursion_never_rises_and_ends_in_a_fixed_point(kind, n_components):
     problem, _ = make_problem(kind, n_components)
     start = problem.integrate(np.tile(np.eye(n_components), (50, 1, 1)))
-    result = recur(problem, start, tol=1e-8, max_iter=30_000)
+    result = recur(problem, start, tol=1e-6, max_iter=30_000)
     assert never_rises(result)
     assert result.status in ("converged", "stalled")
+    # The paper's rule.
+    assert [record.gradient_norm < 1e-6 for record in result.history][:-1] == [False] * result.n_iter
     again = problem.integrate(result.alignments)
     again -= again.mean(axis=0)
-    np.testing.assert_allclose(again, result.coordinates, atol=1e-4 * np.abs(again).max())
-
-
-def test_the_recursion_stops_by_the_papers_rule():
-    problem, rng = make_problem("edge", 2)
-    result = recur(problem, rng.normal(size=(50, 2)), tol=1e-3, max_iter=10_000)
-    assert result.status == "converged"
-    assert [record.gradient_norm < 1e-3 for record in result.history] == [False] * result.n_iter + [True]
+    np.testing.assert_allclose(again, result.coordinates, atol=1e-3 * np.abs(again).max())
 
 
 def test_memory_takes_fewer_steps(monkeypatch):
@@ -208,14 +187,12 @@ def anchored(kind, n_components):
     return build_problem(free.frames, solver="direct", anchors=anchors), anchors, rng
 
 
-ANCHORED = pytest.mark.parametrize(
-    ("kind", "n_components"), [("edge", 1), ("edge", 2), ("edge", 3), ("paper", 2)]
-)
+@pytest.mark.parametrize(("kind", "n_components"), [("edge", 1), ("edge", 3), ("paper", 2)])
+def test_anchors_hold_pull_and_are_eliminated(kind, n_components):
+    """Frames and pulls; held vertices stay, and the gradient has nothing to say about them.
 
-
-@ANCHORED
-def test_energy_with_anchors(kind, n_components):
-    """Frames and pulls; held vertices stay, and the gradient has nothing to say about them."""
+    Dense elimination of the hard anchors, the soft ones on the diagonal (eqs. 20, 21).
+    """
     problem, anchors, rng = anchored(kind, n_components)
     x = problem.settle(rng.normal(size=(50, n_components)))
     energies, _, _ = energy_loop(problem.graph, problem.frames.frames, problem.frames, x)
@@ -226,12 +203,6 @@ def test_energy_with_anchors(kind, n_components):
     np.testing.assert_array_equal(x[anchors.held], anchors.positions[:2])
     assert np.all(here.half_gradient[anchors.held] == 0.0)
     assert problem.mass == problem.frames.mass
-
-
-@ANCHORED
-def test_integration_solves_the_constrained_problem(kind, n_components):
-    """Dense elimination of the hard anchors, the soft ones on the diagonal (eqs. 20, 21)."""
-    problem, anchors, rng = anchored(kind, n_components)
     energy, rotations = problem.frames, random_rotations(50, n_components, rng)
     laplacian = energy.laplacian().toarray()
     # The gradient at zero with these rotations is minus the right-hand side.
@@ -293,7 +264,7 @@ def exact_problem(n_components, kind):
     return points, near, turns, build_problem(energy, solver="direct")
 
 
-@pytest.mark.parametrize("n_components", range(1, 11))
+@pytest.mark.parametrize("n_components", [1, 2, 3, 6, 10])
 @pytest.mark.parametrize("kind", ["edge", "paper"])
 def test_exact_frames_give_back_the_points(n_components, kind):
     """From their own rotations, from synchronized ones, and from a distorted start."""

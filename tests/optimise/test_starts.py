@@ -18,6 +18,7 @@ from isoweave.linalg import lowest_eigenvectors
 from isoweave.metrics import procrustes_error
 from isoweave.optimise import (
     ALONE,
+    _starts as module,
     build_problem,
     coarsen,
     connection_laplacian,
@@ -25,11 +26,9 @@ from isoweave.optimise import (
     frame_transitions,
     sample_vertices,
 )
-from isoweave.optimise import _starts as module
 from isoweave.optimise._starts import (
     farthest_landmarks,
     landmark_start,
-    prolong,
     sample_energy,
     synchronized_alignments,
 )
@@ -47,19 +46,14 @@ from reference_graphs import (
     row_of,
     with_hubs,
 )
+from reference_loops import connection_loop, landmark_start_loop, landmarks_loop, transition_loop
 from reference_problems import TEAM, exact_frames
-from reference_starts import (
-    all_distances,
-    connection_loop,
-    landmark_start_loop,
-    landmarks_loop,
-    transition_loop,
-)
 
 
 def start_of(name, graph, n_components=2, team=TEAM):
     """Coordinates to start from, or None."""
-    return module._STARTS[name](build_problem(sample_energy(graph, n_components, team=team)), 0.03, ALONE)
+    problem = build_problem(sample_energy(graph, n_components, team=team))
+    return module._STARTS[name](problem, 0.03, ALONE)
 
 
 def landmark_graphs():
@@ -83,28 +77,19 @@ def test_landmarks_agree_with_the_loop(graph):
         np.testing.assert_allclose(found, start * signs, atol=1e-9 * np.abs(start).max())
 
 
-def test_landmarks_are_exact_on_exact_distances():
+def test_landmarks_that_are_exact_few_or_impossible():
     for n_components in (1, 2, 5):
         points = np.random.default_rng(421).normal(size=(80, n_components))
         assert procrustes_error(points, find_landmarks(complete_of(points), n_components).start) < 1e-22
-
-
-def test_directions_that_landmarks_do_not_have_are_zero():
-    line = path_graph(6)
-    vertices, distances = farthest_landmarks(line, 6)
+    # Directions that landmarks do not have are zero.
+    vertices, distances = farthest_landmarks(path_graph(6), 50)
+    assert sorted(vertices.tolist()) == list(range(6))
     np.testing.assert_allclose(landmark_start(vertices, distances, 3)[:, 1:], 0.0, atol=1e-7)
     # More components than landmarks, and no positive eigenvalue at all.
     two = np.array([0, 1])
     wide = landmark_start(two, np.array([[0.0, 2.0], [2.0, 0.0]]), 3)
     np.testing.assert_allclose(np.abs(wide), [[1.0, 0.0, 0.0]] * 2, atol=1e-12)
     assert np.all(landmark_start(two, np.zeros((2, 2)), 2) == 0.0)
-
-
-def test_landmarks_of_small_renumbered_and_impossible_graphs():
-    graph = path_graph(4)
-    vertices, distances = farthest_landmarks(graph, 50)
-    assert sorted(vertices.tolist()) == [0, 1, 2, 3]
-    np.testing.assert_allclose(distances, all_distances(graph)[vertices])
     rng = np.random.default_rng(433)
     graph, order = knn_of(rng.normal(size=(80, 2)), 6), rng.permutation(80)
     here, there = find_landmarks(graph, 2), find_landmarks(permuted(graph, order), 2)
@@ -145,8 +130,8 @@ def spans(graph, frames, i, j):
 
 
 @pytest.mark.parametrize("name", ["knn", "sparse", "hub"])
-@pytest.mark.parametrize("n_components", [1, 2, 3])
-def test_transitions_agree_with_the_loop(name, n_components):
+@pytest.mark.parametrize("n_components", [1, 3])
+def test_transitions_and_connection_laplacian_agree_with_the_loop(name, n_components):
     graph, frames = framed(name, n_components)
     transitions, weights = frame_transitions(graph, frames, TEAM)
     squares = (transitions @ transitions.transpose(0, 2, 1))[weights != 1e-3]
@@ -161,12 +146,6 @@ def test_transitions_agree_with_the_loop(name, n_components):
                 np.testing.assert_allclose(transitions[e], expected, atol=1e-8)
     assert (weights >= 0.0).all()
     assert (weights <= 1.0 + 1e-12).all()
-
-
-@pytest.mark.parametrize("name", ["knn", "hub"])
-@pytest.mark.parametrize("n_components", [1, 2, 3])
-def test_connection_laplacian_agrees_with_the_loop(name, n_components):
-    graph, frames = framed(name, n_components)
     found = connection_laplacian(graph, frames, TEAM).toarray()
     np.testing.assert_allclose(found, found.T, atol=1e-12)
     assert np.linalg.eigvalsh(found)[0] > -1e-10
@@ -181,7 +160,7 @@ def test_connection_laplacian_agrees_with_the_loop(name, n_components):
     np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
-@pytest.mark.parametrize("n_components", [1, 2, 3, 4])
+@pytest.mark.parametrize("n_components", [1, 2, 4])
 def test_flat_data_have_an_n_fold_zero_and_all_copies_are_found(n_components):
     rng = np.random.default_rng(443 + n_components)
     points = rng.uniform(size=(120, n_components))
@@ -228,7 +207,7 @@ def test_lowest_eigenvectors_against_lapack(values):
 @pytest.mark.parametrize("kind", ["bipartite", pytest.param("random", marks=pytest.mark.slow)])
 def test_companions_of_dense_graphs_have_few_edges(kind, monkeypatch):
     """Frames and factor cost the cube of the degree: minutes for some hundred vertices."""
-    n = 220
+    n = 200
     joined = np.random.default_rng(251).random((n, n)) < 0.45
     if kind == "bipartite":
         joined[:] = False
@@ -248,8 +227,8 @@ def test_companions_of_dense_graphs_have_few_edges(kind, monkeypatch):
 
 
 def test_synchronized_start_of_a_dense_flat_graph():
-    points = np.random.default_rng(257).random((400, 2)) * [3.0, 1.0]
-    graph = knn_of(points, 110)
+    points = np.random.default_rng(257).random((250, 2)) * [3.0, 1.0]
+    graph = knn_of(points, 100)
     assert np.percentile(graph.degrees, 25) > 80
     assert procrustes_error(points, start_of("synchronized", graph)) < 1e-3
 
@@ -339,7 +318,7 @@ def test_prolongation_of_exact_places_is_near_them():
     points = np.random.default_rng(827).uniform(size=(800, 2))
     graph = knn_of(points, 10)
     level = coarsen(graph, team=TEAM)
-    found = prolong(graph, level, points[level.sample], team=TEAM)
+    found = module.prolong(graph, level, points[level.sample], team=TEAM)
     assert found.shape == (800, 2)
     inner = np.all((points > 0.1) & (points < 0.9), axis=1)
     assert np.median(np.linalg.norm(found - points, axis=1)[inner]) < np.median(graph.lengths)
@@ -352,7 +331,8 @@ def test_vertices_no_ball_reaches_get_a_place(monkeypatch):
     graph = path_graph(200)
     level = coarsen(graph, team=TEAM)
     assert (level.filled == 0).any()
-    assert np.isfinite(prolong(graph, level, np.arange(float(len(level.sample)))[:, None], team=TEAM)).all()
+    places = np.arange(float(len(level.sample)))[:, None]
+    assert np.isfinite(module.prolong(graph, level, places, team=TEAM)).all()
 
 
 def test_small_graphs_have_no_coarse_start_or_a_finite_one():

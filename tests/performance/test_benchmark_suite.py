@@ -24,11 +24,9 @@ import wrapping
 from methods import METHODS, fit_isoweave
 
 # By its path: the fuzzer has a script of the same name.
-_spec = importlib.util.spec_from_file_location(
-    "benchmarks_run", Path(__file__).parents[2] / "benchmarks" / "run.py"
-)
-run = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(run)
+RUN = importlib.util.spec_from_file_location("benchmarks_run", Path(report.__file__).with_name("run.py"))
+run = importlib.util.module_from_spec(RUN)
+RUN.loader.exec_module(run)
 
 
 def record(method="isoweave", workload="swiss", n=1000, *, wall=1.0, cpu=2.0, memory=1e8, **extra):
@@ -109,11 +107,9 @@ def test_ledger_keeps_and_skips(tmp_path):
         book.add(added)
     again = ledger.Ledger(tmp_path, code)
     assert len(list(again)) == 3
-    assert again.is_done(case, 2, 100.0)
-    assert not again.is_done(case, 4, 100.0)
     stopped = ("isomap", "swiss", 1000)
-    assert again.is_done(stopped, 2, 100.0)
-    assert not again.is_done(stopped, 2, 200.0)
+    done = [(case, 2, 100.0), (case, 4, 100.0), (stopped, 2, 100.0), (stopped, 2, 200.0)]
+    assert [again.is_done(*each) for each in done] == [True, False, True, False]
     # What a peer cannot do it will not do next time; our own failures are to be mended.
     for method in ("isoweave", "ltsa"):
         again.add(record(method, n=2000, status="failed: ValueError"))
@@ -166,16 +162,15 @@ def test_ratios_and_targets():
         record(workload="hub", n=1_000_000, wall=3.0),
         record(workload="sheet", n=1_000_000, wall=2.0),
     )
-    wanted = {
-        "Isomap's time": (20.0, True),
-        "our memory": (0.025, True),
-        "exponent": (1.0, True),
-        "1,000,000 points": (200.0, False),
-        "hub": (1.5, True),
-        "umap-learn's time over ours, swiss": (None, None),
-        "`import": (None, None),
-    }
-    for start, (value, is_met) in wanted.items():
+    for start, value, is_met in (
+        ("Isomap's time", 20.0, True),
+        ("our memory", 0.025, True),
+        ("exponent", 1.0, True),
+        ("1,000,000 points", 200.0, False),
+        ("hub", 1.5, True),
+        ("umap-learn's time over ours, swiss", None, None),
+        ("`import", None, None),
+    ):
         (target,) = [t for t in targets.TARGETS if t.text.startswith(start)]
         found = target.measure(records)
         assert found == value or math.isclose(found, value)
@@ -194,9 +189,8 @@ def test_tables_show_every_case():
         record(workload="cold-start", **cold),
     )
     peers = "\n".join(report.peer_section(records))
-    assert "| 1,000 | **isoweave** | 1 | 1 | 1 |" in peers
-    assert "| 1,000 | umap-learn | 15.0 | 1 | 1 |" in peers
-    assert "| 1,000 | t-SNE (scikit-learn) | > 50.0 |" in peers
+    lines = ("**isoweave** | 1 | 1 | 1 |", "umap-learn | 15.0 | 1 | 1 |", "t-SNE (scikit-learn) | > 50.0 |")
+    assert all(f"| 1,000 | {line}" in peers for line in lines)
     assert "stopped after 100 s" in peers
     # 2 s of processor time for 1,000 points: 2,000 µs each, a tenth of it frames.
     assert "| 200 | 2,000 |" in "\n".join(report.stage_section(records))
@@ -237,13 +231,12 @@ def test_comparison(tmp_path, monkeypatch):
 
 def test_cases_of_a_run(monkeypatch):
     monkeypatch.delenv("ISOWEAVE_DATA", raising=False)
-    quick, standard, full = (
-        list(run.select_cases(run.parser().parse_args(words))) for words in (["--quick"], [], ["--full"])
-    )
+    asked = (run.parser().parse_args(words) for words in (["--quick"], [], ["--full"]))
+    quick, standard, full = ({*run.select_cases(words)} for words in asked)
     assert {n for _, _, n in quick} == {1000}
     assert {m for m, _, _ in quick} == {*METHODS}
     assert ("isoweave", targets.COLD, 1000) in quick
     assert not any(workload == "mnist" for _, workload, _ in quick)
-    assert {("isoweave", "swiss", 1_000_000), ("isoweave", "hub", 1_000_000)} <= {*full}
+    assert {("isoweave", "swiss", 1_000_000), ("isoweave", "hub", 1_000_000)} <= full
     assert max(n for _, _, n in standard) == 50_000
-    assert {*standard} < {*full}
+    assert standard < full

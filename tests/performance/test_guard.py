@@ -55,20 +55,15 @@ def test_more_work_is_noticed(name, value, noticed, same, accepted, monkeypatch)
     assert not any(count in wrong for count in same)
 
 
-def test_a_third_more_is_too_much_and_a_count_that_vanished_is_noticed():
+def test_a_third_more_is_too_much_and_a_count_that_vanished_is_noticed(accepted):
+    assert {*accepted} == {*guard.CASES, "process"}
+    assert all(numbers and {*numbers} <= {*guard.ALLOWED} for numbers in accepted.values())
     for name, allowance in guard.ALLOWED.items():
         for measured in (1000.0 * max(1.31, 1.05 * allowance.factor), 1000.0, 500.0):
             wrong = list(guard.violations({name: 1000.0}, {name: measured}, "here"))
             assert bool(wrong) == (measured > 1000.0)
     (message,) = guard.violations({"steps": 10.0, "fill": 3.0}, {"steps": 10.0}, "here")
     assert "'fill' is no longer counted" in message
-
-
-def test_every_accepted_number_has_an_allowance(accepted):
-    assert {*accepted} == {*guard.CASES, "process"}
-    for numbers in accepted.values():
-        assert numbers
-        assert {*numbers} <= {*guard.ALLOWED}
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads and resets peaks in /proc")
@@ -82,5 +77,3 @@ def test_peaks_of_processes(name, tmp_path, monkeypatch):
     # Small fits add little to a process, so that the growth itself is told less well.
     assert 0.8 <= found["estimate"].growth_bytes / found["growth"] <= 3.0
     assert found["solver"] == found["estimate"].solver
-    # Others work on the machine, and steps are not known in advance.
-    assert 0.15 <= found["estimate"].cpu_seconds / found["cpu"] <= 4.0

@@ -6,66 +6,42 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 
-FAR = 3.0
-LENGTH_WEIGHT = 16.0
+FAR, LENGTH_WEIGHT, EXACT_WEIGHT = 3.0, 16.0, 1e10
 
 
 def place_one(graph, coordinates, neighbors, distances):
-    """Place, residual and used neighbours of one new point; ``graph`` a dict of dicts of lengths."""
-    order = sorted(range(len(neighbors)), key=lambda a: (distances[a], neighbors[a]))
-    neighbors, distances = [int(neighbors[a]) for a in order], [float(distances[a]) for a in order]
-    if distances[0] == 0.0:
-        return coordinates[neighbors[0]].copy(), 0.0, [neighbors[0]]
-    kept = same_sheet(coordinates, neighbors, distances)
-    neighbors, d = [neighbors[a] for a in kept], np.array([distances[a] for a in kept])
-    far = path_lengths(graph, neighbors, d)
-    anchors, n_components, weight = coordinates[neighbors], coordinates.shape[1], LENGTH_WEIGHT
-    directions = [direction(graph, coordinates, j, own, far) for j, own in zip(neighbors, d, strict=True)]
-    seen = anchors + np.array(directions)
+    """Place, residual and used neighbours of one new point; ``graph`` a dense matrix of lengths."""
+    order = np.lexsort((neighbors, distances))
+    neighbors, d, n = neighbors[order], distances[order], coordinates.shape[1]
+    # The largest set linked by the triangle inequality; groups are numbered by their nearest members.
+    linked = cdist(coordinates[neighbors], coordinates[neighbors]) <= FAR * np.add.outer(d, d)
+    group = connected_components(linked, directed=False)[1]
+    kept = group == np.argmax(np.bincount(group))
+    neighbors, d = neighbors[kept], d[kept]
+    # Measured distances to the neighbours, paths over one edge to theirs.
+    edges = np.where(graph[neighbors] > 0, graph[neighbors], np.inf)
+    far = np.min(d[:, None] + edges, axis=0)
+    far[neighbors] = d
+    anchors, weight = coordinates[neighbors], LENGTH_WEIGHT
+    seen = anchors + [direction(graph[j], coordinates, j, d[a], far) for a, j in enumerate(neighbors)]
     y = settle(anchors, d, seen, np.sum(seen / d[:, None], axis=0) / np.sum(1 / d), weight)
     turned, stretched = energies(y, anchors, d, seen)
-    if len(d) > n_components:
-        other = settle(anchors, d, seen, y, 1e10)
+    if len(d) > n:
+        other = settle(anchors, d, seen, y, EXACT_WEIGHT)
         if energies(other, anchors, d, seen)[1] <= 1e-4 * stretched:
-            y, weight = other, 1e10
+            y, weight = other, EXACT_WEIGHT
             turned, stretched = energies(y, anchors, d, seen)
     residual = np.sqrt((turned + weight * stretched) / ((1 + weight) * d.sum()))
-    return y, residual if len(d) >= max(n_components, 2) else np.inf, neighbors
+    return y, residual if len(d) >= max(n, 2) else np.inf, len(d)
 
 
-def same_sheet(coordinates, neighbors, distances):
-    """Positions of the largest set linked by the triangle inequality."""
-    reach = FAR * np.add.outer(distances, distances)
-    linked = cdist(coordinates[neighbors], coordinates[neighbors]) <= reach
-    _, group = connected_components(linked, directed=False)
-    sizes = np.bincount(group)
-    # Groups are numbered in the order of their first members, and the nearest comes first.
-    return np.flatnonzero(group == np.argmax(sizes)).tolist()
-
-
-def path_lengths(graph, neighbors, distances):
-    """Measured distances to the neighbours, paths over one edge to theirs."""
-    far = dict(zip(neighbors, distances.tolist(), strict=True))
-    paths = {}
-    for j, own in zip(neighbors, distances.tolist(), strict=True):
-        for v, length in graph[j].items():
-            if v not in far:
-                paths[v] = min(paths.get(v, np.inf), own + length)
-    return far | paths
-
-
-def direction(graph, coordinates, j, own, far):
+def direction(row, coordinates, j, own, far):
     """Where j sees the new point: ridge regression of the scalar products, brought to length ``own``."""
-    rows, products = [], []
-    for v, length in graph[j].items():
-        row = coordinates[v] - coordinates[j]
-        if np.linalg.norm(row) <= FAR * length:
-            rows.append(row)
-            products.append(0.5 * (own**2 + length**2 - far[v] ** 2))
-    n = coordinates.shape[1]
-    if not rows:
+    near, n = np.flatnonzero(row), coordinates.shape[1]
+    near = near[np.linalg.norm(coordinates[near] - coordinates[j], axis=1) <= FAR * row[near]]
+    if len(near) == 0:
         return np.zeros(n)
-    x, g = np.array(rows), np.array(products)
+    x, g = coordinates[near] - coordinates[j], 0.5 * (own**2 + row[near] ** 2 - far[near] ** 2)
     mean = np.trace(x.T @ x) / n
     ridge = 1e-2 * mean
     while True:

@@ -16,16 +16,15 @@ from scipy.sparse.csgraph import dijkstra
 
 from isoweave import IsometricEmbedding, embed_graph
 from isoweave.datasets import swiss_roll
-from isoweave.graph import graph_from_matrix, knn_graph
+from isoweave.graph import graph_from_matrix
 from isoweave.plot import (
-    plot_before_after,
     plot_edges,
     plot_embedding,
     plot_history,
     plot_neighborhood,
     plot_shepard,
 )
-from isoweave.plot._neighborhood import local_map
+from isoweave.plot._distances import local_map
 
 # A triangle of sides 3, 4, 5 with its corners far from where they belong, and a corner that is missing.
 TRIANGLE = sp.csr_array(np.array([[0.0, 3, 5, 0], [3, 0, 4, 0], [5, 4, 0, 1], [0, 0, 1, 0]]))
@@ -41,13 +40,8 @@ def _close_figures():
 
 
 @pytest.fixture(scope="module")
-def roll():
-    return swiss_roll(250, random_state=7)
-
-
-@pytest.fixture(scope="module")
-def model(roll):
-    return IsometricEmbedding(n_components=2, n_neighbors=8).fit(roll.data)
+def model():
+    return IsometricEmbedding(n_components=2, n_neighbors=8).fit(swiss_roll(250, random_state=7).data)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +74,7 @@ def test_estimators_embeddings_and_arrays_look_the_same(model, result):
     np.testing.assert_array_equal(scatter.get_offsets(), WIDE[:, [4, 1]])
 
 
-def test_color_map_suits_the_values():
+def test_color_map_suits_the_values_and_words_get_a_legend(result):
     for color, expected in (
         (np.arange(40) % 7, "tab10"),
         (np.arange(40), "viridis"),
@@ -91,9 +85,6 @@ def test_color_map_suits_the_values():
         np.testing.assert_array_equal(scatter.get_array(), color)
     (scatter,) = plot_embedding(POINTS[:, :2], "red").collections
     np.testing.assert_allclose(scatter.get_facecolors(), [to_rgba("red")])
-
-
-def test_words_get_a_legend(result):
     words = np.where(np.arange(250) % 3 == 0, "every third", "others")
     ax = plot_embedding(result, words)
     np.testing.assert_array_equal(ax.collections[0].get_array(), words == "others")
@@ -102,7 +93,7 @@ def test_words_get_a_legend(result):
     assert named.get_legend() is None
 
 
-def test_colored_by_stretch(result):
+def test_colored_by_stretch_edge_error_and_component(result):
     ax = plot_embedding(result, "stretch")
     scatter = ax.collections[0]
     # The singular value with the largest ratio to 1 of every vertex.
@@ -113,9 +104,6 @@ def test_colored_by_stretch(result):
     bar = ax.figure.axes[1]
     assert bar.get_ylabel() == "stretch"
     assert [text.get_text() for text in bar.get_yticklabels()][2] == "1.00"
-
-
-def test_colored_by_edge_error(result):
     values = plot_embedding(result, "edge_error").collections[0].get_array()
     kept = result.graph.to_matrix().toarray()
     for i, j in result.dropped_edges:
@@ -124,12 +112,7 @@ def test_colored_by_edge_error(result):
         others = np.flatnonzero(kept[v])
         reached = np.linalg.norm(result.coordinates[others] - result.coordinates[v], axis=1)
         assert values[v] == pytest.approx(np.mean(np.abs(reached / kept[v, others] - 1)))
-
-
-def test_colored_by_component():
-    two = sp.block_diag([knn_graph(POINTS[:, :2], 6).to_matrix(), knn_graph(POINTS[:30, :2], 6).to_matrix()])
-    with pytest.warns(UserWarning, match="component"):
-        found = embed_graph(two, n_components=2)
+    found = replace(result, component_labels=np.arange(250) % 3)
     values = plot_embedding(found, "component").collections[0].get_array()
     np.testing.assert_array_equal(values, found.component_labels)
 
@@ -164,9 +147,6 @@ def flat(n):
         (lambda: plot_neighborhood(CORNERS, 3, graph=TRIANGLE), ValueError, "vertex 3 has no coordinates"),
         (lambda: plot_neighborhood(CORNERS, 0, [1, 2, 3], graph=TRIANGLE), ValueError, "two .* Axes, got 3"),
         (lambda: plot_neighborhood(flat(3), 2, graph=sp.csr_array((3, 3))), ValueError, "no neighbours"),
-        (lambda: plot_before_after(CORNERS), TypeError, "needs the input: give features="),
-        (lambda: plot_before_after(CORNERS, features=flat(3)), ValueError, "3 rows, .* 4 points"),
-        (lambda: plot_before_after(CORNERS, features=TRIANGLE), TypeError, "sparse features"),
         (lambda: plot_history(IsometricEmbedding()), ValueError, "not fitted yet"),
         (lambda: plot_history([]), ValueError, "history is empty"),
     ],
@@ -178,14 +158,7 @@ def test_errors(call, error, match):
 
 def test_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    for draw in (
-        plot_embedding,
-        plot_edges,
-        plot_shepard,
-        plot_before_after,
-        plot_history,
-        plot_neighborhood,
-    ):
+    for draw in (plot_embedding, plot_edges, plot_shepard, plot_history, plot_neighborhood):
         with pytest.raises(ImportError, match=r"isoweave\[plot\]"):
             draw(flat(3), *([0] if draw is plot_neighborhood else []))
 
@@ -301,17 +274,3 @@ def test_neighbourhood_before_and_after(result):
     assert before.get_xlim() == after.get_xlim()
     _, axes = plt.subplots(1, 2)
     assert plot_neighborhood(result, 3, axes) == (axes[0], axes[1])
-
-
-def test_input_beside_the_map(roll, model):
-    before, after = plot_before_after(model, roll.truth[:, 0])
-    assert (before.name, after.name) == ("3d", "rectilinear")
-    np.testing.assert_allclose(np.column_stack(before.collections[0]._offsets3d), roll.data)
-    np.testing.assert_allclose(after.collections[0].get_offsets(), model.embedding_)
-    for ax in (before, after):
-        np.testing.assert_array_equal(ax.collections[0].get_array(), roll.truth[:, 0])
-    # Many columns are seen along their longest axes.
-    wide = np.random.default_rng(67).normal(size=(250, 6)) * [1, 9, 1, 4, 2, 1]
-    before, _ = plot_before_after(model, "stretch", features=wide)
-    drawn = np.column_stack(before.collections[0]._offsets3d)
-    np.testing.assert_allclose(drawn.var(axis=0, ddof=1), np.linalg.eigvalsh(np.cov(wide.T))[:-4:-1])

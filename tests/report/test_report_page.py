@@ -21,7 +21,7 @@ from isoweave.diagnostics import diagnose, local_fit
 from isoweave.graph import knn_graph
 from isoweave.plot import shepard_pairs
 from isoweave.report import write_report
-from isoweave.report._payload import encode, encode_numbers
+from isoweave.report._page import encode, encode_numbers
 from isoweave.result import as_embedding
 
 pytest.importorskip("plotly")
@@ -86,19 +86,15 @@ def test_everything_is_in_the_page(write, result):
     assert counts.sum() == shepard["n_pairs"] == 150 * 149 // 2
     _, reached = shepard_pairs(result)
     assert counts[0].sum() == np.sum(reached < shepard["ends"][1] / shepard["bins"])
-
-
-def test_the_policy_allows_these_scripts_only(write, result):
-    text, _ = write(result)
+    # The policy allows the page's own scripts only, and nothing is loaded.
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
     scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
-    assert len(scripts) == 2
     hashes = {base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts}
     assert set(re.findall(r"'sha256-([^']*)'", policy)) == hashes
+    assert len(hashes) == 2
     assert policy.startswith("default-src 'none'")
     assert "unsafe-inline" not in policy.split("style-src")[0]
-    page = text.replace(scripts[0], "").replace(scripts[1], "")
-    assert not re.search(r"https?://|@import|url\(", page)
+    assert not re.search(r"https?://|@import|url\(", text.replace(scripts[0], "").replace(scripts[1], ""))
 
 
 def test_strings_cannot_leave_their_place(write, result):
@@ -162,54 +158,45 @@ def test_misfit_is_the_energy_by_vertices(result):
     assert local_fit(as_embedding(there, graph * 0.0)) is None
 
 
-def test_coordinates_alone(write):
+def test_coordinates_alone_and_vertices_that_were_not_embedded(write, sheet):
     points = np.random.default_rng(37).normal(size=(20, 5))
     text, found = write(points, diagnosis=True)
-    assert found["graph"] is None
-    assert found["shepard"] is None
+    assert found["graph"] is found["shepard"] is None
     values = np.linalg.eigvalsh(np.cov(points.T))[::-1]
     np.testing.assert_allclose(found["principal"]["shares"], values / values.sum())
     assert "measured distances were not given" in text
     assert "A diagnosis needs the measured distances" in text
-
-
-def test_vertices_that_were_not_embedded(write, sheet):
     two = sp.block_diag([knn_graph(sheet, 8).to_matrix(), knn_graph(sheet[:40], 8).to_matrix()], format="csr")
     with pytest.warns(UserWarning, match="component"):
-        result = embed_graph(two, n_components=2, components="largest")
-    assert np.isnan(result.coordinates[150:]).all()
-    text, found = write(result)
+        text, found = write(embed_graph(two, n_components=2, components="largest"))
     assert "<dt>not embedded</dt><dd>40</dd>" in text
     assert np.isnan(column(found, "stretch")[150:]).all()
     assert found["shepard"]["n_pairs"] == 150 * 149 // 2
 
 
-@pytest.mark.parametrize(
-    ("values", "levels", "numbers"),
-    [
-        (np.arange(6) % 3, ["0", "1", "2"], None),
-        (np.array([3.0, np.nan, 3, 4, 4, 4]), ["3", "4"], None),
-        (np.array([0.5, np.nan, 3, 4, 4, np.inf]), None, [0.5, np.nan, 3, 4, 4, np.nan]),
-        (np.array([True, False, True, True, True, True]), ["False", "True"], None),
-        (np.array(["b", "a", None, "b", "a", "a"], dtype=object), ["a", "b"], None),
-        (np.array([1.5, None, 2, 3, 4, 5], dtype=object), None, [1.5, np.nan, 2, 3, 4, 5]),
-        (pd.Series(["x", None, "y", "x", "x", "x"]), ["x", "y"], None),
-        (pd.Categorical(["u", "v", "u", "u", "v", "u"]), ["u", "v"], None),
-        (pd.array([1, None, 3, 4, 5, 6], dtype="Int64"), ["1", "3", "4", "5", "6"], None),
-        (2**40 + np.arange(6.0) + 0.5, None, 2**40 + np.arange(6.0) + 0.5),
-    ],
-)
-def test_kinds_of_columns(write, values, levels, numbers):
-    _, found = write(np.random.default_rng(3).normal(size=(6, 2)), columns={"c": values})
-    (only,) = found["columns"]
-    if levels is not None:
-        assert only["levels"] == levels
-        assert ((decode(only["codes"]) < 0) == pd.Series(values).isna().to_numpy()).all()
-    else:
-        np.testing.assert_allclose(decode(only["numbers"]), numbers, rtol=1e-7)
+KINDS = [
+    (np.arange(6) % 3, ["0", "1", "2"]),
+    (np.array([3.0, np.nan, 3, 4, 4, 4]), ["3", "4"]),
+    (np.array([True, False, True, True, True, True]), ["False", "True"]),
+    (np.array(["b", "a", None, "b", "a", "a"], dtype=object), ["a", "b"]),
+    (pd.Series(["x", None, "y", "x", "x", "x"]), ["x", "y"]),
+    (pd.Categorical(["u", "v", "u", "u", "v", "u"]), ["u", "v"]),
+    (pd.array([1, None, 3, 4, 5, 6], dtype="Int64"), ["1", "3", "4", "5", "6"]),
+    (np.array([0.5, np.nan, 3, 4, 4, np.inf]), np.array([0.5, np.nan, 3, 4, 4, np.nan])),
+    (np.array([1.5, None, 2, 3, 4, 5], dtype=object), np.array([1.5, np.nan, 2, 3, 4, 5])),
+    (2**40 + np.arange(6.0) + 0.5, 2**40 + np.arange(6.0) + 0.5),
+]
 
 
-def test_data_frames(write):
+def test_kinds_of_columns_and_data_frames(write):
+    columns = {str(number): values for number, (values, _) in enumerate(KINDS)}
+    _, found = write(np.random.default_rng(3).normal(size=(6, 2)), columns=columns)
+    for (values, expected), kept in zip(KINDS, found["columns"], strict=True):
+        if isinstance(expected, list):
+            assert kept["levels"] == expected
+            assert ((decode(kept["codes"]) < 0) == pd.Series(values).isna().to_numpy()).all()
+        else:
+            np.testing.assert_allclose(decode(kept["numbers"]), expected, rtol=1e-7)
     for kind in (pd.DataFrame, polars.DataFrame):
         _, found = write(np.zeros((6, 2)), columns=kind({"a": np.arange(6) / 4, "b": list("xyzxyz")}))
         assert [c["name"] for c in found["columns"]] == ["a", "b"]
@@ -226,32 +213,32 @@ def test_data_frames(write):
         ({"names": "abcdef"}, TypeError, "names must be one name per point"),
         ({"diagnosis": "yes"}, TypeError, "diagnosis must be True, False or what isoweave.diagnose"),
         ({"graph": sp.eye_array(5, format="csr") * 0}, ValueError, "6 rows, but the graph has 5 vertices"),
+        ({"path": "r.txt"}, ValueError, r"must end in \.html"),
+        ({"path": "none/r.html"}, OSError, "does not exist"),
     ],
 )
 def test_bad_input_leaves_no_file(tmp_path, options, error, match):
+    path = tmp_path / options.pop("path", "r.html")
     with pytest.raises(error, match=match):
-        write_report(np.random.default_rng(3).normal(size=(6, 2)), tmp_path / "r.html", **options)
+        write_report(np.random.default_rng(3).normal(size=(6, 2)), path, **options)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_bad_paths_and_a_missing_extra(tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match=r"must end in \.html"):
-        write_report(np.zeros((3, 2)), tmp_path / "r.txt")
-    with pytest.raises(OSError, match="does not exist"):
-        write_report(np.zeros((3, 2)), tmp_path / "none" / "r.html")
-    for name in ("plotly.offline", "jinja2"):
-        with monkeypatch.context() as without:
-            without.setitem(sys.modules, name, None)
-            with pytest.raises(ImportError, match=r"isoweave\[report\]"):
-                write_report(np.zeros((3, 2)), tmp_path / "r.html")
+@pytest.mark.parametrize("name", ["plotly.offline", "jinja2"])
+def test_a_missing_extra(name, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=r"isoweave\[report\]"):
+        write_report(np.zeros((3, 2)), tmp_path / "r.html")
 
 
 def test_numbers_are_short_where_that_is_fine():
-    assert encode_numbers(np.linspace(0.0, 1.0, 50))["type"] == "f4"
-    # Metres of a map grid: 32 bits would move points by half a metre.
-    assert encode_numbers(5.4e6 + np.linspace(0.0, 100.0, 50))["type"] == "f8"
-    assert encode_numbers(np.array([1e200, 3e200]))["type"] == "f8"
-    assert encode_numbers(np.array([1e-200, 3e-200]))["type"] == "f8"
-    assert encode_numbers(np.full(4, np.nan))["type"] == "f4"
-    swapped = np.arange(5, dtype=">i4")
-    np.testing.assert_array_equal(decode(encode(swapped)), np.arange(5))
+    for numbers, kind in (
+        (np.linspace(0.0, 1.0, 50), "f4"),
+        # Metres of a map grid: 32 bits would move points by half a metre.
+        (5.4e6 + np.linspace(0.0, 100.0, 50), "f8"),
+        (np.array([1e200, 3e200]), "f8"),
+        (np.array([1e-200, 3e-200]), "f8"),
+        (np.full(4, np.nan), "f4"),
+    ):
+        assert encode_numbers(numbers)["type"] == kind
+    np.testing.assert_array_equal(decode(encode(np.arange(5, dtype=">i4"))), np.arange(5))

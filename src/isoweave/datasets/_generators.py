@@ -47,15 +47,13 @@ class GraphDataset:
     """A symmetric distance graph (n, n), whose stored entries, zeros included, are its edges.
 
     ``truth`` (n, d) are the positions of its vertices in the unit of the edge lengths, ``anchors`` (a,) the
-    vertices whose positions are given to the method (sensor networks), ``faces`` (m, 3) a mesh's triangles.
+    vertices whose positions are given to the method (sensor networks).
     """
 
     name: str
     graph: sp.csr_array
     truth: FloatArray | None
     anchors: AnyArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
-    vertex_names: tuple[str, ...] | None = None
-    faces: AnyArray | None = None
 
     @property
     def n_vertices(self) -> int:
@@ -69,17 +67,8 @@ def swiss_roll(
 
     With u and v uniform on [0, 1], ``t = 1.5 pi (1 + 2 u)`` and a point is ``(t cos t, height v, t sin t)``,
     as in scikit-learn. ``parameters`` is isometric: arc length of the spiral from t = 0, and height.
+    ``noise`` is the standard deviation on every coordinate; sheets are about 6 apart.
 
-    Parameters
-    ----------
-    n_samples : int
-    noise : float
-        Standard deviation of the Gaussian noise on every coordinate. Sheets are about 6 apart.
-    height : float
-    random_state : int, RandomState or None
-
-    Examples
-    --------
     >>> roll = swiss_roll(100, random_state=7)
     >>> roll.data.shape, roll.truth.shape
     ((100, 3), (100, 2))
@@ -140,9 +129,8 @@ def klein_bottle(n_samples: int = 1500, *, noise: float = 0.0, random_state: Any
     * ``z = r sin v``.
 
     ``parameters`` of the result is (u, v); the paper scores against Isomap's embedding instead, and prints
-    ``1 - sin(u) / 2`` for r in x only. We take that for a misprint: with the cosine in all three, as in the
-    usual figure, every circle of constant u has one radius, and Isomap's F1 at k = 8 is the paper's .81
-    (sine: .83; under either its stress is .065, where the paper prints .09). See :func:`swiss_roll`.
+    ``1 - sin(u) / 2`` for r in x only. We take that for a misprint: with the cosine in all three every circle
+    of constant u has one radius, and Isomap's F1 at k = 8 is the paper's .81. See :func:`swiss_roll`.
     """
     rng = _source(n_samples, noise, random_state)
     u, v = 2.0 * np.pi * rng.uniform(size=(2, n_samples))
@@ -195,23 +183,16 @@ def sensor_network(
 
     Parameters
     ----------
-    n_samples : int
+    n_samples, n_dims : int
     radius : float, optional
         Radio range; by default a sensor far from the border has 20 neighbours on average.
     n_anchors : int
         Sensors whose positions are known, chosen at random.
     noise : float
         A distance is multiplied by ``1 + noise * g``, g standard normal, and at least by 0.01.
-    n_dims : int
     hole : float
         Radius, under 0.5, of a ball about the centre without sensors: shortest paths make a detour.
     random_state : int, RandomState or None
-
-    Examples
-    --------
-    >>> net = sensor_network(200, n_anchors=3, noise=0.05, random_state=7)
-    >>> net.graph.shape, net.truth.shape, len(net.anchors)
-    ((200, 200), (200, 2), 3)
     """
     rng = _source(n_samples, noise, random_state)
     check_integer("n_dims", n_dims, minimum=1)

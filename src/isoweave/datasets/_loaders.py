@@ -7,6 +7,7 @@ default), and raises DatasetMissingError when its file is not there.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -36,18 +37,13 @@ class DatasetMissingError(FileNotFoundError):
 def load_arrays(filename: str, names: tuple[str, ...], data_home: DataHome = None) -> dict[str, AnyArray]:
     """The named arrays of one ``.npz`` file of the data folder (pickles are refused)."""
     home = data_home if data_home is not None else os.environ.get(DATA_VARIABLE) or None
+    cure = f"set the environment variable {DATA_VARIABLE} to the folder that holds it, or pass data_home."
     if home is None:
-        raise DatasetMissingError(
-            f"{filename} is needed, but no data folder is known: set the environment variable "
-            f"{DATA_VARIABLE} to the folder that holds it, or pass data_home."
-        )
+        raise DatasetMissingError(f"{filename} is needed, but no data folder is known: {cure}")
     path = Path(home).expanduser() / filename
     if not path.is_file():
         reason = "it is not there" if path.parent.is_dir() else "there is no such folder"
-        raise DatasetMissingError(
-            f"Looked for {path}: {reason}. Put {filename} into the data folder, or point data_home or "
-            f"{DATA_VARIABLE} to the folder that holds it."
-        )
+        raise DatasetMissingError(f"Looked for {path}: {reason}; {cure}")
     # The user's own data folder is trusted as to sizes (SECURITY.md).
     with np.load(path, allow_pickle=False) as archive:  # noqa: TID251
         missing = [name for name in names if name not in archive.files]
@@ -65,12 +61,12 @@ def load_mnist(subset: str = "test", *, data_home: DataHome = None, fetch: bool 
     Reads ``mnist_<subset>.npz`` (arrays ``X`` uint8 (n, 28, 28), ``y``). Where it is missing, ``fetch=True``
     gets the set from OpenML through scikit-learn, which keeps its own cache.
     """
-    return _images("mnist", "mnist_784", subset, _DIGITS, data_home, fetch)
+    return _images("mnist", "mnist_784", _DIGITS, subset, data_home, fetch)
 
 
 def load_fashion_mnist(subset: str = "test", *, data_home: DataHome = None, fetch: bool = False) -> Dataset:
     """Fashion-MNIST, from ``fashion_mnist_*.npz``; layout and parameters of :func:`load_mnist`."""
-    return _images("fashion_mnist", "Fashion-MNIST", subset, _GARMENTS, data_home, fetch)
+    return _images("fashion_mnist", "Fashion-MNIST", _GARMENTS, subset, data_home, fetch)
 
 
 def load_digits() -> Dataset:
@@ -121,7 +117,8 @@ def load_lungline_mixtures(*, data_home: DataHome = None) -> Dataset:
     Reads ``lungline_rnamix.npz``; ``parameters`` is the share of each line, shape (n, 3), on a triangle.
     """
     arrays = load_arrays("lungline_rnamix.npz", ("counts", "total_counts", "props", "y"), data_home)
-    return _labelled("lungline_mixtures", _log_counts(arrays), arrays, arrays["props"])
+    data = _labelled("lungline_mixtures", _log_counts(arrays), arrays)
+    return replace(data, parameters=arrays["props"].astype(np.float64))
 
 
 def load_road(name: str = "oldenburg", *, data_home: DataHome = None) -> GraphDataset:
@@ -152,8 +149,7 @@ def load_mesh(name: str = "camelhead", *, data_home: DataHome = None) -> GraphDa
     sides = np.sort(np.vstack([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]]), axis=1)
     pairs = np.unique(sides, axis=0)
     lengths = np.linalg.norm(vertices[pairs[:, 0]] - vertices[pairs[:, 1]], axis=1)
-    graph = symmetric_graph(pairs, lengths, len(vertices))
-    return GraphDataset(f"mesh_{name}", graph, vertices, faces=faces)
+    return GraphDataset(f"mesh_{name}", symmetric_graph(pairs, lengths, len(vertices)), vertices)
 
 
 def load_city_miles(*, max_miles: float | None = None, data_home: DataHome = None) -> GraphDataset:
@@ -162,7 +158,7 @@ def load_city_miles(*, max_miles: float | None = None, data_home: DataHome = Non
     ``truth`` is a map in miles: the azimuthal equidistant projection about the middle of the cities. Roads
     are longer than straight lines (median 1.22 times): compare by :func:`isoweave.metrics.parameter_error`.
     """
-    arrays = load_arrays("miles_128cities.npz", ("D", "lat", "lon", "names"), data_home)
+    arrays = load_arrays("miles_128cities.npz", ("D", "lat", "lon"), data_home)
     miles = arrays["D"].astype(np.float64)
     pairs = np.column_stack(np.triu_indices(len(miles), k=1))
     lengths = miles[pairs[:, 0], pairs[:, 1]]
@@ -170,36 +166,32 @@ def load_city_miles(*, max_miles: float | None = None, data_home: DataHome = Non
         check_real("max_miles", max_miles, minimum=0, include_minimum=False)
         pairs, lengths = pairs[lengths <= max_miles], lengths[lengths <= max_miles]
     truth = _map_in_miles(arrays["lat"].astype(np.float64), arrays["lon"].astype(np.float64))
-    graph = symmetric_graph(pairs, lengths, len(miles))
-    return GraphDataset("city_miles", graph, truth, vertex_names=tuple(map(str, arrays["names"])))
+    return GraphDataset("city_miles", symmetric_graph(pairs, lengths, len(miles)), truth)
 
 
 def _images(
-    name: str, openml_name: str, subset: str, label_names: tuple[str, ...], data_home: DataHome, fetch: bool
+    name: str, openml: str, names: tuple[str, ...], subset: str, home: DataHome, fetch: bool
 ) -> Dataset:
     check_option("subset", subset, ("test", "train"))
     try:
-        arrays = load_arrays(f"{name}_{subset}.npz", ("X", "y"), data_home)
+        arrays = load_arrays(f"{name}_{subset}.npz", ("X", "y"), home)
     except DatasetMissingError:
         if not fetch:
             raise
         from sklearn.datasets import fetch_openml
 
-        bunch: Any = fetch_openml(openml_name, version=1, as_frame=False, parser="auto")
+        bunch: Any = fetch_openml(openml, version=1, as_frame=False, parser="auto")
         # OpenML keeps both parts in one table, the 60,000 training images first.
         part = slice(60_000, None) if subset == "test" else slice(0, 60_000)
         arrays = {"X": bunch.data[part], "y": bunch.target[part]}
     labels = arrays["y"].astype(np.intp)
-    return Dataset(f"{name}_{subset}", _flat(arrays["X"]) / 255.0, None, labels, label_names)
+    return Dataset(f"{name}_{subset}", _flat(arrays["X"]) / 255.0, None, labels, names)
 
 
-def _labelled(
-    name: str, data: AnyArray, arrays: dict[str, Any], parameters: AnyArray | None = None
-) -> Dataset:
+def _labelled(name: str, data: AnyArray, arrays: dict[str, Any]) -> Dataset:
     """Labels are the array ``y``, their names ``y_names`` where the file has them."""
-    known = None if parameters is None else parameters.astype(np.float64)
     names = tuple(map(str, arrays["y_names"])) if "y_names" in arrays else None
-    return Dataset(name, data.astype(np.float64), known, arrays["y"].astype(np.intp), names)
+    return Dataset(name, data.astype(np.float64), None, arrays["y"].astype(np.intp), names)
 
 
 def _flat(images: AnyArray) -> FloatArray:

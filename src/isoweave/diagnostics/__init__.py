@@ -1,8 +1,7 @@
 """What a graph allows and what a map of it keeps, in numbers and in plain words."""
 
 from isoweave.diagnostics._diagnose import diagnose
-from isoweave.diagnostics._local import edge_table, local_fit
-from isoweave.diagnostics._result import (
+from isoweave.diagnostics._facts import (
     Diagnosis,
     DimensionFacts,
     EnergySplit,
@@ -10,8 +9,10 @@ from isoweave.diagnostics._result import (
     MapFacts,
     ShapeFacts,
     Verdict,
+    edge_table,
+    local_fit,
 )
-from isoweave.diagnostics._transport import loop_holonomy
+from isoweave.diagnostics._shape import loop_holonomy
 
 __all__ = [
     "Diagnosis",

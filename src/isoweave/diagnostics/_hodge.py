@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray
-from isoweave.diagnostics._result import EnergySplit
+from isoweave.diagnostics._facts import EnergySplit
 from isoweave.energy import EdgeEnergy
 from isoweave.graph import NeighborGraph
 from isoweave.linalg import symmetric_solver
@@ -17,13 +17,10 @@ from isoweave.optimise import Problem, sample_vertices
 
 # Loops among this many nearest vertices of some vertex are local, or among this part of all vertices if that
 # is less; longer ones belong to the shape.
-_BALL = 150
-_BALL_PART = 10
+_BALL, _BALL_PART = 150, 10
 # One vertex in three is the centre of a ball (up to _SMALL every one): balls overlap widely.
-_CENTRE_PART = 3
-_SMALL = 600
-_LOOPS_PER_BALL = 24
-_LONGEST_LOOP = 24
+_CENTRE_PART, _SMALL = 3, 600
+_LOOPS_PER_BALL, _LONGEST_LOOP = 24, 24
 # Curls are projected out with this part of their mean square as regularisation: small against the smoothest
 # curl a graph of a few thousand vertices can have (about 1e-4), large against rounding.
 _REGULARISATION = 1e-9

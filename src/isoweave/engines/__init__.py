@@ -6,12 +6,12 @@ its range; :class:`isoweave._parallel.ThreadTeam` hands out the ranges. A fit sp
 ================  ==========================================  ================================================
 operation         computes                                    kernels
 ================  ==========================================  ================================================
-local geodesics   shortest paths among a vertex's neighbours  ``neighborhoods``, ``local_mds``
+local geodesics   shortest paths among a vertex's neighbours  ``paths.settle``, ``local_mds``
 frames            Gram matrices, leading eigenvectors         ``local_mds.local_mds`` (``small``)
 evaluate          best rotations, energies, residual fluxes,  ``alignment.align_edges``, ``align_rank``,
                   the half gradient as their divergence       ``divergence`` (``small``)
 Laplacian         product of a sparse matrix with a block     ``sparse.multiply_rows``
-its solve         Cholesky factor and substitution;           ``elimination``, ``cholesky``;
+its solve         Cholesky factor and substitution;           ``cholesky``;
                   conjugate gradients, multigrid sweeps       ``sparse.advance_chunks``, ``gauss_seidel``
 dot               column sums in an order that never changes  ``sparse.dot_chunks``
 ================  ==========================================  ================================================

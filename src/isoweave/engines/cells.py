@@ -3,7 +3,7 @@
 import numpy as np
 
 from isoweave.engines.compile import helper, kernel
-from isoweave.engines.neighborhoods import find_edge, search_scratch, settle
+from isoweave.engines.paths import find_edge, search_scratch, settle
 
 
 @kernel
@@ -52,11 +52,13 @@ def shortest_detours(start, stop, indptr, indices, lengths, detours, counts):
 
 
 @helper
-def _grow_ball(i, mark, indptr, indices, lengths, parent, place, found, distance, stamp, keys, items):
+def _grow_ball(i, mark, graph, parent, place, found, scratch):
     """Settle the vertices nearest to i, i first, with the tree of shortest paths; how many there are."""
     # ``parent[v]`` is the stored edge to v from the vertex before it, ``place[v]`` the rank of v.
     # Nothing is stamped -1: the search goes on until ``found`` is full.
-    count = settle(i, 1, stamp, -1, found, mark, indptr, indices, lengths, distance, stamp, keys, items)
+    indptr, indices, lengths = graph
+    distance, stamp = scratch[:2]
+    count = settle(i, 1, stamp, -1, 0.0, len(indices), found, mark, graph, scratch)
     for b in range(count):
         place[found[b]] = b
         parent[found[b]] = -1
@@ -92,14 +94,12 @@ def hole_loops(start, stop, centres, limit, indptr, indices, lengths, sources, l
     n = len(indptr) - 1
     _, most, longest = loops.shape
     parent, place, found = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(limit, np.int32)
-    distance, stamp, keys, items = search_scratch(n, len(indices))
+    graph, scratch = (indptr, indices, lengths), search_scratch(n, len(indices))
+    stamp = scratch[1]
     lower, link = np.empty(limit, np.int32), np.empty(limit, np.int32)
     for a in range(start, stop):
         mark = 2 * (a + 1)
-        count = _grow_ball(
-            centres[a], mark, indptr, indices, lengths,
-            parent, place, found, distance, stamp, keys, items,
-        )  # fmt: skip
+        count = _grow_ball(centres[a], mark, graph, parent, place, found, scratch)
         n_loops = 0
         for b in range(1, count):
             v = found[b]
@@ -164,15 +164,13 @@ def ball_curvature(
     dim = rows.shape[1]
     planes = dim * (dim - 1) // 2
     parent, place, found = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(limit, np.int32)
-    distance, stamp, keys, items = search_scratch(n, len(indices))
+    graph, scratch = (indptr, indices, lengths), search_scratch(n, len(indices))
+    distance, stamp = scratch[:2]
     rotation, spot = np.empty((limit, dim, dim)), np.empty((limit, dim))
     half, holonomy = np.empty((1, dim, dim)), np.empty((dim, dim))
     for a in range(start, stop):
         mark = 2 * (a + 1)
-        count = _grow_ball(
-            centres[a], mark, indptr, indices, lengths,
-            parent, place, found, distance, stamp, keys, items,
-        )  # fmt: skip
+        count = _grow_ball(centres[a], mark, graph, parent, place, found, scratch)
         _carry(count, found, parent, place, sources, rows, transitions, rotation, spot)
         size = 0
         for b in range(count):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from isoweave.engines.compile import kernel
-from isoweave.engines.neighborhoods import search_scratch, settle
+from isoweave.engines.paths import search_scratch, settle
 
 
 @kernel
@@ -12,14 +12,12 @@ def sample_balls(
 ):
     """Geodesic balls around samples start..stop, each grown until it holds ``n_wanted`` other samples."""
     # ``members[s, :counts[s]]`` are the vertices of ball s in order of distance, cut at the width of that.
-    distance, stamp, keys, items = search_scratch(len(indptr) - 1, len(indices))
-    found = np.empty(members.shape[1], dtype=np.int32)
+    n = len(indptr) - 1
+    graph, scratch = (indptr, indices, lengths), search_scratch(n, len(indices))
+    distance, found = scratch[0], np.empty(members.shape[1], dtype=np.int32)
     for s in range(start, stop):
         mark = 2 * (s + 1)
-        counts[s] = settle(
-            sample[s], n_wanted + 1, is_sample, 1, found, mark,
-            indptr, indices, lengths, distance, stamp, keys, items,
-        )  # fmt: skip
+        counts[s] = settle(sample[s], n_wanted + 1, is_sample, 1, 0.0, n, found, mark, graph, scratch)
         for a in range(counts[s]):
             members[s, a], distances[s, a] = found[a], distance[found[a]]
 

@@ -3,11 +3,55 @@
 import numpy as np
 
 from isoweave.engines.compile import helper, kernel
-from isoweave.engines.neighborhoods import find_edge, gather, nearest_by_geodesic, search_scratch, within_hops
+from isoweave.engines.paths import TIE, find_edge, search_scratch, settle, within_hops
 from isoweave.engines.small import EXTRA_VECTORS, block_iteration, full_spectrum
 
 # Eigenvalues below this part of the largest one are rounding noise: the local rank is lower.
 _RANK_TOLERANCE = 1e-10
+
+
+@helper
+def _admit(v, count, room, place, stamp, mark):
+    """Put v into the room unless it is there; return the number of vertices in it."""
+    if stamp[v] == mark:
+        return count
+    room[count] = v
+    place[v], stamp[v] = count, mark
+    return count + 1
+
+
+@helper
+def _gather(
+    i, frame_size, hop_frames, row_limit, forced, indptr, indices, near_indices,
+    distance, found, n_inner, n_found, room, place, stamp, mark,
+):  # fmt: skip
+    """Fill ``room`` with the vertices of the frame of i and then those that paths may lead through."""
+    # First i, its neighbours up to ``row_limit`` and the ``forced`` ones; then ``found[:n_inner]``, all of it
+    # for frames by hops, otherwise in order of distance until the frame has ``frame_size`` vertices, with
+    # those that are as far as the last; then the rest of ``found``. Returns the sizes of the frame and the
+    # room.
+    lo, hi = indptr[i], indptr[i + 1]
+    n_room = _admit(i, 0, room, place, stamp, mark)
+    for a in range(lo, min(hi, lo + row_limit)):
+        n_room = _admit(near_indices[a], n_room, room, place, stamp, mark)
+    if len(forced) > 0:
+        for e in range(lo, hi):
+            if forced[e]:
+                n_room = _admit(indices[e], n_room, room, place, stamp, mark)
+    reach = np.inf if hop_frames or n_room < frame_size else -1.0
+    for a in range(n_inner):
+        v = found[a]
+        if not hop_frames and distance[v] > reach:
+            break
+        n_room = _admit(v, n_room, room, place, stamp, mark)
+        if not hop_frames and n_room >= frame_size and reach == np.inf:
+            reach = distance[v] * TIE
+    n_frame = n_room
+    for a in range(n_found):
+        if n_room == len(room):
+            break
+        n_room = _admit(found[a], n_room, room, place, stamp, mark)
+    return n_frame, n_room
 
 
 @helper
@@ -87,7 +131,9 @@ def local_mds(
     most = min(room_size + (0 if hop_frames else frame_size), n)
     capacity = min(own + max(frame_size, most) + 1, n)
     found, room = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
-    distance, stamp, keys, items = search_scratch(n, 0 if hop_frames else min(most * most, len(indices)))
+    graph = (indptr, near_indices, near_lengths)
+    scratch = search_scratch(n, 0 if hop_frames else min(most * most, len(indices)))
+    distance, stamp = scratch[:2]
     dense = np.empty((capacity, capacity))
     values, vectors = np.empty(n_components), np.empty((capacity, n_components))
     block = n_components + EXTRA_VECTORS
@@ -100,13 +146,11 @@ def local_mds(
             n_inner, n_found = within_hops(i, 3, room_size, indptr, near_indices, stamp, mark + 1, found)
             n_inner = min(n_inner, frame_size)
         else:
-            n_found = nearest_by_geodesic(
-                i, room_size, most, indptr, near_indices, near_lengths,
-                distance, stamp, mark + 1, found, keys, items,
-            )  # fmt: skip
+            near = found[:most]
+            n_found = settle(i, room_size, stamp, mark + 2, TIE, most, near, mark + 1, graph, scratch)
             n_inner = n_found
         mark += 3
-        n_frame, n_room = gather(
+        n_frame, n_room = _gather(
             i, frame_size, hop_frames, row_limit, forced, indptr, indices, near_indices,
             distance, found, n_inner, n_found, room, place, stamp, mark,
         )  # fmt: skip

@@ -60,21 +60,10 @@ def _mix(x):
 
 
 @kernel
-def hash_rows(start, stop, bits, seed, hashes):
+def hash_rows(start, stop, bits, hashes):
     """Hash of each row's bit patterns."""
     for i in range(start, stop):
-        h = seed
+        h = np.uint64(0)
         for j in range(bits.shape[1]):
             h = _mix(h + bits[i, j] + np.uint64(0x9E3779B97F4A7C15))
-        hashes[i] = h
-
-
-@kernel
-def hash_sparse_rows(start, stop, bits, indices, indptr, seed, hashes):
-    """Hash of each row's stored entries, their columns and bit patterns."""
-    for i in range(start, stop):
-        h = seed
-        for e in range(indptr[i], indptr[i + 1]):
-            h = _mix(h + np.uint64(indices[e]) + np.uint64(0x9E3779B97F4A7C15))
-            h = _mix(h + bits[e])
         hashes[i] = h

@@ -1,9 +1,151 @@
-"""Kernels that follow paths: detours of the shortcut filter, geodesics that metrics compare with."""
+"""Kernels that follow paths: nearest vertices, balls and vertices within hops, detours, geodesics."""
 
 import numpy as np
 
-from isoweave.engines.compile import helper, kernel
-from isoweave.engines.neighborhoods import find_edge, heap_pop, heap_push, search_from, search_scratch, settle
+from isoweave.engines.compile import helper, inlined, kernel
+
+# Distances this close are equal: which of two such vertices comes first depends on the numbering and on the
+# order of a sum, so neither may be taken without the other.
+TIE = 1.0 + 1e-9
+
+
+@kernel
+def sort_rows_by_length(start, stop, longest, indptr, indices, lengths, near_indices, near_lengths):
+    """Copy rows of up to ``longest`` edges in order of length (ties: as stored), by insertion."""
+    for i in range(start, stop):
+        lo, hi = indptr[i], indptr[i + 1]
+        if hi - lo > longest:
+            continue
+        for a in range(lo, hi):
+            length = lengths[a]
+            b = a
+            while b > lo and near_lengths[b - 1] > length:
+                near_lengths[b], near_indices[b] = near_lengths[b - 1], near_indices[b - 1]
+                b -= 1
+            near_lengths[b], near_indices[b] = length, indices[a]
+
+
+@helper
+def find_edge(indices, lo, end, v):
+    """Position of v in the sorted row ``indices[lo:end]`` by bisection, or -1."""
+    hi = end
+    while lo < hi:
+        mid = (lo + hi) >> 1
+        if indices[mid] < v:
+            lo = mid + 1
+        else:
+            hi = mid
+    return lo if lo < end and indices[lo] == v else -1
+
+
+@inlined
+def heap_push(keys, items, size, key, item):
+    """Add an item; the new size."""
+    a = size
+    while a > 0:
+        parent = (a - 1) >> 1
+        if keys[parent] <= key:
+            break
+        keys[a], items[a] = keys[parent], items[parent]
+        a = parent
+    keys[a], items[a] = key, item
+    return size + 1
+
+
+@inlined
+def heap_pop(keys, items, size):
+    """Remove the root, which the caller has read; the new size."""
+    size -= 1
+    key, item = keys[size], items[size]
+    a = 0
+    while True:
+        child = 2 * a + 1
+        if child >= size:
+            break
+        if child + 1 < size and keys[child + 1] < keys[child]:
+            child += 1
+        if keys[child] >= key:
+            break
+        keys[a], items[a] = keys[child], items[child]
+        a = child
+    keys[a], items[a] = key, item
+    return size
+
+
+@inlined
+def search_scratch(n, m):
+    """Distances, stamps, and a heap with room for every stored edge."""
+    return np.empty(n), np.zeros(n, np.int32), np.empty(m + 1), np.empty(m + 1, np.int32)
+
+
+@helper
+def settle(i, n_wanted, wanted, label, tie, width, found, mark, graph, scratch):
+    """Settle the vertices nearest to i, i first, until ``found`` is full or holds ``n_wanted`` of a label."""
+    # Those up to ``tie`` times as far as the last one follow. ``stamp[v] == mark`` says reached, ``mark + 1``
+    # settled. Of every row the first ``width`` edges are followed: if it is sorted by length only the first
+    # ``len(found)`` can lead to a vertex to be found (the ends of the shorter ones are nearer), so a hub
+    # costs no more than any other vertex, and the heap holds ``len(found)**2 + 1``.
+    indptr, indices, lengths = graph
+    distance, stamp, keys, items = scratch
+    distance[i], stamp[i] = 0.0, mark
+    keys[0], items[0] = 0.0, i
+    size, count, reach = 1, 0, np.inf
+    while size > 0 and count < len(found) and keys[0] <= reach:
+        d, u = keys[0], items[0]
+        size = heap_pop(keys, items, size)
+        if stamp[u] == mark + 1:
+            continue
+        stamp[u] = mark + 1
+        found[count] = u
+        count += 1
+        if wanted[u] == label:
+            n_wanted -= 1
+            if n_wanted == 0:
+                reach = d * tie
+        for e in range(indptr[u], min(indptr[u + 1], indptr[u] + width)):
+            v = indices[e]
+            t = d + lengths[e]
+            if stamp[v] < mark or (stamp[v] == mark and t < distance[v]):
+                stamp[v], distance[v] = mark, t
+                size = heap_push(keys, items, size, t, v)
+    return count
+
+
+@kernel
+def nearest_lists(start, stop, indptr, near_indices, near_lengths, columns, distances):
+    """The vertices nearest along the graph for start..stop, nearest first; -1 where there are no more."""
+    limit = columns.shape[1] + 1
+    found = np.empty(limit, dtype=np.int32)
+    graph, scratch = (indptr, near_indices, near_lengths), search_scratch(len(indptr) - 1, limit * limit)
+    distance, stamp = scratch[:2]
+    for i in range(start, stop):
+        count = settle(i, limit, stamp, -1, 0.0, limit, found, 2 * (i + 1), graph, scratch)
+        for a in range(1, limit):
+            columns[i, a - 1] = found[a] if a < count else -1
+            distances[i, a - 1] = distance[found[a]] if a < count else np.inf
+
+
+@helper
+def within_hops(i, n_hops, limit, indptr, near_indices, stamp, mark, found):
+    """Vertices within ``n_hops`` edges of i in order of hops, i first, at most ``limit`` of them."""
+    # Returns how many of them are within one edge less, and how many there are.
+    found[0] = i
+    stamp[i] = mark
+    count, begin, end = 1, 0, 1
+    for hop in range(n_hops):
+        end = count
+        for a in range(begin, end):
+            u = found[a]
+            for b in range(indptr[u], indptr[u + 1]):
+                v = near_indices[b]
+                if stamp[v] < mark:
+                    if count == limit:
+                        return end if hop == n_hops - 1 else count, count
+                    stamp[v] = mark
+                    found[count] = v
+                    count += 1
+        begin = end
+    return end, count
 
 
 @helper
@@ -52,8 +194,9 @@ def find_detours(
         if found[s] == 1:
             continue
         mark = 2 * (s + 1)
-        size = search_from(u, mark, distance, stamp, keys, items)
-        settled = scanned = 0
+        distance[u], stamp[u] = 0.0, mark
+        keys[0], items[0] = 0.0, u
+        size, settled, scanned = 1, 0, 0
         while size > 0:
             d, w = keys[0], items[0]
             size = heap_pop(keys, items, size)
@@ -82,14 +225,12 @@ def find_detours(
 def geodesics_from(start, stop, sources, indptr, indices, lengths, geodesics):
     """Shortest-path distances from the sources ``start .. stop`` to all vertices, infinite without a path."""
     n = len(indptr) - 1
-    found, wanted = np.empty(n, np.int32), np.full(n, -1, np.int32)
-    distance, stamp, keys, items = search_scratch(n, len(indices))
+    found = np.empty(n, np.int32)
+    graph, scratch = (indptr, indices, lengths), search_scratch(n, len(indices))
+    distance, stamp = scratch[:2]
     for s in range(start, stop):
         mark = 2 * (s + 1)
-        settle(
-            sources[s], 1, wanted, 0, found, mark,
-            indptr, indices, lengths, distance, stamp, keys, items,
-        )  # fmt: skip
+        settle(sources[s], n + 1, stamp, -1, 0.0, n, found, mark, graph, scratch)
         for i in range(n):
             geodesics[s, i] = distance[i] if stamp[i] == mark + 1 else np.inf
 
@@ -99,16 +240,14 @@ def edge_geodesics(start, stop, indptr, indices, lengths, geodesics):
     """Shortest-path distance between the ends of every stored edge of rows ``start .. stop``."""
     n = len(indptr) - 1
     found, target_of = np.empty(n, np.int32), np.full(n, -1, np.int32)
-    distance, stamp, keys, items = search_scratch(n, len(indices))
+    graph, scratch = (indptr, indices, lengths), search_scratch(n, len(indices))
     for i in range(start, stop):
         for e in range(indptr[i], indptr[i + 1]):
             target_of[indices[e]] = i
-        settle(
-            i, indptr[i + 1] - indptr[i], target_of, i, found, 2 * (i + 1),
-            indptr, indices, lengths, distance, stamp, keys, items,
-        )  # fmt: skip
+        degree = indptr[i + 1] - indptr[i]
+        settle(i, degree, target_of, i, 0.0, n, found, 2 * (i + 1), graph, scratch)
         for e in range(indptr[i], indptr[i + 1]):
-            geodesics[e] = distance[indices[e]]
+            geodesics[e] = scratch[0][indices[e]]
 
 
 @kernel
@@ -122,7 +261,8 @@ def neighborhood_shapes(
     width = embedding.shape[1]
     n = len(indptr) - 1
     found, target_of = np.empty(n, np.int32), np.full(n, -1, np.int32)
-    distance, stamp, keys, items = search_scratch(n, len(indices))
+    graph, scratch = (indptr, indices, geodesics), search_scratch(n, len(indices))
+    distance = scratch[0]
     for j in range(start, stop):
         n_targets = 0
         for e in range(indptr[j], indptr[j + 1]):
@@ -131,10 +271,7 @@ def neighborhood_shapes(
                 if target_of[indices[f]] != j:
                     target_of[indices[f]] = j
                     n_targets += 1
-        settle(
-            j, n_targets, target_of, j, found, 2 * (j + 1),
-            indptr, indices, geodesics, distance, stamp, keys, items,
-        )  # fmt: skip
+        settle(j, n_targets, target_of, j, 0.0, n, found, 2 * (j + 1), graph, scratch)
         for e in range(indptr[j], indptr[j + 1]):
             i = indices[e]
             arm_j = geodesics[e]

@@ -57,28 +57,6 @@ def _substitute(lower, x):
         x[r] /= lower[r, r]
 
 
-@kernel
-def sort_rows(start, stop, starts, vertices, lengths, limit, counts):
-    """Sort rows by length, in place; a vertex given twice counts once, at the smaller length."""
-    # ``counts[i]`` entries at the front of row i are what is left, ``limit`` at most; ties go by vertex.
-    for i in range(start, stop):
-        lo, hi = starts[i], starts[i + 1]
-        order = np.argsort(vertices[lo:hi], kind="mergesort")
-        names = vertices[lo:hi][order]
-        values = lengths[lo:hi][order]
-        count = 0
-        for a in range(hi - lo):
-            if count > 0 and names[count - 1] == names[a]:
-                values[count - 1] = min(values[count - 1], values[a])
-            else:
-                names[count], values[count] = names[a], values[a]
-                count += 1
-        order = np.argsort(values[:count], kind="mergesort")
-        counts[i] = min(count, limit)
-        for a in range(counts[i]):
-            vertices[lo + a], lengths[lo + a] = names[order[a]], values[order[a]]
-
-
 @helper
 def _same_sheet(neighbors, distances, coordinates, labels, group):
     """Number the sheets that the neighbours lie on; return the number of the one to use."""

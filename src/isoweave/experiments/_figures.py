@@ -12,22 +12,19 @@ import numpy as np
 
 from isoweave._files import atomic_write
 from isoweave._typing import FloatArray
-from isoweave.experiments._catalog import METHODS, Experiment, Scale, Setting
-from isoweave.experiments._records import select
-from isoweave.experiments._run import Task, map_path
+from isoweave.experiments._problems import METHODS, Experiment, Scale, Setting
+from isoweave.experiments._run import Task, map_path, select
 from isoweave.experiments._tables import TITLES
 from isoweave.plot import plot_embedding
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_PANEL = (3.6, 2.9)  # inches
-_PER_LINE = 4
+_PANEL, _PER_LINE = (3.6, 2.9), 4  # inches
 # Methods without a scale would hide the rest beyond this error; an arrow shows that they are there.
 _MOST_DRAWN = 2.0
 _UNSCALED = ("global_stress", "local_distance", "local_metric")
-_LOGARITHMIC = ("procrustes_error", "parameter_error")
-_LEAST_DRAWN = 1e-7
+_LOGARITHMIC, _LEAST_DRAWN = ("procrustes_error", "parameter_error"), 1e-7
 _MARKS = "osD^vP*X"
 
 
@@ -48,11 +45,10 @@ def draw_experiment(
         path = folder / f"{experiment.name}_{curve or 'scores'}.png"
         _draw_scores(experiment, points, good[good["row"].isin([row.name for row in points])], path)
         figures[f"{experiment.title}: {curve or 'scores'}"] = path
-    if maps_folder is not None and experiment.draw_maps:
-        for row in rows:
-            path = folder / f"{experiment.name}_{row.name}_maps.png"
-            if _draw_maps(experiment, row, scale, maps_folder, path):
-                figures[f"{experiment.title}, {row.title}: maps"] = path
+    for row in rows if experiment.draw_maps else ():
+        path = folder / f"{experiment.name}_{row.name}_maps.png"
+        if maps_folder is not None and _draw_maps(experiment, row, scale, maps_folder, path):
+            figures[f"{experiment.title}, {row.title}: maps"] = path
     return figures
 
 
@@ -91,6 +87,9 @@ def _draw_scores(experiment: Experiment, rows: Sequence[Setting], good: pd.DataF
     figure, grid = plt.subplots(n_lines, n_wide, figsize=size, layout="constrained", squeeze=False)
     for extra in grid.ravel()[len(metrics) :]:
         extra.remove()
+    style: Any = {"whis": (0, 100), "manage_ticks": False, "patch_artist": True}
+    style |= {f"{part}props": {"linewidth": 0.6} for part in ("box", "whisker", "cap")}
+    style["medianprops"] = {"color": "red", "linewidth": 1.0}
     for metric, axes in zip(metrics, grid.ravel(), strict=False):
         shown = good.dropna(subset=metric)
         if metric == "parameter_error":
@@ -103,7 +102,8 @@ def _draw_scores(experiment: Experiment, rows: Sequence[Setting], good: pd.DataF
                 if metric in _UNSCALED and min(values, default=0.0) > _MOST_DRAWN:
                     axes.annotate("↑", (x, 0.9), xycoords=("data", "axes fraction"), ha="center")
                 if len(values) > 1:
-                    _box(axes, values, x, 0.9 * width, colors[method])
+                    style["boxprops"]["facecolor"] = colors[method]
+                    axes.boxplot([values], positions=[x], widths=0.9 * width, **style)
                 elif values and not is_curve:
                     axes.plot(x, values[0], _MARKS[number % 8], color=f"C{number}", markersize=5)
             if is_curve:
@@ -133,22 +133,6 @@ def _draw_scores(experiment: Experiment, rows: Sequence[Setting], good: pd.DataF
     with plt.rc_context({"svg.hashsalt": "isoweave"}), atomic_write(path.with_suffix(".svg")) as file:
         figure.savefig(file, format="svg", metadata={"Date": None})
     save_png(figure, path)
-
-
-def _box(axes: Any, values: Sequence[float], at: float, width: float, color: Any) -> None:
-    thin = {"linewidth": 0.6}
-    axes.boxplot(
-        [values],
-        positions=[at],
-        widths=width,
-        whis=(0, 100),
-        manage_ticks=False,
-        patch_artist=True,
-        boxprops=thin | {"facecolor": color},
-        whiskerprops=thin,
-        capprops=thin,
-        medianprops={"color": "red", "linewidth": 1.0},
-    )
 
 
 def _draw_maps(experiment: Experiment, row: Setting, scale: Scale, maps_folder: Path, path: Path) -> bool:

@@ -1,9 +1,14 @@
-"""Loaders of the rows: data sets to problems. What goes with ``request`` is set in the catalogue."""
+"""The methods, the experiments of catalog.toml, and the loaders of their rows: data sets to problems."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -11,7 +16,7 @@ from scipy.spatial.distance import cdist
 from isoweave import datasets
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.datasets import Dataset
-from isoweave.experiments.baselines import run_baseline
+from isoweave.experiments.baselines import BASELINES, run_baseline
 from isoweave.graph import (
     NeighborGraph,
     bridge_components,
@@ -24,10 +29,56 @@ from isoweave.graph import (
     subgraph,
 )
 
-N_SAMPLES = 1500
-GROUP_SIZE = 1000
+N_SAMPLES, GROUP_SIZE = 1500, 1000
 # Components of single-cell counts that are kept: beyond them distances are noise.
 N_PRINCIPAL = 50
+OPTIONS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "paper-energy": {"inner_product": "paper", "start": "landmark"},
+    # A thousand solves with one matrix: a factor gives the same recursion five times sooner.
+    "paper": {"preset": "paper", "solver": "direct"},
+}
+"""Of ``embed_graph``, for the methods that are ours."""
+METHODS: dict[str, str] = {
+    "default": "isoweave",
+    "paper-energy": "paper's energy, good start",
+    "paper": "paper as printed",
+    **{name: baseline.title for name, baseline in BASELINES.items()},
+}
+"""Titles of all methods, in the order of the tables."""
+# Seeds of those that take longer than all the others together.
+SLOW = {"tsne": 5, "mde": 3}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of an experiment is run: most points, seeds and steps of the paper's slow recursion.
+
+    The name is kept in every record, so that quick results are never taken for full ones.
+    """
+
+    name: str
+    n_samples: int | None = None
+    n_seeds: int | None = None
+    all_rows: bool = True
+    paper_steps: int | None = None
+
+    @property
+    def note(self) -> str:
+        """What a reader must know about a run that is not the full one; empty for that."""
+        if self.name == "full":
+            return ""
+        steps = f", the paper's recursion cut at {self.paper_steps} steps" if self.paper_steps else ""
+        return (
+            f"{self.name.capitalize()} run: seeds per row at most {self.n_seeds}, points at most "
+            f"{self.n_samples}, not all rows{steps}. A first look, not the paper's setting; do not quote."
+        )
+
+
+FULL = Scale("full")
+"""Everything, as the paper did it."""
+QUICK = Scale("quick", n_samples=600, n_seeds=2, all_rows=False, paper_steps=100)
+"""Few seeds and points: minutes on two cores, and no more than a first look."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +102,14 @@ class DataProblem:
     graph: NeighborGraph
     n_neighbors: int
     n_components: int
-    # Isometric coordinates, and those to be recovered up to an affine map (the truth, where there is one).
-    truth: FloatArray | None = None
-    parameters: FloatArray | None = None
+    truth: FloatArray | None = None  # isometric coordinates
+    parameters: FloatArray | None = None  # to be recovered up to an affine map; by default the truth
     labels: AnyArray | None = None
     # Scores are against this graph rather than the one that is embedded (added shortcuts, noise).
     clean_graph: NeighborGraph | None = None
-    # Global scores are against these rather than the graph's geodesics (short-circuited graphs).
-    distances: FloatArray | None = None
-    # What the points of a figure are coloured by, and what a reader of the table should know.
-    color: AnyArray | None = None
-    note: str = ""
+    distances: FloatArray | None = None  # for global scores, in place of geodesics (short-circuited graphs)
+    color: AnyArray | None = None  # of the points of a figure
+    note: str = ""  # what a reader of the table should know
 
 
 def connected_knn(data: AnyArray, n_neighbors: int, n_components: int) -> tuple[NeighborGraph, str]:
@@ -79,9 +127,8 @@ def from_features(data: Dataset, n_neighbors: int, n_components: int) -> DataPro
     n_neighbors = min(n_neighbors, data.n_samples - 1)
     graph, note = connected_knn(data.data, n_neighbors, n_components)
     color = data.labels if data.parameters is None else data.parameters[:, 0]
-    return DataProblem(
-        graph, n_neighbors, n_components, data.truth, data.parameters, data.labels, color=color, note=note
-    )
+    known = (data.truth, data.parameters, data.labels)
+    return DataProblem(graph, n_neighbors, n_components, *known, color=color, note=note)
 
 
 def sampled(request: Request, generator: str, k: int, n: int) -> DataProblem:
@@ -189,3 +236,60 @@ def faces(request: Request) -> DataProblem:
 
 def _shuffled(data: Dataset) -> AnyArray:
     return np.random.default_rng(7).permutation(data.n_samples)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A row of the tables: problems that are averaged, of several seeds."""
+
+    name: str
+    title: str
+    load: Callable[[Request], DataProblem]  # raises DatasetMissingError where its file is not there
+    seeds: tuple[int, ...]  # none of those from 501 on was used while the defaults were chosen
+    curve: str | None = None  # the row is a point of this curve, at this abscissa
+    value: float = float("nan")
+    quick: bool = True  # part of a quick run
+    without: tuple[str, ...] = ()  # methods of the experiment that cannot run here, or not on all seeds
+    fewer_seeds: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Rows, the methods left out by default, and what is shown of them."""
+
+    name: str
+    title: str
+    about: str
+    rows: tuple[Setting, ...]
+    metrics: tuple[str, ...]
+    without: tuple[str, ...] = ()
+    draw_maps: bool = False  # keep the maps of each row's first seed and draw them
+    reference: str | None = None  # whose own map the parameter error is against: its zero wins nothing
+    printed: dict[str, dict[str, float]] = field(default_factory=dict)  # by the paper: method, metric, value
+
+    def rows_for(self, scale: Scale) -> tuple[Setting, ...]:
+        return tuple(row for row in self.rows if row.quick or scale.all_rows)
+
+
+def _settings(entry: dict[str, Any]) -> Iterator[Setting]:
+    """The row of an entry, or the rows of a curve."""
+    load = partial(getattr(sys.modules[__name__], entry.pop("load")), **entry.pop("arguments", {}))
+    seeds = tuple(range(*entry.pop("seeds", (0, 1))))
+    if "curve" not in entry:
+        yield Setting(load=load, seeds=seeds, **entry)
+        return
+    curve, title, quick = entry["curve"], entry["title"], entry["quick"]
+    for v in entry["values"]:
+        yield Setting(f"{curve}{v:g}", title.format(v), partial(load, v), seeds, curve, v, v in quick)
+
+
+def _experiment(name: str, entry: dict[str, Any]) -> Experiment:
+    rows = tuple(setting for row in entry.pop("rows") for setting in _settings(row))
+    printed = entry.pop("printed", {})
+    metrics = printed.pop("metrics", ())
+    by_metric = {method: dict(zip(metrics, values, strict=True)) for method, values in printed.items()}
+    return Experiment(name, rows=rows, printed=by_metric, **entry)
+
+
+_CATALOG = tomllib.loads(Path(__file__).with_name("catalog.toml").read_text(encoding="utf-8"))
+EXPERIMENTS: dict[str, Experiment] = {name: _experiment(name, entry) for name, entry in _CATALOG.items()}

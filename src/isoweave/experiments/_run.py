@@ -1,33 +1,68 @@
-"""Running experiments: what is not recorded yet, several problems at a time."""
+"""Running experiments: what is not recorded yet, several problems at a time; records as JSON lines."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 import multiprocessing
+import platform
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
+from importlib import metadata
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from isoweave._files import atomic_write
+import isoweave
+from isoweave._files import append_text, atomic_write
 from isoweave._parallel import resolve_n_jobs
 from isoweave._typing import FloatArray
 from isoweave.datasets import DatasetMissingError
 from isoweave.embed import embed_graph
-from isoweave.experiments._catalog import EXPERIMENTS, FULL, METHODS, OPTIONS, SLOW, Scale, Setting
-from isoweave.experiments._problems import DataProblem, Request
-from isoweave.experiments._records import Key, Records, RunRecord, fingerprint, versions
+from isoweave.experiments._problems import (
+    EXPERIMENTS,
+    FULL,
+    METHODS,
+    OPTIONS,
+    SLOW,
+    DataProblem,
+    Request,
+    Scale,
+    Setting,
+)
 from isoweave.experiments.baselines import BASELINES, available_baselines, run_baseline
 from isoweave.graph import NeighborGraph, knn_graph
 from isoweave.metrics import GeodesicRows, evaluate, geodesic_rows
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+RunRecord: TypeAlias = dict[str, Any]
+# What makes a run: experiment, row, seed, method and name of the scale.
+Key: TypeAlias = tuple[str, str, int, str, str]
+
+KEYS = ("experiment", "row", "seed", "method", "scale")
+# Columns of every frame and CSV file; metrics follow.
+COLUMNS = (
+    *(*KEYS, "n_vertices", "n_edges", "n_neighbors", "n_components"),
+    *("status", "steps", "dropped_edges", "seconds", "cpu_seconds", "note", "error"),
+)
+_TEXTS = ("experiment", "row", "method", "scale", "status", "note", "error")
+_WHOLE = ("seed", "n_vertices", "n_edges", "n_neighbors", "n_components", "steps", "dropped_edges")
+
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "umap-learn", "pymde")
+# Rooms and files that every record depends on, and rooms that none does.
+_DATA = {"metrics", "datasets", "graph", "engines"}
+_PROBLEMS = {"_problems.py", "baselines.py"}
+_OUTER = {"cli", "diagnostics", "experiments", "interop", "io", "persist", "place", "plot", "report"}
 # What global scores are against: shortest paths, unless the problem brings true distances.
 Reference: TypeAlias = GeodesicRows | FloatArray
 
@@ -48,6 +83,10 @@ class Task(NamedTuple):
     @property
     def setting(self) -> Setting:
         return next(row for row in EXPERIMENTS[self.experiment].rows if row.name == self.row)
+
+    @property
+    def label(self) -> str:
+        return f"{self.experiment} {self.setting.title}, seed {self.seed}"
 
 
 @dataclass(frozen=True)
@@ -70,30 +109,25 @@ def plan_tasks(
 
     Other methods than those an experiment runs by default can be asked for.
     """
-    everything = (*EXPERIMENTS, "all")
-    for kind, known, asked in (("experiment", everything, names), ("method", METHODS, methods or ())):
-        unknown = [name for name in asked if name not in known]
-        if unknown:
-            raise ValueError(f"unknown {kind} {unknown[0]!r}; choose from {', '.join(known)}.")
+    for kind, known, asked in (("experiment", [*EXPERIMENTS, "all"], names), ("method", METHODS, methods)):
+        for name in asked or ():
+            if name not in known:
+                raise ValueError(f"unknown {kind} {name!r}; choose from {', '.join(known)}.")
     tasks, skipped = [], []
     installed = (*OPTIONS, *available_baselines())
     for name in EXPERIMENTS if "all" in names else dict.fromkeys(names):
         experiment = EXPERIMENTS[name]
         wanted = methods or [method for method in METHODS if method not in experiment.without]
-        usable = [method for method in wanted if method in installed]
         for method in (method for method in wanted if method not in installed):
             needed = BASELINES[method]
             reason = f"{needed.package} is not installed: pip install 'isoweave[{needed.extra}]'"
             skipped.append(f"{name}, {method}: {reason}")
         for row in experiment.rows_for(scale):
-            allowed = [method for method in usable if methods or method not in row.without]
+            usable = [m for m in wanted if m in installed and (methods or m not in row.without)]
             most = SLOW | row.fewer_seeds
-            for number, seed in enumerate(row.seeds[: scale.n_seeds]):
-                tasks += [
-                    Task(name, row.name, seed, method, scale)
-                    for method in allowed
-                    if number < most.get(method, len(row.seeds))
-                ]
+            for at, seed in enumerate(row.seeds[: scale.n_seeds]):
+                allowed = (method for method in usable if at < most.get(method, len(row.seeds)))
+                tasks += [Task(name, row.name, seed, method, scale) for method in allowed]
     return tasks, skipped
 
 
@@ -111,21 +145,11 @@ def run_experiments(
 
     Data that are not there or cannot be read are skipped; a method that fails is recorded with its error.
 
-    Parameters
-    ----------
-    tasks : sequence of Task
-        See :func:`plan_tasks`.
-    records : Records
-        Added to as runs finish, so that an interrupted run can be taken up again.
-    data_home, fetch
-        As in :func:`isoweave.datasets.load_mnist`.
-    maps_folder : pathlib.Path, optional
-        Where maps to be drawn are kept.
-    n_jobs : int or None
-        Problems solved at a time, each in a process of its own (1: in this one); None and -1 take all cores.
-        Every method runs on one thread, so that processor times compare.
-    progress : callable, optional
-        Called before every task (with several processes, after every problem) and at the end.
+    ``records`` are added to as runs finish, so that an interrupted run can be taken up again; maps to be
+    drawn are kept in ``maps_folder``. ``n_jobs`` problems are solved at a time, each in a process of its own
+    (1: in this one; None and -1: as many as there are cores); every method runs on one thread, so that
+    processor times compare. ``progress`` is called before every task (with several processes, after every
+    problem) and at the end. ``data_home`` and ``fetch`` are those of :func:`isoweave.datasets.load_mnist`.
     """
     left = [task for task in tasks if not records.is_done(task.key)]
     groups = [list(found) for _, found in groupby(left, lambda task: task[:3])]
@@ -134,6 +158,7 @@ def run_experiments(
     chunks = groups if workers > 1 else [[task] for task in left]
     work = partial(_run_tasks, data_home=data_home, fetch=fetch, maps_folder=maps_folder)
     started, n_done = time.monotonic(), 0
+    reasons: dict[tuple[str, str], str] = {}
 
     def report(label: str) -> None:
         if progress is not None:
@@ -141,43 +166,34 @@ def run_experiments(
             seconds = (time.monotonic() - started) / n_done * n_left if n_done else None
             progress(RunProgress(len(tasks) - n_left, len(tasks), label, seconds))
 
-    reasons: dict[tuple[str, str], str] = {}
-    for chunk, outcome in _outcomes(chunks, work, workers, report):
+    def keep(chunk: list[Task], outcome: list[RunRecord] | str) -> None:
+        nonlocal n_done
         n_done += len(chunk)
         if isinstance(outcome, str):
             reasons.setdefault(chunk[0][:2], outcome)
         else:
             for record in outcome:
                 records.add(record)
-    report("")
-    _load.cache_clear()
-    return list(reasons.values())
 
-
-def _outcomes(
-    chunks: Sequence[list[Task]],
-    work: Callable[[list[Task]], list[RunRecord] | str],
-    workers: int,
-    report: Callable[[str], None],
-) -> Iterator[tuple[list[Task], list[RunRecord] | str]]:
-    """Tasks with their records, or the reason why there are none, as they finish."""
     if workers <= 1:
         for chunk in chunks:
-            report(f"{chunk[0].experiment} {chunk[0].setting.title}, seed {chunk[0].seed}, {chunk[0].method}")
-            yield chunk, work(chunk)
-        return
-    # A forked child of a process that has threads may hang.
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        futures = {pool.submit(work, chunk): chunk for chunk in chunks}
-        report(f"{len(chunks)} problems in {workers} processes")
-        try:
-            for future in as_completed(futures):
-                done = futures[future]
-                yield done, future.result()
-                report(f"{done[0].experiment} {done[0].setting.title}, seed {done[0].seed} done")
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+            report(f"{chunk[0].label}, {chunk[0].method}")
+            keep(chunk, work(chunk))
+        _load.cache_clear()
+    else:
+        # A forked child of a process that has threads may hang.
+        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+            futures = {pool.submit(work, chunk): chunk for chunk in chunks}
+            report(f"{len(chunks)} problems in {workers} processes")
+            try:
+                for future in as_completed(futures):
+                    keep(futures[future], future.result())
+                    report(f"{futures[future][0].label} done")
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    report("")
+    return list(reasons.values())
 
 
 def _run_tasks(
@@ -229,36 +245,20 @@ def reference_distances(problem: DataProblem) -> Reference:
 
 def score(problem: DataProblem, embedding: FloatArray, reference: Reference) -> dict[str, float]:
     """The metrics that tables and figures show; those by rank, which take most of the time, are not."""
-    scores = evaluate(
-        problem.clean_graph or problem.graph,
-        embedding,
-        n_neighbors=problem.n_neighbors,
-        labels=problem.labels,
-        truth=problem.truth,
-        parameters=problem.parameters,
-        geodesics=reference,
-        ranks=False,
-        n_jobs=1,
-    )
+    known: Any = {"labels": problem.labels, "truth": problem.truth, "parameters": problem.parameters}
+    known |= {"geodesics": reference, "n_neighbors": problem.n_neighbors}
+    scores = evaluate(problem.clean_graph or problem.graph, embedding, ranks=False, n_jobs=1, **known)
     return {name: float(value) for name, value in scores.items() if name not in ("n_neighbors", "n_rows")}
 
 
 def _run_task(task: Task, problem: DataProblem, reference: Reference) -> tuple[RunRecord, FloatArray | None]:
     n, k = problem.n_components, problem.n_neighbors
-    record: RunRecord = {
-        **task._asdict(),
-        "scale": task.scale.name,
-        "n_vertices": problem.graph.n_vertices,
-        "n_edges": problem.graph.n_edges,
-        "n_neighbors": k,
-        "n_components": n,
-        "note": problem.note,
-        "error": None,
-        "code": fingerprint(task.method in BASELINES),
-        "versions": versions(),
-    }
+    record: RunRecord = {**task._asdict(), "scale": task.scale.name, "note": problem.note, "error": None}
+    record |= {"n_vertices": problem.graph.n_vertices, "n_edges": problem.graph.n_edges}
+    record |= {"n_neighbors": k, "n_components": n}
+    record |= {"code": fingerprint(task.method in BASELINES), "versions": versions()}
     try:
-        _warm_up(task.method, n)
+        warm_up(task.method, n)
         embedding, told = run_method(task.method, problem.graph, n, k, task.seed, task.scale.paper_steps)
         scores = score(problem, embedding, reference)
     # Whatever a method or the library behind it raises is its result here, not the end of a long run.
@@ -290,9 +290,125 @@ def run_method(
 
 
 @cache
-def _warm_up(name: str, n_components: int) -> None:
+def warm_up(name: str, n_components: int) -> None:
     """Embed a little data, once in a process, so that no clock runs while numba compiles."""
     if name in OPTIONS or name == "umap":
         k = n_components + 4
         points = np.random.default_rng(7).normal(size=(40 + 6 * n_components, n_components))
         run_method(name, knn_graph(points, k, n_jobs=1), n_components, k, seed=7, paper_steps=2)
+
+
+class Records:
+    """Runs of one output folder, in a file of JSON lines.
+
+    A record is used only if the code it depends on is unchanged (see :func:`fingerprint`); failed runs are
+    tried again. A line that was cut short by a crash is ignored.
+    """
+
+    def __init__(self, path: Path) -> None:
+        _import_pandas()  # now, not after hours of work
+        self._path = path
+        self._records: dict[Key, RunRecord] = {}
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        # Whatever a crash left of the last line is closed first.
+        self._before = "" if not text or text.endswith("\n") else "\n"
+        for line in text.splitlines():
+            try:
+                record = json.loads(line)
+                if record["code"] == fingerprint(record["method"] in BASELINES):
+                    self._records[key_of(record)] = record
+            except (ValueError, KeyError, TypeError):
+                continue
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[RunRecord]:
+        return iter(self._records.values())
+
+    def is_done(self, key: Key) -> bool:
+        """Whether a run was made, with today's code, and did not fail."""
+        return key in self._records and self._records[key]["error"] is None
+
+    def add(self, record: RunRecord) -> None:
+        """Keep a record, in memory and on disk."""
+        line = json.dumps(without_nan(record), allow_nan=False)
+        self._records[key_of(record)] = json.loads(line)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        append_text(self._path, f"{self._before}{line}\n")
+        self._before = ""
+
+    def frame(self) -> pd.DataFrame:
+        """All runs, see :func:`runs_frame`."""
+        return runs_frame(self)
+
+
+def key_of(record: RunRecord) -> Key:
+    experiment, row, seed, method, scale = (record[name] for name in KEYS)
+    return experiment, row, seed, method, scale
+
+
+def runs_frame(records: Iterable[RunRecord]) -> pd.DataFrame:
+    """A line per run, in order of seeds: fixed columns, then every metric that any run has."""
+    lines = [{name: record.get(name) for name in COLUMNS} | record["scores"] for record in records]
+    return _typed(_import_pandas().DataFrame(lines, columns=None if lines else COLUMNS))
+
+
+def read_runs(paths: Iterable[Path]) -> pd.DataFrame:
+    """The runs of CSV files written by :func:`write_tables`, whose tables can be made again from them."""
+    pd = _import_pandas()
+    # As text: pandas before 3 reads numbers that may differ in the last bit from those written.
+    return _typed(pd.concat([pd.read_csv(path, dtype=str) for path in paths], ignore_index=True))
+
+
+def _typed(frame: pd.DataFrame) -> pd.DataFrame:
+    numbers = [name for name in frame if name not in _TEXTS]
+    frame = frame.astype(dict.fromkeys(numbers, float)).astype(dict.fromkeys(_WHOLE, "Int64"))
+    # The copy puts columns of one type side by side, where rows are taken faster.
+    return frame.fillna({"note": ""}).sort_values("seed", kind="stable", ignore_index=True).copy()
+
+
+def select(runs: pd.DataFrame, experiment: str, scale: str, row: str | None = None) -> pd.DataFrame:
+    """Runs of an experiment, or of one of its rows."""
+    keep = (runs["experiment"] == experiment) & (runs["scale"] == scale)
+    return runs[keep if row is None else keep & (runs["row"] == row)]
+
+
+def _import_pandas() -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("The experiments need pandas: pip install 'isoweave[experiments]'.") from error
+    return pandas
+
+
+def without_nan(value: Any) -> Any:
+    """The same with None for numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {key: without_nan(part) for key, part in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Of Python, this package and those the numbers depend on."""
+    found = {"python": platform.python_version(), "isoweave": isoweave.__version__}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+@cache
+def fingerprint(is_baseline: bool) -> str:
+    """Hash of the code that records depend on: data, metrics, baselines, and for our methods the engine."""
+    package = Path(isoweave.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        room = path.relative_to(package).parts[0]
+        is_ours = not is_baseline and room not in _OUTER
+        if room in _DATA or is_ours or (room == "experiments" and path.name in _PROBLEMS):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from isoweave._files import write_text
 from isoweave._pages import render
-from isoweave.experiments._catalog import EXPERIMENTS, METHODS, Experiment, Scale, Setting
-from isoweave.experiments._records import COLUMNS, select, versions
+from isoweave.experiments._problems import EXPERIMENTS, METHODS, Experiment, Scale, Setting
+from isoweave.experiments._run import COLUMNS, select, versions
 from isoweave.metrics import METRIC_MEANINGS
 
 if TYPE_CHECKING:
@@ -98,22 +98,21 @@ def _table(experiment: Experiment, row: Setting, runs: pd.DataFrame, has_printed
     means = good.groupby("method")[columns].mean()
     if experiment.reference in means.index and "parameter_error" in columns:
         means.loc[experiment.reference, "parameter_error"] = float("nan")
+    signed = {m: _sign(m) * means[m] for m in columns if m != "cpu_seconds" and means[m].count() > 1}
+    winners = {metric: {*values.index[values == values.max()]} for metric, values in signed.items()}
     printed = experiment.printed if has_printed else {}
     lines: list[tuple[str, ...]] = []
     kinds: list[str] = []
     best: set[tuple[int, int]] = set()
+    n_runs, by_method = runs["method"].value_counts(), dict(iter(good.groupby("method")))
     for name, title in METHODS.items():
-        n_runs, mine = (runs["method"] == name).sum(), good[good["method"] == name]
-        if n_runs:
+        if name in n_runs:
+            mine = by_method.get(name, good[:0])
+            best |= {(len(lines), at) for at, m in enumerate(columns, start=1) if name in winners.get(m, ())}
             cells = [_cell(mine[metric]) for metric in columns]
-            for at, metric in enumerate(columns):
-                if metric == "parameter_error" and name == experiment.reference:
-                    cells[at] = "reference"
-                elif metric != "cpu_seconds" and len(mine) and means[metric].count() > 1:
-                    signed = _sign(metric) * means[metric]
-                    if signed[name] == signed.max():
-                        best.add((len(lines), at + 1))
-            failed = f" ({n_runs - len(mine)} failed)" if n_runs > len(mine) else ""
+            if name == experiment.reference and "parameter_error" in columns:
+                cells[columns.index("parameter_error")] = "reference"
+            failed = f" ({n_runs[name] - len(mine)} failed)" if n_runs[name] > len(mine) else ""
             lines.append((title, *cells, f"{len(mine)}{failed}"))
             kinds.append("")
         if name in printed:
@@ -127,7 +126,8 @@ def _table(experiment: Experiment, row: Setting, runs: pd.DataFrame, has_printed
 def _notes(runs: pd.DataFrame) -> Iterator[str]:
     sizes = sorted(runs["n_vertices"].unique())
     size = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
-    by_method = {name: runs[runs["method"] == name] for name in METHODS if (runs["method"] == name).any()}
+    groups = dict(iter(runs.groupby("method")))
+    by_method = {name: groups[name] for name in METHODS if name in groups}
     first = next(iter(by_method.values())).iloc[0]
     yield f"n = {size}, k = {first['n_neighbors']}, N = {first['n_components']}."
     noted = dict.fromkeys(note for found in by_method.values() for note in found["note"] if note)

@@ -73,10 +73,8 @@ def _laplacian_eigenmaps(graph: NeighborGraph, n_components: int, *, random_stat
     affinity = sp.csr_matrix(graph.to_matrix().copy())
     # An edge far longer than the rest would underflow and cut the graph.
     affinity.data = np.maximum(np.exp(-0.5 * (affinity.data / width) ** 2), 1e-12)
-    model = SpectralEmbedding(
-        n_components=n_components, affinity="precomputed", eigen_solver="arpack", random_state=random_state
-    )
-    vectors = model.fit_transform(affinity)
+    options = {"affinity": "precomputed", "eigen_solver": "arpack", "random_state": random_state}
+    vectors = SpectralEmbedding(n_components=n_components, **options).fit_transform(affinity)
     return vectors / np.sqrt(np.mean(vectors**2, axis=0))
 
 
@@ -217,15 +215,9 @@ def _tsne(graph: NeighborGraph, n_components: int, *, random_state: Any, n_jobs:
     start = _isomap(graph, n_components, n_jobs=n_jobs)
     start *= 1e-4 / np.std(start[:, 0])
     is_exact = n_components > 3
-    model = TSNE(
-        n_components=n_components,
-        perplexity=min(30.0, (graph.n_vertices - 1) / 3),
-        metric="precomputed",
-        init=start.astype(np.float32),
-        method="exact" if is_exact else "barnes_hut",
-        random_state=random_state,
-        n_jobs=n_jobs,
-    )
+    options: Any = {"metric": "precomputed", "method": "exact" if is_exact else "barnes_hut"}
+    options |= {"perplexity": min(30.0, (graph.n_vertices - 1) / 3), "init": start.astype(np.float32)}
+    model = TSNE(n_components=n_components, random_state=random_state, n_jobs=n_jobs, **options)
     # Given distances are squared by the approximate version only.
     return model.fit_transform(distances**2 if is_exact else distances)
 
@@ -269,14 +261,15 @@ def _mde(graph: NeighborGraph, n_components: int, *, random_state: Any, n_jobs: 
 
 @dataclass(frozen=True)
 class Baseline:
-    """A method to compare with."""
+    """A method to compare with; ``dense`` ones store all distances between vertices.
+
+    ``method(graph, n_components, **some of random_state, n_jobs, n_neighbors)`` returns an array (n, N).
+    ``package`` is the optional one it needs, ``extra`` that of isoweave which installs it.
+    """
 
     title: str
-    # method(graph, n_components, **some of random_state, n_jobs, n_neighbors) -> (n, N) array
     method: Callable[..., FloatArray]
-    # It stores all distances between vertices.
     dense: bool = True
-    # The optional package it needs, and the extra of isoweave that installs it.
     package: str | None = None
     extra: str | None = None
 
@@ -295,11 +288,7 @@ BASELINES: dict[str, Baseline] = {
 
 
 def available_baselines() -> tuple[str, ...]:
-    """Names of the baselines that can run here: all but those whose optional package is missing.
-
-    >>> available_baselines()[:4]
-    ('isomap', 'lle', 'hlle', 'ltsa')
-    """
+    """Names of the baselines that can run here: all but those whose optional package is missing."""
     return tuple(name for name, b in BASELINES.items() if b.package is None or find_spec(b.package))
 
 
@@ -314,21 +303,13 @@ def run_baseline(
 ) -> FloatArray:
     """Embed a distance graph by another method.
 
-    ==========  ============================================================================
-    isomap      scikit-learn's, on the graph's shortest paths
-    lle         weights from local Gram matrices of geodesics, in place of feature vectors
-    hlle        Hessian LLE, local coordinates from the same Gram matrices
-    ltsa        local tangent space alignment, tangent coordinates from the same matrices
-    laplacian   scikit-learn's spectral embedding of the edges' heat kernel
-    diffusion   diffusion maps of a Gaussian kernel of all geodesics
-    tsne        scikit-learn's t-SNE on the graph's shortest paths
-    umap        umap-learn on the nearest vertices along the graph (extra ``baselines``)
-    mde         pymde's distance-preserving embedding of the graph (extra ``mde``)
-    ==========  ============================================================================
-
     Parameters
     ----------
     name : str
+        ``isomap``, ``laplacian`` (of the edges' heat kernel) and ``tsne`` are scikit-learn's, on shortest
+        paths; ``lle``, ``hlle`` and ``ltsa`` follow their formulas with Gram matrices of geodesics in place
+        of features; ``diffusion`` has a Gaussian kernel of all geodesics; ``umap`` takes the nearest vertices
+        along the graph (extra ``baselines``); ``mde`` is pymde's ``preserve_distances`` (extra ``mde``).
     graph : NeighborGraph or scipy sparse matrix of shape (n, n)
         Connected.
     n_components : int
@@ -343,14 +324,6 @@ def run_baseline(
     array of shape (n, N)
         Isomap and MDE keep the unit of the distances. Spectral methods return columns of mean square 1;
         diffusion maps scale them by their eigenvalues.
-
-    Examples
-    --------
-    >>> from isoweave.datasets import swiss_roll
-    >>> from isoweave.graph import knn_graph
-    >>> graph = knn_graph(swiss_roll(200, random_state=7).data, 10)
-    >>> run_baseline("ltsa", graph, 2, random_state=7).shape
-    (200, 2)
     """
     check_option("name", name, tuple(BASELINES))
     baseline = BASELINES[name]

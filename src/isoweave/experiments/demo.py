@@ -14,7 +14,9 @@ from isoweave._pages import render
 from isoweave._typing import FloatArray
 from isoweave.datasets import Dataset, load_digits, swiss_roll
 from isoweave.experiments._figures import aligned, save_png
+from isoweave.experiments._run import warm_up
 from isoweave.experiments._tables import TITLES, ResultTable, section, show
+from isoweave.graph import knn_graph
 from isoweave.metrics import evaluate
 
 _SEED = 7
@@ -51,24 +53,18 @@ def demo_cases() -> tuple[DemoCase, ...]:
 
 def compile_kernels() -> None:
     """Embed a little data in every dimension the cases use, so that no clock runs while numba compiles."""
-    from isoweave import IsometricEmbedding
-
-    rng = np.random.default_rng(_SEED)
     for n_components in (2, 9):
-        data = rng.normal(size=(300, n_components))
-        IsometricEmbedding(n_components, n_neighbors=_N_NEIGHBORS).fit(data)
+        warm_up("default", n_components)
 
 
 def run_case(case: DemoCase) -> tuple[DemoResult, ...]:
     """Embed a data set with this package and with Isomap, and score both against the same graph."""
     from sklearn.manifold import Isomap
-    from sklearn.neighbors import kneighbors_graph
 
     from isoweave import IsometricEmbedding
 
     data, k = case.dataset, _N_NEIGHBORS
-    directed = kneighbors_graph(data.data, k, mode="distance")
-    graph = directed.maximum(directed.T)
+    graph = knn_graph(data.data, k)
     methods = {
         "isoweave": IsometricEmbedding(case.n_components, n_neighbors=k, random_state=_SEED),
         "Isomap": Isomap(n_components=case.n_components, n_neighbors=k),
@@ -102,12 +98,8 @@ def draw_case(case: DemoCase, results: Sequence[DemoResult], folder: Path) -> Pa
     data, truth, labels = case.dataset.data, case.dataset.truth, case.dataset.labels
     color = labels if truth is None else truth[:, 0]
     reference = results[0].embedding if truth is None else truth
-    maps = {
-        "{}: F1 {f1:.3f}, edge error {local_distance:.1%}".format(
-            result.method, **result.scores
-        ): result.embedding
-        for result in results
-    }
+    caption = "{}: F1 {f1:.3f}, edge error {local_distance:.1%}"
+    maps = {caption.format(result.method, **result.scores): result.embedding for result in results}
     if truth is not None:
         maps["truth"] = truth
     # The roll lies beside its maps, which are wide and stand above each other.
@@ -115,10 +107,10 @@ def draw_case(case: DemoCase, results: Sequence[DemoResult], folder: Path) -> Pa
     figure = plt.figure(figsize=(11.0, 5.5) if is_roll else (5.0 * len(maps), 5.0), layout="constrained")
     grid = figure.add_gridspec(len(maps), 3) if is_roll else figure.add_gridspec(1, len(maps))
     first: Any = None
-    for at, (caption, points) in enumerate(maps.items()):
+    for at, (title, points) in enumerate(maps.items()):
         # The same scale everywhere: how large a map is belongs to what is compared.
         axes: Any = figure.add_subplot(grid[at, 1:] if is_roll else grid[at], sharex=first, sharey=first)
-        plot_embedding(aligned(points, reference), color, axes, title=caption, size=7)
+        plot_embedding(aligned(points, reference), color, axes, title=title, size=7)
         axes.set(xticks=[], yticks=[])
         first = first or axes
     if is_roll:

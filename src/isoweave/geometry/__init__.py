@@ -1,22 +1,15 @@
 """Local Euclidean frames: where every vertex sees its neighbours."""
 
 from isoweave.geometry._frames import (
-    LocalFrames,
-    calibrate_frames,
-    local_stretch,
-    neighborhood_volumes,
-    rigid_motion,
+    LocalFrames as LocalFrames,
+    calibrate_frames as calibrate_frames,
+    local_stretch as local_stretch,
+    neighborhood_volumes as neighborhood_volumes,
+    rigid_motion as rigid_motion,
 )
-from isoweave.geometry._local_mds import ALL_FRAME_LIMIT, HUB_LIMIT, local_frames, resolve_frame_size
-
-__all__ = [
-    "ALL_FRAME_LIMIT",
-    "HUB_LIMIT",
-    "LocalFrames",
-    "calibrate_frames",
-    "local_frames",
-    "local_stretch",
-    "neighborhood_volumes",
-    "resolve_frame_size",
-    "rigid_motion",
-]
+from isoweave.geometry._local_mds import (
+    ALL_FRAME_LIMIT as ALL_FRAME_LIMIT,
+    HUB_LIMIT as HUB_LIMIT,
+    local_frames as local_frames,
+    resolve_frame_size as resolve_frame_size,
+)

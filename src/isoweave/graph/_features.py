@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from sklearn.utils import check_array
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave._validation import check_option, check_real
-from isoweave.engines.neighbors import hash_rows, hash_sparse_rows
+from isoweave.engines.neighbors import hash_rows
 
 MINKOWSKI_P = {"manhattan": 1.0, "euclidean": 2.0, "chebyshev": math.inf}
 _ALIASES = {"l1": "manhattan", "cityblock": "manhattan", "l2": "euclidean", "infinity": "chebyshev"}
@@ -52,13 +54,7 @@ def group_equal_rows(features: Any, team: ThreadTeam) -> PointGroups:
     Trees, ties between equal distances and samples then do not depend on that order either. Features are a
     float64 array or a canonical CSR array without negative zeros, which have other bits than zero.
     """
-    n = features.shape[0]
-    hashes = np.empty(n, dtype=np.uint64)
-    if sp.issparse(features):
-        bits = features.data.view(np.uint64)
-        team.run(hash_sparse_rows, n, bits, features.indices, features.indptr, np.uint64(0), hashes)
-    else:
-        team.run(hash_rows, n, features.view(np.uint64), np.uint64(0), hashes)
+    n, hashes = features.shape[0], _hashes(features, team)
     order = np.argsort(hashes, kind="stable")
     starts = np.ones(n, dtype=np.bool_)
     same = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
@@ -67,6 +63,17 @@ def group_equal_rows(features: Any, team: ThreadTeam) -> PointGroups:
     differ = (a != b).sum(axis=1) > 0 if sp.issparse(a) else np.any(a.view("u8") != b.view("u8"), axis=1)
     starts[same + 1] = differ
     return PointGroups(order.astype(np.int32), np.append(np.flatnonzero(starts), n).astype(np.int32))
+
+
+def _hashes(features: Any, team: ThreadTeam) -> AnyArray:
+    """One number per row that depends on its contents alone."""
+    if sp.issparse(features):
+        indices, data = features.indices, features.data
+        rows = (indices[a:b].tobytes() + data[a:b].tobytes() for a, b in pairwise(features.indptr))
+        return np.frombuffer(b"".join(blake2b(row, digest_size=8).digest() for row in rows), np.uint64)
+    hashes = np.empty(len(features), dtype=np.uint64)
+    team.run(hash_rows, len(features), features.view(np.uint64), hashes)
+    return hashes
 
 
 def spread_neighbors(

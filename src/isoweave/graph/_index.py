@@ -2,7 +2,7 @@
 
 It holds the distinct points, numbered by a hash of their contents: none finds itself among its duplicates,
 and what is found does not depend on the order of the rows, not even where distances tie. Few features are
-searched with a k-d tree (Minkowski, haversine) or a ball tree, many by matrix products ("brute") or, above
+searched with a k-d tree (Minkowski) or a ball tree, many by matrix products ("brute") or, above
 ``EXACT_SAMPLES`` points, faiss ("approximate"); other metrics by scikit-learn, all pairs ("pairwise").
 """
 
@@ -39,7 +39,7 @@ EXACT_SAMPLES = 50_000
 # how many points at most are looked at.
 _DISCARDED = 0.1
 _MAX_SAMPLES = 10_000
-# The last three by a ball tree, as functions are.
+# The last four by a ball tree, as functions are.
 _TREE_METRICS = (*MINKOWSKI_P, "minkowski", "haversine", "canberra", "mahalanobis", "seuclidean")
 
 # From queries, their numbers among the points (-1: none), k and a team to neighbours and distances.
@@ -246,19 +246,11 @@ def _tree_search(space: FeatureSpace) -> Search:
         team = ONE_THREAD if metric == "mahalanobis" else team
         if (own < 0).all():
             return _query(tree, queries, k, p, team)
-        if metric == "haversine":
-            # The order of great-circle distances is that of chords, for which there is a faster tree.
-            sphere = _on_sphere(points)
-            neighbors, distances = _query(cKDTree(sphere), sphere[own], k + 1, 2.0, team)
-        else:
-            neighbors, distances = _query(tree, queries, k + 1, p, team)
+        neighbors, distances = _query(tree, queries, k + 1, p, team)
         # Each query's own entry goes, or the last one where it is missing.
         drop = neighbors == own[:, None]
         drop[~drop.any(axis=1), -1] = True
-        neighbors, distances = neighbors[~drop].reshape(-1, k), distances[~drop].reshape(-1, k)
-        if metric == "haversine":
-            distances = _great_circle(queries[:, None, :], points[neighbors])
-        return neighbors, distances
+        return neighbors[~drop].reshape(-1, k), distances[~drop].reshape(-1, k)
 
     return search
 
@@ -280,17 +272,3 @@ def _query(tree: Any, queries: FloatArray, k: int, p: float | None, team: Thread
 
     team.run(work, m)
     return neighbors, distances
-
-
-def _on_sphere(points: FloatArray) -> FloatArray:
-    """Unit vectors of (latitude, longitude) in radians."""
-    latitude, longitude = points.T
-    across = np.cos(latitude)
-    return np.column_stack([across * np.cos(longitude), across * np.sin(longitude), np.sin(latitude)])
-
-
-def _great_circle(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Angle between points (latitude, longitude), accurate however near they are."""
-    sines = np.sin(0.5 * (a - b)) ** 2
-    chord = sines[..., 0] + np.cos(a[..., 0]) * np.cos(b[..., 0]) * sines[..., 1]
-    return 2 * np.arcsin(np.sqrt(np.minimum(chord, 1.0)))

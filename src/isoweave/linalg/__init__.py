@@ -4,30 +4,23 @@
 vertices held in place. Both return a :class:`PoissonState`.
 """
 
-from isoweave.linalg._cholesky import MAX_FILL, MAX_FILL_RATIO, analyse, lowest_eigenvectors, symmetric_solver
-from isoweave.linalg._laplacian import Laplacian, SolveResult, prepare_laplacian
-from isoweave.linalg._state import (
-    AnchoredState,
-    PoissonState,
-    SolverChoice,
-    choose_solver,
-    factor,
-    factor_anchored,
+from isoweave.linalg._cholesky import (
+    MAX_FILL as MAX_FILL,
+    MAX_FILL_RATIO as MAX_FILL_RATIO,
+    analyse as analyse,
+    lowest_eigenvectors as lowest_eigenvectors,
+    symmetric_solver as symmetric_solver,
 )
-
-__all__ = [
-    "MAX_FILL",
-    "MAX_FILL_RATIO",
-    "AnchoredState",
-    "Laplacian",
-    "PoissonState",
-    "SolveResult",
-    "SolverChoice",
-    "analyse",
-    "choose_solver",
-    "factor",
-    "factor_anchored",
-    "lowest_eigenvectors",
-    "prepare_laplacian",
-    "symmetric_solver",
-]
+from isoweave.linalg._laplacian import (
+    Laplacian as Laplacian,
+    SolveResult as SolveResult,
+    prepare_laplacian as prepare_laplacian,
+)
+from isoweave.linalg._state import (
+    AnchoredState as AnchoredState,
+    PoissonState as PoissonState,
+    SolverChoice as SolverChoice,
+    choose_solver as choose_solver,
+    factor as factor,
+    factor_anchored as factor_anchored,
+)

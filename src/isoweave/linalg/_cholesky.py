@@ -19,7 +19,7 @@ from scipy.sparse.linalg import spilu, splu
 from isoweave._forks import forks_wait
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave.engines import cholesky, elimination
+from isoweave.engines import cholesky as kernels
 
 # Entries of the largest factor a direct solver will make (2 GB of float64).
 MAX_FILL = 250_000_000
@@ -47,8 +47,8 @@ def elimination_order(indptr: IntArray, indices: IntArray, start: int = 0) -> In
     # Beside a separator of w vertices the factor holds w^2 / 2 entries.
     widest = np.sqrt(2 * MAX_FILL_RATIO * len(indices))
     # Two searches for one: the first finds a vertex at the rim, from where levels are narrow.
-    far = elimination.middle_level(indptr, indices, start, hubs)[0] if n > widest else start
-    if n < 4 or (n > widest and elimination.middle_level(indptr, indices, far, hubs)[1] > widest):
+    far = kernels.middle_level(indptr, indices, start, hubs)[0] if n > widest else start
+    if n < 4 or (n > widest and kernels.middle_level(indptr, indices, far, hubs)[1] > widest):
         return by_degree
     pattern = sp.csc_array((np.ones(len(indices)), indices, indptr), shape=(n, n))
     rest = np.flatnonzero(~hubs)
@@ -87,11 +87,11 @@ def plan_elimination(indptr: IntArray, indices: IntArray, order: IntArray) -> El
 
     Time and memory are linear in the entries of the matrix, however large the factor would be.
     """
-    p, c, _ = elimination.permute(indptr, indices, order)
-    order = order[elimination.postorder(elimination.elimination_tree(p, c))]
-    p, c, _ = elimination.permute(indptr, indices, order)
-    parent = elimination.elimination_tree(p, c)
-    counts = elimination.column_counts(p, c, parent)
+    p, c, _ = kernels.permute(indptr, indices, order)
+    order = order[kernels.postorder(kernels.elimination_tree(p, c))]
+    p, c, _ = kernels.permute(indptr, indices, order)
+    parent = kernels.elimination_tree(p, c)
+    counts = kernels.column_counts(p, c, parent)
     return Elimination(order, p, c, parent, counts, int(counts.sum()))
 
 
@@ -110,23 +110,23 @@ class Structure(NamedTuple):
 
 def analyse(plan: Elimination) -> Structure:
     """Supernodes of a factor and their rows."""
-    starts, heights, n_super = elimination.find_supernodes(plan.parent, plan.counts)
+    starts, heights, n_super = kernels.find_supernodes(plan.parent, plan.counts)
     starts = np.append(starts[:n_super][::-1], np.int32(len(plan.parent)))
     heights = heights[:n_super][::-1]
     row_ptr = np.concatenate([[0], np.cumsum(heights)])
     value_ptr = np.concatenate([[0], np.cumsum(heights * np.diff(starts))])
     arrays = (plan.indptr, plan.indices, plan.parent, starts, row_ptr)
-    rows, n_children, stack = elimination.supernode_rows(*arrays)
+    rows, n_children, stack = kernels.supernode_rows(*arrays)
     front = int(np.max(heights, initial=0)) ** 2
     return Structure(plan.order, starts, row_ptr, rows, value_ptr, n_children, int(stack), front)
 
 
 def factorise(s: Structure, indptr: IntArray, indices: IntArray, data: FloatArray) -> tuple[FloatArray, int]:
     """Values of the factor, and the original number of the first vertex without a positive pivot, or -1."""
-    starts, columns, entries = elimination.permute(indptr, indices, s.order)
+    starts, columns, entries = kernels.permute(indptr, indices, s.order)
     values = np.empty(s.value_ptr[-1])
     work = np.empty(s.stack_size), np.empty(s.front_size)
-    failed = cholesky.factorise(*s[1:6], starts, columns, data[entries], *work, values)
+    failed = kernels.factorise(*s[1:6], starts, columns, data[entries], *work, values)
     return values, -1 if failed < 0 else int(s.order[failed])
 
 
@@ -136,7 +136,7 @@ def substitute(s: Structure, values: FloatArray, rhs: FloatArray, team: ThreadTe
     n_pairs = (width + 1) // 2
     block = np.zeros((2 * n_pairs, len(s.order)))
     block[:width] = rhs[s.order].T
-    team.run(cholesky.substitute, n_pairs, *s[1:5], values, block, grain=1)
+    team.run(kernels.substitute, n_pairs, *s[1:5], values, block, grain=1)
     out = np.zeros_like(rhs)
     out[s.order] = block[:width].T
     return out

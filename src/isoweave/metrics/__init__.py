@@ -1,9 +1,11 @@
 """Measures of an embedding: pure functions of (graph, geodesics, truth or labels; embedding)."""
 
-from isoweave.metrics._evaluate import METRIC_MEANINGS, evaluate
 from isoweave.metrics._global import (
+    GeodesicRows,
     continuity,
+    default_n_rows,
     distance_pairs,
+    geodesic_rows,
     global_stress,
     kendall,
     parameter_error,
@@ -14,10 +16,11 @@ from isoweave.metrics._global import (
     stress_of_pairs,
     trustworthiness,
 )
-from isoweave.metrics._inputs import GeodesicRows, default_n_rows, geodesic_rows
 from isoweave.metrics._local import (
+    METRIC_MEANINGS,
     LabelScores,
     NeighborhoodScores,
+    evaluate,
     label_scores,
     local_angle,
     local_distance,

@@ -1,19 +1,125 @@
-"""Agreement of all distances with the graph's geodesics, and of maps with known coordinates."""
+"""Geodesics and what is compared with them: all distances of a map; and maps with known coordinates."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from scipy.stats import kendalltau, rankdata
+from sklearn.utils import check_random_state
 
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.metrics._inputs import GeodesicRows, Reference, as_geodesics, as_points, neighbor_count, sampler
+from isoweave._validation import check_integer
+from isoweave.graph import NeighborGraph, geodesics, graph_from_matrix
 
+GraphLike: TypeAlias = NeighborGraph | sp.sparray | sp.spmatrix
+
+_ALL_ROWS_UP_TO = 5_000
+_SAMPLED_PAIRS = 25_000_000
+_FEWEST_ROWS, _MOST_ROWS = 50, 500
+_SEED = 20_250
 _KENDALL_PAIRS = 2_000_000
 # Distances handled at once, 128 MiB.
 _BLOCK_ENTRIES = 1 << 24
+
+
+@dataclass(frozen=True, eq=False)
+class GeodesicRows:
+    """Shortest paths ``distances`` (r, n) from the increasing ``rows`` (r,); infinite between components."""
+
+    rows: AnyArray
+    distances: FloatArray
+
+    @property
+    def n_vertices(self) -> int:
+        return int(self.distances.shape[1])
+
+
+Reference: TypeAlias = GraphLike | GeodesicRows | FloatArray
+
+
+def as_pair(graph: GraphLike, embedding: Any) -> tuple[NeighborGraph, FloatArray]:
+    """A checked graph and the embedding of its vertices."""
+    checked = graph_from_matrix(graph)
+    return checked, as_points(embedding, "embedding", checked.n_vertices)
+
+
+def as_points(points: Any, name: str, n: int | None = None) -> FloatArray:
+    """A finite float64 array of shape (n, N); a 1-D array is read as one column."""
+    array = np.asarray(points)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.shape[1] == 0 or not np.can_cast(array.dtype, np.float64, "same_kind"):
+        raise ValueError(
+            f"{name} must be a real array of shape (n, N), "
+            f"got shape {np.shape(points)} and dtype {array.dtype}."
+        )
+    if n is not None and len(array) != n:
+        raise ValueError(f"{name} must have one row per vertex: expected {n} rows, got {len(array)}.")
+    array = np.ascontiguousarray(array, dtype=np.float64)
+    bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
+    if len(bad):
+        raise ValueError(
+            f"{name} must be finite, got {array[bad[0]]} in row {bad[0]} and {len(bad) - 1} more such rows."
+        )
+    return array
+
+
+def neighbor_count(n_neighbors: int | None, n: int, graph: NeighborGraph | None = None) -> int:
+    """An integer from 1 to n - 1; None takes the graph's smallest degree, which is k for a kNN graph."""
+    if n_neighbors is None and graph is not None:
+        n_neighbors = max(1, int(graph.degrees.min()))
+    return check_integer("n_neighbors", n_neighbors, minimum=1, maximum=n - 1)
+
+
+def sampler(random_state: Any) -> np.random.RandomState:
+    """Source of randomness for samples; None is a fixed seed and not numpy's global state."""
+    return check_random_state(_SEED if random_state is None else random_state)
+
+
+def default_n_rows(n: int) -> int:
+    """Number of vertices whose geodesics the global metrics use: all n up to 5,000, then sampled.
+
+    Above 5,000 points ``25e6 / n`` rows, at least 50 and at most 500. The standard error of stress,
+    correlations and rank scores (worst of three sets) was about 0.005 with 500 rows, 0.015 with 50 to 100.
+    """
+    return n if n <= _ALL_ROWS_UP_TO else min(_MOST_ROWS, max(_FEWEST_ROWS, _SAMPLED_PAIRS // n))
+
+
+def geodesic_rows(graph: GraphLike, *, n_rows: int | None = None, random_state: Any = None) -> GeodesicRows:
+    """Shortest paths from all vertices or a sample, for every global metric in place of the graph.
+
+    ``n_rows`` is the number of source vertices, see :func:`default_n_rows`. ``random_state`` chooses them;
+    None stands for a fixed seed, so that a metric depends on its arguments alone.
+    """
+    checked = graph_from_matrix(graph)
+    n = checked.n_vertices
+    count = default_n_rows(n) if n_rows is None else n_rows
+    if not 1 <= count <= n:
+        raise ValueError(f"n_rows must be between 1 and the number of vertices {n}, got {n_rows!r}.")
+    rows = np.arange(n)
+    if count < n:
+        rows = np.sort(sampler(random_state).choice(n, size=count, replace=False))
+    return GeodesicRows(rows, geodesics(checked, rows))
+
+
+def as_geodesics(reference: Reference, n_rows: int | None = None, random_state: Any = None) -> GeodesicRows:
+    """Geodesics of a graph, or checked geodesics given as such or as a dense (n, n) array."""
+    if isinstance(reference, GeodesicRows):
+        return reference
+    if isinstance(reference, NeighborGraph) or sp.issparse(reference):
+        return geodesic_rows(reference, n_rows=n_rows, random_state=random_state)
+    distances = np.asarray(reference, dtype=np.float64)
+    if distances.ndim != 2 or distances.shape[0] != distances.shape[1]:
+        raise ValueError(f"geodesic distances must have shape (n, n), got {distances.shape}.")
+    bad = np.argwhere(~(distances >= 0.0))
+    if len(bad):
+        i, j = bad[0]
+        raise ValueError(f"geodesic distances must be >= 0, got {distances[i, j]} at ({i}, {j}).")
+    return GeodesicRows(np.arange(len(distances)), distances)
 
 
 def distance_pairs(reference: Reference, embedding: Any) -> tuple[FloatArray, FloatArray]:
@@ -22,14 +128,14 @@ def distance_pairs(reference: Reference, embedding: Any) -> tuple[FloatArray, Fl
     Each pair is listed once, also when both of its ends are rows, so that all pairs of a sample are equally
     likely. Pairs in different components are left out. See :func:`global_stress` for the parameters.
     """
-    geodesics = as_geodesics(reference)
-    y = as_points(embedding, "embedding", geodesics.n_vertices)
+    paths = as_geodesics(reference)
+    y = as_points(embedding, "embedding", paths.n_vertices)
     rank = np.full(len(y), -1)
-    rank[geodesics.rows] = np.arange(len(geodesics.rows))
+    rank[paths.rows] = np.arange(len(paths.rows))
     graph_parts, embedded_parts = [], []
     step = max(1, _BLOCK_ENTRIES // len(y))
-    for start in range(0, len(geodesics.rows), step):
-        rows, distances = (a[start : start + step] for a in (geodesics.rows, geodesics.distances))
+    for start in range(0, len(paths.rows), step):
+        rows, distances = (a[start : start + step] for a in (paths.rows, paths.distances))
         # A pair of two rows belongs to the later one; this also drops the diagonal.
         keep = (rank[None, :] < np.arange(start, start + len(rows))[:, None]) & np.isfinite(distances)
         graph_parts.append(distances[keep])
@@ -110,17 +216,17 @@ def continuity(reference: Reference, embedding: Any, *, n_neighbors: int) -> flo
     return rank_scores(as_geodesics(reference), embedding, n_neighbors)[1]
 
 
-def rank_scores(geodesics: GeodesicRows, embedding: Any, n_neighbors: int) -> tuple[float, float]:
+def rank_scores(paths: GeodesicRows, embedding: Any, n_neighbors: int) -> tuple[float, float]:
     """Trustworthiness and continuity from one pass over the rows."""
-    n = geodesics.n_vertices
+    n = paths.n_vertices
     y = as_points(embedding, "embedding", n)
     k = neighbor_count(n_neighbors, n)
     if 2 * k >= n:
         raise ValueError(f"n_neighbors must be below n / 2 = {n / 2:g} for ranks to mean anything, got {k}.")
     scores, step = [], max(1, _BLOCK_ENTRIES // n)
-    for start in range(0, len(geodesics.rows), step):
-        rows = geodesics.rows[start : start + step]
-        original = geodesics.distances[start : start + step].copy()
+    for start in range(0, len(paths.rows), step):
+        rows = paths.rows[start : start + step]
+        original = paths.distances[start : start + step].copy()
         embedded = cdist(y[rows], y)
         embedded[~np.isfinite(original)] = np.inf
         # Every point is its own rank 0, ahead of duplicates at distance 0.
@@ -150,14 +256,6 @@ def parameter_error(parameters: Any, embedding: Any) -> float:
     """Residual of the best affine map from the embedding (n, N) to the parameters (n, d).
 
     Over their variance: ``min_{B, c} ||P - Y B - c||_F^2 / ||P - mean||_F^2``, between 0 and 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from isoweave.metrics import parameter_error
-    >>> p = np.random.default_rng(3).normal(size=(50, 2))
-    >>> parameter_error(p, p @ [[2.0, 1.0], [0.0, 3.0]] + 5.0) < 1e-25
-    True
     """
     y = _centred(as_points(embedding, "embedding"))
     p = _centred(as_points(parameters, "parameters", len(y)))
@@ -174,16 +272,6 @@ def procrustes_error(truth: Any, embedding: Any) -> float:
 
     It is ``min_{R orthogonal, c} ||T - Y R - c||_F^2 / ||T - mean||_F^2``, a squared ratio: rounding alone
     leaves about 1e-30. Reflections are free, scaling is not; the smaller dimension is padded with zeros.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from isoweave.metrics import procrustes_error
-    >>> t = np.random.default_rng(3).normal(size=(50, 2))
-    >>> procrustes_error(t, t @ [[0.0, 1.0], [1.0, 0.0]] + 5.0) < 1e-28
-    True
-    >>> round(procrustes_error(t, 1.1 * t), 12)
-    0.01
     """
     y = _centred(as_points(embedding, "embedding"))
     t = _centred(as_points(truth, "truth", len(y)))

@@ -1,23 +1,13 @@
 """New points in a finished map, and maps that grow with their graph."""
 
-from isoweave.place._grow import embed_again, settle_on, warm_start
 from isoweave.place._place import (
-    FinishedMap,
-    Placement,
-    finished_map,
-    nearest_columns,
-    place_points,
-    sparse_rows,
+    FinishedMap as FinishedMap,
+    Placement as Placement,
+    embed_again as embed_again,
+    finished_map as finished_map,
+    nearest_columns as nearest_columns,
+    place_points as place_points,
+    settle_on as settle_on,
+    sparse_rows as sparse_rows,
+    warm_start as warm_start,
 )
-
-__all__ = [
-    "FinishedMap",
-    "Placement",
-    "embed_again",
-    "finished_map",
-    "nearest_columns",
-    "place_points",
-    "settle_on",
-    "sparse_rows",
-    "warm_start",
-]

@@ -1,28 +1,32 @@
-"""New points in a finished map, from their distances to its points, given as rows or as a matrix."""
+"""New points in a finished map, from their distances to its points, and maps that grow with their graph."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from isoweave import graph as graphs
 from isoweave._parallel import ONE_THREAD, ThreadTeam
-from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave.geometry import HUB_LIMIT
-from isoweave.graph import (
-    NeighborGraph,
-    block_rows,
-    merge_duplicates,
-    nearest_of_all,
-    normalise_lengths,
-    rows_by_length,
-)
+from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
+from isoweave.embed import embed, running
+from isoweave.geometry import HUB_LIMIT, rigid_motion
+from isoweave.graph import NeighborGraph, merge_duplicates
+from isoweave.optimise import ENDED_EARLY, find_landmarks
+from isoweave.options import EmbeddingOptions
+from isoweave.result import Embedding
 
 Rows = tuple[AnyArray, AnyArray, FloatArray]
+logger = logging.getLogger("isoweave")
 
 # In units of the map's median edge; squares of squares of more would overflow.
 _LONGEST = 1e70
+# Patches of new points that reach far out of the old embedding can fold; then the misfit rises by more than
+# other points of the same data explain, and a fresh start is tried as well.
+_WORSE = 1.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,13 +96,13 @@ def finished_map(
             f"coordinates must have one row for each of the {graph.n_vertices} vertices, got shape "
             f"{places.shape}."
         )
-    unit, normal = normalise_lengths(graph)
+    unit, normal = graphs.normalise_lengths(graph)
     merged, representative = merge_duplicates(normal)
     firsts = np.unique(representative, return_index=True)[1]
     places = np.ascontiguousarray(places[firsts] / unit)
     parts = np.zeros(len(firsts), dtype=np.int32) if labels is None else labels[firsts].astype(np.int32)
     factors = np.ones(len(firsts)) if keeps_lengths else _map_factors(merged, places, parts)
-    near, near_lengths = rows_by_length(merged, team)
+    near, near_lengths = graphs.rows_by_length(merged, team)
     return FinishedMap(
         coordinates=places,
         indptr=merged.indptr,
@@ -143,27 +147,23 @@ def place_points(
     """
     from isoweave.engines import placing as kernels
 
-    starts, neighbors, lengths = _checked_rows(placed, indptr, indices, distances)
-    m, n_components = len(starts) - 1, placed.coordinates.shape[1]
-    empty = np.flatnonzero(np.diff(starts) == 0)
-    if len(empty):
-        raise ValueError(
-            f"New points need at least one neighbour each; {_listed(empty)} of the new distances "
-            f"{'has' if len(empty) == 1 else 'have'} none. Leave them out or give them distances."
-        )
-    given, n_iter, n_used = (np.empty(m, dtype=np.int32) for _ in range(3))
+    starts, given, neighbors, lengths = _checked_rows(placed, indptr, indices, distances)
+    m, n_components = len(given), placed.coordinates.shape[1]
     places, residual = np.empty((m, n_components)), np.empty(m)
-    team.run(kernels.sort_rows, m, starts, neighbors, lengths, HUB_LIMIT, given)
-    rows = (starts, given, neighbors, lengths)
+    n_iter, n_used = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.int32)
     graph = (placed.indptr, placed.near, placed.near_lengths, HUB_LIMIT, placed.coordinates, placed.labels)
+    rows = (starts, given, neighbors, lengths)
     team.run(kernels.place_rows, m, *rows, *graph, places, residual, n_iter, n_used, grain=64)
     return Placement(places * placed.unit, residual, n_iter, n_used, given)
 
 
 def _checked_rows(
     placed: FinishedMap, indptr: Any, indices: Any, distances: Any
-) -> tuple[AnyArray, IntArray, FloatArray]:
-    """Rows over the distinct vertices, in the map's unit and size."""
+) -> tuple[AnyArray, IntArray, IntArray, FloatArray]:
+    """Rows over the distinct vertices, nearest first, in the map's unit: starts, lengths and entries.
+
+    A vertex given twice counts once, at the smaller distance; ties go by vertex.
+    """
     bounds, columns, values = np.asarray(indptr), np.asarray(indices), np.asarray(distances, dtype=np.float64)
     rises = bounds.ndim == 1 and len(bounds) > 0 and bounds[0] == 0 and np.all(np.diff(bounds) >= 0)
     if not rises or not bounds[-1] == len(columns) == len(values):
@@ -173,6 +173,7 @@ def _checked_rows(
         )
     rows = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     bad = ~(np.isfinite(values) & (values >= 0) & (values <= _LONGEST * placed.unit))
+    outside = (columns < 0) | (columns >= placed.n_vertices)
     if bad.any():
         at = int(np.argmax(bad))
         raise ValueError(
@@ -180,46 +181,43 @@ def _checked_rows(
             f"must be finite, not negative and at most {_LONGEST * placed.unit:.0g}. Leave out pairs whose "
             "distance is unknown."
         )
-    outside = (columns < 0) | (columns >= placed.n_vertices)
     if outside.any():
         at = int(np.argmax(outside))
         raise ValueError(
             f"New point {rows[at]} has a distance to point {columns[at]}, but the map has the points 0 .. "
             f"{placed.n_vertices - 1}."
         )
+    empty = np.flatnonzero(np.diff(bounds) == 0)
+    if len(empty):
+        raise ValueError(
+            f"New points need at least one neighbour each, but row {empty[0]} of the new distances has none "
+            f"({len(empty)} such rows). Leave them out or give them distances."
+        )
     vertices = placed.representative[columns]
-    return bounds.astype(np.int64), vertices, values / placed.unit * placed.factors[vertices]
-
-
-def _listed(rows: AnyArray) -> str:
-    """The first few rows, in words."""
-    shown = ", ".join(map(str, rows[:5]))
-    return f"row {shown}" if len(rows) == 1 else f"rows {shown}{', ...' if len(rows) > 5 else ''}"
+    lengths = values / placed.unit * placed.factors[vertices]
+    keys = rows * np.int64(len(placed.coordinates)) + vertices
+    order = np.argsort(keys, kind="stable")
+    first = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    lengths = np.minimum.reduceat(lengths[order], first)
+    rows, vertices = rows[order[first]], vertices[order[first]]
+    by_length = np.lexsort((lengths, rows))
+    counts = np.bincount(rows, minlength=len(bounds) - 1)
+    starts, given = np.cumsum(counts) - counts, np.minimum(counts, HUB_LIMIT).astype(np.int32)
+    return starts, given, vertices[by_length], lengths[by_length]
 
 
 def sparse_rows(matrix: Any) -> Rows:
-    """Rows of a sparse matrix of distances as ``indptr, indices, distances``; stored zeros are kept.
+    """Rows of a sparse matrix of distances as ``indptr, indices, distances``.
 
-    Repeated entries are kept as they are, never summed. In the DIA and BSR formats zeros only fill up
-    diagonals and blocks, and are left out.
+    Stored zeros are kept, but for the DIA and BSR formats, where they only fill up diagonals and blocks.
+    Repeated entries are kept as they are, never summed.
     """
     if matrix.dtype.kind not in "fiu":
         raise TypeError(f"Distances must be real numbers, got a matrix of dtype {matrix.dtype}.")
-    if matrix.format == "csr":
-        # A matrix made by hand may point outside itself.
-        matrix.check_format(full_check=True)
-        end = int(matrix.indptr[-1])
-        return matrix.indptr, matrix.indices[:end], np.asarray(matrix.data[:end], dtype=np.float64)
-    if matrix.format == "csc":
-        matrix.check_format(full_check=True)
-    entries = matrix.tocoo(copy=False)
-    rows, columns, values = entries.row, entries.col, entries.data
-    if matrix.format in ("bsr", "dia"):
-        filled = values != 0
-        rows, columns, values = rows[filled], columns[filled], values[filled]
-    order = np.argsort(rows, kind="stable")
-    indptr = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=matrix.shape[0]))))
-    return indptr, columns[order], np.asarray(values[order], dtype=np.float64)
+    entries = graphs.checked_sparse(matrix).tocoo(copy=False)
+    order = np.argsort(entries.row, kind="stable")
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(entries.row, minlength=matrix.shape[0]))))
+    return indptr, entries.col[order], entries.data[order]
 
 
 def nearest_columns(matrix: AnyArray, columns: IntArray, k: int) -> Rows:
@@ -243,5 +241,167 @@ def nearest_columns(matrix: AnyArray, columns: IntArray, k: int) -> Rows:
 
     m, k = len(matrix), min(k, len(columns))
     nobody = np.full(m, -1, dtype=np.int32)
-    nearest, distances = nearest_of_all(to_all, nobody, k, ONE_THREAD, block_rows(matrix.shape[1]))
+    nearest, distances = graphs.nearest_of_all(
+        to_all, nobody, k, ONE_THREAD, graphs.block_rows(matrix.shape[1])
+    )
     return np.arange(m + 1) * k, columns[nearest.reshape(-1)], distances.reshape(-1)
+
+
+def embed_again(
+    graph: NeighborGraph,
+    options: EmbeddingOptions,
+    previous: FloatArray,
+    misfit: float,
+    factors: FloatArray | None = None,
+    *,
+    team: ThreadTeam,
+) -> Embedding:
+    """Embed a graph of which some vertices had a position before, and move the result to where they were.
+
+    ``previous`` is NaN for new vertices, ``misfit`` is the relative energy of the former map, ``factors`` is
+    how much longer than its edges that was around each of its vertices, the first ones of the graph.
+    """
+    if not isinstance(options.start, str):
+        # It was for the former vertices.
+        options = replace(options, start="auto")
+    quiet = replace(options, verbose=0, callback=None)
+    known = previous.copy()
+    if factors is not None:
+        known[: len(factors)] /= factors[:, None]
+    start = warm_start(graph, known, team=team, embed_rest=lambda part: embed(part, quiet).coordinates)
+    with running(options) as run:
+        result = embed(graph, replace(options, start=start), run=run)
+        assert result.relative_energy is not None
+        if result.relative_energy > _WORSE * misfit + 1e-9 and result.status not in ENDED_EARLY:
+            logger.info("misfit rose from %.3g to %.3g: fitting afresh too", misfit, result.relative_energy)
+            fresh = embed(graph, options, run=run)
+            assert result.energy is not None
+            assert fresh.energy is not None
+            result = result if result.energy <= fresh.energy else fresh
+    assert result.alignments is not None
+    assert result.component_labels is not None
+    places, alignments = settle_on(previous, result.coordinates, result.alignments, result.component_labels)
+    return replace(result, coordinates=places, alignments=alignments)
+
+
+def warm_start(
+    graph: NeighborGraph,
+    known: FloatArray,
+    *,
+    team: ThreadTeam,
+    embed_rest: Callable[[NeighborGraph], FloatArray],
+) -> FloatArray:
+    """Coordinates of all vertices, shape (n, N), from the known ones of some (NaN for the others).
+
+    The others are placed in rounds, each by its neighbours that have a place (:func:`place_points`): first
+    all that have N + 1 such neighbours; when there is none, those that have the most. This fills a patch of
+    new vertices from its rim inwards. ``embed_rest`` makes coordinates of a connected graph that is out of
+    reach of the known vertices.
+    """
+    placed = finished_map(graph, known, team=team)
+    # A duplicate knows what any of its twins knows.
+    coordinates = np.full_like(placed.coordinates, np.nan)
+    has_place = _has_place(known)
+    vertices = np.flatnonzero(has_place)[::-1]
+    coordinates[placed.representative[vertices]] = known[vertices] / placed.unit
+    _fill(placed, coordinates, team)
+    result = coordinates[placed.representative] * placed.unit
+    result[has_place] = known[has_place]
+    lost = np.flatnonzero(~_has_place(result))
+    if len(lost):
+        rest = graphs.subgraph(graph, lost)
+        for part in graphs.members_of(graphs.connected_components(rest)[1]):
+            result[lost[part]] = _begin(graphs.subgraph(rest, part), known.shape[1], embed_rest, team)
+    return result
+
+
+def _begin(
+    graph: NeighborGraph,
+    n_components: int,
+    embed_rest: Callable[[NeighborGraph], FloatArray],
+    team: ThreadTeam,
+) -> FloatArray:
+    """Coordinates of a connected graph; of one too small for N dimensions by landmarks."""
+    merged, representative = merge_duplicates(graph)
+    if merged.n_vertices > n_components:
+        return embed_rest(graph)
+    if merged.n_vertices == 1:
+        return np.zeros((graph.n_vertices, n_components))
+    return find_landmarks(merged, n_components, team=team).start[representative]
+
+
+def _fill(placed: FinishedMap, coordinates: FloatArray, team: ThreadTeam) -> None:
+    """Give every distinct vertex that can be reached a place, in place."""
+    indptr, near, lengths = placed.indptr, placed.near, placed.near_lengths
+    degrees = np.diff(indptr)
+    done = _has_place(coordinates)
+    rows = np.repeat(np.arange(len(done)), degrees)
+    count = np.bincount(rows[done[near]], minlength=len(done))
+    enough = coordinates.shape[1] + 1
+    while True:
+        ready = ~done & (count >= enough)
+        if not ready.any():
+            most = count[~done].max(initial=0)
+            if most == 0:
+                return
+            ready = ~done & (count == most)
+        chosen = np.flatnonzero(ready)
+        edges = _edges_of(indptr, chosen)
+        use = done[near[edges]]
+        bounds = np.concatenate(([0], np.cumsum(use)))[np.concatenate(([0], np.cumsum(degrees[chosen])))]
+        here = placed.of_distinct(coordinates)
+        step = place_points(here, bounds, near[edges][use], lengths[edges][use], team=team)
+        coordinates[chosen] = step.coordinates
+        done[chosen] = True
+        np.add.at(count, near[edges], 1)
+
+
+def _has_place(coordinates: FloatArray) -> BoolArray:
+    return np.asarray(~np.isnan(coordinates[:, 0]))
+
+
+def _edges_of(indptr: IntArray, vertices: AnyArray) -> AnyArray:
+    """Positions of all edges of the given vertices, row after row."""
+    counts = np.diff(indptr)[vertices]
+    skip = np.repeat(indptr[vertices] - np.concatenate(([0], np.cumsum(counts)[:-1])), counts)
+    return np.arange(counts.sum()) + skip
+
+
+def settle_on(
+    previous: FloatArray, coordinates: FloatArray, alignments: FloatArray, labels: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Move every component of a new map rigidly to where its vertices were, so that old ones do not jump.
+
+    ``previous`` is NaN for new vertices; components without old ones are laid beside the others. Returns
+    coordinates of shape (n, N) and alignments of shape (n, N, N).
+    """
+    moved, rotated = coordinates.copy(), alignments.copy()
+    stays = _has_place(previous) & _has_place(coordinates)
+    fresh = []
+    parts = graphs.members_of(labels)
+    for part in parts:
+        anchors = part[stays[part]]
+        if len(anchors) == 0:
+            fresh.append(part)
+            continue
+        rotation, shift = rigid_motion(coordinates[anchors], previous[anchors])
+        moved[part] = coordinates[part] @ rotation + shift
+        rotated[part] = alignments[part] @ rotation
+    if 0 < len(fresh) < len(parts):
+        _lay_beside(moved, fresh)
+    return moved, rotated
+
+
+def _lay_beside(coordinates: FloatArray, parts: list[Any]) -> None:
+    """Shift the parts, as they lie among each other, to the right of all else."""
+    inside = np.concatenate(parts)
+    rest = np.ones(len(coordinates), dtype=np.bool_)
+    rest[inside] = False
+    other, own = coordinates[rest], coordinates[inside]
+    other, own = other[_has_place(other)], own[_has_place(own)]
+    if len(other) == 0 or len(own) == 0:
+        return
+    shift = 0.5 * (other.min(axis=0) + other.max(axis=0) - own.min(axis=0) - own.max(axis=0))
+    gap = 0.1 * max(float(np.ptp(other[:, 0])), float(np.ptp(own[:, 0])))
+    shift[0] = other[:, 0].max() + gap - own[:, 0].min()
+    coordinates[inside] += shift

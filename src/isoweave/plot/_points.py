@@ -1,4 +1,4 @@
-"""Axes to draw on, and maps as points, alone or beside their input."""
+"""Axes to draw on, and maps as points."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_real
@@ -35,18 +34,6 @@ def new_axes(*, is_3d: bool = False) -> Axes:
     figure = import_pyplot().figure(layout="constrained")
     axes: Axes = figure.add_subplot(projection="3d" if is_3d else None)
     return axes
-
-
-def two_axes(axes: Sequence[Axes] | None, is_3d: tuple[bool, bool] = (False, False)) -> tuple[Axes, Axes]:
-    """The two axes given, or two side by side on a new figure."""
-    if axes is None:
-        figure = import_pyplot().figure(figsize=(9.0, 4.2), layout="constrained")
-        left, right = ("3d" if flag else None for flag in is_3d)
-        return figure.add_subplot(1, 2, 1, projection=left), figure.add_subplot(1, 2, 2, projection=right)
-    given = list(np.ravel(np.asarray(axes, dtype=object)))
-    if len(given) != 2:
-        raise ValueError(f"axes must be two matplotlib Axes, got {len(given)}.")
-    return given[0], given[1]
 
 
 def points_to_draw(coordinates: FloatArray, components: Sequence[int] | None) -> FloatArray:
@@ -225,56 +212,3 @@ def _default_map(color: Any, n: int, levels: list[str] | None) -> str | None:
     if values.dtype.kind not in "biuf":
         return None
     return "tab10" if values.dtype.kind in "biu" and len(np.unique(values)) <= 10 else "viridis"
-
-
-def plot_before_after(
-    result: Any,
-    color: Any = None,
-    axes: Sequence[Axes] | None = None,
-    *,
-    features: Any = None,
-    components: Sequence[int] | None = None,
-    size: float | None = None,
-    cmap: str | None = None,
-) -> tuple[Axes, Axes]:
-    """Draw the input features and, beside them, the map, both in the same colours; returns both axes.
-
-    ``features`` are by default those the estimator was fitted on; more than three columns are drawn along
-    their three principal axes. The first of two ``axes`` must be 3-D for three columns or more. The other
-    parameters are those of :func:`plot_embedding`.
-    """
-    import_pyplot()
-    source = as_embedding(result)
-    given = source.features if features is None else features
-    if given is None:
-        raise TypeError("plot_before_after needs the input: give features=, an array of shape (n, d).")
-    before = _drawable(given)
-    if len(before) != source.n_points:
-        raise ValueError(f"features have {len(before)} rows, but the map has {source.n_points} points.")
-    points = points_to_draw(source.coordinates, components)
-    left, right = two_axes(axes, (before.shape[1] == 3, points.shape[1] == 3))
-    plot_embedding(source, color, right, components=components, size=size, cmap=cmap, title="map")
-    if isinstance(color, str) and color in _COLORINGS:
-        drawn: Any = right.collections[0]
-        scatter: Any = left.scatter
-        area = drawn.get_sizes()[0]
-        scatter(*before.T, c=drawn.get_array(), s=area, cmap=drawn.get_cmap(), norm=drawn.norm, linewidths=0)
-        left.set(title="input", aspect="equal")
-    else:
-        plot_embedding(before, color, left, size=size, cmap=cmap, title="input")
-    return left, right
-
-
-def _drawable(features: Any) -> FloatArray:
-    """Features of one to three columns as they are, more along their principal axes."""
-    if sp.issparse(features):
-        raise TypeError("sparse features cannot be drawn; give features= as an array, or reduce them first.")
-    array = np.asarray(features)
-    if array.dtype.kind not in "fiu" or array.ndim != 2 or 0 in array.shape:
-        raise ValueError(f"features must be numbers of shape (n, d), got {array.dtype} of {array.shape}.")
-    array = array.astype(np.float64)
-    if array.shape[1] <= 3:
-        return points_to_draw(array, None)
-    centred = array - array.mean(axis=0)
-    _, axes = np.linalg.eigh(centred.T @ centred)
-    return np.asarray(centred @ axes[:, :-4:-1])

@@ -1,4 +1,4 @@
-// A neighbourhood laid out from its measured distances: the twin of isoweave/plot/_neighborhood.py.
+// A neighbourhood laid out from its measured distances: the twin of isoweave/plot/_distances.py.
 const MOST_NEIGHBORS = 150;
 
 // Eigenvalues, largest first, and eigenvectors (as rows) of a symmetric matrix, by cyclic Jacobi rotations.
