@@ -14,8 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from isoweave import graph as graphs
-from isoweave import place as placing
+from isoweave import graph as graphs, place as placing
 from isoweave._memory import parse_memory_limit
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._sklearn_callbacks import CallbackSupportMixin, watched
