@@ -14,7 +14,7 @@ from isoweave._stages import frames_from, frames_record
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave.energy import AnchorEnergy, EdgeEnergy, FrameEnergy, GlobalEnergy, edge_energy, paper_energy
 from isoweave.geometry import calibrate_frames, local_frames, local_stretch, neighborhood_volumes
-from isoweave.graph import NeighborGraph, bypass_doubtful
+from isoweave.graph import NeighborGraph, bypass_doubtful, longer_than_detours
 from isoweave.known import Known
 from isoweave.linalg import small_choice
 from isoweave.optimise import (
@@ -27,16 +27,20 @@ from isoweave.optimise import (
     IterationResult,
     Problem,
     Run,
+    agreement,
     badly_solved,
     build_problem,
     check_finite,
     find_landmarks,
+    flatness,
     long_distances,
     minimise,
     minimise_from,
     minimise_many,
     numerical_stage,
     openness,
+    refine_many,
+    unflat_share,
 )
 from isoweave.options import EmbeddingOptions
 
@@ -50,6 +54,15 @@ _GLOBAL_TOL = 1 / 3
 # Part of its length, at least of the median, below which an edge has no length in the map.
 _NO_LENGTH = 1e-6
 _EDGES_AT_ONCE = 2**16
+# Of a robust loss: rounds at most, weight of an edge that is surely wrong, change of weights that is none,
+# and the relative error of an edge that any map has.
+_ROUNDS = 8
+_LEAST_TRUST = 1e-6
+_SAME_TRUST = 0.05
+_SMALL_ERROR = 0.02
+# Part of their lengths by which edges still move when refine="auto" ends, for up to so many vertices; it
+# grows with their number, because every step costs more, a hundred times at most.
+_ENOUGH, _MANY = 1e-5, 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +86,37 @@ def embed_component(
     start: FloatArray | None = None,
     run: Run = ALONE,
 ) -> ComponentResult:
-    """Embed a connected graph of at least two vertices with positive lengths.
+    """Embed a connected graph of at least two vertices with positive lengths, as often as the loss asks for.
+
+    A robust loss begins without the edges that break the triangle inequality. Then, in rounds, edges have the
+    weights ``1 / (1 + (r / 3 s)^2)^2`` of Geman and McClure (eq. 28), with r the error of an edge relative to
+    the shorter of its lengths and s 1.5 times the median error.
+    """
+    if options.loss == "squares":
+        return _embed_once(graph, options, known, team, start, run)
+    given = np.ones(len(graph.indices)) if known.edge_weights is None else known.edge_weights
+    trust = np.where(longer_than_detours(graph), _LEAST_TRUST, 1.0)
+    for number in range(_ROUNDS):
+        weighted = replace(known, edge_weights=given * trust)
+        found = _embed_once(graph, options, weighted, team, start, run.within(f"round {number}"))
+        before, lengths = trust, _lengths(graph, found.iteration.coordinates)
+        error = np.abs(lengths - graph.lengths) / np.maximum(np.minimum(lengths, graph.lengths), _NO_LENGTH)
+        typical = max(1.5 * float(np.median(error)), _SMALL_ERROR)
+        trust = np.maximum((1.0 + (error / (3.0 * typical)) ** 2) ** -2, _LEAST_TRUST)
+        if found.iteration.status in ENDED_EARLY or np.abs(trust - before).max() < _SAME_TRUST:
+            break
+    return found
+
+
+def _embed_once(
+    graph: NeighborGraph,
+    options: EmbeddingOptions,
+    known: Known,
+    team: ThreadTeam,
+    start: FloatArray | None,
+    run: Run,
+) -> ComponentResult:
+    """The stages in order.
 
     What every stage hands on is checked to be finite: a pass over it costs nothing beside the stage, and an
     error names the stage.
@@ -103,7 +146,9 @@ def embed_component(
         problem, result = _globalise(frames, options, known.anchors, far, result, run)
     mass = problem.mass
     if options.refine == "distances" and result.status not in ENDED_EARLY:
-        mass, result = _refine(problem, graph, options, result, run.within("refine"))
+        mass, result = _refine(problem, graph, options, 1.0, result, run.within("refine"))
+    elif options.refine == "auto" and weight == 0.0 and result.status not in ENDED_EARLY:
+        mass, result = _refine_if_flat(problem, graph, options, result, run)
     if options.scale == "geodesics":
         factor = _geodesic_factor(result.coordinates, paths, team)
         result = replace(result, coordinates=result.coordinates * factor)
@@ -130,24 +175,29 @@ def embed_many(
     blocks, n_components = Blocks(np.concatenate([[0], np.cumsum(sizes)])), options.n_components
     try:
         energy = _frames(graph, graph, options, Known(), ONE_THREAD, blocks.starts)
-        assert isinstance(energy, EdgeEnergy)
+        problem = build_problem(energy, solver="direct")
         optimiser = LBFGS(options.tol, options.max_iter)
-        masses, starts, found = minimise_many(energy, blocks, optimiser, options.energy_tol, interrupt)
+        masses, starts, found = minimise_many(problem, blocks, optimiser, options.energy_tol, interrupt)
     except (ArithmeticError, ValueError, RuntimeError):
         return [None] * len(sizes)
-    x, weights = np.zeros((graph.n_vertices, n_components)), np.zeros(len(sizes))
+    x, weights, flat = np.zeros(problem.shape), np.zeros(len(sizes)), np.zeros(len(sizes))
     bounds = blocks.starts.tolist()
     for c, (mass, led) in enumerate(zip(masses.tolist(), found, strict=True)):
         if led is None or led.energy > _MOST_ENERGY * mass:
             found[c] = None
             continue
         part, share = blocks.part(graph, c), led.energy / mass if mass > 0 else 0.0
-        if options.global_weight != "auto" or openness(part, n_components, share) > 0.0:
+        unflat = unflat_share(part, n_components, share)
+        if options.global_weight != "auto" or openness(part, n_components, unflat) > 0.0:
             own = _frames(part, part, options, Known(), ONE_THREAD)
             weights[c], far = long_distances(own, None, led, options.global_weight, ALONE)
             if far is not None:
                 found[c] = led = _globalise(own, options, None, far, led, ALONE)[1]
+        if options.refine == "auto" and weights[c] == 0.0 and led.status not in ENDED_EARLY:
+            flat[c] = flatness(part, n_components, share)
         x[bounds[c] : bounds[c + 1]] = led.coordinates
+    if flat.any():
+        x, found, masses = _refine_many(problem, blocks, options, flat, x, found, masses, interrupt)
     if options.keeps_lengths:
         x *= np.repeat(_edge_factors(x, energy, graph, blocks.starts), sizes)[:, None]
     stretch, lost = _stretch(graph, energy, x)
@@ -162,6 +212,51 @@ def embed_many(
         led = replace(led, coordinates=x[rows], status=status)
         results.append(ComponentResult(led, stretch[rows], masses[c], starts[c], solver, weights[c]))
     return results
+
+
+def _refine_many(
+    problem: Problem,
+    blocks: Blocks,
+    options: EmbeddingOptions,
+    flat: FloatArray,
+    x: FloatArray,
+    found: list[IterationResult | None],
+    masses: FloatArray,
+    interrupt: Interrupt,
+) -> tuple[FloatArray, list[IterationResult | None], FloatArray]:
+    """:func:`_refine_if_flat` for small components: coordinates, results and energies of collapsed maps."""
+    assert options.max_iter is not None
+    optimiser = LBFGS(options.energy_tol, options.max_iter, _ENOUGH)
+    energies = np.array([0.0 if led is None else led.energy for led in found])
+    share = np.divide(energies, masses, out=np.zeros_like(masses), where=masses > 0)
+    first = refine_many(problem, blocks, flat, x, optimiser, interrupt)
+    before = first.mass * share
+    left = np.divide(first.energy, before, out=np.zeros_like(before), where=before > 0)
+    agreed = np.where(first.has_ended, flat, flat * [agreement(part) for part in left])
+    again = np.where(agreed < flat, agreed, 0.0)
+    second = refine_many(problem, blocks, again, x, optimiser, interrupt) if again.any() else first
+    taken = [
+        None if part == 0.0 else first if part == whole else second
+        for part, whole in zip(agreed, flat, strict=True)
+    ]
+    x, masses, found = x.copy(), masses.copy(), list(found)
+    for c, descent in enumerate(taken):
+        led = found[c]
+        if led is None or flat[c] == 0.0:
+            continue
+        if first.is_odd[c] or (descent is not None and descent.is_odd[c]):
+            found[c] = None
+        elif descent is not None:
+            ended = descent.result(blocks, c, interrupt.status if descent.has_ended[c] else "converged")
+            found[c] = replace(led, energy=ended.energy, status=ended.status)
+            masses[c] = descent.mass[c]
+            x[blocks.starts[c] : blocks.starts[c + 1]] = ended.coordinates
+    alignments = problem.evaluate(x).alignments
+    for c, descent in enumerate(taken):
+        led = found[c]
+        if led is not None and descent is not None:
+            found[c] = replace(led, alignments=alignments[blocks.starts[c] : blocks.starts[c + 1]])
+    return x, found, masses
 
 
 def _stretch(graph: NeighborGraph, frames: FrameEnergy, x: FloatArray) -> tuple[FloatArray, BoolArray]:
@@ -192,7 +287,7 @@ def _frames(
     frames = calibrate_frames(graph, raw, options.calibrate)
     check_finite("calibration", "rows", frames.rows)
     if not is_paper:
-        edges = edge_energy(paths, frames, confidence=known.per_edge(graph), team=team)
+        edges = edge_energy(paths, frames, confidence=known.per_edge(graph), team=team, starts=starts)
         check_finite("inner product", "weights", edges.weights)
         return edges
     volumes = neighborhood_volumes(graph, raw, options.volumes, seed=options.seed)
@@ -294,29 +389,53 @@ def _globalise(
     run.stage("global")
     moved = minimise(optimiser, problem, result.coordinates, stage="global", run=run.within("global"))
     here = problem.frames.evaluate(moved.coordinates)
-    status = moved.status if result.status == "converged" else result.status
-    result = IterationResult(moved.coordinates, here.alignments, here.energy, result.history, status)
+    result = IterationResult(moved.coordinates, here.alignments, here.energy, result.history, moved.status)
     return replace(problem, far=None), result
 
 
 def _refine(
-    problem: Problem, graph: NeighborGraph, options: EmbeddingOptions, result: IterationResult, run: Run
+    problem: Problem,
+    graph: NeighborGraph,
+    options: EmbeddingOptions,
+    part: float,
+    result: IterationResult,
+    run: Run,
 ) -> tuple[float, IterationResult]:
     """Continue with the distances themselves (eq. 22); the energy of the collapsed map, and where it ends.
 
-    Energy and rotations are those of the frames there. Frames that were not calibrated may be much shorter
-    than the distances, and their energy would say nothing about the map: then it is that of the distances.
+    The energy is that of the distances, the rotations are those of the frames there.
     """
     assert options.max_iter is not None
     run.stage("refine")
-    optimiser, measured = LBFGS(options.energy_tol, options.max_iter), problem.of_distances(graph)
+    measured, enough = problem.of_distances(graph, part), 0.0
+    if options.refine == "auto":
+        enough = _ENOUGH * min(max(graph.n_vertices / _MANY, 1.0), 100.0)
+    optimiser = LBFGS(options.energy_tol, options.max_iter, enough)
     refined = minimise(optimiser, measured, result.coordinates, stage="refine", run=run)
-    here, mass = problem.evaluate(refined.coordinates), problem.mass
-    energy = here.energy
-    if options.calibrate != "rows":
-        energy, mass = refined.energy, measured.mass
+    here = problem.evaluate(refined.coordinates)
     status = refined.status if result.status == "converged" else result.status
-    return mass, IterationResult(refined.coordinates, here.alignments, energy, result.history, status)
+    return measured.mass, IterationResult(
+        refined.coordinates, here.alignments, refined.energy, result.history, status
+    )
+
+
+def _refine_if_flat(
+    problem: Problem, graph: NeighborGraph, options: EmbeddingOptions, result: IterationResult, run: Run
+) -> tuple[float, IterationResult]:
+    """Let the distances count as far as the data are flat and the distances agree with each other."""
+    share = result.energy / problem.mass if problem.mass > 0 else 0.0
+    part = flatness(graph, options.n_components, share)
+    if part == 0.0:
+        return problem.mass, result
+    mass, refined = _refine(problem, graph, options, part, result, run.within("refine"))
+    # On curved or noisy data much of the misfit stays, and is better left to neighbourhoods than to edges.
+    left = refined.energy / (mass * share) if mass * share > 0 else 0.0
+    agreed = part * agreement(left)
+    if agreed == part or refined.status in ENDED_EARLY:
+        return mass, refined
+    if agreed == 0.0:
+        return problem.mass, result
+    return _refine(problem, graph, options, agreed, result, run.within("refine again"))
 
 
 def _at_lost_edges(graph: NeighborGraph, x: FloatArray) -> BoolArray:
@@ -336,10 +455,7 @@ def _edge_factors(x: FloatArray, frames: FrameEnergy, graph: NeighborGraph, star
     12 % for images of digits in 13 dimensions, by 2 % for a Klein bottle, by .3 % for a swiss roll.
     """
     weights = frames.weights if isinstance(frames, EdgeEnergy) else np.ones(len(graph.lengths))
-    lengths = np.empty(len(graph.lengths))
-    for at, steps in _steps(graph, x):
-        lengths[at] = np.sqrt(np.einsum("ec,ec->e", steps, steps))
-    bounds = graph.indptr[starts].tolist()
+    lengths, bounds = _lengths(graph, x), graph.indptr[starts].tolist()
 
     def sums(values: FloatArray) -> FloatArray:
         return np.array([values[first:last].sum() for first, last in pairwise(bounds)])
@@ -347,6 +463,14 @@ def _edge_factors(x: FloatArray, frames: FrameEnergy, graph: NeighborGraph, star
     squares = sums(weights * lengths * lengths)
     products = sums(weights * lengths * graph.lengths)
     return np.divide(products, squares, out=np.ones_like(squares), where=squares > 0)
+
+
+def _lengths(graph: NeighborGraph, x: FloatArray) -> FloatArray:
+    """Of the edges in an embedding, shape (m,)."""
+    lengths = np.empty(len(graph.lengths))
+    for at, steps in _steps(graph, x):
+        lengths[at] = np.sqrt(np.einsum("ec,ec->e", steps, steps))
+    return lengths
 
 
 def _steps(graph: NeighborGraph, x: FloatArray) -> Iterator[tuple[slice, FloatArray]]:

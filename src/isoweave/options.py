@@ -152,13 +152,21 @@ class FitOptions:
         command="What to do where the two directions of an edge differ (graphs only).",
     )
     refine: str = option(
-        "none",
+        "auto",
         """"distances" continues from the finished embedding and minimises the sum of squares of
-        ``|y_i - y_j| - d_ij`` over the edges: better where the data do lie in N dimensions, above all
-        if distances were measured with errors (sensor networks); worse on closed surfaces in too few
-        dimensions.""",
-        choices=("none", "distances"),
+        ``|y_i - y_j| - d_ij`` over the edges, to the last digit where they are exact: better where the data
+        do lie in N dimensions, worse on closed surfaces in too few dimensions. "auto" does so where the data
+        are flat in N dimensions, until nothing could be seen to move.""",
+        choices=("auto", "none", "distances"),
         command="Finish with a least-squares fit of the distances.",
+    )
+    loss: str = option(
+        "squares",
+        """What a distance that does not fit costs. "robust" is for data in which some distances are wrong:
+        the fit is repeated with less weight on edges that do not fit, until nothing changes (up to 8
+        times).""",
+        choices=("squares", "robust"),
+        command="What distances that do not fit cost: robust gives wrong ones less weight.",
     )
     global_weight: Any = option(
         "auto",
@@ -271,8 +279,10 @@ class EmbeddingOptions(FitOptions):
     def is_ordinary(self) -> bool:
         """Whether small components take all steps together; what is rarely asked for, each does alone."""
         start = self.start if isinstance(self.start, str) else "given"
-        settings = (self.preset, self.inner_product, start, self.solver, self.scale, self.refine)
-        return settings == ("default", "edge", "auto", "auto", "edges", "none")
+        refine = "none" if self.refine == "auto" else self.refine
+        settings = (self.preset, self.inner_product, start, self.solver, self.scale, refine)
+        usual = ("default", "edge", "auto", "auto", "edges", "none")
+        return self.loss == "squares" and settings == usual
 
     def fingerprint(self) -> dict[str, Any]:
         """The values that a result depends on, by name."""
@@ -321,6 +331,8 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
         values["frame_size"] = check_integer("frame_size", size, minimum=2)
     if not isinstance(values["start"], str):
         values["start"] = as_array("start", values["start"])
+    if values["refine"] == "auto" and paper_product:
+        values["refine"] = "none"
     if values["refine"] == "distances" and paper_product:
         raise ValueError(
             "refine='distances' needs one weight per edge, but the inner product is the paper's; "

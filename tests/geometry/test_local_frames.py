@@ -72,7 +72,7 @@ def test_hubs_keep_their_nearest_neighbours_only(name, monkeypatch):
     graph = GRAPHS[name]
     hubs = np.flatnonzero(graph.degrees > 15)
     assert {7} <= set(hubs.tolist())
-    frames = local_frames(graph, 2, team=TEAM, frame_size=3)
+    frames = local_frames(graph, 2, team=TEAM, frame_size=3, with_inverse=True)
     assert_same_frames(graph, frames, 2, size=3, row_limit=15)
     assert not frames.included.all()
     ordinary = graph.degrees <= 15
@@ -85,7 +85,7 @@ def test_every_edge_a_graph_hangs_on_has_a_row(monkeypatch):
     left = [(0, i, 1.0 + 0.01 * i) for i in range(2, 22)]
     right = [(1, i, 1.0 + 0.01 * i) for i in range(22, 42)]
     graph = ref.graph_of([*left, *right, (0, 1, 50.0)], 42)
-    frames = local_frames(graph, 2, team=TEAM, frame_size=3)
+    frames = local_frames(graph, 2, team=TEAM, frame_size=3, with_inverse=True)
     bridge = np.flatnonzero(graph.lengths == 50.0)
     assert frames.included[bridge].all()
     assert np.linalg.norm(frames.rows[bridge], axis=1).min() > 0.0

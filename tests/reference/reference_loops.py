@@ -151,12 +151,14 @@ def transition_loop(graph, frames, i, j):
 
     at_i, at_j = positions(i), positions(j)
     common = sorted(set(at_i) & set(at_j))
+    if not common:
+        return np.eye(frames.n_components), 0.0
     x = np.array([at_i[v] for v in common])
     y = np.array([at_j[v] for v in common])
     x, y = x - x.mean(axis=0), y - y.mean(axis=0)
     size = np.linalg.norm(x) * np.linalg.norm(y)
     if len(common) <= frames.n_components:
-        return x.T @ y / size, 1e-3
+        return x.T @ y / (size or 1.0), 1e-3
     o = best_rotation(x.T @ y)
     return o, np.trace(o.T @ x.T @ y) / size
 

@@ -9,7 +9,8 @@ the arrays it was made from, by name, for the error when a value is not finite. 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,10 +18,10 @@ import scipy.sparse as sp
 
 from isoweave._lazy import computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam
-from isoweave._typing import AnyArray, BoolArray, FloatArray
-from isoweave.energy._operators import differences, divergence, edge_laplacian, paper_differential
-from isoweave.geometry import LocalFrames, rigid_motion
-from isoweave.graph import NeighborGraph
+from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
+from isoweave.energy._operators import divergence, edge_laplacian, paper_differential
+from isoweave.geometry import SHORTEST_ROW, LocalFrames, long_edges, rigid_motion
+from isoweave.graph import NeighborGraph, rows_by_length
 
 EDGE_WEIGHTS = ("uniform", "inverse", "inverse-square")
 # How much a hard anchor counts beside soft ones when the embedding is laid on them: what the hard ones leave
@@ -67,6 +68,9 @@ class _OnFrames:
     def evaluate(self, x: FloatArray) -> Evaluation:
         raise NotImplementedError
 
+    def _measure(self, x: FloatArray, energies: FloatArray, flux: FloatArray) -> None:
+        """Put in what the frames do not see."""
+
     def _aligned(self, kernel: Any, metric: FloatArray, team: ThreadTeam, x: FloatArray) -> Evaluation:
         graph, (n, n_components) = self.graph, x.shape
         alignments = np.empty((n, n_components, n_components))
@@ -74,6 +78,7 @@ class _OnFrames:
         flux = np.empty((len(graph.indices), n_components))
         arrays = (graph.indptr, graph.indices, metric, self.frames.rows)
         team.run(kernel, n, *arrays, x, alignments, energies, flux)
+        self._measure(x, energies, flux)
         return Evaluation(float(np.sum(energies)), divergence(graph, flux, team), alignments, energies)
 
 
@@ -81,16 +86,43 @@ class _OnFrames:
 class EdgeEnergy(_OnFrames):
     """Frames with one weight per edge (eqs. 9, 10, 12): ``sum_ij w_ij |x_j - x_i - E_ij Q_i|^2``, best Q.
 
-    ``weights`` (m,) are not negative, and zero where a frame has no row.
+    ``weights`` (m,) are not negative. Edges with a weight and no direction in a frame, a row of zeros, count
+    with their lengths alone, ``w_ij (|x_j - x_i| - d_ij)^2`` (eq. 27): else they would be drawn to length 0.
     """
 
     weights: FloatArray
     team: ThreadTeam
 
+    @computed_once
+    def free(self) -> IntArray:
+        """Edges without direction, shape (f,)."""
+        return np.flatnonzero((self.weights > 0) & ~self.frames.rows.any(axis=1)).astype(np.int32)
+
+    @computed_once
+    def _seen(self) -> FloatArray:
+        """The weights of the other edges."""
+        if len(self.free) == 0:
+            return self.weights
+        seen = self.weights.copy()
+        seen[self.free] = 0.0
+        return seen
+
     def evaluate(self, x: FloatArray) -> Evaluation:
         from isoweave.engines import alignment as kernels
 
-        return self._aligned(kernels.align_edges, self.weights, self.team, x)
+        return self._aligned(kernels.align_edges, self._seen, self.team, x)
+
+    def _measure(self, x: FloatArray, energies: FloatArray, flux: FloatArray) -> None:
+        if len(self.free) == 0:
+            return
+        i, rest, weights = (a[self.free] for a in (self.graph.sources, self.graph.lengths, self.weights))
+        steps = x[self.graph.indices[self.free]] - x[i]
+        lengths = np.sqrt(np.einsum("ec,ec->e", steps, steps))
+        excess = lengths - rest
+        # Ends that coincide may part in any direction: none is taken.
+        pull = np.divide(weights * excess, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        flux[self.free] = pull[:, None] * steps
+        energies += np.bincount(i, weights * excess * excess, len(energies))
 
     def laplacian(self) -> sp.csr_array:
         return edge_laplacian(self.graph, self.weights)
@@ -148,10 +180,12 @@ def edge_energy(
     confidence: FloatArray | None = None,
     *,
     team: ThreadTeam = ONE_THREAD,
+    starts: AnyArray | None = None,
 ) -> EdgeEnergy:
     """Energy of the frames with a weight per edge: 1, 1/d or 1/d^2, relative to the median length.
 
-    ``confidence``, positive of shape (m,), multiplies it (eq. 18).
+    ``confidence``, positive of shape (m,), multiplies it (eq. 18); ``starts`` as in
+    :func:`isoweave.geometry.local_frames`.
     """
     if weights not in EDGE_WEIGHTS:
         raise ValueError(f"edge weights must be one of {EDGE_WEIGHTS}, got {weights!r}.")
@@ -164,7 +198,27 @@ def edge_energy(
         values = (typical / np.maximum(graph.lengths, 1e-3 * typical)) ** power
     if confidence is not None:
         values = values * confidence
-    return EdgeEnergy(graph, frames, np.where(frames.included, values, 0.0), team)
+    has_row = frames.included
+    if not has_row.all():
+        values = np.where(has_row, values, 0.0)
+        lost = ~has_row & ~has_row[graph.reverse]
+        if lost.any():
+            # Long edges count with their relative error (eq. 27).
+            lost &= long_edges(graph, frames.n_components, rows_by_length(graph, team))
+            shares = np.minimum(1.0, (_median_lengths(graph, starts)[lost] / graph.lengths[lost]) ** 2)
+            values[lost] = shares if confidence is None else shares * confidence[lost]
+    squares = np.einsum("ej,ej->e", frames.rows, frames.rows)
+    nowhere = (squares <= (SHORTEST_ROW * graph.lengths) ** 2) & (squares > 0)
+    if nowhere.any():
+        frames = replace(frames, rows=np.where(nowhere[:, None], 0.0, frames.rows))
+    return EdgeEnergy(graph, frames, values, team)
+
+
+def _median_lengths(graph: NeighborGraph, starts: AnyArray | None) -> FloatArray:
+    """Of its component, for every edge, shape (m,)."""
+    bounds = graph.indptr[[0, -1] if starts is None else starts]
+    medians = [np.median(graph.lengths[first:last]) for first, last in pairwise(bounds)]
+    return np.repeat(medians, np.diff(bounds))
 
 
 def paper_energy(
@@ -195,21 +249,19 @@ class DistanceEnergy:
     def mass(self) -> float:
         return self.evaluate(np.zeros((self.graph.n_vertices, self.n_components))).energy
 
+    @computed_once
+    def _both(self) -> FloatArray:
+        """Weights of the two directions of every edge together."""
+        return self.weights + self.weights[self.graph.reverse]
+
     def evaluate(self, x: FloatArray) -> Evaluation:
-        graph, weights = self.graph, self.weights
-        steps = differences(graph, x)
-        lengths = np.sqrt(np.einsum("ec,ec->e", steps, steps))
-        excess = lengths - graph.lengths
-        # Ends that coincide may part in any direction: none is taken.
-        pull = np.divide(weights * excess, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-        at_vertex = np.bincount(graph.sources, weights * excess * excess, graph.n_vertices)
-        energies = np.asarray(at_vertex, dtype=np.float64)
-        return Evaluation(
-            energy=float(np.sum(energies)),
-            half_gradient=divergence(graph, pull[:, None] * steps, self.team),
-            alignments=np.empty((0, self.n_components, self.n_components)),
-            energies=energies,
-        )
+        from isoweave.engines import stress as kernels
+
+        graph, energies, half_gradient = self.graph, np.empty(len(x)), np.empty(x.shape)
+        edges = (graph.indptr, graph.indices, graph.lengths, self.weights, self._both)
+        self.team.run(kernels.edge_stress, len(x), *edges, np.ascontiguousarray(x), energies, half_gradient)
+        none = np.empty((0, self.n_components, self.n_components))
+        return Evaluation(float(np.sum(energies)), half_gradient, none, energies)
 
     def laplacian(self) -> sp.csr_array:
         return edge_laplacian(self.graph, self.weights)

@@ -1,10 +1,37 @@
-"""Compiled kernel of the global energy: distances from all vertices to the landmarks."""
+"""Kernels of distances: those of the edges, and those from all vertices to the landmarks."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from isoweave.engines.compile import kernel
+
+
+@kernel
+def edge_stress(start, stop, indptr, indices, lengths, weights, both, coordinates, energies, half_gradient):
+    """Energies of the vertices start..stop and half their gradients (eq. 22).
+
+    ``both`` (m,) are the weights of the two directions of an edge together.
+    """
+    n_components = coordinates.shape[1]
+    step = np.empty(n_components)
+    for i in range(start, stop):
+        energies[i] = 0.0
+        for c in range(n_components):
+            half_gradient[i, c] = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            square = 0.0
+            for c in range(n_components):
+                step[c] = coordinates[i, c] - coordinates[indices[e], c]
+                square += step[c] * step[c]
+            distance = np.sqrt(square)
+            excess = distance - lengths[e]
+            energies[i] += weights[e] * excess * excess
+            if distance > 0.0:
+                # Ends that coincide may part in any direction: none is taken.
+                pull = both[e] * excess / distance
+                for c in range(n_components):
+                    half_gradient[i, c] += pull * step[c]
 
 
 @kernel

@@ -1,6 +1,7 @@
 """Local Euclidean frames: where every vertex sees its neighbours."""
 
 from isoweave.geometry._frames import (
+    SHORTEST_ROW as SHORTEST_ROW,
     LocalFrames as LocalFrames,
     calibrate_frames as calibrate_frames,
     local_stretch as local_stretch,
@@ -11,6 +12,7 @@ from isoweave.geometry._local_mds import (
     ALL_FRAME_LIMIT as ALL_FRAME_LIMIT,
     HUB_LIMIT as HUB_LIMIT,
     local_frames as local_frames,
+    long_edges as long_edges,
     resolve_frame_size as resolve_frame_size,
     typical_degree as typical_degree,
 )

@@ -13,7 +13,7 @@ from isoweave._typing import BoolArray, FloatArray
 from isoweave.graph import NeighborGraph
 
 # A row this much shorter than its edge points nowhere in particular; stretching it would amplify rounding.
-_SHORTEST_ROW = 1e-6
+SHORTEST_ROW = 1e-6
 # Above this dimension hulls are computed of projections only: their cost grows exponentially.
 KUBOTA_DIMENSION = 7
 _KUBOTA_PROJECTIONS = 8
@@ -53,7 +53,7 @@ def calibrate_frames(graph: NeighborGraph, frames: LocalFrames, mode: str = "row
         return frames
     norms = np.sqrt(np.einsum("ij,ij->i", frames.rows, frames.rows))
     if mode == "rows":
-        usable = norms > _SHORTEST_ROW * graph.lengths
+        usable = norms > SHORTEST_ROW * graph.lengths
         factors = np.divide(graph.lengths, norms, out=np.ones_like(norms), where=usable)
     elif mode == "vertices":
         starts = graph.indptr[:-1][graph.degrees > 0]

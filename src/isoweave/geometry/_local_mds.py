@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from math import ceil
 
@@ -9,9 +10,9 @@ import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from isoweave._parallel import ONE_THREAD, ThreadTeam
-from isoweave._typing import AnyArray, BoolArray, IntArray
+from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave.geometry._frames import LocalFrames
-from isoweave.graph import NeighborGraph, is_edge, rows_by_length
+from isoweave.graph import NeighborGraph, edge_keys, is_edge, keep_edges, positions_of, rows_by_length
 
 # Of the default frame: members per typical degree, and how many more vertices paths may lead through.
 FRAME_PER_NEIGHBOR = 2.5
@@ -23,6 +24,12 @@ HUB_LIMIT = 128
 # Second-order frames of the paper are cut here: a dense matrix of this order is made per vertex.
 ALL_FRAME_LIMIT = 1000
 ALL_ROOM_LIMIT = 1500
+# An edge is long that has this many times the length of those a frame needs at either end: so many shortest
+# ones per direction, and at least so many.
+_LONG = 4.0
+_NEEDED_PER_DIRECTION = 2
+_NEEDED = 6
+_PAIRS_AT_ONCE = 2**20
 
 
 def typical_degree(degrees: IntArray) -> float:
@@ -64,6 +71,9 @@ def local_frames(
 ) -> LocalFrames:
     """Coordinates of every vertex's neighbours in axes of its own (eqs. 1 to 4).
 
+    Long edges, over four times as long as those that a frame needs, have no row: paths to their far ends lead
+    over the centre, so that the far end would seem to lie opposite to everything else.
+
     The frame of vertex i scales i, its neighbours and the vertices geodesically nearest to it, up to
     ``frame_size``; distances among them are shortest paths through twice as many nearest vertices.
     With ``frame_size="all"`` the frame is the second-order neighbourhood and paths stay inside the third, as
@@ -76,6 +86,22 @@ def local_frames(
     the leading eigenvectors. A graph of many small components has the first vertex of each, and the number
     of all, in ``starts``: every component gets the frames it would get alone.
     """
+    bounds = [0, graph.n_vertices] if starts is None else starts.tolist()
+    sizes = [
+        resolve_frame_size(graph.degrees[lo:hi], frame_size, n_components) for lo, hi in pairwise(bounds)
+    ]
+    return _frames_of_sizes(graph, n_components, sizes, bounds, with_inverse, team)
+
+
+def _frames_of_sizes(
+    graph: NeighborGraph,
+    n_components: int,
+    sizes: list[int],
+    bounds: list[int],
+    with_inverse: bool,
+    team: ThreadTeam,
+) -> LocalFrames:
+    """Frames of so many vertices, for each of the components between the bounds."""
     # Compiled code is imported where it is used: importing isoweave must stay cheap.
     from isoweave.engines import local_mds as kernels
 
@@ -84,17 +110,25 @@ def local_frames(
     inverse = np.empty((m if with_inverse else 0, n_components))
     spectrum = np.empty((n, n_components + 1))
     included = np.empty(m, dtype=bool)
-    arrays = (graph.indptr, graph.indices, graph.lengths, *rows_by_length(graph, team))
-    out = (rows, inverse, spectrum, included)
-    if starts is None:
-        limits = _limits(resolve_frame_size(graph.degrees, frame_size, n_components))
-        hubs = (frame_size == "all", _edges_between_hubs(graph, limits[-1]))
-        team.run(kernels.local_mds, n, *arrays, *limits, *hubs, *out, grain=64)
-    else:
-        no_hubs = np.empty(0, dtype=bool)
-        for lo, hi in pairwise(starts.tolist()):
-            size = resolve_frame_size(graph.degrees[lo:hi], frame_size, n_components)
-            kernels.local_mds(lo, hi, *arrays, *_limits(size), size == 0, no_hubs, *out)
+    by_length = rows_by_length(graph, team)
+    if sizes[0] > 0 and not with_inverse:
+        near = ~long_edges(graph, n_components, by_length)
+        if not near.all():
+            kept = keep_edges(graph, near)
+            part = _frames_of_sizes(kept, n_components, sizes, bounds, with_inverse, team)
+            rows[:], included[:] = 0.0, False
+            rows[near], included[near] = part.rows, part.included
+            return replace(part, rows=rows, included=included)
+    arrays = (graph.indptr, graph.indices, graph.lengths, *by_length)
+    for size, lo, hi in zip(sizes, bounds, bounds[1:], strict=False):
+        limits = _limits(size)
+        # Small components, of which there may be many, have no hubs.
+        hubs = _edges_between_hubs(graph, limits[-1]) if hi - lo == n else np.empty(0, dtype=bool)
+        more = (*limits, size == 0, hubs, rows, inverse, spectrum, included)
+        if hi - lo == n:
+            team.run(kernels.local_mds, n, *arrays, *more, grain=64)
+        else:
+            kernels.local_mds(lo, hi, *arrays, *more)
     leading, power = spectrum[:, :-1], spectrum[:, -1]
     explained = np.einsum("ij,ij->i", leading, leading)
     fidelity = np.divide(explained, power, out=np.ones(n), where=power > 0)
@@ -107,6 +141,35 @@ def _limits(size: int) -> tuple[int, int, int]:
     if size == 0:
         return ALL_FRAME_LIMIT, ALL_ROOM_LIMIT, ALL_FRAME_LIMIT
     return size + 1, ceil(ROOM_PER_FRAME * size) + 1, max(size, HUB_LIMIT)
+
+
+def long_edges(graph: NeighborGraph, n_components: int, by_length: tuple[IntArray, FloatArray]) -> BoolArray:
+    """Edges that are long for their surroundings, and whose direction nothing tells, shape (m,).
+
+    ``by_length`` are the rows of the graph in order of length. Where N + 1 of the nearest neighbours of both
+    ends have edges to the other end too, the direction is known however long the edge is. Edges between two
+    hubs are not looked at: of these, frames have the shortest.
+    """
+    degrees, needed = graph.degrees, max(_NEEDED, _NEEDED_PER_DIRECTION * n_components)
+    found = np.zeros(len(graph.indices), dtype=bool)
+    if not (degrees > needed).any():
+        return found
+    neighbors, lengths = by_length
+    count = np.minimum(needed, degrees)
+    reach = np.where(degrees > 0, lengths[np.maximum(graph.indptr[:-1] + count - 1, 0)], 0.0)
+    hub = degrees > HUB_LIMIT
+    i, j = graph.sources, graph.indices
+    candidates = np.flatnonzero((graph.lengths > _LONG * np.maximum(reach[i], reach[j])) & ~(hub[i] & hub[j]))
+    step = max(1, _PAIRS_AT_ONCE // needed)
+    keys = edge_keys(graph) if len(candidates) else np.empty(0, np.int64)
+    for lo in range(0, len(candidates), step):
+        chosen = candidates[lo : lo + step]
+        nearest = graph.indptr[i[chosen], None] + np.arange(needed)
+        others = neighbors[np.minimum(nearest, graph.indptr[i[chosen] + 1, None] - 1)]
+        joined = positions_of(keys, others.astype(np.int64) * graph.n_vertices + j[chosen, None]) >= 0
+        joined &= np.arange(needed) < count[i[chosen], None]
+        found[chosen] = joined.sum(axis=1) <= n_components
+    return found | found[graph.reverse]
 
 
 def _edges_between_hubs(graph: NeighborGraph, row_limit: int) -> BoolArray:

@@ -47,4 +47,5 @@ from isoweave.graph._index import (
 from isoweave.graph._shortcuts import (
     bypass_doubtful as bypass_doubtful,
     drop_shortcuts as drop_shortcuts,
+    longer_than_detours as longer_than_detours,
 )

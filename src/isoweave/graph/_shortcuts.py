@@ -41,6 +41,7 @@ _MAX_ROUNDS = 200
 # that form a detour of a third, one is at least half as long and has at most four times its weight.
 TRUSTED_MORE = 10.0
 _PAIRS_AT_ONCE = 1 << 22
+_ROUNDED = 1.0 + 1e-9
 
 
 def drop_shortcuts(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[NeighborGraph, IntArray]:
@@ -138,29 +139,46 @@ def bypass_doubtful(graph: NeighborGraph, weights: FloatArray) -> NeighborGraph:
     bound of the distance, which longer paths improve; a wrong length that is too small nothing would improve.
     Without a doubtful edge the same object is returned.
     """
-    sources, targets, degrees = graph.sources, graph.indices, graph.degrees
+    sources, targets = graph.sources, graph.indices
     heaviest = np.zeros(graph.n_vertices)
     np.maximum.at(heaviest, sources, weights)
     light = TRUSTED_MORE * weights <= np.minimum(heaviest[sources], heaviest[targets])
     edges = np.flatnonzero(light & (sources < targets))
-    if len(edges) == 0:
-        return graph
-    keys = edge_keys(graph)
-    detours = np.full(len(edges), np.inf)
-    step = max(1, _PAIRS_AT_ONCE // max(1, int(degrees.max())))
-    for lo in range(0, len(edges), step):
-        chosen = edges[lo : lo + step]
-        i, j = sources[chosen], targets[chosen]
-        # All neighbours k of i, and the edge (j, k) where there is one.
-        owner, rank = repeat_and_count(degrees[i])
-        to_k = graph.indptr[i][owner] + rank
-        from_k = positions_of(keys, j[owner].astype(np.int64) * graph.n_vertices + targets[to_k])
-        need = TRUSTED_MORE * weights[chosen][owner]
-        good = (from_k >= 0) & (weights[to_k] >= need) & (weights[from_k] >= need)
-        np.minimum.at(detours, lo + owner[good], graph.lengths[to_k[good]] + graph.lengths[from_k[good]])
+    detours = _detours(graph, edges, weights)
     found = np.isfinite(detours)
     if not found.any():
         return graph
     lengths = graph.lengths.copy()
     lengths[edges[found]] = lengths[graph.reverse[edges[found]]] = detours[found]
     return NeighborGraph(graph.indptr, graph.indices, lengths)
+
+
+def longer_than_detours(graph: NeighborGraph) -> BoolArray:
+    """Edges that are longer than the way over a common neighbour, which no distance can be, shape (m,)."""
+    edges = np.flatnonzero(graph.sources < graph.indices)
+    wrong = np.zeros(len(graph.indices), dtype=bool)
+    wrong[edges] = graph.lengths[edges] > _ROUNDED * _detours(graph, edges)
+    return wrong | wrong[graph.reverse]
+
+
+def _detours(graph: NeighborGraph, edges: AnyArray, weights: FloatArray | None = None) -> FloatArray:
+    """Shortest way over a common neighbour of the ends of these edges; infinite where there is none.
+
+    With ``weights``, over edges that are trusted ten times as much.
+    """
+    degrees, targets, keys = graph.degrees, graph.indices, edge_keys(graph)
+    detours = np.full(len(edges), np.inf)
+    step = max(1, _PAIRS_AT_ONCE // max(1, int(degrees.max(initial=1))))
+    for lo in range(0, len(edges), step):
+        chosen = edges[lo : lo + step]
+        i, j = graph.sources[chosen], targets[chosen]
+        # All neighbours k of i, and the edge (j, k) where there is one.
+        owner, rank = repeat_and_count(degrees[i])
+        to_k = graph.indptr[i][owner] + rank
+        from_k = positions_of(keys, j[owner].astype(np.int64) * graph.n_vertices + targets[to_k])
+        good = from_k >= 0
+        if weights is not None:
+            need = TRUSTED_MORE * weights[chosen][owner]
+            good &= (weights[to_k] >= need) & (weights[from_k] >= need)
+        np.minimum.at(detours, lo + owner[good], graph.lengths[to_k[good]] + graph.lengths[from_k[good]])
+    return detours

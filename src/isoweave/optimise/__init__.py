@@ -1,7 +1,15 @@
 """Minimising an energy: starts, L-BFGS, the paper's recursion, and the driver that runs them."""
 
-from isoweave.optimise._global import balanced_weight, global_energy, long_distances, openness
-from isoweave.optimise._many import AT_ONCE, minimise_many
+from isoweave.optimise._global import (
+    agreement,
+    balanced_weight,
+    flatness,
+    global_energy,
+    long_distances,
+    openness,
+    unflat_share,
+)
+from isoweave.optimise._many import AT_ONCE, minimise_many, refine_many
 from isoweave.optimise._optimisers import LBFGS, Alternating, minimise
 from isoweave.optimise._problem import (
     NumericalError,
@@ -63,6 +71,7 @@ __all__ = [
     "Run",
     "StepRecord",
     "UnsolvedError",
+    "agreement",
     "badly_solved",
     "balanced_weight",
     "build_problem",
@@ -71,6 +80,7 @@ __all__ = [
     "companion_width",
     "connection_laplacian",
     "find_landmarks",
+    "flatness",
     "frame_transitions",
     "global_energy",
     "long_distances",
@@ -79,5 +89,7 @@ __all__ = [
     "minimise_many",
     "numerical_stage",
     "openness",
+    "refine_many",
     "sample_vertices",
+    "unflat_share",
 ]

@@ -17,11 +17,15 @@ _FEWEST_LANDMARKS = 50
 _LANDMARKS_PER_DIMENSION = 20
 # Geodesics to hold, at most: beyond, fewer landmarks do, because there are more vertices to each.
 _MOST_GEODESICS = 20_000_000
-# Relative energies of finished local embeddings: below the first the data are flat in N dimensions, and then
+# Relative energies of finished local embeddings: below the second the data are flat in N dimensions, and then
 # geodesics that walk around a hole or a bay are wrong where the frames are right (docs/dial.md has their
-# energies). Above the second, the long distances count in full.
+# energies). Above the last, the long distances count in full; below the first, the edges do.
+_EXACT = 0.02
 _FLAT = 0.027
 _CURVED = 0.035
+# Part of that energy that edges leave when they are fitted: on flat data 1e-4, on a cap of 60 degrees of a
+# sphere .16, on a swiss roll with noise .6 .38. Between the two, they count less.
+_AGREE, _DISAGREE = 0.1, 0.3
 # A vertex with few more than N neighbours fits any frame, so that the energy says nothing about flatness.
 _WELL_CONNECTED = 4.0
 # The stress that classical scaling leaves, weighted, is this part of the energy that the frames leave.
@@ -56,11 +60,34 @@ def global_energy(frames: FrameEnergy, x: FloatArray) -> GlobalEnergy:
     return GlobalEnergy(landmarks, np.ascontiguousarray(distances.T), frames.mass, frames.team)
 
 
+def known_part(graph: NeighborGraph, n_components: int) -> float:
+    """Between 0 and 1, how far the degrees let the energy speak about flatness. 0 for trees."""
+    return min(1.0, max(0.0, (len(graph.indices) / graph.n_vertices - n_components) / _WELL_CONNECTED))
+
+
+def unflat_share(graph: NeighborGraph, n_components: int, share: float) -> float:
+    """The relative energy, or more where the degrees say that the data need not be flat."""
+    return max(share, (1.0 - known_part(graph, n_components)) * _CURVED)
+
+
 def openness(graph: NeighborGraph, n_components: int, share: float) -> float:
     """Between 0, flat data, and 1, data that N dimensions cannot hold, by the relative energy ``share``."""
-    degree = len(graph.indices) / graph.n_vertices
-    known = min(1.0, max(0.0, (degree - n_components) / _WELL_CONNECTED))
-    t = min(1.0, max(0.0, (share - known * _FLAT) / (_CURVED - _FLAT)))
+    return _smooth((share - known_part(graph, n_components) * _FLAT) / (_CURVED - _FLAT))
+
+
+def flatness(graph: NeighborGraph, n_components: int, share: float) -> float:
+    """Between 0 and 1, how far the lengths of the edges can be had: 0 where the energy does not tell."""
+    known = known_part(graph, n_components) == 1.0
+    return _smooth((_FLAT - share) / (_FLAT - _EXACT)) if known else 0.0
+
+
+def agreement(left: float) -> float:
+    """Between 0 and 1, how far edges are to be met that leave this part of the frames' relative energy."""
+    return _smooth((_DISAGREE - left) / (_DISAGREE - _AGREE))
+
+
+def _smooth(t: float) -> float:
+    t = min(1.0, max(0.0, t))
     return t * t * (3.0 - 2.0 * t)
 
 
@@ -77,6 +104,7 @@ def long_distances(
     """The weight of the long distances (eq. 24) after a local fit, and their energy unless it is 0."""
     x, n_components = result.coordinates, frames.frames.n_components
     share = result.energy / frames.mass if frames.mass > 0 else 0.0
+    share = unflat_share(frames.graph, n_components, share)
     opening = openness(frames.graph, n_components, share) if weight == "auto" else 1.0
     # Anchors tell where things are, better than paths can.
     unwanted = weight == 0.0 or opening == 0.0 or (weight == "auto" and anchors is not None)

@@ -82,11 +82,13 @@ class LBFGS:
     It stops when one more sweep would change the edges by less than ``tol`` times the misfit that is left,
     both as root mean squares: ``sqrt(g . L^-1 g) <= tol sqrt(F)`` with g half the gradient. Where the
     relative misfit ``r = sqrt(F / mass)`` is under 0.2 the bound shrinks with it, by ``r / 0.2``: flat data
-    are iterated further, and data that fit exactly to rounding.
+    are iterated further, and data that fit exactly to rounding, unless a change of ``enough``, relative to
+    the edges, ends it.
     """
 
     tol: float = 0.03
     max_iter: int = 500
+    enough: float = _ROUNDING
     state = LBFGSState
 
     def init(self, problem: Problem, start: FloatArray, stage: str) -> LBFGSState:
@@ -100,7 +102,7 @@ class LBFGS:
         """Where iterations end; at rounding level of the frames nothing more can be gained."""
         energy, mass = state.here.energy, problem.mass
         misfit = float(np.sqrt(energy / mass)) if mass > 0 else 0.0
-        return max(self.tol * misfit * min(1.0, misfit / _GOOD_FIT), _ROUNDING)
+        return max(self.tol * misfit * min(1.0, misfit / _GOOD_FIT), self.enough, _ROUNDING)
 
     def step(self, problem: Problem, state: LBFGSState, stage: str) -> LBFGSState:
         here, where = state.here, f"{stage}, step {state.iteration}"

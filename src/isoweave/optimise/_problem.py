@@ -43,7 +43,7 @@ class Problem:
     frames: FrameEnergy
     metric: PoissonState
     anchors: AnchorEnergy | None = None
-    measured: DistanceEnergy | None = None
+    measured: Energy | None = None
     far: GlobalEnergy | None = None
 
     @property
@@ -101,14 +101,18 @@ class Problem:
         rhs -= divergence(graph, self.frames.flux(differences(graph, placed)), team)
         return placed + self.solve(rhs)
 
-    def of_distances(self, graph: NeighborGraph | None = None) -> Problem:
+    def of_distances(self, graph: NeighborGraph | None = None, part: float = 1.0) -> Problem:
         """The same weights, anchors and metric with the energy of the distances (eq. 22).
 
-        ``graph`` has the measured lengths, if the problem's own graph has others.
+        ``graph`` has the measured lengths, if the problem's own graph has others. With a ``part`` below 1 the
+        frames keep the rest of the weights.
         """
         if not isinstance(self.frames, EdgeEnergy):
             raise ValueError("The energy of the distances needs the edge inner product, one weight per edge.")
-        measured = DistanceEnergy(graph or self.graph, self.shape[1], self.frames.weights, self.frames.team)
+        weights, team = self.frames.weights, self.frames.team
+        measured: Energy = DistanceEnergy(graph or self.graph, self.shape[1], part * weights, team)
+        if part < 1.0:
+            measured = Sum((measured, replace(self.frames, weights=(1.0 - part) * weights)))
         return replace(self, measured=measured)
 
 

@@ -182,7 +182,7 @@ def sample_energy(
 ) -> EdgeEnergy:
     """Energy of a graph of geodesic neighbours: calibrated frames, equal weights."""
     raw = local_frames(graph, n_components, team=team, frame_size=_SAMPLE_FRAME, starts=starts)
-    return edge_energy(graph, calibrate_frames(graph, raw, "rows"), team=team)
+    return edge_energy(graph, calibrate_frames(graph, raw, "rows"), team=team, starts=starts)
 
 
 @dataclass(frozen=True, eq=False)
