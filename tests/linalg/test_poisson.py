@@ -16,8 +16,7 @@ from isoweave.engines.cholesky import MAX_WIDTH
 from isoweave.engines.sparse import gauss_seidel, multiply_rows
 from isoweave.linalg import _methods, _state, choose_solver, factor, factor_anchored, prepare_laplacian
 from isoweave.linalg._cholesky import analyse, elimination_order, factorise, plan_elimination, substitute
-from isoweave.linalg._laplacian import PreparationError
-from isoweave.linalg._methods import IncompleteCholesky, Jacobi, Multigrid
+from isoweave.linalg._methods import IncompleteCholesky, Jacobi, Multigrid, PreparationError
 
 
 def factored(lap, solver="auto", *, tol=1e-10):
