@@ -53,8 +53,8 @@ def test_the_factor_is_counted_exactly(make, sizes):
 CASES = {
     "plane": (lambda: roll_of(3300, 9), 2, {}, "direct"),
     "space": (lambda: knn_graph(flat_torus(600, random_state=827).data, 10), 3, {}, "direct"),
-    "5-D": (lambda: knn_graph(difficult(3200, random_state=829).data, 12), 5, {}, "amg"),
-    "9-D": (lambda: normal(3100, 9, 18), 9, {"frame_size": 12}, "jacobi"),
+    "5-D": (lambda: knn_graph(difficult(3050, random_state=829).data, 9), 5, {}, "amg"),
+    "9-D": (lambda: normal(3050, 9, 12), 9, {"frame_size": 12}, "jacobi"),
     "asked": (lambda: roll_of(600, 9), 2, {"solver": "jacobi"}, "jacobi"),
     "pieces": (lambda: pieces(900, 700), 3, {"start": "landmark"}, "direct"),
     "paper": (lambda: roll_of(300, 8), 2, {"preset": "paper"}, "ic"),
@@ -111,7 +111,7 @@ def test_more_of_anything_takes_more():
         found = (estimate_resources(normal(3500, 3, 10), **{name: value}, **common) for value in (less, more))
         small, large = (estimate.growth_bytes for estimate in found)
         assert small < large, name
-    sizes = ((400, 8), (1500, 8), (1500, 16), (4000, 16), (9000, 16), (9000, 40))
+    sizes = ((400, 8), (1500, 8), (1500, 16), (4000, 16), (7000, 16), (7000, 40))
     for start, n_components in (("landmark", 1), ("landmark", 5), ("coarse", 1), ("coarse", 3)):
         found = [estimate_resources(roll_of(n, k), n_components, start=start) for n, k in sizes]
         assert np.all(np.diff([estimate.growth_bytes for estimate in found]) > 0)
@@ -141,10 +141,9 @@ def test_hubs_density_crumbs_and_equal_lengths_are_seen():
 def test_components_are_seen():
     graph = pieces(500, 200, 60, 60)
     fit = fit_sizes(graph, resolve_options(2), 1)
-    assert (fit.largest.n, fit.n_others, fit.other.n) == (500, 3, 106)
-    assert fit.largest.m + 3 * fit.other.m == pytest.approx(fit.m)
+    assert (fit.largest.n, fit.n_others) == (500, 3)
     alone = fit_sizes(graph, resolve_options(2, components="largest"), 1)
-    assert alone.other is None
+    assert alone.n_others == 0
     assert sum(alone.cpu_seconds().values()) < sum(fit.cpu_seconds().values())
     crumb = roll_of(20, 6).to_matrix()
     few, many = (estimate_resources(sp.block_diag([crumb] * count, format="csr"), 2) for count in (100, 1600))
@@ -211,15 +210,14 @@ def test_settings_lower_the_prediction_as_the_message_says():
 
 
 def test_limits_around_the_peak():
-    matrix = roll_of(1500, 8).to_matrix()
+    matrix = roll_of(900, 8).to_matrix()
     estimate = estimate_resources(matrix, 2, n_jobs=1)
     # Resident memory moves by some MB from one call to the next.
     with pytest.raises(MemoryError):
         embed_graph(matrix, 2, n_jobs=1, memory_limit=estimate.peak_bytes - estimate.growth_bytes)
-    limits = (estimate.peak_bytes + 60e6, None, "none")
-    first, *others = (embed_graph(matrix, 2, n_jobs=1, memory_limit=limit) for limit in limits)
-    for other in others:
-        np.testing.assert_array_equal(other.coordinates, first.coordinates)
+    limits = (estimate.peak_bytes + 60e6, "none")
+    first, second = (embed_graph(matrix, 2, n_jobs=1, memory_limit=limit) for limit in limits)
+    np.testing.assert_array_equal(second.coordinates, first.coordinates)
 
 
 def test_searches_that_would_not_fit_are_refused(monkeypatch):

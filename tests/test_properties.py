@@ -64,7 +64,7 @@ def graphs(draw):
 
 
 @given(graphs())
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_numbering_of_the_vertices(case):
     graph, n_components, rng = case
     order = rng.permutation(graph.n_vertices)
@@ -99,7 +99,7 @@ def test_numbering_of_a_grid():
 
 
 @given(clouds(), st.floats(-50.0, 50.0))
-@settings(max_examples=8)
+@settings(max_examples=5)
 def test_order_and_motion_of_the_points(case, shift):
     points, k, n_components, rng = case
     order, turn = rng.permutation(len(points)), random_rotations(1, points.shape[1], rng)[0]
@@ -113,7 +113,7 @@ def test_order_and_motion_of_the_points(case, shift):
 
 
 @given(graphs(), st.floats(1e-12, 1e12))
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_any_unit_to_rounding(case, factor):
     graph, n_components, _ = case
     matrix = graph.to_matrix()
@@ -128,16 +128,15 @@ def test_any_unit_to_rounding(case, factor):
     assert np.isfinite(here.coordinates).all()
 
 
-def test_any_unit_for_graphs_large_enough_to_be_sampled():
+def test_any_unit_for_graphs_that_are_sampled():
     """Which vertices are sampled for the coarse start may not depend on the unit either."""
-    matrix = knn_graph(s_curve(7000, random_state=277).data, 8).to_matrix()
-    here, there = embed_graph(matrix), embed_graph(sp.csr_array(matrix * 3.3))
-    assert here.start == there.start
+    matrix = knn_graph(s_curve(1500, random_state=277).data, 8).to_matrix()
+    here, there = (embed_graph(sp.csr_array(matrix * factor), start="coarse") for factor in (1.0, 3.3))
     assert procrustes_error(3.3 * here.coordinates, there.coordinates) < 1e-12
 
 
 @given(graphs())
-@settings(max_examples=8)
+@settings(max_examples=5)
 def test_order_and_form_of_the_edges_and_a_twin_change_no_bit(case):
     graph, n_components, rng = case
     matrix, n = graph.to_matrix(), graph.n_vertices
@@ -159,7 +158,7 @@ def test_order_and_form_of_the_edges_and_a_twin_change_no_bit(case):
 
 
 @given(graphs())
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_axes_of_the_frames(case):
     """One orthogonal map per vertex, injected between the stages: same minimum, same coordinates."""
     graph, n_components, rng = case

@@ -227,8 +227,10 @@ class PartSizes:
     def start(self) -> str:
         """The start that is taken; "both" are those of landmarks and synchronized."""
         start, c = self.options.start, self.options.n_components
-        if not isinstance(start, str) or start != "auto":
-            return start if isinstance(start, str) else "given"
+        if not isinstance(start, str):
+            return "given"
+        if start != "auto":
+            return start
         return "landmark" if c > LOW_DIMENSION else "coarse" if self.n * c > SYNCHRONIZED_LIMIT else "both"
 
     @property
@@ -256,14 +258,13 @@ class PartSizes:
 
 @dataclass(frozen=True)
 class FitSizes:
-    """A graph; its largest component, and the number and mean sizes of others with edges."""
+    """A graph, its largest component, and how many others have edges; by size they take as long."""
 
     n: int
     m: int
     squares: float
     largest: PartSizes
     n_others: int = 0
-    other: PartSizes | None = None
     from_matrix: bool = False
 
     @property
@@ -299,10 +300,9 @@ class FitSizes:
         seconds = {"graph": 1e-9 * (90 * self.m + 300 * self.n)}
         if self.largest.options.drop_shortcuts:
             seconds["shortcuts"] = 1e-9 * (22 * self.squares + 40 * self.m)
+        share = (self.n + self.m) / (self.largest.n + self.largest.m) if self.n_others else 1.0
         for stage, time in _part_time(self.largest).items():
-            seconds[stage] = 1e-9 * time + _OVERHEAD[stage]
-        for stage, time in _part_time(self.other).items() if self.other is not None else ():
-            seconds[stage] += self.n_others * (1e-9 * time + _OVERHEAD[stage])
+            seconds[stage] = share * 1e-9 * time + (1 + self.n_others) * _OVERHEAD[stage]
         return seconds
 
     def wall_seconds(self) -> float:
@@ -321,12 +321,8 @@ def fit_sizes(
     if largest.n <= counted:
         largest = _with_factor(largest, connected)
     squares = float(np.sum(graph.degrees.astype(np.float64) ** 2))
-    fit = FitSizes(graph.n_vertices, len(graph.indices), squares, largest)
-    sizes, edges = np.bincount(labels)[1:], np.bincount(labels, weights=graph.degrees)[1:]
-    if options.components == "largest" or not (edges > 0).any():
-        return fit
-    other = _smaller(largest, int(sizes[edges > 0].mean()), float(edges[edges > 0].mean()))
-    return replace(fit, n_others=int(np.count_nonzero(edges)), other=other)
+    n_others = 0 if options.components == "largest" else int(np.count_nonzero(np.bincount(labels)[1:] > 1))
+    return FitSizes(graph.n_vertices, len(graph.indices), squares, largest, n_others)
 
 
 def _part(graph: NeighborGraph, options: EmbeddingOptions, n_threads: int) -> PartSizes:

@@ -207,7 +207,8 @@ def test_reproduce(tmp_path, monkeypatch, request):
     assert all(words in text for words in ("Tiny run", "Skipped: mnist"))
     browser = request.getfixturevalue("browser")
     browser.resize(1280, 1000)
-    browser.open((out / "index.html").as_uri(), "document.readyState === 'complete'")
+    is_there = "location.href.endsWith('index.html') && document.readyState === 'complete'"
+    browser.open((out / "index.html").as_uri(), is_there)
     n_summary = (out / "summary.md").read_text(encoding="utf-8").count("\n|") - 2
     # Three pictures; a table for every row and the summary of them; nothing too wide, nothing loaded.
     assert browser.evaluate(PROBE) == [3, 4, 3 * 3 + 7, n_summary, 0]

@@ -181,18 +181,10 @@ def sensor_network(
 ) -> GraphDataset:
     """Sensors uniform in the unit cube that measure their distances to those within a radius.
 
-    Parameters
-    ----------
-    n_samples, n_dims : int
-    radius : float, optional
-        Radio range; by default a sensor far from the border has 20 neighbours on average.
-    n_anchors : int
-        Sensors whose positions are known, chosen at random.
-    noise : float
-        A distance is multiplied by ``1 + noise * g``, g standard normal, and at least by 0.01.
-    hole : float
-        Radius, under 0.5, of a ball about the centre without sensors: shortest paths make a detour.
-    random_state : int, RandomState or None
+    By default the ``radius`` gives a sensor far from the border 20 neighbours on average. The positions of
+    ``n_anchors`` sensors, chosen at random, are known. A distance is multiplied by ``1 + noise * g``, g
+    standard normal, and at least by 0.01. A ``hole`` is the radius, under 0.5, of a ball about the centre
+    without sensors: shortest paths make a detour.
     """
     rng = _source(n_samples, noise, random_state)
     check_integer("n_dims", n_dims, minimum=1)

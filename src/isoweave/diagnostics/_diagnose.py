@@ -95,10 +95,8 @@ def diagnose(
         Distances to measure a map against instead of those it was made from.
     n_components : int, optional
         N, dimension of the map to be made; for a graph alone, where 2 is the default.
-    shortcuts, asymmetry
+    shortcuts, asymmetry, n_jobs
         As in :func:`isoweave.embed_graph`, for a graph that is given; a result has its own dropped edges.
-    n_jobs : int or None
-        Threads; None and -1 use all cores. The result does not depend on it.
 
     Returns
     -------

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, connected_components, dijkstra, minimum_spanning_tree
 
 from isoweave import graph as graphs
-from isoweave._parallel import ThreadTeam, thread_team
+from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray
-from isoweave._validation import check_integer
 from isoweave.diagnostics._facts import EnergySplit, ShapeFacts, edge_table, torn_share
 from isoweave.diagnostics._hodge import cell_boundaries, list_triangles, measure_misfit, split_misfit
 from isoweave.energy import edge_energy
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames
-from isoweave.graph import NeighborGraph, assemble_graph, graph_from_matrix, nearest_entries, subgraph
+from isoweave.graph import NeighborGraph, assemble_graph, nearest_entries, subgraph
 from isoweave.linalg import lowest_eigenvectors
 from isoweave.optimise import (
     LBFGS,
@@ -153,43 +152,6 @@ def nearest_along(graph: NeighborGraph, width: int, *, team: ThreadTeam) -> Neig
     tree = minimum_spanning_tree(graph.to_matrix()).tocoo()
     both = zip(nearest_entries(graph, width, team=team), (tree.row, tree.col, tree.data), strict=True)
     return assemble_graph(graph.n_vertices, *(np.concatenate(parts) for parts in both), asymmetry="min")
-
-
-def loop_holonomy(graph: Any, loop: Any, n_components: int = 2, *, n_jobs: int | None = None) -> FloatArray:
-    """What happens to a frame of N directions that is carried around a loop of edges (eq. D7).
-
-    ``loop`` lists vertices in order of travel; each is a neighbour of the next, the last of the first.
-    Returns the orthogonal H, shape (N, N): a vector v in the frame of ``loop[0]`` comes back as H v. It is
-    the identity on flat data, and of determinant -1 where the frame comes back reflected. On a surface its
-    angle is the integral of the curvature over what the loop encloses.
-    """
-    check_integer("n_components", n_components, minimum=1)
-    checked = graph_from_matrix(graph)
-    edges = _loop_edges(checked, loop)
-    with thread_team(n_jobs) as team:
-        frames = calibrate_frames(checked, local_frames(checked, n_components, team=team), "rows")
-        transitions, _ = frame_transitions(checked, frames, team)
-    holonomy = np.eye(n_components)
-    for e in edges:
-        # transitions[e] of e = (i, j) takes the frame of j to that of i.
-        holonomy = holonomy @ transitions[e]
-    return holonomy.T
-
-
-def _loop_edges(graph: NeighborGraph, loop: Any) -> list[int]:
-    """Positions of the stored edges along a loop."""
-    vertices = np.asarray(loop)
-    if vertices.ndim != 1 or vertices.dtype.kind not in "iu" or len(vertices) < 3:
-        raise ValueError(f"loop must be a sequence of at least 3 vertices (integers), got {loop!r}.")
-    edges = []
-    for i, j in zip(vertices, np.roll(vertices, -1), strict=True):
-        if not 0 <= i < graph.n_vertices:
-            raise ValueError(f"loop names vertex {i}, but the graph has {graph.n_vertices} vertices.")
-        at = np.flatnonzero(graph.indices[graph.indptr[i] : graph.indptr[i + 1]] == j)
-        if len(at) == 0:
-            raise ValueError(f"loop goes from {i} to {j}, which are not neighbours in the graph.")
-        edges.append(int(graph.indptr[i] + at[0]))
-    return edges
 
 
 def synchronize(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> FloatArray:

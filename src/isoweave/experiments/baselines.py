@@ -310,14 +310,12 @@ def run_baseline(
         paths; ``lle``, ``hlle`` and ``ltsa`` follow their formulas with Gram matrices of geodesics in place
         of features; ``diffusion`` has a Gaussian kernel of all geodesics; ``umap`` takes the nearest vertices
         along the graph (extra ``baselines``); ``mde`` is pymde's ``preserve_distances`` (extra ``mde``).
-    graph : NeighborGraph or scipy sparse matrix of shape (n, n)
-        Connected.
+    graph : NeighborGraph or scipy sparse matrix of shape (n, n), connected
     n_components : int
     n_neighbors : int, optional
         Nearest vertices UMAP uses; the graph's smallest degree, at least 5, by default.
     random_state : int, RandomState or None
-    n_jobs : int, optional
-        Threads; all cores by default.
+    n_jobs : int, optional; all cores by default
 
     Returns
     -------

@@ -220,13 +220,11 @@ def evaluate(
 
     Parameters
     ----------
-    graph : NeighborGraph or sparse matrix of shape (n, n)
-        Explicit zeros are edges.
+    graph : NeighborGraph or sparse matrix of shape (n, n); explicit zeros are edges
     embedding : array of shape (n, N)
     n_neighbors : int, optional
         k for neighbourhoods and votes; the graph's smallest degree by default (at least 1).
-    labels : array of shape (n,), optional
-        Adds ``accuracy``, ``nmi``, ``ari``.
+    labels : array of shape (n,), optional; adds ``accuracy``, ``nmi``, ``ari``
     truth : array of shape (n, d), optional
         Isometric coordinates; adds ``procrustes_error``, and ``parameter_error`` unless parameters are given.
     parameters : array of shape (n, d), optional
@@ -235,10 +233,8 @@ def evaluate(
         What global metrics compare with; the graph's shortest paths by default.
     ranks : bool
         False leaves out ``trustworthiness``, ``continuity`` and ``spearman``, which take most of the time.
-    n_rows : int, optional
-        Vertices whose geodesics the global metrics use; see :func:`default_n_rows`.
-    random_state : int, RandomState or None
-        Chooses the sample; None stands for a fixed seed.
+    n_rows, random_state
+        Sample of vertices whose geodesics the global metrics use; see :func:`geodesic_rows`.
     n_jobs : int, optional
         Threads of the angle and Gram computation; all cores by default.
 

@@ -4,16 +4,15 @@ Every function takes an :class:`~isoweave.Embedding`, a fitted estimator or plai
 axes it is given or on a new figure, and returns the axes.
 """
 
-from isoweave.plot._distances import plot_edges, plot_history, plot_neighborhood, plot_shepard, shepard_pairs
-from isoweave.plot._points import main_stretch, plot_embedding, vertex_errors
-
-__all__ = [
-    "main_stretch",
-    "plot_edges",
-    "plot_embedding",
-    "plot_history",
-    "plot_neighborhood",
-    "plot_shepard",
-    "shepard_pairs",
-    "vertex_errors",
-]
+from isoweave.plot._distances import (
+    plot_edges as plot_edges,
+    plot_history as plot_history,
+    plot_neighborhood as plot_neighborhood,
+    plot_shepard as plot_shepard,
+    shepard_pairs as shepard_pairs,
+)
+from isoweave.plot._points import (
+    main_stretch as main_stretch,
+    plot_embedding as plot_embedding,
+    vertex_errors as vertex_errors,
+)

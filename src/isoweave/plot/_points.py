@@ -97,16 +97,13 @@ def plot_embedding(
         component.
     ax : matplotlib Axes, optional
         Drawn on a new figure by default. Must be 3-D for N = 3.
-    components : sequence of int, optional
-        Columns to draw, one to three.
+    components : one to three columns to draw, optional
     graph : NeighborGraph or sparse matrix of shape (n, n), optional
         Measured distances, for "edge_error" with plain coordinates.
     size : float, optional
         Area of a point in square typographic points; by default smaller for more points.
-    cmap : str, optional
-        Name of a matplotlib colour map; by default one that suits ``color``.
-    colorbar : bool, optional
-        By default for "stretch" and "edge_error".
+    cmap : name of a matplotlib colour map, by default one that suits ``color``
+    colorbar : bool, by default for "stretch" and "edge_error"
     title : str, optional
     """
     import_pyplot()

@@ -57,8 +57,7 @@ def write_report(
 
     Parameters
     ----------
-    result : Embedding, fitted estimator, or array of shape (n, N)
-        Any N; also a file of one of these, and estimators of other packages that have ``embedding_``.
+    result : Embedding, fitted estimator of any package, file of one, or array of shape (n, N)
     path : path-like
         Where to write, .html; returned.
     graph : NeighborGraph or sparse matrix of shape (n, n), optional
@@ -73,7 +72,6 @@ def write_report(
     diagnosis : bool or Diagnosis
         Whether to run :func:`isoweave.diagnose`, which takes about as long as the embedding, or its result.
     metrics : bool
-        Whether to compute the metrics.
     n_jobs : int, optional
         Threads of the diagnosis and of the frames.
     """
