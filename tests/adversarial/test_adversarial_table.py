@@ -44,8 +44,9 @@ def edge_lengths(matrix, coordinates):
 @pytest.mark.parametrize("n_components", DIMENSIONS)
 @pytest.mark.parametrize("name", CASES)
 def test_table(name, n_components):
+    # What the frames alone reach: with long distances, the edges of trees are no longer exact.
     case = CASES[name]
-    result = run(embed_graph, case, n_components)
+    result = run(embed_graph, case, n_components, global_weight=0.0, refine="none")
     if result is None:
         return
     check_map(result, case.matrix.shape[0], {"n_components": n_components, **case.settings})

@@ -27,6 +27,8 @@ EDGE_WEIGHTS = ("uniform", "inverse", "inverse-square")
 # How much a hard anchor counts beside soft ones when the embedding is laid on them: what the hard ones leave
 # open, the soft ones decide.
 _HARD_SHARE = 1e3
+# Square of the ratio of an edge to its frame beyond which a row of zeros means nothing.
+_SAME_SIZE = 1e8
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +97,17 @@ class EdgeEnergy(_OnFrames):
 
     @computed_once
     def free(self) -> IntArray:
-        """Edges without direction, shape (f,)."""
-        return np.flatnonzero((self.weights > 0) & ~self.frames.rows.any(axis=1)).astype(np.int32)
+        """Edges without direction, shape (f,).
+
+        Rows of zeros far from the size of their frames, as lengths of many orders of magnitude make them, are
+        left at zero: paths are much shorter there than the edge, or the edge is too short to be seen.
+        """
+        free = np.flatnonzero((self.weights > 0) & ~self.frames.rows.any(axis=1)).astype(np.int32)
+        if len(free) == 0:
+            return free
+        size, square = self.frames.spectrum[self.graph.sources[free], 0], self.graph.lengths[free] ** 2
+        has_row = self.frames.included[free]
+        return free[~has_row | ((square <= _SAME_SIZE * size) & (size <= _SAME_SIZE * square))]
 
     @computed_once
     def _seen(self) -> FloatArray:
@@ -208,7 +219,8 @@ def edge_energy(
             shares = np.minimum(1.0, (_median_lengths(graph, starts)[lost] / graph.lengths[lost]) ** 2)
             values[lost] = shares if confidence is None else shares * confidence[lost]
     squares = np.einsum("ej,ej->e", frames.rows, frames.rows)
-    nowhere = (squares <= (SHORTEST_ROW * graph.lengths) ** 2) & (squares > 0)
+    size = frames.spectrum[graph.sources, 0]
+    nowhere = (squares <= SHORTEST_ROW**2 * np.minimum(graph.lengths**2, size)) & (squares > 0)
     if nowhere.any():
         frames = replace(frames, rows=np.where(nowhere[:, None], 0.0, frames.rows))
     return EdgeEnergy(graph, frames, values, team)
