@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import isoweave.optimise._starts as starts
 from adversarial_graphs import plane
 from isoweave import IsometricEmbedding, _component, embed, embed_graph, estimator, known
 from isoweave._parallel import ThreadTeam
@@ -17,16 +18,7 @@ from isoweave.energy import EdgeEnergy, _energies, edge_energy, paper_energy
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import _components, graph_from_matrix
 from isoweave.linalg import PoissonState, _methods
-from isoweave.optimise import (
-    LBFGS,
-    Alternating,
-    NumericalError,
-    Run,
-    UnsolvedError,
-    _starts as starts,
-    build_problem,
-    minimise,
-)
+from isoweave.optimise import LBFGS, Alternating, NumericalError, Run, UnsolvedError, build_problem, minimise
 
 
 def spoiled(array, at=-1):
