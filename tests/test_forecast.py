@@ -229,7 +229,7 @@ def test_searches_that_would_not_fit_are_refused(monkeypatch):
         forecast.check_search_memory(n, d, k, base + 1.4 * growth, 1)
         with pytest.raises(MemoryError, match=rf"^The search for {k} neighbours of {n:,} points .*PCA"):
             forecast.check_search_memory(n, d, k, base + 0.8 * growth, 1)
-    monkeypatch.setattr("isoweave.estimator.knn_graph", lambda *_, **__: pytest.fail("searched"))
+    monkeypatch.setattr("isoweave.graph.knn_graph", lambda *_, **__: pytest.fail("searched"))
     for kind in (np.asarray, sp.csr_array):
         with pytest.raises(MemoryError, match=r"^The search for 10 neighbours of 300 points with 3 features"):
             IsometricEmbedding(memory_limit="1MB").fit(kind(swiss_roll(300, random_state=863).data))

@@ -66,9 +66,8 @@ class Reporter:
     def __init__(self, verbose: int) -> None:
         self.unit = 1.0
         self._verbose = verbose
-        self._started = time.monotonic()
-        self._expected = math.nan
-        self._printed = -math.inf
+        # By the clock: when the run will have ended, and when a step was last printed.
+        self._end, self._printed = math.nan, -math.inf
         self._left = TimeLeft()
 
     def __call__(self, text: str) -> None:
@@ -78,19 +77,18 @@ class Reporter:
 
     def begin(self, graph: NeighborGraph, options: EmbeddingOptions) -> None:
         """Predict how long the run will take, if anybody wants to know: it takes a look at the graph."""
-        if self._is_watched and graph.n_edges:
+        if self._is_told(logging.DEBUG) and graph.n_edges:
             expected = expected_seconds(graph, options, resolve_n_jobs(options.n_jobs))
-            self._expected = self._elapsed + expected
+            self._end = time.monotonic() + expected
 
     def stage(self, name: str) -> None:
         """A stage begins."""
-        if self._verbose < 2 and not logger.isEnabledFor(logging.INFO):
-            return
-        self._tell(logging.INFO, Event(name, seconds_left=self._predicted()), is_printed=True)
+        if self._is_told(logging.INFO):
+            self._tell(logging.INFO, Event(name, seconds_left=self._predicted()), is_printed=True)
 
     def step(self, progress: Progress) -> None:
         """A step has been taken."""
-        if not self._is_watched:
+        if not self._is_told(logging.DEBUG):
             return
         now = time.monotonic()
         left = self._left.after(progress, now)
@@ -107,16 +105,11 @@ class Reporter:
         if self._verbose > 1 and is_printed:
             print(f"[isoweave] {event}", flush=True)
 
-    @property
-    def _is_watched(self) -> bool:
-        return self._verbose > 1 or logger.isEnabledFor(logging.DEBUG)
-
-    @property
-    def _elapsed(self) -> float:
-        return time.monotonic() - self._started
+    def _is_told(self, level: int) -> bool:
+        return self._verbose > 1 or logger.isEnabledFor(level)
 
     def _predicted(self) -> float | None:
-        left = self._expected - self._elapsed
+        left = self._end - time.monotonic()
         # Predictions are right to a factor of two; one that has run out says nothing.
         return left if left > 0.0 else None
 

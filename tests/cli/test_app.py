@@ -10,6 +10,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import typer
 
 import isoweave
@@ -30,35 +31,27 @@ def test_help(run):
         assert "--verbose" in run(name, "--help").stdout
 
 
-@pytest.mark.parametrize(
-    "option", [f for c in (SearchOptions, FitOptions) for f in fields(c)], ids=lambda f: f.name
-)
-def test_options_are_those_declared(option):
+def test_options_are_those_declared():
     """A new option is declared once, and the command line has it."""
-    if option.name not in ("checkpoint", "verbose"):  # whose options are the command's own
-        assert (option.name in PARAMS["embed"]) == option.metadata["on_command"]
-    if option.name in PARAMS["embed"] and option.metadata["on_command"]:
-        shown = PARAMS["embed"][option.name].help
-        assert set(option.metadata["choices"]) <= set(re.findall(r"\w+", shown))
-        for name, params in PARAMS.items():
-            if option.name in params and name not in ("evaluate", "reproduce"):
-                assert params[option.name].help == shown
+    for option in (*fields(SearchOptions), *fields(FitOptions)):
+        if option.name not in ("checkpoint", "verbose"):  # whose options are the command's own
+            assert (option.name in PARAMS["embed"]) == option.metadata["on_command"]
+        if option.name in PARAMS["embed"] and option.metadata["on_command"]:
+            shown = PARAMS["embed"][option.name].help
+            assert set(option.metadata["choices"]) <= set(re.findall(r"\w+", shown))
+            for name, params in PARAMS.items():
+                if option.name in params and name not in ("evaluate", "reproduce"):
+                    assert params[option.name].help == shown
 
 
 def test_names_of_options():
-    """Documented in README and docs, so they stay."""
+    """Documented in README and docs, so they stay; every parameter of the estimator has one."""
     given = {flag for param in PARAMS["embed"].values() for flag in param.opts}
     flags = "-o -k -n -j -q -v --seed --n-jobs --memory-limit --anchors --anchor-weight --checkpoint --every"
     assert {*flags.split(), "--resume", "--report", "--columns", "--graph", "--frame-size"} <= given
-
-
-def test_every_estimator_parameter_is_an_option():
     parameters = set(inspect.signature(isoweave.IsometricEmbedding).parameters)
     # A file has no dictionary or function to give; a signal ends the command; and it speaks for itself.
     assert parameters - set(PARAMS["embed"]) == {"metric_params", "callback", "on_interrupt"}
-
-
-def test_forecast_takes_the_options_of_embed():
     others = {"output", "quiet", "anchors", "anchor_weight", "checkpoint", "every", "resume", "report"}
     assert set(PARAMS["embed"]) - set(PARAMS["forecast"]) == others | {"columns_file"}
 
@@ -139,19 +132,11 @@ def test_errors_are_one_line(folder, refused, arguments, message):
     assert not list(folder.glob("y.*")) + list(folder.glob("r.*"))
 
 
-def test_unknown_option_is_a_usage_error(run):
+def test_verbose_warnings_and_usage_errors(run, graph):
     assert "--colour" in run("embed", "--colour", "red", code=2).stderr
-
-
-def test_verbose_shows_steps_and_tracebacks(run):
     assert "step 1" in run("embed", "a.npz", "-o", "y.npz", "--verbose").stderr
     failed = run("embed", "none.npz", "-o", "y.npz", "--verbose", code=1)
     assert isinstance(failed.exception, ValueError)
-
-
-def test_warnings_are_one_line(run, graph):
-    import scipy.sparse as sp
-
     sp.save_npz("two.npz", sp.block_diag([graph, graph], format="csr"))
     result = run("embed", "two.npz", "-o", "y.npz")
     assert result.stderr.startswith("isoweave: warning: ")

@@ -5,7 +5,7 @@ One file each, in the safetensors format; docs/saving.md describes it.
 
 from isoweave._files import WriteError
 from isoweave.persist._checkpoint import Checkpoint, CheckpointError
-from isoweave.persist._models import load, load_model, save, save_model
+from isoweave.persist._models import load, load_model, save
 from isoweave.persist._store import StoreError, is_store
 
 __all__ = [
@@ -17,5 +17,4 @@ __all__ = [
     "load",
     "load_model",
     "save",
-    "save_model",
 ]

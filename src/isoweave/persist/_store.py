@@ -31,7 +31,7 @@ import scipy.sparse as sp
 import isoweave
 from isoweave._files import AnyPath, atomic_write
 from isoweave._memory import allowed_memory
-from isoweave._stages import check_indices, check_pointers, checked_graph
+from isoweave._stages import check_array, check_indices, check_pointers, checked_graph
 from isoweave._typing import AnyArray
 from isoweave.graph import NeighborGraph
 from isoweave.optimise import StepRecord
@@ -45,12 +45,15 @@ DTYPES = {
 _CODES = {dtype: code for code, dtype in DTYPES.items()}
 _METADATA = ("format", "format_version", "isoweave_version", "kind", "sha256", "fortran", "content")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}", re.ASCII)
-_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _UNSIGNED = b"0" * 64
 _MAX_HEADER, _MAX_CONTENT, _MAX_ARRAYS, _MAX_DEPTH = 64 << 20, 16 << 20, 10_000, 64
 _PIECE_BYTES = 1 << 22
 _TYPE, _MAX_NESTED = "$type", 12
 _CSR, _GRAPH = ("data", "indices", "indptr"), ("indptr", "indices", "lengths")
+# A string that is never closed goes on to the end, so that every byte is looked at once.
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
+# What float() takes without ever becoming slow; int() refuses long numbers itself.
+_MAX_DIGITS = 1000
 
 
 class StoreError(ValueError):
@@ -64,11 +67,7 @@ class StoreError(ValueError):
         self.path, self.field, self.reason = path, field, reason
 
     def __str__(self) -> str:
-        return (
-            f"{self.path}: {self.reason}"
-            if self.field is None
-            else f"{self.path}: {self.field}: {self.reason}"
-        )
+        return ": ".join(str(part) for part in self.args if part is not None)
 
 
 def require(is_so: bool, path: Path, field: str | None, reason: str) -> None:
@@ -83,7 +82,7 @@ def shown(value: object, length: int = 60) -> str:
     return text if len(text) <= length else text[: length - 3] + "..."
 
 
-def are_sizes(values: Any) -> bool:
+def _are_sizes(values: Any) -> bool:
     """Whether JSON can be a shape for numpy."""
     is_short = isinstance(values, list) and len(values) <= 32
     return is_short and all(type(value) is int and 0 <= value < 1 << 62 for value in values)
@@ -192,10 +191,10 @@ def open_store(path: Path, flags: int = os.O_RDONLY) -> io.FileIO:
         flags |= getattr(os, name, 0)
     try:
         fd = os.open(path, flags)
-    except FileNotFoundError as error:
-        raise StoreError(path, None, "there is no such file") from error
     except OSError as error:
-        raise StoreError(path, None, f"cannot be opened: {error.strerror}") from error
+        is_missing = isinstance(error, FileNotFoundError)
+        said = "there is no such file" if is_missing else f"cannot be opened: {error.strerror}"
+        raise StoreError(path, None, said) from error
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return io.FileIO(fd, "rb")
     os.close(fd)
@@ -215,17 +214,17 @@ def read_header(file: io.FileIO, path: Path, kind: str | None = None) -> Store:
     require(isinstance(metadata, dict) and metadata.get("format") == FORMAT, path, None, foreign)
     version, writer = metadata.get("format_version"), metadata.get("isoweave_version")
     reason = (
-        f"written in format {shown(version)} by isoweave {shown(writer)}; "
-        f"isoweave {isoweave.__version__} reads format {VERSION!r} only"
+        f"written in format {shown(version)} by isoweave {shown(writer)}; isoweave {isoweave.__version__}"
     )
-    require(version == VERSION, path, "format_version", reason)
+    require(version == VERSION, path, "format_version", f"{reason} reads format {VERSION!r} only")
     for field in _METADATA:
         value = metadata.get(field)
         require(isinstance(value, str), path, field, f"must be text, found {shown(value)}")
     unknown = [field for field in metadata if field not in _METADATA]
     require(not unknown, path, "header", f"unknown field {shown(unknown[:1])}")
     sha256, found_kind = metadata["sha256"], metadata["kind"]
-    require(_SHA256.fullmatch(sha256) is not None, path, "sha256", f"{shown(sha256)} is not a checksum")
+    is_checksum = re.fullmatch("[0-9a-f]{64}", sha256) is not None
+    require(is_checksum, path, "sha256", f"{shown(sha256)} is not a checksum")
     require(kind in (None, found_kind), path, "kind", f"must be {kind!r}, found {shown(found_kind)}")
     fortran = {name for name in _parsed(path, "fortran", metadata["fortran"], list) if isinstance(name, str)}
     content = _parsed(path, "content", metadata["content"], dict)
@@ -247,11 +246,11 @@ def _places(path: Path, table: dict[str, Any], start: int, size: int, fortran: s
         is_known = isinstance(code, str) and code in DTYPES
         require(is_known, path, f"{where}.dtype", f"unknown type {shown(code)}")
         # Sizes beside a zero count too: numpy refuses them even though such an array is empty.
-        is_shape = are_sizes(shape) and math.prod(max(n, 1) for n in shape) < 1 << 59
+        is_shape = _are_sizes(shape) and math.prod(max(n, 1) for n in shape) < 1 << 59
         require(is_shape, path, f"{where}.shape", f"{shown(shape)} cannot be a shape")
         dtype = np.dtype(DTYPES[code])
         n_bytes = math.prod(shape) * dtype.itemsize
-        is_span = are_sizes(offsets) and len(offsets) == 2 and offsets[1] - offsets[0] == n_bytes
+        is_span = _are_sizes(offsets) and len(offsets) == 2 and offsets[1] - offsets[0] == n_bytes
         require(is_span, path, f"{where}.data_offsets", f"{shown(offsets)} do not hold {n_bytes:,} bytes")
         order = "F" if name in fortran else "C"
         spans.append((*offsets, name, (dtype, tuple(shape), order, start + offsets[0])))
@@ -263,12 +262,6 @@ def _places(path: Path, table: dict[str, Any], start: int, size: int, fortran: s
         at = last
     require(start + at == size, path, None, f"has {size:,} bytes, the header says {start + at:,}")
     return {name: place for _, _, name, place in spans}
-
-
-# A string that is never closed goes on to the end, so that every byte is looked at once.
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
-# What float() takes without ever becoming slow; int() refuses long numbers itself.
-_MAX_DIGITS = 1000
 
 
 def _parsed(path: Path, field: str, data: bytes | str, kind: type) -> Any:
@@ -404,19 +397,14 @@ class Decoder:
                 return _strings(shape, items)
             case {"$type": "history", "name": str(name)}:
                 return _history(self._take(name))
-            case {"$type": "graph", "names": [str(), str(), str()] as names}:
-                indptr, indices, lengths = map(self._take, names)
-                check_array("indptr", indptr, (np.int32,), (None,))
-                check_array("indices", indices, (np.int32,), (None,))
-                return checked_graph(
-                    indptr, indices, check_array("lengths", lengths, (np.float64,), indices.shape)
-                )
+            case {"$type": "graph", "names": [_, _, _] as names}:
+                return checked_graph(*map(self._take, names))
             case {
                 "$type": "sparse",
                 "class": "csr_array" | "csr_matrix" as name,
-                "names": [_, _, _] as names,
+                "names": [_, _, _] as parts,
             }:
-                return _sparse(getattr(sp, name), value.get("shape"), *map(self._take, names))
+                return _sparse(getattr(sp, name), value.get("shape"), *map(self._take, parts))
             case {"$type": kind}:
                 raise StoreError(self._path, where, f"unknown type {shown(kind)}, or incomplete")
         return value
@@ -427,18 +415,8 @@ class Decoder:
         return self._arrays.pop(name)
 
 
-def check_array(name: str, value: Any, kinds: Any, shape: tuple[int | None, ...]) -> AnyArray:
-    """Raise unless ``value`` is an array of one of these types (None: any) and of this shape (None: any)."""
-    if not isinstance(value, np.ndarray) or not (kinds is None or value.dtype in kinds):
-        wanted = " or ".join(np.dtype(kind).name for kind in kinds or ())
-        raise ValueError(f"{name} must be an array of {wanted}, found {getattr(value, 'dtype', type(value))}")
-    if value.ndim != len(shape) or any(w not in (None, n) for w, n in zip(shape, value.shape, strict=True)):
-        raise ValueError(f"{name} must have the shape {shape}, found {value.shape}")
-    return value
-
-
 def _strings(shape: list[Any], items: list[Any]) -> AnyArray:
-    if not are_sizes(shape) or math.prod(shape) != len(items) or not all(isinstance(i, str) for i in items):
+    if not _are_sizes(shape) or math.prod(shape) != len(items) or not all(isinstance(i, str) for i in items):
         raise ValueError(f"{len(items)} items are not texts of shape {shown(shape)}")
     # Never in cells of one width, which may take far more memory than the characters.
     made = np.empty(len(items), dtype=object)
@@ -454,7 +432,7 @@ def _history(table: AnyArray) -> tuple[StepRecord, ...]:
 
 
 def _sparse(made: Any, shape: Any, data: AnyArray, indices: AnyArray, indptr: AnyArray) -> Any:
-    if not are_sizes(shape) or len(shape) != 2:
+    if not _are_sizes(shape) or len(shape) != 2:
         raise ValueError(f"no matrix has the shape {shown(shape)}")
     check_array("data", data, None, (None,))
     check_array("indices", indices, (np.int32, np.int64), data.shape)
