@@ -1,8 +1,7 @@
 """A store is one file in the safetensors format: 8 bytes of length, a JSON header, the bytes of the arrays.
 
-Written and read by hand: the safetensors package (0.8) takes only names, so that it can neither fill a file
-that is locked before it has its name nor read the one we hold a lock on; it copies where we map; and it
-writes arrays that are not C-contiguous with their numbers in the wrong places, without an error.
+Written and read by hand: the safetensors package (0.8) takes only names, not files that are locked; it copies
+where we map; and it writes arrays that are not C-contiguous with their numbers in the wrong places.
 
 Python values are JSON and arrays: what JSON has as it is, everything else as ``{"$type": ...}``, arrays by
 names that say where they stand. Decoding makes values of the types named here and of no others.
