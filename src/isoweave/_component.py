@@ -63,6 +63,7 @@ _SMALL_ERROR = 0.02
 # Part of their lengths by which edges still move when refine="auto" ends, for up to so many vertices; it
 # grows with their number, because every step costs more, a hundred times at most.
 _ENOUGH, _MANY = 1e-5, 10_000
+_MOST_STEPS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -407,13 +408,15 @@ def _refine(
     """
     assert options.max_iter is not None
     run.stage("refine")
-    measured, enough = problem.of_distances(graph, part), 0.0
-    if options.refine == "auto":
-        enough = _ENOUGH * min(max(graph.n_vertices / _MANY, 1.0), 100.0)
-    optimiser = LBFGS(options.energy_tol, options.max_iter, enough)
+    measured, is_auto = problem.of_distances(graph, part), options.refine == "auto"
+    enough = _ENOUGH * min(max(graph.n_vertices / _MANY, 1.0), 100.0) if is_auto else 0.0
+    most = min(options.max_iter, _MOST_STEPS) if is_auto else options.max_iter
+    optimiser = LBFGS(options.energy_tol, most, enough)
     refined = minimise(optimiser, measured, result.coordinates, stage="refine", run=run)
     here = problem.evaluate(refined.coordinates)
-    status = refined.status if result.status == "converged" else result.status
+    # What has converged stays so, however far it can be refined.
+    kept = result.status != "converged" or (is_auto and refined.status not in ENDED_EARLY)
+    status = result.status if kept else refined.status
     return measured.mass, IterationResult(
         refined.coordinates, here.alignments, refined.energy, result.history, status
     )

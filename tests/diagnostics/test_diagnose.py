@@ -136,7 +136,7 @@ def test_shortcuts_are_reported():
 
 def test_a_poor_minimum_is_not_taken_for_a_poor_shape():
     graph = roll_graph()
-    result = solved(graph)
+    result = solved(graph, refine="none")
     stuck, blown_up = of_map(graph, start="identity"), of_points(1.5 * result.coordinates, graph)
     for found in (stuck, blown_up):
         verdict = next(v for v in found.verdicts if v.code == "poor_minimum")

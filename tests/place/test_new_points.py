@@ -42,7 +42,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def whole():
-    return fitted_graph(WHOLE)
+    return fitted_graph(WHOLE, refine="none")
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +208,7 @@ def test_changed_graphs(whole):
     upper = sp.triu(WHOLE).tocoo()
     noise = np.random.default_rng(761).uniform(0.98, 1.02, size=upper.nnz)
     changed = sp.coo_array((upper.data * noise, (upper.row, upper.col)), shape=WHOLE.shape)
-    fresh = fitted_graph(changed)
+    fresh = fitted_graph(changed, refine="none")
     model.update_graph(changed)
     assert 2 * model.n_iter_ < fresh.n_iter_
     assert model.energy_ < 1.02 * fresh.energy_

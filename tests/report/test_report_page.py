@@ -54,7 +54,7 @@ def sheet():
 
 @pytest.fixture(scope="module")
 def result(sheet):
-    return embed_graph(knn_graph(sheet, 8), n_components=2)
+    return embed_graph(knn_graph(sheet, 8), n_components=2, refine="none")
 
 
 def column(data, name):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from math import ceil
 
@@ -105,20 +104,17 @@ def _frames_of_sizes(
     # Compiled code is imported where it is used: importing isoweave must stay cheap.
     from isoweave.engines import local_mds as kernels
 
+    whole, near, by_length = graph, None, rows_by_length(graph, team)
+    if sizes[0] > 0 and not with_inverse:
+        near = ~long_edges(graph, n_components, by_length)
+        if not near.all():
+            graph = keep_edges(whole, near)
+            by_length = rows_by_length(graph, team)
     n, m = graph.n_vertices, len(graph.indices)
     rows = np.empty((m, n_components))
     inverse = np.empty((m if with_inverse else 0, n_components))
     spectrum = np.empty((n, n_components + 1))
     included = np.empty(m, dtype=bool)
-    by_length = rows_by_length(graph, team)
-    if sizes[0] > 0 and not with_inverse:
-        near = ~long_edges(graph, n_components, by_length)
-        if not near.all():
-            kept = keep_edges(graph, near)
-            part = _frames_of_sizes(kept, n_components, sizes, bounds, with_inverse, team)
-            rows[:], included[:] = 0.0, False
-            rows[near], included[near] = part.rows, part.included
-            return replace(part, rows=rows, included=included)
     arrays = (graph.indptr, graph.indices, graph.lengths, *by_length)
     for size, lo, hi in zip(sizes, bounds, bounds[1:], strict=False):
         limits = _limits(size)
@@ -133,6 +129,13 @@ def _frames_of_sizes(
     explained = np.einsum("ij,ij->i", leading, leading)
     fidelity = np.divide(explained, power, out=np.ones(n), where=power > 0)
     leading, fidelity = np.ascontiguousarray(leading), np.minimum(fidelity, 1.0)
+    if graph is not whole:
+        kept, has_row = rows, included
+        rows, included = (
+            np.zeros((len(whole.indices), n_components)),
+            np.zeros(len(whole.indices), dtype=bool),
+        )
+        rows[near], included[near] = kept, has_row
     return LocalFrames(rows, included, leading, fidelity, inverse if with_inverse else None)
 
 
