@@ -58,7 +58,6 @@ def archives() -> dict[str, tuple[dict[str, np.ndarray], Callable[[Path], Any]]]
             {"embedding": np.ones((FREE_BYTES // 64, 1)), "vertex_names": np.zeros(FREE_BYTES // 64, "U1")},
             read_embedding,
         ),
-        "labels": ({"y": np.zeros(VALUES, "U1")}, read_labels),
     }
 
 

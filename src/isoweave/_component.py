@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._stages import frames_from, frames_record
-from isoweave._typing import BoolArray, FloatArray
-from isoweave.energy import AnchorEnergy, EdgeEnergy, FrameEnergy, edge_energy, paper_energy
+from isoweave._typing import AnyArray, BoolArray, FloatArray
+from isoweave.energy import AnchorEnergy, EdgeEnergy, FrameEnergy, GlobalEnergy, edge_energy, paper_energy
 from isoweave.geometry import calibrate_frames, local_frames, local_stretch, neighborhood_volumes
 from isoweave.graph import NeighborGraph, bypass_doubtful, longer_than_detours
 from isoweave.known import Known
+from isoweave.linalg import small_choice
 from isoweave.optimise import (
     ALONE,
     ENDED_EARLY,
     LBFGS,
     Alternating,
+    Blocks,
+    Interrupt,
     IterationResult,
     Problem,
     Run,
@@ -31,7 +36,11 @@ from isoweave.optimise import (
     long_distances,
     minimise,
     minimise_from,
+    minimise_many,
     numerical_stage,
+    openness,
+    refine_many,
+    unflat_share,
 )
 from isoweave.options import EmbeddingOptions
 
@@ -131,15 +140,11 @@ def _embed_once(
         frames = frames_from(stored, paths, options, team)
     name, problem, result = _optimise(frames, options, known.anchors, start, run)
     solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
-    weight, far = long_distances(problem, result, options.global_weight, run)
+    weight, far = long_distances(frames, known.anchors, result, options.global_weight, run)
     if far is not None:
         # One factor at a time.
         del problem
-        problem = build_problem(
-            frames, solver=options.solver, anchors=known.anchors, far=far, near=result.coordinates
-        )
-        result = _globalise(problem, options, result, run)
-        problem = replace(problem, far=None)
+        problem, result = _globalise(frames, options, known.anchors, far, result, run)
     mass = problem.mass
     if options.refine == "distances" and result.status not in ENDED_EARLY:
         mass, result = _refine(problem, graph, options, 1.0, result, run.within("refine"))
@@ -149,35 +154,141 @@ def _embed_once(
         factor = _geodesic_factor(result.coordinates, paths, team)
         result = replace(result, coordinates=result.coordinates * factor)
     elif options.keeps_lengths and known.anchors is None:
-        factor = _edge_factor(result.coordinates, frames, graph)
+        factor = _edge_factors(result.coordinates, frames, graph, np.array([0, graph.n_vertices]))[0]
         result = replace(result, coordinates=result.coordinates * factor)
     check_finite("result", "coordinates", result.coordinates)
-    with numerical_stage("stretch"):
-        stretch = local_stretch(graph, frames.frames, result.coordinates, team=team)
-    check_finite("stretch", "singular values", stretch)
-    lost = _at_lost_edges(graph, result.coordinates)
-    if lost.any():
-        stretch[lost, -1] = 0.0
-        if result.status in ("converged", "stalled"):
-            result = replace(result, status="collapsed")
+    stretch, lost = _stretch(graph, frames, result.coordinates)
+    if lost.any() and result.status in ("converged", "stalled"):
+        result = replace(result, status="collapsed")
     return ComponentResult(result, stretch, mass, name, solver, weight)
 
 
+def embed_many(
+    graph: NeighborGraph, sizes: Sequence[int], options: EmbeddingOptions, interrupt: Interrupt
+) -> list[ComponentResult | None]:
+    """Embed small components, one after the other in a graph, all at once, in one thread.
+
+    Each has the bits of :func:`embed_component`, or None if it has to be embedded alone: where something is
+    unusual, or wrong, which is then said of the component by name.
+    """
+    assert options.tol is not None
+    assert options.max_iter is not None
+    blocks, n_components = Blocks(np.concatenate([[0], np.cumsum(sizes)])), options.n_components
+    try:
+        energy = _frames(graph, graph, options, Known(), ONE_THREAD, blocks.starts)
+        problem = build_problem(energy, solver="direct")
+        optimiser = LBFGS(options.tol, options.max_iter)
+        masses, starts, found = minimise_many(problem, blocks, optimiser, options.energy_tol, interrupt)
+    except (ArithmeticError, ValueError, RuntimeError):
+        return [None] * len(sizes)
+    x, weights, flat = np.zeros(problem.shape), np.zeros(len(sizes)), np.zeros(len(sizes))
+    bounds = blocks.starts.tolist()
+    for c, (mass, led) in enumerate(zip(masses.tolist(), found, strict=True)):
+        if led is None or led.energy > _MOST_ENERGY * mass:
+            found[c] = None
+            continue
+        part, share = blocks.part(graph, c), led.energy / mass if mass > 0 else 0.0
+        unflat = unflat_share(part, n_components, share)
+        if options.global_weight != "auto" or openness(part, n_components, unflat) > 0.0:
+            own = _frames(part, part, options, Known(), ONE_THREAD)
+            weights[c], far = long_distances(own, None, led, options.global_weight, ALONE)
+            if far is not None:
+                found[c] = led = _globalise(own, options, None, far, led, ALONE)[1]
+        if options.refine == "auto" and weights[c] == 0.0 and led.status not in ENDED_EARLY:
+            flat[c] = flatness(part, n_components, share)
+        x[bounds[c] : bounds[c + 1]] = led.coordinates
+    if flat.any():
+        x, found, masses = _refine_many(problem, blocks, options, flat, x, found, masses, interrupt)
+    if options.keeps_lengths:
+        x *= np.repeat(_edge_factors(x, energy, graph, blocks.starts), sizes)[:, None]
+    stretch, lost = _stretch(graph, energy, x)
+    is_lost = np.logical_or.reduceat(lost, blocks.starts[:-1])
+    results: list[ComponentResult | None] = []
+    for c, led in enumerate(found):
+        if led is None:
+            results.append(None)
+            continue
+        rows, solver = slice(*bounds[c : c + 2]), f"direct: {small_choice(sizes[c]).reason}"
+        status = "collapsed" if is_lost[c] and led.status in ("converged", "stalled") else led.status
+        led = replace(led, coordinates=x[rows], status=status)
+        results.append(ComponentResult(led, stretch[rows], masses[c], starts[c], solver, weights[c]))
+    return results
+
+
+def _refine_many(
+    problem: Problem,
+    blocks: Blocks,
+    options: EmbeddingOptions,
+    flat: FloatArray,
+    x: FloatArray,
+    found: list[IterationResult | None],
+    masses: FloatArray,
+    interrupt: Interrupt,
+) -> tuple[FloatArray, list[IterationResult | None], FloatArray]:
+    """:func:`_refine_if_flat` for small components: coordinates, results and energies of collapsed maps."""
+    assert options.max_iter is not None
+    optimiser = LBFGS(options.energy_tol, options.max_iter, _ENOUGH)
+    energies = np.array([0.0 if led is None else led.energy for led in found])
+    share = np.divide(energies, masses, out=np.zeros_like(masses), where=masses > 0)
+    first = refine_many(problem, blocks, flat, x, optimiser, interrupt)
+    before = first.mass * share
+    left = np.divide(first.energy, before, out=np.zeros_like(before), where=before > 0)
+    agreed = np.where(first.has_ended, flat, flat * [agreement(part) for part in left])
+    again = np.where(agreed < flat, agreed, 0.0)
+    second = refine_many(problem, blocks, again, x, optimiser, interrupt) if again.any() else first
+    taken = [
+        None if part == 0.0 else first if part == whole else second
+        for part, whole in zip(agreed, flat, strict=True)
+    ]
+    x, masses, found = x.copy(), masses.copy(), list(found)
+    for c, descent in enumerate(taken):
+        led = found[c]
+        if led is None or flat[c] == 0.0:
+            continue
+        if first.is_odd[c] or (descent is not None and descent.is_odd[c]):
+            found[c] = None
+        elif descent is not None:
+            ended = descent.result(blocks, c, interrupt.status if descent.has_ended[c] else "converged")
+            found[c] = replace(led, energy=ended.energy, status=ended.status)
+            masses[c] = descent.mass[c]
+            x[blocks.starts[c] : blocks.starts[c + 1]] = ended.coordinates
+    alignments = problem.evaluate(x).alignments
+    for c, descent in enumerate(taken):
+        led = found[c]
+        if led is not None and descent is not None:
+            found[c] = replace(led, alignments=alignments[blocks.starts[c] : blocks.starts[c + 1]])
+    return x, found, masses
+
+
+def _stretch(graph: NeighborGraph, frames: FrameEnergy, x: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Stretch of every vertex, and those at an edge that has no length in the map."""
+    with numerical_stage("stretch"):
+        stretch = local_stretch(graph, frames.frames, x, team=frames.team)
+    check_finite("stretch", "singular values", stretch)
+    lost = _at_lost_edges(graph, x)
+    stretch[lost, -1] = 0.0
+    return stretch, lost
+
+
 def _frames(
-    graph: NeighborGraph, paths: NeighborGraph, options: EmbeddingOptions, known: Known, team: ThreadTeam
+    graph: NeighborGraph,
+    paths: NeighborGraph,
+    options: EmbeddingOptions,
+    known: Known,
+    team: ThreadTeam,
+    starts: AnyArray | None = None,
 ) -> FrameEnergy:
     """Calibrated frames with the inner product that goes with them."""
     is_paper = options.inner_product == "paper"
     with numerical_stage("local frames"):
-        raw = local_frames(
-            paths, options.n_components, team=team, frame_size=options.frame_size, with_inverse=is_paper
-        )
+        sizes: Any = {"frame_size": options.frame_size, "starts": starts}
+        raw = local_frames(paths, options.n_components, team=team, with_inverse=is_paper, **sizes)
     check_finite("local frames", "rows", raw.rows)
     check_finite("local frames", "eigenvalues", raw.spectrum)
     frames = calibrate_frames(graph, raw, options.calibrate)
     check_finite("calibration", "rows", frames.rows)
     if not is_paper:
-        edges = edge_energy(paths, frames, confidence=known.per_edge(graph), team=team)
+        edges = edge_energy(paths, frames, confidence=known.per_edge(graph), team=team, starts=starts)
         check_finite("inner product", "weights", edges.weights)
         return edges
     volumes = neighborhood_volumes(graph, raw, options.volumes, seed=options.seed)
@@ -265,15 +376,22 @@ def _optimise(
 
 
 def _globalise(
-    problem: Problem, options: EmbeddingOptions, result: IterationResult, run: Run
-) -> IterationResult:
+    frames: FrameEnergy,
+    options: EmbeddingOptions,
+    anchors: AnchorEnergy | None,
+    far: GlobalEnergy,
+    result: IterationResult,
+    run: Run,
+) -> tuple[Problem, IterationResult]:
     """Continue with the long distances in the energy; energy and rotations are those of the frames there."""
     assert options.max_iter is not None
+    problem = build_problem(frames, solver=options.solver, anchors=anchors, far=far, near=result.coordinates)
     optimiser = LBFGS(_GLOBAL_TOL * options.energy_tol, options.max_iter)
     run.stage("global")
     moved = minimise(optimiser, problem, result.coordinates, stage="global", run=run.within("global"))
     here = problem.frames.evaluate(moved.coordinates)
-    return IterationResult(moved.coordinates, here.alignments, here.energy, result.history, moved.status)
+    result = IterationResult(moved.coordinates, here.alignments, here.energy, result.history, moved.status)
+    return replace(problem, far=None), result
 
 
 def _refine(
@@ -333,16 +451,21 @@ def _at_lost_edges(graph: NeighborGraph, x: FloatArray) -> BoolArray:
     return found
 
 
-def _edge_factor(x: FloatArray, frames: FrameEnergy, graph: NeighborGraph) -> float:
-    """The one factor that brings the edges nearest to their lengths (weighted least squares).
+def _edge_factors(x: FloatArray, frames: FrameEnergy, graph: NeighborGraph, starts: AnyArray) -> FloatArray:
+    """The one factor for every component that brings its edges nearest to their lengths (least squares).
 
     Frames that cannot all fit average each other out, so that the minimum of their energy is too small: by
     12 % for images of digits in 13 dimensions, by 2 % for a Klein bottle, by .3 % for a swiss roll.
     """
     weights = frames.weights if isinstance(frames, EdgeEnergy) else np.ones(len(graph.lengths))
-    lengths = _lengths(graph, x)
-    square = float(np.sum(weights * lengths * lengths))
-    return float(np.sum(weights * lengths * graph.lengths)) / square if square > 0 else 1.0
+    lengths, bounds = _lengths(graph, x), graph.indptr[starts].tolist()
+
+    def sums(values: FloatArray) -> FloatArray:
+        return np.array([values[first:last].sum() for first, last in pairwise(bounds)])
+
+    squares = sums(weights * lengths * lengths)
+    products = sums(weights * lengths * graph.lengths)
+    return np.divide(products, squares, out=np.ones_like(squares), where=squares > 0)
 
 
 def _lengths(graph: NeighborGraph, x: FloatArray) -> FloatArray:

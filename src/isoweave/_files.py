@@ -1,7 +1,6 @@
 """Files that appear under their final name only when they are complete.
 
-Everything the package writes goes through :class:`NewFile` (whole files) or :func:`append_text` (lines of a
-log), which call ``os`` directly, so that the tests can make each call fail in turn.
+They are written by calls of ``os`` alone, so that the tests can make each of them fail in turn.
 """
 
 from __future__ import annotations
@@ -19,17 +18,12 @@ from typing import IO, Any, TypeAlias
 AnyPath: TypeAlias = str | os.PathLike[str]
 
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-# What file systems answer that have no files without a name.
-_NO_NAMELESS = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
-# Failures of the device and not of the name; what has the name is left as it was.
-_DEVICE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 # Where the words of the system do not say what to do; the others are its own.
 _REASONS = {
     errno.ENOSPC: "no space is left on the device",
     errno.ENOENT: "folder {folder} does not exist",
     errno.ENOTDIR: "{folder} is not a folder",
-    errno.EACCES: "no permission to write in {folder}",
-    errno.EPERM: "no permission to write in {folder}",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "no permission to write in {folder}"),
     errno.ENAMETOOLONG: "the name is too long",
     errno.EISDIR: "it is a folder",
 }
@@ -51,7 +45,7 @@ def write_error(error: OSError, path: AnyPath) -> WriteError:
         return error
     code = error.errno or errno.EIO
     reason = _REASONS.get(code, error.strerror or str(error)).format(folder=Path(path).parent)
-    if code in _DEVICE and os.path.exists(path):
+    if os.path.isfile(path):
         reason += "; what was there before is unchanged"
     return WriteError(code, reason, path)
 
@@ -60,16 +54,15 @@ def write_error(error: OSError, path: AnyPath) -> WriteError:
 def atomic_write(path: AnyPath) -> Iterator[IO[bytes]]:
     """A binary file that takes its name only once it is complete and on disk; raises WriteError.
 
-    If anything fails, an exception in the block included, a file that had the name before is left as it was.
-    Such a file keeps its permissions when it is replaced, and a symbolic link keeps pointing. Devices, pipes
-    and names like /dev/stdout get everything when the block ends, and nothing if it fails. The file can be
-    written and sought; it has no ``fileno``, so that no library writes past it.
+    If anything fails, an exception in the block included, what had the name before is left as it was.
+    Devices, pipes and names like /dev/stdout get everything when the block ends. The file has no ``fileno``,
+    so that no library writes past it.
     """
     if _is_stream(path):
         buffer = io.BytesIO()
         yield buffer
-        # /dev/stdout may be a file that others append to: nothing of theirs is overwritten.
-        _write_open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOCTTY", 0), buffer.getbuffer())
+        # /dev/stdout may be a file that others append to: nothing of theirs is overwritten or cut off.
+        _append(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOCTTY", 0), buffer.getbuffer())
         return
     new = NewFile(path)
     try:
@@ -98,20 +91,21 @@ def write_text(path: AnyPath, text: str) -> None:
 
 def append_text(path: AnyPath, text: str) -> None:
     """Add text to the end of a file, on disk when this returns; after an error the file is as it was."""
-    _write_open(path, (_CREATE & ~os.O_EXCL) | os.O_APPEND, text.encode("utf-8"), is_file=True)
+    _append(path, (_CREATE & ~os.O_EXCL) | os.O_APPEND, text.encode("utf-8"), is_file=True)
 
 
 class NewFile(io.RawIOBase):
     """A file beside its target that gets the target's name when it is complete. Write to ``file``.
 
-    On Linux it has no name until then, so that a writer that is killed leaves nothing; elsewhere it is hidden
-    and named after the target. After a failed write, and once released, writes do nothing: a library
-    that tidies up must not hide the first error, nor write to whatever has the descriptor's number by then.
+    On Linux it has no name until then, elsewhere a hidden one. After a failed write, and once released,
+    writes do nothing: a library that tidies up must not hide the first error, nor write to another's file.
     """
 
     def __init__(self, path: AnyPath) -> None:
         self._path, self._target = path, Path(os.path.realpath(path))
-        self._temporary: Path | None = None
+        stem = os.fsencode(self._target.name)[:150].decode("utf-8", "ignore")
+        self._temporary = self._target.with_name(f".{stem}.{secrets.token_hex(4)}.isoweave-tmp")
+        self._is_named = False
         self.fd = self._folder = -1
         self.failure: OSError | None = None
         try:
@@ -119,33 +113,21 @@ class NewFile(io.RawIOBase):
             if hasattr(os, "O_DIRECTORY"):
                 with suppress(PermissionError):  # one may be allowed to write in a folder and not to read it
                     self._folder = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            self.fd = self._create()
+            if self._folder >= 0 and hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
+                with suppress(OSError):  # not every file system has files without a name
+                    self.fd = os.open(self._target.parent, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o666)
+            if self.fd < 0:
+                self.fd = os.open(self._temporary, _CREATE, 0o666)
+                self._is_named = True
         except OSError as error:
             self.release()
             raise write_error(error, path) from error
         self.file = io.BufferedWriter(self, 1 << 20)
 
-    def _create(self) -> int:
-        if self._folder >= 0 and hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
-            try:
-                return os.open(self._target.parent, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o666)
-            except OSError as error:
-                if error.errno not in _NO_NAMELESS:
-                    raise
-        temporary = self._temporary_name()
-        fd = os.open(temporary, _CREATE, 0o666)
-        self._temporary = temporary
-        return fd
-
-    def _temporary_name(self) -> Path:
-        stem = os.fsencode(self._target.name)[:150].decode("utf-8", "ignore")
-        return self._target.with_name(f".{stem}.{secrets.token_hex(4)}.isoweave-tmp")
-
     def writable(self) -> bool:
         return True
 
-    def seekable(self) -> bool:
-        return True
+    seekable = writable
 
     def write(self, data: Any) -> int:
         if self.fd < 0 or self.failure is not None:
@@ -178,24 +160,23 @@ class NewFile(io.RawIOBase):
             if self._folder >= 0:
                 os.fsync(self._folder)
         except OSError as error:
-            if error.errno in (errno.EINVAL, errno.ENOTSUP):  # not every file system has that
-                return
-            said = f"the file is complete, but may not survive a power failure: {error.strerror}"
-            raise WriteError(error.errno or errno.EIO, said, self._path) from error
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not every file system has that
+                said = f"the file is complete, but may not survive a power failure: {error.strerror}"
+                raise WriteError(error.errno or errno.EIO, said, self._path) from error
 
     def _take_name(self, is_new: bool) -> None:
-        if self._temporary is None:
-            place = self._target if is_new else self._temporary_name()
+        if not self._is_named:
             # Given the descriptor of a folder, Python follows the link in /proc to the file itself.
+            place = self._target if is_new else self._temporary
             os.link(f"/proc/self/fd/{self.fd}", place, src_dir_fd=self._folder)
             if is_new:
                 return
-            self._temporary = place
+            self._is_named = True
         elif is_new:
             # Not by a link, which many network folders do not have: an empty file takes the name first.
             os.close(os.open(self._target, _CREATE, 0o666))
         os.replace(self._temporary, self._target)
-        self._temporary = None
+        self._is_named = False
 
     def release(self) -> None:
         """Close everything; unless it was published, nothing is left."""
@@ -204,10 +185,10 @@ class NewFile(io.RawIOBase):
                 with suppress(OSError):  # the data are synced, or given up
                     os.close(fd)
         self.fd = self._folder = -1
-        if self._temporary is not None:
+        if self._is_named:
             with suppress(OSError):
                 os.unlink(self._temporary)
-            self._temporary = None
+            self._is_named = False
 
 
 def _mode_to_keep(target: Path, path: AnyPath) -> int | None:
@@ -225,17 +206,14 @@ def _mode_to_keep(target: Path, path: AnyPath) -> int | None:
 
 
 def _is_stream(path: AnyPath) -> bool:
-    """Whether a name stands for a device, a pipe or an open file rather than for a file of its own."""
+    """Whether a name stands for a device, a pipe or an open file; what cannot be a name, NewFile judges."""
     folder = os.path.realpath(Path(path).parent)
-    if folder == "/dev" or folder.startswith("/proc/"):
-        return True
-    # A broken link, or a name that cannot be one, is for NewFile to judge.
-    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+    is_other = os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+    return is_other or folder == "/dev" or folder.startswith("/proc/")
 
 
-def _write_open(path: AnyPath, flags: int, data: Any, *, is_file: bool = False) -> None:
+def _append(path: AnyPath, flags: int, data: Any, *, is_file: bool = False) -> None:
     """Write to what has its name already; a file is synced, and cut back to what it was if that fails."""
-    fd = -1
     try:
         fd = os.open(path, flags, 0o666)
         size, view = os.fstat(fd).st_size, memoryview(data)
@@ -249,9 +227,8 @@ def _write_open(path: AnyPath, flags: int, data: Any, *, is_file: bool = False) 
                 with suppress(OSError):
                     os.ftruncate(fd, size)
             raise
-    except OSError as error:
-        raise write_error(error, path) from error
-    finally:
-        if fd >= 0:
+        finally:
             with suppress(OSError):
                 os.close(fd)
+    except OSError as error:
+        raise write_error(error, path) from error

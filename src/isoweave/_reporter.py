@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections import deque
 from dataclasses import dataclass
 
 from isoweave._parallel import resolve_n_jobs
@@ -16,11 +15,7 @@ from isoweave.options import EmbeddingOptions
 
 logger = logging.getLogger("isoweave")
 
-# Stages whose steps lead to the map itself; their number left is extrapolated.
-_LAST_STAGES = ("optimise", "recursion")
 _SECONDS_BETWEEN_LINES = 1.0
-# Steps from which the next ones are extrapolated.
-_LOOK_BACK = 8
 
 
 @dataclass(frozen=True)
@@ -66,10 +61,8 @@ class Reporter:
     def __init__(self, verbose: int) -> None:
         self.unit = 1.0
         self._verbose = verbose
-        self._started = time.monotonic()
-        self._expected = math.nan
-        self._printed = -math.inf
-        self._left = TimeLeft()
+        # By the clock: when the run will have ended, and when a step was last printed.
+        self._end, self._printed = math.nan, -math.inf
 
     def __call__(self, text: str) -> None:
         logger.info(text)
@@ -78,26 +71,22 @@ class Reporter:
 
     def begin(self, graph: NeighborGraph, options: EmbeddingOptions) -> None:
         """Predict how long the run will take, if anybody wants to know: it takes a look at the graph."""
-        if self._is_watched and graph.n_edges:
+        if self._is_told(logging.DEBUG) and graph.n_edges:
             expected = expected_seconds(graph, options, resolve_n_jobs(options.n_jobs))
-            self._expected = self._elapsed + expected
+            self._end = time.monotonic() + expected
 
     def stage(self, name: str) -> None:
         """A stage begins."""
-        if self._verbose < 2 and not logger.isEnabledFor(logging.INFO):
-            return
-        self._tell(logging.INFO, Event(name, seconds_left=self._predicted()), is_printed=True)
+        if self._is_told(logging.INFO):
+            self._tell(logging.INFO, Event(name, seconds_left=self._predicted()), is_printed=True)
 
     def step(self, progress: Progress) -> None:
         """A step has been taken."""
-        if not self._is_watched:
+        if not self._is_told(logging.DEBUG):
             return
         now = time.monotonic()
-        left = self._left.after(progress, now)
-        if progress.stage not in _LAST_STAGES or left is None:
-            left = self._predicted()
         energy = progress.energy * self.unit * self.unit
-        event = Event(progress.stage, progress.iteration, energy, progress.misfit, left)
+        event = Event(progress.stage, progress.iteration, energy, progress.misfit, self._predicted())
         is_printed = now - self._printed >= _SECONDS_BETWEEN_LINES
         self._printed = now if is_printed else self._printed
         self._tell(logging.DEBUG, event, is_printed)
@@ -107,41 +96,10 @@ class Reporter:
         if self._verbose > 1 and is_printed:
             print(f"[isoweave] {event}", flush=True)
 
-    @property
-    def _is_watched(self) -> bool:
-        return self._verbose > 1 or logger.isEnabledFor(logging.DEBUG)
-
-    @property
-    def _elapsed(self) -> float:
-        return time.monotonic() - self._started
+    def _is_told(self, level: int) -> bool:
+        return self._verbose > 1 or logger.isEnabledFor(level)
 
     def _predicted(self) -> float | None:
-        left = self._expected - self._elapsed
+        left = self._end - time.monotonic()
         # Predictions are right to a factor of two; one that has run out says nothing.
         return left if left > 0.0 else None
-
-
-class TimeLeft:
-    """Extrapolates the stopping quantity of an iteration: its logarithm falls evenly, more or less."""
-
-    def __init__(self) -> None:
-        self._stage = ""
-        self._seen: deque[tuple[int, float, float]] = deque(maxlen=_LOOK_BACK)
-
-    def after(self, progress: Progress, now: float) -> float | None:
-        """Seconds until the stopping rule holds, by a clock; None if not yet known."""
-        if progress.stage != self._stage or (self._seen and progress.iteration < self._seen[-1][0]):
-            self._stage = progress.stage
-            self._seen.clear()
-        if not (0.0 < progress.size < math.inf and 0.0 < progress.bound < math.inf):
-            return None
-        height = math.log(progress.size / progress.bound)
-        self._seen.append((progress.iteration, height, now))
-        first, top, then = self._seen[0]
-        steps = progress.iteration - first
-        if steps < 2 or now <= then:
-            return None
-        most = progress.max_iter - progress.iteration
-        fall = (top - height) / steps
-        needed = min(most, max(height, 0.0) / fall) if fall > 0 else most
-        return needed * (now - then) / steps

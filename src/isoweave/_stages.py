@@ -43,13 +43,14 @@ def arrays_of(name: str, value: Any) -> dict[str, AnyArray]:
 
 def graph_from(record: Record) -> NeighborGraph:
     """The graph in a record."""
-    indptr, indices = (record.array(f"graph.{name}", (None,), np.int32) for name in ("indptr", "indices"))
-    return checked_graph(indptr, indices, record.array("graph.lengths", indices.shape))
+    return checked_graph(*(record.arrays.get(f"graph.{name}") for name in ("indptr", "indices", "lengths")))
 
 
-def checked_graph(indptr: AnyArray, indices: AnyArray, lengths: AnyArray) -> NeighborGraph:
+def checked_graph(indptr: Any, indices: Any, lengths: Any) -> NeighborGraph:
     """A graph of int32, int32 and float64 arrays that is as :class:`NeighborGraph` promises."""
-    n = len(indptr) - 1
+    n = len(check_array("indptr", indptr, (np.int32,), (None,))) - 1
+    check_array("indices", indices, (np.int32,), (None,))
+    check_array("lengths", lengths, (np.float64,), indices.shape)
     check_pointers(indptr, max(n, 0), len(indices))
     check_indices("indices", indices, n)
     graph = NeighborGraph(indptr, indices, lengths)
@@ -65,6 +66,16 @@ def checked_graph(indptr: AnyArray, indices: AnyArray, lengths: AnyArray) -> Nei
     if not np.isfinite(lengths).all() or (lengths < 0).any() or (lengths[reverse] != lengths).any():
         raise ValueError("lengths must be finite, not negative, and the same in both directions")
     return graph
+
+
+def check_array(name: str, value: Any, kinds: Any, shape: tuple[int | None, ...]) -> AnyArray:
+    """Raise unless ``value`` is an array of one of these types (None: any) and of this shape (None: any)."""
+    if not isinstance(value, np.ndarray) or not (kinds is None or value.dtype in kinds):
+        wanted = " or ".join(np.dtype(kind).name for kind in kinds or ())
+        raise ValueError(f"{name} must be an array of {wanted}, found {getattr(value, 'dtype', type(value))}")
+    if value.ndim != len(shape) or any(w not in (None, n) for w, n in zip(shape, value.shape, strict=True)):
+        raise ValueError(f"{name} must have the shape {shape}, found {value.shape}")
+    return value
 
 
 def check_pointers(indptr: AnyArray, n: int, n_indices: int) -> None:
@@ -132,7 +143,6 @@ def finished_record(results: Sequence[ComponentResult | None]) -> Record:
 
     A graph may have thousands of components; a record each would cost more than most of them take to embed.
     """
-    at = [c for c, result in enumerate(results) if result is not None]
     found = [result for result in results if result is not None]
     iterations = [result.iteration for result in found]
     steps = [[(s.iteration, s.energy, s.gradient_norm, s.step) for s in it.history] for it in iterations]
@@ -140,14 +150,12 @@ def finished_record(results: Sequence[ComponentResult | None]) -> Record:
     texts = [(result.iteration.status, result.start, result.solver) for result in found]
     known = {text: code for code, text in enumerate(dict.fromkeys(text for row in texts for text in row))}
     arrays = {
-        "components": np.array(at, dtype=np.int64),
+        "components": np.array([c for c, r in enumerate(results) if r is not None], dtype=np.int64),
         "texts": np.array([[known[text] for text in row] for row in texts], dtype=np.int64),
         "coordinates": np.concatenate([it.coordinates for it in iterations]),
         "alignments": np.concatenate([it.alignments for it in iterations]),
         "stretch": np.concatenate([result.stretch for result in found]),
-        "energies": np.array([it.energy for it in iterations]),
-        "masses": np.array([result.mass for result in found]),
-        "weights": np.array([result.global_weight for result in found]),
+        "numbers": np.array([(r.iteration.energy, r.mass, r.global_weight) for r in found]),
         "n_steps": np.array([len(rows) for rows in steps], dtype=np.int64),
         "steps": np.array([row for rows in steps for row in rows], dtype=np.float64).reshape(-1, 4),
     }
@@ -167,25 +175,26 @@ def finished_from(
     known = [str(text) for text in record.value("texts", list)]
     n_steps = record.array("n_steps", (len(at),), np.int64).tolist()
     inside = all(0 <= c < len(parts) for c in at) and all(0 <= code < len(known) for code in codes.flat)
-    if not inside or min(n_steps, default=1) < 1:
+    if not at or not inside or min(n_steps) < 1:
         raise ValueError("its components are not those of the graph")
     sizes = [len(parts[c]) for c in at]
 
     def rows_of(name: str, sizes: list[int], *inner: int) -> list[FloatArray]:
-        whole: Any = record.array(name, (sum(sizes), *inner))
-        return np.split(whole, np.cumsum(sizes)[:-1]) if sizes else []
+        return np.split(record.array(name, (sum(sizes), *inner)), np.cumsum(sizes)[:-1])
 
-    coordinates = rows_of("coordinates", sizes, n_components)
-    alignments = rows_of("alignments", sizes, n_components, n_components)
-    stretch = rows_of("stretch", sizes, n_components)
-    steps = rows_of("steps", n_steps, 4)
-    energies, masses, weights = (record.array(name, (len(at),)) for name in ("energies", "masses", "weights"))
+    columns = (
+        rows_of("coordinates", sizes, n_components),
+        rows_of("alignments", sizes, n_components, n_components),
+        rows_of("stretch", sizes, n_components),
+        rows_of("steps", n_steps, 4),
+        record.array("numbers", (len(at), 3)).tolist(),
+    )
     results: dict[int, ComponentResult] = {}
-    for k, c in enumerate(at):
-        history = tuple(StepRecord(int(i), float(e), float(g), float(s)) for i, e, g, s in steps[k])
-        status, start, solver = (known[code] for code in codes[k])
-        iteration = IterationResult(coordinates[k], alignments[k], float(energies[k]), history, status)
-        results[c] = ComponentResult(
-            iteration, stretch[k], float(masses[k]), start, solver, float(weights[k])
-        )
+    for c, row, x, alignments, stretch, steps, (energy, mass, weight) in zip(
+        at, codes, *columns, strict=True
+    ):
+        history = tuple(StepRecord(int(i), *rest) for i, *rest in steps.tolist())
+        status, start, solver = (known[code] for code in row)
+        iteration = IterationResult(x, alignments, energy, history, status)
+        results[c] = ComponentResult(iteration, stretch, mass, start, solver, weight)
     return results

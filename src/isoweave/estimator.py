@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from isoweave import graph as graphs, place as placing
 from isoweave._memory import parse_memory_limit
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._sklearn_callbacks import CallbackSupportMixin, watched
@@ -22,45 +23,19 @@ from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import as_array, check_integer, check_vertices
 from isoweave.embed import embed, running
 from isoweave.forecast import check_search_memory
-from isoweave.graph import (
-    NeighborGraph,
-    bridge_components,
-    build_index,
-    connected_components,
-    graph_from_matrix,
-    intrinsic_dimension,
-    intrinsic_dimension_graph,
-    knn_from_distances,
-    knn_graph,
-)
+from isoweave.graph import NeighborGraph, graph_from_matrix
 from isoweave.interop import distances_of
 from isoweave.known import Anchors, check_known
 from isoweave.optimise import Record, Run
 from isoweave.options import EmbeddingOptions, FitOptions, SearchOptions, documented, option, resolve_options
-from isoweave.place import (
-    FinishedMap,
-    Placement,
-    embed_again,
-    finished_map,
-    nearest_columns,
-    place_points,
-    sparse_rows,
-)
+from isoweave.place import FinishedMap, Placement
 from isoweave.result import Embedding
 
 # Neighbours that score looks at, whatever n_neighbors is: scores of different n_neighbors must mean the same.
 _SCORED_NEIGHBORS = 10
 _NUMBERS = [np.float64, np.float32]
 # What a fit leaves that placing and growing use.
-_FITTED = (
-    "embedding_",
-    "graph_",
-    "n_components_",
-    "n_neighbors_",
-    "n_features_in_",
-    "component_labels_",
-    "relative_energy_",
-)
+_FITTED = ("embedding", "graph", "n_components", "n_neighbors", "n_features_in", "component_labels")
 # Attributes that the estimator takes over from the Embedding.
 _KEPT = ("alignments", "energy", "relative_energy", "history", "n_iter", "status", "global_weight")
 
@@ -77,15 +52,10 @@ class IsometricEmbedding(  # type: ignore[misc]
 ):
     """Embedding whose Euclidean distances match the distances of neighbours and the geodesics beyond.
 
-    Local Euclidean frames are made from the distances around every point by classical scaling and
-    woven into one map by minimising the mismatch between the map's differences and the rotated frames.
-    Everything stays sparse.
-
     Parameters
     ----------
     n_components : int or "auto", default=2
-        Dimension of the embedding. "auto" estimates the intrinsic dimension from the ratios of the two
-        nearest distances.
+        Dimension of the embedding; "auto" estimates the intrinsic dimension.
     {options}
 
     Attributes
@@ -93,17 +63,9 @@ class IsometricEmbedding(  # type: ignore[misc]
     embedding_ : array of shape (n_samples, n_components)
     graph_ : scipy.sparse.csr_array of shape (n_samples, n_samples)
         The symmetric graph of distances.
-    alignments_ : array of shape (n_samples, n_components, n_components)
-    energy_ : float
-    relative_energy_ : float
-    history_ : tuple of StepRecord
-    n_iter_ : int
-    status_ : str
-    global_weight_ : float
-    component_labels_ : int array of shape (n_samples,)
-    stretch_ : array of shape (n_samples, n_components)
-    dropped_edges_ : int array of shape (n_dropped, 2)
-        These are described in :class:`isoweave.Embedding`.
+    alignments_, energy_, relative_energy_, history_, n_iter_, status_, global_weight_
+    component_labels_, stretch_, dropped_edges_
+        As in :class:`isoweave.Embedding`.
     n_components_ : int
         Dimension of the embedding, estimated if asked for.
     n_neighbors_ : int or None
@@ -114,20 +76,9 @@ class IsometricEmbedding(  # type: ignore[misc]
     -----
     The estimator keeps the features it was fitted on, for new points: the array itself, not a copy, so do not
     write into it.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_swiss_roll
-    >>> from isoweave import IsometricEmbedding
-    >>> X, _ = make_swiss_roll(500, random_state=3)
-    >>> IsometricEmbedding(n_components=2, n_neighbors=8).fit_transform(X).shape
-    (500, 2)
     """
 
     n_components: int | str = option(2, "Dimension, or auto.", kind='int or "auto"', flag="n")
-
-    # Also part of a saved model, beside the attributes that end in "_".
-    _stored_attributes_ = ("_fit_X",)
 
     def fit(self, X: Any, y: Any = None, *, anchors: Any = None, weights: Any = None) -> Self:
         """Embed X; the result is in ``embedding_``.
@@ -141,16 +92,12 @@ class IsometricEmbedding(  # type: ignore[misc]
         anchors : isoweave.Anchors, default=None
             Points whose positions are known; with ``n_components="auto"`` they give the dimension.
         weights : sparse matrix of shape (n, n), array of shape (n,), or isoweave.Weights, default=None
-            How far to trust every distance of a precomputed graph (a matrix with its pattern), how much the
-            neighbourhood of every point counts (an array; not scikit-learn's ``sample_weight``: a point of
-            weight 2 is not two points), or both.
+            As in :func:`embed_graph`; not scikit-learn's ``sample_weight``: a point of weight 2 is not two.
         """
         # Options are checked before any work; a dimension that is still to be estimated counts as one.
         options = self._options(1 if _is(self.n_components, "auto") else self.n_components)
         if not self._is_precomputed() and _has_edge_weights(weights):
-            raise ValueError(
-                "edge weights need metric='precomputed'; with features, the graph is only built in fit."
-            )
+            raise ValueError("edge weights need metric='precomputed'; with features, fit builds the graph.")
         X = self._checked_input(X)
 
         def describe() -> tuple[dict[str, AnyArray], dict[str, Any]]:
@@ -180,19 +127,11 @@ class IsometricEmbedding(  # type: ignore[misc]
     def place(self, X: Any) -> Placement:
         """Place new points in the map, and say how well they fit.
 
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (m, n_features) or (m, n_samples)
-            Features as in the fit. With ``metric="precomputed"`` distances from the new points to those of
-            the fit: sparse, every stored entry is used and stored zeros are duplicates; or dense, of which
-            the ``n_neighbors`` smallest in every row are used.
-
-        Returns
-        -------
-        Placement
-            ``coordinates`` (what :meth:`transform` returns), ``residual`` (0 is an exact fit, infinite is a
-            guess), ``n_iter``, ``n_used`` and ``n_given``. New points do not influence each other: each gets
-            the same bits alone or in any batch.
+        X holds features as in the fit, or with ``metric="precomputed"`` distances from the new points to
+        those of the fit: sparse, every stored entry is used and stored zeros are duplicates; or dense, of
+        which the ``n_neighbors`` smallest in every row are used. The Placement has ``coordinates``,
+        ``residual`` (0 is an exact fit, infinite is a guess), ``n_iter``, ``n_used`` and ``n_given``. New
+        points do not influence each other: each gets the same bits alone or in any batch.
         """
         return self._place(X)
 
@@ -203,10 +142,9 @@ class IsometricEmbedding(  # type: ignore[misc]
         their 10 nearest points of the fit (all that are stored, if X is sparse and ``metric="precomputed"``).
         Points that cannot be placed count with an error of 1, coinciding points not at all.
 
-        The 10 does not depend on ``n_neighbors``, so that ``GridSearchCV`` can search over it, and over
-        ``frame_size``, ``shortcuts``, ``start`` and ``tol``. Scores under different metrics cannot be
-        compared, and more dimensions hardly ever score lower: choose ``n_components`` where the score stops
-        rising. With ``scale="geodesics"`` the map is larger than its edges on purpose, and scores lower.
+        The 10 does not depend on ``n_neighbors``, so that ``GridSearchCV`` can search over it. Scores under
+        different metrics cannot be compared, and more dimensions hardly ever score lower: choose
+        ``n_components`` where the score stops rising.
         """
         coordinates = self._place(X).coordinates
         with thread_team(self.n_jobs) as team:
@@ -224,11 +162,9 @@ class IsometricEmbedding(  # type: ignore[misc]
         """Fit again with more points, starting from the current map.
 
         X, of shape (m, n_features), is appended to the points of the fit, whose rows come first in
-        ``embedding_``. New points are placed in the map, the neighbour graph is rebuilt, and
-        the optimiser continues from there: the quality of a fresh fit in fewer steps. Should the misfit
-        (``relative_energy_``) rise by a fifth or more, a fresh start is tried too and the better embedding
-        kept. The result is moved rigidly so that the old points stay where they were, as far as their
-        distances allow.
+        ``embedding_``. New points are placed in the map, the neighbour graph is rebuilt, and the optimiser
+        continues from there. Should the misfit (``relative_energy_``) rise by a fifth or more, a fresh start
+        is tried too and the better one kept. Old points stay where they were, as far as distances allow.
         """
         check_is_fitted(self)
         if self._is_precomputed():
@@ -244,23 +180,14 @@ class IsometricEmbedding(  # type: ignore[misc]
     def update_graph(self, X: Any, kept: Any = None) -> Self:
         """Fit a changed graph, starting from the current map.
 
-        Vertices and edges may have come, gone, or changed their lengths. Vertices that stay start where they
-        are, new ones are placed by their neighbours, and the optimiser continues from there, as in
-        :meth:`add_samples`.
-
-        Parameters
-        ----------
-        X : sparse matrix of shape (m, m), or dense matrix of all distances
-            The whole new graph, as in :meth:`fit`.
-        kept : int array of shape (k,) or bool array of shape (n_samples,), default=None
-            The vertices of the fitted graph that are still there: they are the first k vertices of the new
-            graph, in this order, and all after them are new. None keeps all.
+        X is the whole new graph, as in :meth:`fit`: vertices and edges may have come, gone, or changed their
+        lengths. ``kept`` (numbers, or a mask of shape (n_samples,); None: all) are the vertices still there:
+        they are the first of the new graph, in this order, and start where they are. All after them are new
+        and placed by their neighbours; the optimiser continues from there, as in :meth:`add_samples`.
         """
         check_is_fitted(self)
         if not self._is_precomputed():
-            raise ValueError(
-                "update_graph is for metric='precomputed'; for points with features use add_samples."
-            )
+            raise ValueError("update_graph is for metric='precomputed'; for features use add_samples.")
         n = len(self.embedding_)
         stays = np.arange(n) if kept is None else check_vertices("kept", kept, n)
         fresh = copy.copy(self)
@@ -271,9 +198,9 @@ class IsometricEmbedding(  # type: ignore[misc]
 
         A ``callback`` is left out, with a warning; a function given as ``metric`` cannot be stored.
         """
-        from isoweave.persist import save_model
+        from isoweave.persist import save
 
-        save_model(self, path)
+        save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> Self:
@@ -324,13 +251,13 @@ class IsometricEmbedding(  # type: ignore[misc]
             )
         self.n_neighbors_ = k
         if self._is_precomputed():
-            return knn_from_distances(X, k)
+            return graphs.knn_from_distances(X, k)
         n, d = X.shape
         if sp.issparse(X):
             # Sparse features are made dense while that is cheap.
             d = min(d, max(2 * X.nnz, 2**25) // n)
         check_search_memory(n, d, k, parse_memory_limit(self.memory_limit), self.n_jobs)
-        return knn_graph(
+        return graphs.knn_graph(
             X, k, n_jobs=self.n_jobs, random_state=seed, metric=self.metric, metric_params=self.metric_params
         )
 
@@ -357,23 +284,23 @@ class IsometricEmbedding(  # type: ignore[misc]
         if isinstance(anchors, Anchors) and np.ndim(anchors.positions) == 2:
             return int(np.shape(anchors.positions)[1])
         if self._is_precomputed():
-            value = intrinsic_dimension_graph(graph)
+            value = graphs.intrinsic_dimension_graph(graph)
         else:
-            value = intrinsic_dimension(
+            value = graphs.intrinsic_dimension(
                 X, n_jobs=self.n_jobs, metric=self.metric, metric_params=self.metric_params
             )
         return min(max(1, round(value)), graph.n_vertices - 1)
 
     def _joined(self, X: Any, graph: NeighborGraph, n_components: int) -> NeighborGraph:
         """The graph, its components bridged if that is asked for."""
-        if self.components != "bridge" or connected_components(graph)[0] == 1:
+        if self.components != "bridge" or graphs.connected_components(graph)[0] == 1:
             return graph
         if self._is_precomputed():
             raise ValueError(
                 "components='bridge' needs features to measure distances between components, but "
                 "metric='precomputed' was given. Use components='separate', 'largest' or 'error'."
             )
-        return bridge_components(
+        return graphs.bridge_components(
             graph, X, n_bridges=n_components + 1, metric=self.metric, metric_params=self.metric_params
         )
 
@@ -394,7 +321,7 @@ class IsometricEmbedding(  # type: ignore[misc]
         with thread_team(self.n_jobs) as team:
             k = self.n_neighbors if self.n_neighbors_ is None else self.n_neighbors_
             rows = self._neighbors_of(X, k, team)
-            placement = place_points(self._placed(team), *rows, team=team)
+            placement = placing.place_points(self._placed(team), *rows, team=team)
         lost = np.flatnonzero(np.isnan(placement.residual))
         if len(lost):
             shown = ", ".join(map(str, lost[:5])) + (", ..." if len(lost) > 5 else "")
@@ -412,27 +339,28 @@ class IsometricEmbedding(  # type: ignore[misc]
             X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=_NUMBERS)
             lookup = self.__dict__.setdefault("_lookup", {})
             if "index" not in lookup:
-                lookup["index"] = build_index(self._features(), self.metric, self.metric_params, team=team)
+                lookup["index"] = graphs.build_index(
+                    self._features(), self.metric, self.metric_params, team=team
+                )
             neighbors, distances = lookup["index"].neighbors(X, k, team=team)
             bounds = np.arange(len(neighbors) + 1) * neighbors.shape[1]
             return bounds, neighbors.reshape(-1), distances.reshape(-1)
         if sp.issparse(X):
             # Entries are checked when they are placed, which keeps stored zeros.
             X = validate_data(self, X, reset=False, accept_sparse=True, dtype=None, ensure_all_finite=False)
-            return sparse_rows(X)
+            return placing.sparse_rows(X)
         X = validate_data(self, X, reset=False, dtype=_NUMBERS)
         firsts = np.unique(self._placed(team).representative, return_index=True)[1].astype(np.int32)
-        return nearest_columns(X, firsts, k)
+        return placing.nearest_columns(X, firsts, k)
 
     def _placed(self, team: ThreadTeam) -> FinishedMap:
         lookup = self.__dict__.setdefault("_lookup", {})
         if "map" not in lookup:
             graph, labels = graph_from_matrix(self.graph_), self.component_labels_
             keeps = self._options(self.n_components_, 0).keeps_lengths
-            made = finished_map(graph, self.embedding_, team=team, labels=labels, keeps_lengths=keeps)
+            made = placing.finished_map(graph, self.embedding_, team=team, labels=labels, keeps_lengths=keeps)
             lookup["map"] = made
-        found: FinishedMap = lookup["map"]
-        return found
+        return lookup["map"]
 
     def _features(self) -> Any:
         """The features of the fit; a model may have been saved without them."""
@@ -457,19 +385,19 @@ class IsometricEmbedding(  # type: ignore[misc]
             if not options.keeps_lengths:
                 placed = self._placed(team)
                 factors = placed.factors[placed.representative[kept]]
-            result = embed_again(graph, options, previous, self.relative_energy_, factors, team=team)
+            result = placing.embed_again(graph, options, previous, self.relative_energy_, factors, team=team)
         fresh._keep(X, graph, result)
         self.__dict__.update(fresh.__dict__)
         return self
 
-    def _check_stored_(self) -> None:
+    def _check_stored(self) -> None:
         """Refuse a loaded model whose parts do not fit together."""
         features = getattr(self, "_fit_X", None)
-        missing = [name for name in _FITTED if not hasattr(self, name)]
-        if features is None and len(missing) == len(_FITTED):
+        missing = [name for name in (*_FITTED, "relative_energy") if not hasattr(self, f"{name}_")]
+        if features is None and len(missing) > len(_FITTED):
             return
         if missing:
-            raise ValueError(f"{missing[0]} is missing")
+            raise ValueError(f"{missing[0]}_ is missing")
         # Of parameters that no fit of these would have had.
         self._options(self.n_components_, 0)
         check_integer("n_neighbors", self.n_neighbors, minimum=1)

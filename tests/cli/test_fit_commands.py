@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -14,8 +12,6 @@ from isoweave.io import read_embedding
 from isoweave.metrics import procrustes_error
 
 NET = sensor_network(150, radius=0.2, n_anchors=5, random_state=6)
-KEYS = """embedding component_labels energy status n_iter dropped_edges stretch parameters relative_energy
-history edges edge_lengths"""
 
 
 def test_features_and_graph_agree(run, sheet):
@@ -30,34 +26,15 @@ def test_features_and_graph_agree(run, sheet):
     assert procrustes_error(sheet, y) < 1e-2
 
 
-def test_output_holds_everything(run, graph):
+def test_output(run, graph):
+    """What an archive holds is tested in tests/io."""
     shown = run("embed", "uneven.npz", "-o", "y.npz", "--scale", "geodesics", "--asymmetry", "mean").output
     for word in ("points", "300", f"{graph.nnz // 2:,}", "components", "dropped edges", "energy", "seconds"):
         assert word in shown
-    with np.load("y.npz", allow_pickle=False) as file:
-        assert set(file.files) == set(KEYS.split())
-        assert str(file["status"]) in shown
-        parameters = json.loads(str(file["parameters"]))
-    expected = {"n_components": 2, "scale": "geodesics", "metric": "precomputed", "asymmetry": "mean"}
-    assert expected.items() <= parameters.items()
-    assert not {"callback", "checkpoint"} & set(parameters)
-
-
-def test_named_vertices(folder, run):
-    """A unit grid with named vertices, given as an edge list, comes back in order of first appearance."""
-    lines = ["from,to,metres"]
-    for i in range(6):
-        for j in range(6):
-            for p, q in ((i + 1, j), (i, j + 1), (i + 1, j + 1), (i + 1, j - 1)):
-                if p < 6 and 0 <= q < 6:
-                    lines.append(f"r{i}c{j},r{p}c{q},{float(np.hypot(p - i, q - j))!r}")
-    (folder / "grid.csv").write_text("\n".join(lines))
-    assert run("embed", "grid.csv", "--graph", "-o", "y.npz", "--quiet").output == ""
     found = read_embedding("y.npz")
-    truth = np.array([[int(name[1]), int(name[3])] for name in found.names])
-    assert len(found.names) == 36
-    # Loose: shortest paths on a king's grid are longer than straight lines; a wrong order would give about 1.
-    assert procrustes_error(truth, found.coordinates) < 0.05
+    assert found.status in shown
+    expected = {"n_components": 2, "scale": "geodesics", "metric": "precomputed", "asymmetry": "mean"}
+    assert expected.items() <= found.parameters.items()
 
 
 @pytest.mark.parametrize("named", [False, True])
@@ -71,8 +48,9 @@ def test_anchors(folder, run, named):
     known = [f"{name(a)},{x!r},{y!r}" for a, (x, y) in zip(NET.anchors, places, strict=True)]
     (folder / "known.csv").write_text("\n".join(["sensor,x,y", *known]) + "\n")
     command = ("embed", "net.edges", "-o", "y.npz", "--refine", "distances", "--anchors", "known.csv")
-    run(*command)
+    assert run(*command, "--quiet").output == ""
     found = read_embedding("y.npz")
+    # Named vertices come back in order of their first appearance.
     order = [int(name[1:]) for name in found.names] if named else range(150)
     hard = np.empty_like(found.coordinates)
     hard[list(order)] = found.coordinates
@@ -82,28 +60,19 @@ def test_anchors(folder, run, named):
     assert not np.array_equal(read_embedding("y.npz").coordinates, found.coordinates)
 
 
-def test_forecast_of_a_graph(run, run_json, graph):
+def test_forecast(run, run_json, graph):
     shown = run("forecast", "a.npz", "-n", 2, "--n-jobs", 1).stdout
     for word in ("vertices", "300", f"{graph.nnz // 2:,}", "solver", "direct", "frames", "optimise", "fits"):
         assert word in shown
-    assert "neighbours" not in shown
     assert "the memory of the" in shown.replace("\n", " ")
-    found = run_json("forecast", "a.npz", "-n", 3, "--solver", "jacobi", "-j", 1, "--tol", 0.1, "--seed", 3)
     wanted = estimate_resources(graph, 3, solver="jacobi", n_jobs=1)
-    assert (found["n_vertices"], found["n_edges"], found["n_components"]) == (300, graph.nnz // 2, 3)
-    assert (found["solver"], found["solver_reason"], found["fits"]) == ("jacobi", "asked for", True)
-    assert found["growth_bytes"] == wanted.growth_bytes
-    assert [stage["name"] for stage in found["stages"]] == [stage.name for stage in wanted.stages]
-
-
-def test_forecast_of_features_counts_the_search(run_json):
-    found = run_json("forecast", "x.npy", "-k", 8)
-    assert found["stages"][0]["name"] == "neighbours"
-    assert found["stages"][0]["cpu_seconds"] > 0
-    # At least the eight nearest of every point, fewer than twice as many.
-    assert 8 * 300 / 2 <= found["n_edges"] < 8 * 300
-    assert found["cpu_seconds"] == pytest.approx(sum(stage["cpu_seconds"] for stage in found["stages"]))
-    assert found["growth_bytes"] == max(stage["growth_bytes"] for stage in found["stages"])
+    for source in (["a.npz"], ["x.npy", "-k", 8]):
+        options = ("-n", 3, "--solver", "jacobi", "-j", 1, "--tol", 0.1, "--seed", 3)
+        found = run_json("forecast", *source, *options)
+        assert (found["n_vertices"], found["n_edges"], found["n_components"]) == (300, graph.nnz // 2, 3)
+        assert (found["solver"], found["solver_reason"], found["fits"]) == ("jacobi", "asked for", True)
+        assert found["growth_bytes"] == pytest.approx(wanted.growth_bytes, rel=0.01 * (source != ["a.npz"]))
+        assert [stage["name"] for stage in found["stages"]] == [stage.name for stage in wanted.stages]
 
 
 @pytest.mark.parametrize("command", ["forecast", "diagnose"])
@@ -130,26 +99,24 @@ def test_pieces_are_bridged(run_json, sheet):
 
 
 def test_dimension(run):
-    x = np.random.default_rng(23).uniform(size=(1500, 5))
+    x = np.random.default_rng(23).uniform(size=(800, 5))
     np.save("y.npy", np.pad(x, ((0, 0), (0, 3))))
-    # The estimator's spread over seeds is about 3 % at this size; boundaries lower it in 5-D.
-    assert float(run("dimension", "y.npy").stdout) == pytest.approx(5, rel=0.15)
+    # The estimator's spread over seeds is about 4 % at this size; boundaries lower it in 5-D.
+    assert float(run("dimension", "y.npy").stdout) == pytest.approx(5, rel=0.2)
     for source in ("a.npz", "uneven.npz"):  # 300 points
         assert float(run("dimension", source, "--asymmetry", "min").stdout) == pytest.approx(2, rel=0.2)
 
 
-@pytest.fixture(scope="module")
-def estimator(sheet):
-    return IsometricEmbedding(n_neighbors=8, n_jobs=1).fit(sheet)
-
-
-def test_diagnosis(run, run_json, estimator):
+def test_diagnosis(run, run_json, sheet):
+    estimator = IsometricEmbedding(n_neighbors=8, n_jobs=1).fit(sheet[:200])
     graph = estimator.graph_
-    assert run_json("diagnose", "x.npy", "-k", 8) == diagnose(graph).to_dict()
+    np.save("points.npy", sheet[:200])
+    expected = diagnose(graph)
+    assert run_json("diagnose", "points.npy", "-k", 8) == expected.to_dict()
     sp.save_npz("graph.npz", graph)
-    assert run("diagnose", "graph.npz").stdout.strip() == str(diagnose(graph))
+    assert run("diagnose", "graph.npz").stdout.strip() == str(expected)
     np.savez("map.npz", embedding=estimator.embedding_)
     found = run_json("diagnose", "graph.npz", "--embedding", "map.npz")
     assert found == diagnose(estimator.embedding_, graph=graph).to_dict()
     assert found["map"]["status"] is None
-    assert run_json("diagnose", "x.npy", "-k", 8, "--solve") == diagnose(estimator).to_dict()
+    assert run_json("diagnose", "points.npy", "-k", 8, "--solve") == diagnose(estimator).to_dict()

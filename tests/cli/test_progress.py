@@ -52,14 +52,14 @@ def test_verbose_prints_a_line_per_event_and_leaves_the_logger_as_it_was(is_verb
 
 
 def test_an_exception_ends_the_display(monkeypatch):
-    monkeypatch.setattr(_console, "_DELAY_SECONDS", 0.01)
+    monkeypatch.setattr(_console, "_DELAY_SECONDS", 0.0)
     progress = ProgressLine(terminal())
 
     def fail():
         with progress:
-            time.sleep(0.1)
+            progress._timer.join()
             raise RuntimeError("broken")
 
     with pytest.raises(RuntimeError, match="broken"):
         fail()
-    assert progress._progress.finished or not progress._progress.live.is_started
+    assert not progress._status._live.is_started

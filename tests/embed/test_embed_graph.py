@@ -16,7 +16,7 @@ from isoweave.datasets import s_curve, swiss_roll
 from isoweave.energy import EdgeEnergy
 from isoweave.graph import knn_graph
 from isoweave.metrics import procrustes_error
-from reference_graphs import complete_of, distance_gap, edges_of, graph_of, knn_of, path_graph
+from reference_graphs import distance_gap, edges_of, graph_of, knn_of, path_graph
 
 
 def sheet_matrix(n=300, k=8, seed=131):
@@ -139,18 +139,6 @@ def test_a_start_that_a_large_tol_leaves_alone_is_blamed_on_tol():
             embed_graph(matrix, start=size * start, tol=tol)
         assert not isinstance(caught.value, NumericalError)
     assert embed_graph(matrix, tol=10.0).n_iter == 0
-
-
-@pytest.mark.parametrize("inner_product", ["edge", "paper"])
-def test_solvers_agree(inner_product):
-    """Each takes the same steps, to the accuracy of its solves."""
-    settings = {"inner_product": inner_product, "start": "landmark"}
-    expected = embed_graph(sheet_matrix(150), solver="direct", **settings)
-    for solver in ("amg", "jacobi", "ic"):
-        result = embed_graph(sheet_matrix(150), solver=solver, **settings)
-        assert result.solver.startswith(solver)
-        assert result.energy == pytest.approx(expected.energy, rel=1e-3)
-        assert distance_gap(expected.coordinates, result.coordinates) < 1e-2
 
 
 def test_parts():
@@ -278,17 +266,6 @@ def test_points_of_lower_rank(preset):
     result = embed_graph(knn_of(np.vstack([sheet, hair]), 5).to_matrix(), preset=preset, max_iter=100)
     assert np.isfinite(result.coordinates).all()
     assert result.relative_energy < 0.1
-
-
-def test_lengths_of_very_different_size():
-    points = np.random.default_rng(173).normal(size=(20, 3))
-    points[18:] *= 1e60
-    result = embed_graph(complete_of(points).to_matrix(), n_components=3)
-    assert np.isfinite(result.coordinates).all()
-    assert result.relative_energy < 1e-20
-    apart = graph_of([(0, 1, 1.0), (1, 2, 1e-80), (0, 2, 1.0)], 3).to_matrix()
-    with pytest.raises(ValueError, match=r"span from 1e-80 to .*rescale or remove the extreme ones"):
-        embed_graph(apart)
 
 
 def test_shortcuts_are_dropped_reported_and_kept_in_the_graph():

@@ -19,8 +19,11 @@ NET = sensor_network(220, radius=RADIUS, n_anchors=8, random_state=4)
 NOISY = sensor_network(220, radius=RADIUS, n_anchors=8, noise=0.05, random_state=4).graph
 TRUTH, CHOSEN = NET.truth, NET.anchors
 AT = TRUTH[CHOSEN]
-HARD = Anchors(CHOSEN, AT)
 ROLL = knn_graph(swiss_roll(250, random_state=3).data, 8).to_matrix()
+
+
+def anchored(matrix=NET.graph, at=AT, weight=None, index=CHOSEN, **options):
+    return embed_graph(matrix, anchors=Anchors(index, at, weight), **options)
 
 
 def rmse(found, truth=TRUTH):
@@ -42,58 +45,51 @@ def free():
 def test_the_map_is_in_the_anchors_coordinates(free):
     """To the last bit, however far from zero. Without them it is turned, mirrored and shifted."""
     for shift in (0.0, 4e6 + 0.1):
-        result = embed_graph(NOISY, anchors=Anchors(CHOSEN, AT + shift))
+        result = anchored(NOISY, AT + shift)
         np.testing.assert_array_equal(result.coordinates[CHOSEN], AT + shift)
         assert rmse(result.coordinates - shift) < 0.25 * RADIUS
         assert result.status == "converged"
     assert rmse(free.coordinates) > 0.3
-    refined = embed_graph(NET.graph, anchors=HARD, refine="distances", tol=1e-6)
-    assert rmse(refined.coordinates) < 1e-6
-
-
-def test_moving_the_anchors_moves_the_map():
+    assert rmse(anchored(refine="distances", tol=1e-6).coordinates) < 1e-6
+    # Moving the anchors moves the map.
     turn = random_rotations(1, 2, np.random.default_rng(2))[0]
     for weight in (None, 5.0):
-        first, second = (
-            embed_graph(NOISY, anchors=Anchors(CHOSEN, at, weight), tol=1e-5) for at in (AT, AT @ turn + 7.0)
-        )
+        first, second = (anchored(NOISY, at, weight, tol=1e-5) for at in (AT, AT @ turn + 7.0))
         np.testing.assert_allclose(second.coordinates, first.coordinates @ turn + 7.0, atol=2e-3 * RADIUS)
         assert second.energy == pytest.approx(first.energy, rel=1e-5)
 
 
 def test_weights_from_tiny_to_infinite():
-    hard, infinite, huge, tiny = (
-        embed_graph(NOISY, anchors=Anchors(CHOSEN, AT, weight), tol=1e-5)
-        for weight in (None, np.inf, 1e8, 1e-9)
-    )
-    np.testing.assert_array_equal(hard.coordinates, infinite.coordinates)
-    np.testing.assert_allclose(huge.coordinates, hard.coordinates, atol=2e-3 * RADIUS)
-    assert not np.array_equal(huge.coordinates[CHOSEN], AT)
+    weights = (None, np.inf, 1e8, 1e-9)
+    hard, infinite, huge, tiny = (anchored(NOISY, weight=w, tol=1e-5).coordinates for w in weights)
+    np.testing.assert_array_equal(hard, infinite)
+    np.testing.assert_allclose(huge, hard, atol=2e-3 * RADIUS)
+    assert not np.array_equal(huge[CHOSEN], AT)
     # Next to nothing only lays the map down; the size of a map without anchors follows its edges.
     free = embed_graph(NOISY, tol=1e-5).coordinates
     turn, shift = rigid_motion(free[CHOSEN], AT)
-    np.testing.assert_allclose(tiny.coordinates, free @ turn + shift, atol=0.02 * RADIUS)
+    np.testing.assert_allclose(tiny, free @ turn + shift, atol=0.02 * RADIUS)
     # Weights scale together; neither masks nor the order matter.
-    first = embed_graph(NOISY, anchors=Anchors(CHOSEN, AT, 2.0), tol=1e-5)
-    second = embed_graph(NOISY, weights=ones_like(NOISY, 8.0), anchors=Anchors(CHOSEN, AT, 16.0), tol=1e-5)
+    first = anchored(NOISY, weight=2.0, tol=1e-5)
+    second = anchored(NOISY, weight=16.0, weights=ones_like(NOISY, 8.0), tol=1e-5)
     np.testing.assert_array_equal(first.coordinates, second.coordinates)
     assert second.energy == 8.0 * first.energy
     order = np.random.default_rng(1).permutation(8)
-    for other in (Anchors(np.isin(np.arange(220), CHOSEN), AT), Anchors(CHOSEN[order], AT[order])):
-        found = embed_graph(NOISY, anchors=other, tol=1e-5).coordinates
-        np.testing.assert_allclose(found, hard.coordinates, atol=1e-9)
+    for index, at in ((np.isin(np.arange(220), CHOSEN), AT), (CHOSEN[order], AT[order])):
+        found = anchored(NOISY, at, index=index, tol=1e-5).coordinates
+        np.testing.assert_allclose(found, hard, atol=1e-9)
 
 
 def test_hard_and_soft_side_by_side_with_every_solver():
-    anchors = Anchors(CHOSEN, AT, np.where(np.arange(8) < 4, np.inf, 3.0))
-    first, *others = (
-        embed_graph(NOISY, solver=s, anchors=anchors) for s in ("direct", "jacobi", "amg", "ic")
-    )
-    np.testing.assert_array_equal(first.coordinates[CHOSEN[:4]], AT[:4])
-    assert np.abs(first.coordinates[CHOSEN[4:]] - AT[4:]).max() > 0.0
-    assert rmse(first.coordinates) < 0.25 * RADIUS
-    for other in others:
-        np.testing.assert_allclose(first.coordinates, other.coordinates, atol=1e-6)
+    solvers, weight = ("direct", "jacobi", "amg", "ic"), np.where(np.arange(8) < 4, np.inf, 3.0)
+    found = {solver: anchored(NOISY, weight=weight, solver=solver) for solver in solvers}
+    first = found["direct"].coordinates
+    np.testing.assert_array_equal(first[CHOSEN[:4]], AT[:4])
+    assert np.abs(first[CHOSEN[4:]] - AT[4:]).max() > 0.0
+    assert rmse(first) < 0.25 * RADIUS
+    for solver, other in found.items():
+        assert other.solver.startswith(solver)
+        np.testing.assert_allclose(first, other.coordinates, atol=1e-6)
 
 
 def test_few_many_and_contradicting_anchors(free):
@@ -101,51 +97,48 @@ def test_few_many_and_contradicting_anchors(free):
     for n_anchors in (0, 1, 2):
         chosen, tol = CHOSEN[:n_anchors], 1e-4 if n_anchors else None
         places = free.coordinates[chosen] + 5.0
-        result = embed_graph(NET.graph, anchors=Anchors(chosen, places), tol=tol)
+        result = anchored(at=places, index=chosen, tol=tol)
         assert distance_gap(free.coordinates, result.coordinates) < 0.02
         np.testing.assert_array_equal(result.coordinates[chosen], places)
         assert n_anchors or np.array_equal(result.coordinates, free.coordinates)
-    result = embed_graph(NET.graph, anchors=Anchors(np.arange(220), TRUTH))
+    result = anchored(at=TRUTH, index=np.arange(220))
     np.testing.assert_array_equal(result.coordinates, TRUTH)
     assert result.alignments.shape == (220, 2, 2)
     # Twice as far apart as the distances say: they stay, and the map is stretched between them.
-    result = embed_graph(NET.graph, anchors=Anchors(CHOSEN, 2.0 * AT))
+    result = anchored(at=2.0 * AT)
     np.testing.assert_array_equal(result.coordinates[CHOSEN], 2.0 * AT)
     assert np.isfinite(result.coordinates).all()
     assert result.relative_energy > 10 * free.relative_energy
-    soft = embed_graph(NET.graph, anchors=Anchors(CHOSEN, 2.0 * AT, 1e-3))
+    soft = anchored(at=2.0 * AT, weight=1e-3)
     assert np.ptp(soft.coordinates, axis=0).max() == pytest.approx(1.0, abs=0.15)
 
 
 def test_refinement_lowers_the_stress_whatever_the_threads_and_tells_its_stages():
     seen = []
-    plain, same = (
-        embed_graph(NOISY, anchors=HARD, refine="none"),
-        embed_graph(NOISY, anchors=HARD, refine="distances", n_jobs=3),
-    )
-    refined = embed_graph(NOISY, anchors=HARD, refine="distances", n_jobs=1, callback=seen.append)
+    plain, same = anchored(NOISY, refine="none"), anchored(NOISY, refine="distances", n_jobs=3)
+    refined = anchored(NOISY, refine="distances", n_jobs=1, callback=seen.append)
     np.testing.assert_array_equal(refined.coordinates, same.coordinates)
     assert stress(refined.coordinates) < 0.8 * stress(plain.coordinates)
     assert refined.relative_energy < plain.relative_energy  # that of the distances
     np.testing.assert_array_equal(refined.coordinates[CHOSEN], AT)
     assert list(dict.fromkeys(state.stage for state in seen)) == ["optimise", "anchors", "refine"]
     np.testing.assert_allclose(seen[-1].coordinates[CHOSEN], AT, atol=1e-12)
-    stopped = embed_graph(NET.graph, anchors=HARD, callback=lambda state: True)
+    stopped = anchored(callback=lambda state: True)
     assert stopped.status == "stopped"
     np.testing.assert_array_equal(stopped.coordinates[CHOSEN], AT)
     net = sensor_network(200, n_dims=3, n_anchors=10, random_state=3)
-    anchors = Anchors(net.anchors, net.truth[net.anchors])
-    result = embed_graph(net.graph, 3, anchors=anchors, refine="distances")
+    at = net.truth[net.anchors]
+    result = anchored(net.graph, at, index=net.anchors, n_components=3, refine="distances")
     assert rmse(result.coordinates, net.truth) < 0.05 * net.graph.data.max()
 
 
 def test_anchors_with_the_paper_preset_and_with_a_given_start():
-    result = embed_graph(NET.graph, preset="paper", start="landmark", tol=1e-3, anchors=HARD)
+    result = anchored(preset="paper", start="landmark", tol=1e-3)
     np.testing.assert_array_equal(result.coordinates[CHOSEN], AT)
     assert rmse(result.coordinates) < 0.3 * RADIUS
     # A start is in the anchors' coordinates.
     start = TRUTH + 40.0 + 0.01 * np.random.default_rng(3).normal(size=TRUTH.shape)
-    result = embed_graph(NET.graph, start=start, anchors=Anchors(CHOSEN, AT + 40.0))
+    result = anchored(at=AT + 40.0, start=start)
     assert result.start == "given"
     assert rmse(result.coordinates - 40.0) < 0.1 * RADIUS
 
@@ -155,17 +148,17 @@ def test_components_and_anchors():
     matrix = sp.block_diag([NET.graph, NET.graph, sp.csr_array((1, 1))], format="csr")
     truth = np.vstack([TRUTH, TRUTH + np.array([3.0, 0.0]), [[-1.0, -1.0]]])
     chosen = np.concatenate([CHOSEN, CHOSEN + 220, [440]])
-    result = embed_graph(matrix, anchors=Anchors(chosen, truth[chosen])).coordinates
+    result = anchored(matrix, truth[chosen], index=chosen).coordinates
     assert rmse(result, truth) < 0.1 * RADIUS
     np.testing.assert_array_equal(result[chosen], truth[chosen])
     with pytest.warns(UserWarning, match="2 of them without anchors were laid beside"):
-        result = embed_graph(matrix, anchors=HARD).coordinates
+        result = anchored(matrix).coordinates
     assert rmse(result[:220]) < 0.1 * RADIUS
     assert cdist(result[:220], result[220:]).min() > 0.02
     assert distance_gap(result[220:440], truth[220:440]) < 0.1
     unequal = sp.block_diag([NET.graph, NET.graph[:200, :200]], format="csr")
     with pytest.warns(UserWarning, match="only the largest|Only the largest"):
-        result = embed_graph(unequal, components="largest", anchors=HARD).coordinates
+        result = anchored(unequal, components="largest").coordinates
     assert rmse(result[:220]) < 0.1 * RADIUS
     assert np.isnan(result[220:]).all()
 
@@ -180,24 +173,21 @@ def with_twin(matrix, of, *more):
 
 def test_duplicates_of_anchors():
     twins, both = with_twin(NET.graph, int(CHOSEN[0])), [*CHOSEN, 220]
-    alone = embed_graph(twins, anchors=HARD)
-    np.testing.assert_array_equal(alone.coordinates[220], AT[0])
-    agreeing = embed_graph(twins, anchors=Anchors(both, np.vstack([AT, AT[:1]])))
-    np.testing.assert_allclose(agreeing.coordinates, alone.coordinates, atol=1e-12)
+    alone = anchored(twins).coordinates
+    np.testing.assert_array_equal(alone[220], AT[0])
+    agreeing = anchored(twins, np.vstack([AT, AT[:1]]), index=both).coordinates
+    np.testing.assert_allclose(agreeing, alone, atol=1e-12)
     places = np.vstack([AT, AT[:1] + 0.5])
     with pytest.raises(ValueError, match=rf"Vertices {CHOSEN[0]} and 220 are duplicates .* differ by 0.5"):
-        embed_graph(twins, anchors=Anchors(both, places))
-    # Soft ones meet at their weighted mean.
-    weights = np.array([3.0, *[np.inf] * 7, 1.0])
-    soft = embed_graph(twins, anchors=Anchors(both, places, weights))
-    mean = AT.copy()
+        anchored(twins, places, index=both)
+    # Soft ones meet at their weighted mean; a hard one does not mind a soft one elsewhere.
+    weights, mean = np.array([3.0, *[np.inf] * 7, 1.0]), AT.copy()
     mean[0] = AT[0] + 0.125
-    expected = embed_graph(NET.graph, anchors=Anchors(CHOSEN, mean, [4.0, *[np.inf] * 7]))
-    np.testing.assert_allclose(soft.coordinates[:220], expected.coordinates, atol=1e-9)
-    # A hard one does not mind a soft one elsewhere.
+    soft = anchored(twins, places, weights, both).coordinates[:220]
+    np.testing.assert_allclose(soft, anchored(at=mean, weight=[4.0, *[np.inf] * 7]).coordinates, atol=1e-9)
     weights[0] = np.inf
-    mixed = embed_graph(twins, anchors=Anchors(both, places, weights))
-    np.testing.assert_array_equal(mixed.coordinates[[CHOSEN[0], 220]], AT[[0, 0]])
+    mixed = anchored(twins, places, weights, both).coordinates
+    np.testing.assert_array_equal(mixed[[CHOSEN[0], 220]], AT[[0, 0]])
 
 
 def ones_like(matrix, value=1.0):
@@ -208,17 +198,17 @@ def pattern_of(graph, values):
     return sp.csr_array((values, graph.indices, graph.indptr), shape=(graph.n_vertices,) * 2)
 
 
-def random_weights(matrix, seed=5):
-    """Symmetric ones with the matrix's pattern."""
-    graph = graph_from_matrix(matrix)
-    values = np.random.default_rng(seed).uniform(0.2, 1.0, size=len(graph.indices))
-    return pattern_of(graph, np.maximum(values, values[graph.reverse]))
+GRAPH = graph_from_matrix(ROLL)
+VALUES = np.random.default_rng(5).uniform(0.2, 1.0, size=len(GRAPH.indices))
+RANDOM = pattern_of(GRAPH, np.maximum(VALUES, VALUES[GRAPH.reverse]))
 
 
-RANDOM = random_weights(ROLL)
+@pytest.fixture(scope="module")
+def weighted():
+    return embed_graph(ROLL, weights=RANDOM)
 
 
-def test_equal_weights_change_no_bit_and_only_ratios_count():
+def test_equal_weights_change_no_bit_and_only_ratios_count(weighted):
     plain = embed_graph(ROLL)
     for value in (8.0, 2.0**-70):
         edges, vertices = ones_like(ROLL, value), np.full(250, value)
@@ -228,12 +218,13 @@ def test_equal_weights_change_no_bit_and_only_ratios_count():
             np.testing.assert_array_equal(other.alignments, plain.alignments)
             assert other.energy == plain.energy * value
             assert (other.relative_energy, other.n_iter) == (plain.relative_energy, plain.n_iter)
-    both = embed_graph(ROLL, weights=RANDOM)
-    for form in (sp.triu(RANDOM, format="csr"), RANDOM.toarray(), Weights(edges=RANDOM)):
-        np.testing.assert_array_equal(embed_graph(ROLL, weights=form).coordinates, both.coordinates)
+    twice = sp.coo_array(RANDOM)
+    twice = sp.coo_array((np.tile(twice.data, 2), (np.tile(twice.row, 2), np.tile(twice.col, 2))), ROLL.shape)
+    for form in (sp.triu(RANDOM, format="csr"), RANDOM.toarray(), Weights(edges=RANDOM), twice):
+        np.testing.assert_array_equal(embed_graph(ROLL, weights=form).coordinates, weighted.coordinates)
     scaled = embed_graph(ROLL, weights=3.7 * RANDOM)
-    assert distance_gap(both.coordinates, scaled.coordinates) < 1e-6
-    assert scaled.energy == pytest.approx(3.7 * both.energy, rel=1e-6)
+    assert distance_gap(weighted.coordinates, scaled.coordinates) < 1e-6
+    assert scaled.energy == pytest.approx(3.7 * weighted.energy, rel=1e-6)
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.5])
@@ -255,9 +246,8 @@ def test_doubtful_edges_pull_less(factor):
 def test_vertex_weights():
     """Alone or with edges of weight one; in the paper's product they multiply the volumes."""
     weights = np.random.default_rng(3).uniform(0.5, 1.0, size=250)
-    result = embed_graph(ROLL, weights=weights)
+    result, both = (embed_graph(ROLL, weights=w) for w in (weights, Weights(ones_like(ROLL), weights)))
     assert result.status == "converged"
-    both = embed_graph(ROLL, weights=Weights(ones_like(ROLL), weights))
     np.testing.assert_array_equal(result.coordinates, both.coordinates)
     plain, same, other = (
         embed_graph(ROLL, weights=w, inner_product="paper", shortcuts="keep").coordinates
@@ -267,31 +257,24 @@ def test_vertex_weights():
     assert not np.array_equal(plain, other)
 
 
-def test_duplicates_take_the_largest_weight():
+def test_weights_of_duplicates_renumbered_and_disconnected_graphs(weighted, monkeypatch):
+    """Of duplicates the largest weight counts."""
     j = int(ROLL.indices[0])
-    twins = with_twin(ROLL, 0, (j, ROLL[0, j]))
-    alone = embed_graph(ROLL, weights=RANDOM)
-
-    def weighted(value):
+    for value, is_same in ((0.1 * RANDOM[0, j], True), (5.0, False)):
         weights = with_twin(RANDOM, 0, (j, value))
         weights.data[RANDOM.nnz] = 1.0
-        return embed_graph(twins, weights=weights).coordinates[:250]
-
-    np.testing.assert_array_equal(weighted(0.1 * RANDOM[0, j]), alone.coordinates)
-    assert not np.array_equal(weighted(5.0), alone.coordinates)
-
-
-def test_renumbered_and_disconnected_graphs(monkeypatch):
-    weighted, anchored = embed_graph(ROLL, weights=RANDOM), embed_graph(NOISY, anchors=HARD, tol=1e-5)
+        found = embed_graph(with_twin(ROLL, 0, (j, ROLL[0, j])), weights=weights).coordinates[:250]
+        assert np.array_equal(found, weighted.coordinates) == is_same
     two, both = (sp.block_diag(pair, format="csr") for pair in ((ROLL, 2.0 * ROLL), (RANDOM, RANDOM)))
     with pytest.warns(UserWarning, match="2 connected components"):
         parts = embed_graph(two, weights=both)
     assert distance_gap(weighted.coordinates, parts.coordinates[:250]) < 1e-9
     assert distance_gap(2.0 * weighted.coordinates, parts.coordinates[250:]) < 1e-9
+    before = anchored(NOISY, tol=1e-5).coordinates
     monkeypatch.setattr("isoweave.graph._graph._SMALLEST_REORDERED", 10)
     assert distance_gap(weighted.coordinates, embed_graph(ROLL, weights=RANDOM).coordinates) < 1e-5
-    found = embed_graph(NOISY, anchors=HARD, tol=1e-5).coordinates
-    np.testing.assert_allclose(found, anchored.coordinates, atol=2e-3 * RADIUS)
+    found = anchored(NOISY, tol=1e-5).coordinates
+    np.testing.assert_allclose(found, before, atol=2e-3 * RADIUS)
     np.testing.assert_array_equal(found[CHOSEN], AT)
 
 
@@ -317,12 +300,6 @@ BAD_ANCHORS = [
     (Anchors(CHOSEN, AT, [np.nan] + [1.0] * 7), ValueError, "entry 0 is nan"),
     (Anchors(CHOSEN, AT, [1.0, 2.0]), ValueError, r"\(8,\), one per anchor, .* got shape \(2,\)"),
 ]
-
-
-@pytest.mark.parametrize(("anchors", "error", "match"), BAD_ANCHORS)
-def test_bad_anchors(anchors, error, match):
-    with pytest.raises(error, match=match):
-        embed_graph(NET.graph, anchors=anchors)
 
 
 def with_entries(*entries):
@@ -352,19 +329,23 @@ BAD_WEIGHTS = [
     (np.where(NINTH, 1e-12, 1.0), ValueError, "ratio over 1e"),
     (np.array(["a"] * 250), ValueError, "dtype <U1"),
 ]
+HARD = Anchors(CHOSEN, AT)
+BAD_TOGETHER = [
+    ({"anchors": HARD, "scale": "geodesics"}, ValueError, "scale='geodesics' would move the map off its"),
+    ({"weights": ones_like(NOISY), "preset": "paper"}, ValueError, "per edge, which the paper's does"),
+    ({"refine": "distances", "preset": "paper"}, ValueError, "refine='distances' needs one weight per edge"),
+]
 
 
-@pytest.mark.parametrize(("weights", "error", "match"), BAD_WEIGHTS)
-def test_bad_weights(weights, error, match):
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        *(({"anchors": anchors}, error, match) for anchors, error, match in BAD_ANCHORS),
+        *(({"weights": weights}, error, match) for weights, error, match in BAD_WEIGHTS),
+        *BAD_TOGETHER,
+    ],
+)
+def test_what_is_refused(options, error, match):
+    of_net = "weights" not in options or "preset" in options
     with pytest.raises(error, match=match):
-        embed_graph(ROLL, weights=weights)
-
-
-def test_what_does_not_go_together():
-    for options, text in (
-        ({"anchors": HARD, "scale": "geodesics"}, "scale='geodesics' would move the map off its"),
-        ({"weights": ones_like(NOISY), "preset": "paper"}, "one weight per edge, which the paper's does"),
-        ({"refine": "distances", "preset": "paper"}, "refine='distances' needs one weight per edge"),
-    ):
-        with pytest.raises(ValueError, match=text):
-            embed_graph(NOISY, **options)
+        embed_graph(NOISY if of_net else ROLL, **options)

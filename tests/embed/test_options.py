@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from isoweave import IsometricEmbedding, embed_graph
-from isoweave.options import FitOptions, SearchOptions, documented, resolve_options
+from isoweave.options import FitOptions, SearchOptions, resolve_options
 
 DECLARED = [*fields(SearchOptions), *fields(FitOptions)]
 
@@ -35,28 +35,6 @@ def test_every_option_is_described():
         assert "\n" not in f.metadata["command"]
         assert f.metadata["kind"] != "{}"
         assert all(repr(choice)[1:-1] in f.metadata["kind"] for choice in f.metadata["choices"])
-
-
-def test_documented_puts_options_into_docstring_and_signature():
-    @documented(SearchOptions)
-    def search(points, *, depth=1, **options):
-        """Search.
-
-        Parameters
-        ----------
-        points : array
-        {options}
-
-        Returns
-        -------
-        None
-        """
-
-    names = ["points", "depth", *(f.name for f in fields(SearchOptions))]
-    assert list(inspect.signature(search).parameters) == names
-    lines = search.__doc__.splitlines()
-    assert lines[lines.index("points : array") + 1] == "n_neighbors : int, default=10"
-    assert lines[lines.index("Returns") - 1] == ""
 
 
 def test_unknown_options_are_named():

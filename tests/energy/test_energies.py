@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import reference_loops as loops
 from isoweave._parallel import thread_team
 from isoweave.energy import (
     AnchorEnergy,
@@ -24,14 +25,6 @@ from isoweave.energy import (
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, neighborhood_volumes
 from isoweave.optimise import build_problem
 from reference_graphs import edges_of, knn_of, random_rotations, random_sparse, with_hubs
-from reference_loops import (
-    differences_at,
-    divergence_loop,
-    energy_loop,
-    inner_matrix,
-    laplacian_loop,
-    laplacian_printed,
-)
 from reference_problems import TEAM, descend, make_problem
 
 FRAMES = pytest.mark.parametrize(
@@ -105,18 +98,18 @@ def test_frames_agree_with_the_loop(kind, n_components):
     metric = weights if kind is EdgeEnergy else rng.normal(size=(m, n_components))
     energy, x = kind(graph, frames, metric, TEAM), rng.normal(size=(25, n_components))
     here = energy.evaluate(x)
-    energies, rotations, half_gradient = energy_loop(graph, frames, energy, x)
+    energies, rotations, half_gradient = loops.energy_loop(graph, frames, energy, x)
     np.testing.assert_allclose(here.alignments, rotations, atol=1e-9)
     np.testing.assert_allclose(here.energies, energies, rtol=1e-11)
     np.testing.assert_allclose(here.half_gradient, half_gradient, atol=1e-10)
     squares = here.alignments.transpose(0, 2, 1) @ here.alignments
     np.testing.assert_allclose(squares, np.tile(np.eye(n_components), (25, 1, 1)), atol=1e-12)
     for others in random_rotations(125, n_components, rng).reshape(5, 25, n_components, n_components):
-        assert np.all(energy_loop(graph, frames, energy, x, others)[0] >= here.energies * (1 - 1e-12))
+        assert np.all(loops.energy_loop(graph, frames, energy, x, others)[0] >= here.energies * (1 - 1e-12))
     mass = 0.0
     for i in range(25):
         own = rows[graph.indptr[i] : graph.indptr[i + 1]]
-        mass += np.trace(own.T @ inner_matrix(graph, energy, i) @ own)
+        mass += np.trace(own.T @ loops.inner_matrix(graph, energy, i) @ own)
     assert energy.mass == pytest.approx(mass, rel=1e-11)
 
 
@@ -131,16 +124,16 @@ def test_integration_minimises_over_the_coordinates(kind, n_components):
     parts = graph, energy.frames, energy
     for rotations in (np.tile(np.eye(n_components), (50, 1, 1)), random_rotations(50, n_components, rng)):
         x, total = problem.integrate(rotations), np.zeros((n_components, n_components))
-        energies, _, half_gradient = energy_loop(*parts, x, rotations)
+        energies, _, half_gradient = loops.energy_loop(*parts, x, rotations)
         np.testing.assert_allclose(half_gradient, 0.0, atol=1e-9 * np.abs(energy.laplacian() @ x).max())
         np.testing.assert_allclose(x.mean(axis=0), 0.0, atol=1e-12)
         for size in (1e-3, 1e-1):
             moved = x + size * rng.normal(size=x.shape)
-            assert energy_loop(*parts, moved, rotations)[0].sum() > energies.sum()
+            assert loops.energy_loop(*parts, moved, rotations)[0].sum() > energies.sum()
         for i in range(50):
             at = slice(graph.indptr[i], graph.indptr[i + 1])
             steps = x[graph.indices[at]] - x[i]
-            total += rotations[i].T @ energy.frames.rows[at].T @ inner_matrix(graph, energy, i) @ steps
+            total += rotations[i].T @ energy.frames.rows[at].T @ loops.inner_matrix(graph, energy, i) @ steps
         scale = np.abs(total).max()
         np.testing.assert_allclose(total, x.T @ (energy.laplacian() @ x), atol=1e-9 * scale)
         np.testing.assert_allclose(total, total.T, atol=1e-9 * scale)
@@ -247,7 +240,7 @@ def test_laplacian(kind, n_components):
     graph, laplacian = energy.graph, energy.laplacian()
     dense = laplacian.toarray()
     scale = np.abs(dense).max()
-    np.testing.assert_allclose(dense, laplacian_loop(graph, energy), atol=1e-12 * scale)
+    np.testing.assert_allclose(dense, loops.laplacian_loop(graph, energy), atol=1e-12 * scale)
     values = np.random.default_rng(311).normal(size=(graph.n_vertices, 4))
     free = divergence(graph, energy.flux(differences(graph, values)), TEAM)
     assert np.abs(laplacian @ values - free).max() <= 1e-12 * np.abs(free).max()
@@ -274,12 +267,12 @@ def test_the_papers_differential_and_all_constructions_of_its_laplacian(n_compon
     energy = case("paper", n_components, n=25)
     graph, built = energy.graph, energy.laplacian().toarray()
     d = paper_differential(graph, energy.inverse)
-    for other in (laplacian_printed(graph, energy), (d.T @ d).toarray()):
+    for other in (loops.laplacian_printed(graph, energy), (d.T @ d).toarray()):
         np.testing.assert_allclose(built, other, atol=1e-12 * np.abs(built).max())
     f = np.random.default_rng(313).normal(size=25)
     found = (d @ f).reshape(25, n_components)
     for i in range(25):
-        expected = energy.inverse[graph.indptr[i] : graph.indptr[i + 1]].T @ differences_at(graph, i, f)
+        expected = energy.inverse[graph.indptr[i] : graph.indptr[i + 1]].T @ loops.differences_at(graph, i, f)
         np.testing.assert_allclose(found[i], expected, atol=1e-12 * max(1.0, np.abs(found).max()))
 
 
@@ -302,7 +295,7 @@ def test_divergence_is_the_adjoint_of_the_differences(columns):
     f, z = rng.normal(size=(300, columns)), rng.normal(size=(len(graph.indices), columns))
     found = divergence(graph, z, TEAM)
     np.testing.assert_allclose(np.sum(differences(graph, f) * z), np.sum(f * found), rtol=1e-11)
-    np.testing.assert_allclose(found, divergence_loop(graph, z), atol=1e-12)
+    np.testing.assert_allclose(found, loops.divergence_loop(graph, z), atol=1e-12)
     # Integrated: what leaves one vertex arrives at others.
     np.testing.assert_allclose(found.sum(axis=0), 0.0, atol=1e-11)
     with thread_team(2) as team:

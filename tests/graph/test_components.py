@@ -14,8 +14,7 @@ from scipy.spatial.distance import cdist
 from isoweave import graph as graphs
 from isoweave._parallel import ThreadTeam
 from isoweave.graph import _features as module
-from isoweave.graph._features import PointGroups, group_equal_rows, spread_neighbors
-from isoweave.graph._graph import join
+from isoweave.graph._features import group_equal_rows
 from reference_graphs import edges_of, graph_of
 from reference_knn import assert_same_graph
 
@@ -86,30 +85,6 @@ def test_rows_with_one_hash_stay_different(form, monkeypatch):
     groups = group_equal_rows(form(np.array([[1.0], [1.0], [2.0], [3.0]])), ThreadTeam(1))
     assert groups.members.tolist() == [0, 1, 2, 3]
     assert groups.starts.tolist() == [0, 2, 3, 4]
-
-
-@pytest.mark.parametrize("n_neighbors", [1, 2, 3, 5])
-def test_spread_keeps_its_promises(n_neighbors):
-    # Groups of 1, 4, 2 and 1 points on a line.
-    position = np.array([0.0, 1.0, 1.0, 1.0, 1.0, 3.0, 3.0, 7.0])
-    groups = PointGroups(np.arange(8, dtype=np.int32), np.array([0, 1, 5, 7, 8], dtype=np.int32))
-    places = position[groups.first]
-    gaps, k = np.abs(places[:, None] - places), min(n_neighbors, 3)
-    order = np.argsort(gaps + np.diag([np.inf] * 4), axis=1)[:, :k].astype(np.int32)
-    rows, cols, lengths = spread_neighbors(groups, order, np.take_along_axis(gaps, order, 1), n_neighbors)
-    np.testing.assert_array_equal(lengths, np.abs(position[rows] - position[cols]))
-    assert np.all(rows != cols)
-    assert len({*zip(rows.tolist(), cols.tolist(), strict=True)}) == len(rows)
-    for i in range(8):
-        listed = cols[rows == i]
-        assert len(listed) >= min(n_neighbors, 7)
-        # As near as plain nearest neighbours, and k distinct places.
-        plain = np.sort(np.abs(position - position[i]))[1 : n_neighbors + 1]
-        np.testing.assert_array_equal(np.sort(lengths[rows == i])[:n_neighbors], plain)
-        elsewhere = len(set(position[listed]) - {position[i]})
-        is_first = i in groups.first
-        assert elsewhere == (k if is_first or np.sum(position == position[i]) <= n_neighbors else 0)
-    assert join(8, rows[lengths == 0], cols[lengths == 0])[0] == 4
 
 
 def clusters(seed, n_clusters, n_features=2, size=20):

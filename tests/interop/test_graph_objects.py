@@ -62,7 +62,7 @@ def test_features_are_not_taken_for_graphs():
         IsometricEmbedding().fit(town_graph())
 
 
-def test_other_attributes_functions_and_no_lengths():
+def test_lengths_of_edges():
     G = nx.Graph()
     G.add_edge("a", "b", miles=2, weight=99.0)
     G.add_edge("b", "c", miles=np.float32(3.5), weight=99.0)
@@ -70,9 +70,7 @@ def test_other_attributes_functions_and_no_lengths():
     doubled = from_networkx(G, lambda u, v, data: 2 * data["miles"] + (u == "a")).distances
     assert doubled.toarray()[0].tolist() == [0, 5, 0]
     assert from_networkx(G, None).distances.data.tolist() == [1.0] * 4
-
-
-def test_zero_lengths_and_isolated_nodes_stay_and_loops_go():
+    # Zero lengths and isolated nodes stay, loops go.
     G = nx.Graph()
     G.add_weighted_edges_from([(0, 1, 0.0), (1, 2, 1.0), (2, 2, 7.0)])
     G.add_node("alone")
@@ -80,17 +78,15 @@ def test_zero_lengths_and_isolated_nodes_stay_and_loops_go():
     assert names == (0, 1, 2, "alone")
     assert (distances.nnz, distances.shape) == (4, (4, 4))
     assert not distances.diagonal().any()
-
-
-def test_two_lengths_of_one_edge_are_settled_as_asked():
+    # Two lengths of one edge are settled as asked.
     G = nx.DiGraph()
     G.add_weighted_edges_from([("a", "b", 2.0), ("b", "a", 4.0)])
-    with pytest.raises(ValueError, match=r"disagree.*order of the graph's vertices"):
-        from_networkx(G)
-    for rule, length in (("min", 2.0), ("max", 4.0), ("mean", 3.0)):
-        assert from_networkx(G, asymmetry=rule).distances.data.tolist() == [length] * 2
     roads = nx.MultiGraph([("a", "b", {"weight": 2.0}), ("a", "b", {"weight": 4.0})])
-    assert from_networkx(roads, asymmetry="min").distances.data.tolist() == [2.0, 2.0]
+    for graph in (G, roads):
+        with pytest.raises(ValueError, match=r"disagree.*order of the graph's vertices"):
+            from_networkx(graph)
+        for rule, length in (("min", 2.0), ("max", 4.0), ("mean", 3.0)):
+            assert from_networkx(graph, asymmetry=rule).distances.data.tolist() == [length] * 2
 
 
 @pytest.mark.parametrize(

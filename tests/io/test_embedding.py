@@ -70,27 +70,22 @@ def test_arrays_of_an_archive(tmp_path):
         np.testing.assert_array_equal((rebuilt + rebuilt.T).toarray(), model.graph_.toarray())
 
 
-def test_archives_of_earlier_versions(tmp_path):
-    """Without edges, history and relative energy."""
-    np.savez(
-        tmp_path / "map.npz", embedding=POINTS, energy=1.5, n_iter=3, stretch=np.ones((4, 2)), parameters="{}"
-    )
+def test_coordinates_of_any_tool_and_of_earlier_versions(tmp_path):
+    for key in ("coordinates", "truth", "parameters", "coords", "X"):
+        for names in (np.array([b"a", b"b", b"c", b"d"]), np.array(list("abcd")), np.arange(4), None):
+            arrays = {key: POINTS} if names is None else {key: POINTS, "vertex_names": names}
+            np.savez(tmp_path / "other.npz", **arrays)
+            found = read_embedding(tmp_path / "other.npz")
+            np.testing.assert_array_equal(found.coordinates, POINTS)
+            assert key == "X" or found.names in (None, ("a", "b", "c", "d"), ("0", "1", "2", "3"))
+    np.save(tmp_path / "line.npy", POINTS[:, 0])
+    np.testing.assert_array_equal(read_embedding(tmp_path / "line.npy").coordinates, POINTS[:, :1])
+    # Without edges, history and relative energy.
+    known = {"energy": 1.5, "n_iter": 3, "stretch": np.ones((4, 2)), "parameters": "{}"}
+    np.savez(tmp_path / "map.npz", embedding=POINTS, **known)
     found = read_embedding(tmp_path / "map.npz")
     assert (found.graph, found.history, found.relative_energy, found.energy) == (None, (), None, 1.5)
     np.testing.assert_array_equal(found.stretch, np.ones((4, 2)))
-
-
-@pytest.mark.parametrize("key", ["coordinates", "truth", "parameters", "coords", "X"])
-def test_coordinates_of_any_tool(tmp_path, key):
-    for names in (np.array([b"a", b"b", b"c", b"d"]), np.array(list("abcd")), np.arange(4), None):
-        arrays = {key: POINTS} if names is None else {key: POINTS, "vertex_names": names}
-        np.savez(tmp_path / "other.npz", **arrays)
-        found = read_embedding(tmp_path / "other.npz")
-        np.testing.assert_array_equal(found.coordinates, POINTS)
-        if key != "X":
-            assert found.names in (None, ("a", "b", "c", "d"), ("0", "1", "2", "3"))
-    np.save(tmp_path / "line.npy", POINTS[:, 0])
-    np.testing.assert_array_equal(read_embedding(tmp_path / "line.npy").coordinates, POINTS[:, :1])
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".csv", ".parquet"])

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import importlib.util
-import io
 import re
 import sys
-import time
 import tomllib
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
 from isoweave.io import InputFileError, _read, read_embedding, read_input, write_embedding
-from makers import element, page_header, parquet, with_schema
+from makers import parquet
 
 h5py = pytest.importorskip("h5py")
 quick = pytest.mark.usefixtures("in_process")
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "fuzz" / "corpus" / "h5ad"
-REGRESSIONS = ROOT / "tests" / "fuzz" / "regressions"
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-EXTRAS = PROJECT["optional-dependencies"]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "optional-dependencies"
+]
 SMALL = parquet({"a": [1.0, 2.0]})
 
 
@@ -46,27 +42,12 @@ def test_extras_that_errors_name(put, tmp_path, monkeypatch):
 
 
 @quick
-def test_names_in_index_or_first_column(put):
+def test_names_and_types_of_columns(put):
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}, index=["p", "q"])
     for other in (frame, frame.reset_index(), frame.reset_index(drop=True)):
         loaded = read_input(put("x.parquet", other.to_parquet))
         assert loaded.names == (None if len(other.columns) == 2 and other is not frame else ("p", "q"))
         np.testing.assert_array_equal(loaded.features, [[1, 3], [2, 4]])
-
-
-@quick
-@pytest.mark.parametrize("names", [None, ("a", "b", "c")])
-def test_edges(put, names):
-    ids = names or (0, 1, 2)
-    frame = pd.DataFrame({"i": [ids[0], ids[1]], "j": [ids[1], ids[2]], "distance": [1.5, 0.0]})
-    loaded = read_input(put("g.parquet", frame.to_parquet), as_graph=True)
-    assert loaded.names == names
-    assert loaded.graph.nnz == 4
-    np.testing.assert_array_equal(loaded.graph.toarray(), [[0, 1.5, 0], [1.5, 0, 0], [0, 0, 0]])
-
-
-@quick
-def test_types_of_columns(put):
     table = {
         "id": pa.array(["p", "q"]).dictionary_encode(),
         "b": [True, False],
@@ -83,28 +64,22 @@ WAYS += [{"data_page_version": "2.0"}, {"store_schema": False}, {"version": "1.0
 
 
 @quick
-@pytest.mark.parametrize("options", WAYS)
-def test_every_way_to_write(tmp_path, put, options):
+def test_every_way_to_write(tmp_path, put):
     x = np.arange(100) % 7 / 3
     names = [f"n{k % 5}" for k in range(100)]
     # Data sets in several files keep values in the names of folders; a single file has none there.
     (tmp_path / "year=2020").mkdir()
-    loaded = read_input(put("year=2020/x.parquet", parquet({"id": names, "x": x}, **options)))
-    assert loaded.names == tuple(names)
-    np.testing.assert_array_equal(loaded.features, x[:, None])
+    for options in WAYS:
+        loaded = read_input(put("year=2020/x.parquet", parquet({"id": names, "x": x}, **options)))
+        assert loaded.names == tuple(names)
+        np.testing.assert_array_equal(loaded.features, x[:, None])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
-@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "RLE_DICTIONARY"])
-def test_one_long_word_in_every_row(put, encoding):
+def test_one_long_word_in_every_row(put):
     """Gigabytes of text in some kilobytes of file: the word is stored once, and repeated for nothing."""
-    n = 250_000 if encoding == "RLE_DICTIONARY" else 20_000
-    words = pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), ["x" * 100_000])
-    options = {"store_schema": False}
-    if encoding == "DELTA_BYTE_ARRAY":
-        words = ["x" * 9000] * n
-        options = {"use_dictionary": False, "column_encoding": {"id": encoding}}
-    data = parquet({"id": words, "x": np.zeros(n)}, **options)
+    words = pa.DictionaryArray.from_arrays(np.zeros(250_000, np.int32), ["x" * 100_000])
+    data = parquet({"id": words, "x": np.zeros(250_000)}, store_schema=False)
     assert len(data) < 100_000
     with pytest.raises(InputFileError, match="of .*00 characters is too long|far more memory|failed"):
         read_input(put("x.parquet", data))
@@ -119,35 +94,14 @@ def test_limit_is_that_of_all_readers(put, monkeypatch):
         read_input(path)
 
 
-def lying_page():
-    """The footer says some bytes, the page says 2 GiB, and pyarrow believes the page."""
-    data = bytearray(parquet({"a": np.arange(500.0)}, use_dictionary=False, compression="zstd"))
-    start = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0).column(0).data_page_offset
-    header = page_header(2**31 - 1, 40)
-    data[start : start + len(header)] = header
-    return bytes(data)
+FAILURES = ["import os; os.abort()", "print('PK')", "import time; time.sleep(60)", "print('refused: \\x1b')"]
 
 
-# Deep nests ended older versions of pyarrow by stack overflow.
-NESTED = with_schema(element(b"r", 1), *[element(b"g", 1)] * 20_000, element(b"x", None, 5))
-
-
-def test_files_that_may_crash_pyarrow(put):
-    for data in (NESTED, lying_page()):
-        with pytest.raises(InputFileError, match="damaged|column 'g' has type struct"):
-            read_input(put("x.parquet", data))
-    # pyarrow 26 ends the process in the metadata of this file, 15 reads it; the reader must survive both.
-    is_old = int(pa.__version__.split(".")[0]) < 26
-    with suppress(InputFileError) if is_old else pytest.raises(InputFileError):
-        read_input(REGRESSIONS / "parquet" / "aborts_in_metadata.parquet")
-
-
-@pytest.mark.parametrize(
-    "code", ["import os; os.abort()", "print('PK')", "import time; time.sleep(60)", "print('refused: \\x1b')"]
-)
+@pytest.mark.parametrize("code", FAILURES)
 def test_a_worker_that_fails(put, monkeypatch, code):
+    """Files that crash pyarrow are in tests/fuzz/regressions."""
     monkeypatch.setattr(_read, "_WORKER", put("worker.py", code))
-    monkeypatch.setattr(_read, "_WAIT_FACTOR", 0.5)
+    monkeypatch.setattr(_read, "_WAIT_FACTOR", 0.25)
     with pytest.raises(InputFileError, match=r"the file is damaged \(.*failed|parquet: \?$"):
         read_input(put("x.parquet", SMALL))
 
@@ -161,11 +115,9 @@ def test_limits_of_the_worker(put, monkeypatch, code):
     assert code in text
     monkeypatch.setattr(_read, "_WORKER", put("worker.py", text))
     monkeypatch.setattr(_read, "_CPU_SECONDS", 1)
-    monkeypatch.setattr(_read, "_WAIT_FACTOR", 60)  # only the limits can end it
-    started = time.monotonic()
+    monkeypatch.setattr(_read, "_WAIT_FACTOR", 600)  # only the limits can end it
     with pytest.raises(InputFileError, match="failed"):
         read_input(put("x.parquet", SMALL))
-    assert time.monotonic() - started < 55
 
 
 def test_modules_of_the_current_folder_are_not_imported(put, tmp_path, monkeypatch):
@@ -184,39 +136,28 @@ def built(build):
     return write
 
 
-def put_sparse(group, name, matrix):
-    made = group.create_group(name)
-    made.attrs["encoding-type"], made.attrs["shape"] = f"{matrix.format}_matrix", np.array(matrix.shape)
-    for key in ("data", "indices", "indptr"):
-        made[key] = getattr(matrix, key)
-    return made
-
-
 def test_files_of_anndata():
     """The corpus was written by anndata itself."""
     features = read_input(CORPUS / "full.h5ad")
     assert features.features.shape == (5, 3)
     assert features.names == tuple(f"cell{k}" for k in range(5))
+
+
+@quick
+def test_graphs_sparse_and_dense_matrices(put):
     graph = read_input(CORPUS / "full.h5ad", as_graph=True)
     np.testing.assert_array_equal(graph.graph.toarray()[0], [0, 1, 0, 0, 3])
-    assert graph.names == features.names
-
-
-@quick
-@pytest.mark.parametrize("name", ["sparse", "columns"])
-def test_sparse_files_of_anndata(name):
+    assert graph.names == tuple(f"cell{k}" for k in range(5))
     expected = np.maximum(np.random.default_rng(3).normal(size=(5, 3)), 0)
-    np.testing.assert_array_equal(read_input(CORPUS / f"{name}.h5ad").features, expected)
-    np.testing.assert_array_equal(read_embedding(CORPUS / f"{name}.h5ad").coordinates, expected)
-
-
-@quick
-@pytest.mark.parametrize("chunks", [None, (1, 2), (5, 1), (16, 3)])
-def test_x_without_a_pca(put, chunks):
+    for name in ("sparse", "columns"):
+        np.testing.assert_array_equal(read_input(CORPUS / f"{name}.h5ad").features, expected)
+        np.testing.assert_array_equal(read_embedding(CORPUS / f"{name}.h5ad").coordinates, expected)
     array = np.arange(51, dtype=">i2").reshape(17, 3)
-    path = put("x.h5ad", built(lambda file: file.create_dataset("X", data=array, chunks=chunks)))
-    np.testing.assert_array_equal(read_input(path).features, array)
-    assert read_input(path).names is None
+    for chunks in (None, (1, 2), (16, 3)):
+        write = built(lambda file, chunks=chunks: file.create_dataset("X", data=array, chunks=chunks))
+        loaded = read_input(put("x.h5ad", write))
+        np.testing.assert_array_equal(loaded.features, array)
+        assert loaded.names is None
 
 
 def external(file):
@@ -239,15 +180,15 @@ def virtual(file):
 
 
 def changed(**arrays):
+    """A sparse matrix of distances with some parts and attributes replaced."""
+
     def build(file):
         matrix = sp.csr_array(np.array([[0, 1.5, 0], [1.5, 0, 2], [0, 2, 0]]))
-        group = put_sparse(file.create_group("obsp"), "distances", matrix)
-        for key, value in arrays.items():
-            if key in group:
-                del group[key]
-                group[key] = value
-            else:
-                group.attrs[key] = value
+        parts = {key: getattr(matrix, key) for key in ("data", "indices", "indptr")}
+        attributes = {"encoding-type": "csr_matrix", "shape": np.array([3, 3])}
+        group = file.create_group("obsp/distances")
+        for key, value in (parts | attributes | arrays).items():
+            (group if key in parts else group.attrs)[key] = value
 
     return build
 
@@ -257,9 +198,8 @@ def named(names, kind=None, key="names", n=3):
         file["X"] = np.ones((n, 2))
         obs = file.create_group("obs")
         obs.attrs["_index"] = key
-        obs.create_dataset(
-            key if isinstance(key, str) else "names", data=names, dtype=kind or h5py.string_dtype()
-        )
+        place = "names" if not isinstance(key, str) else key.replace("nullable", "nullable/values")
+        obs.create_dataset(place, data=names, dtype=kind or h5py.string_dtype())
 
     return build
 
@@ -273,39 +213,43 @@ def empty(shape, chunks):
     return lambda file: file.create_dataset("X", shape, "f8", chunks=chunks)
 
 
+FEATURES = [
+    (lambda file: None, 'there is neither obsm."X_pca". nor X'),
+    (soft, "is a link to another location or file"),
+    (stored_outside, "is stored in other files"),
+    (virtual, "is stored in other files"),
+    (whole("X", np.ones(3)), r"expected a 2-D array .* shape \(3,\)|found 'X' \(3,\)"),
+    (whole("X", np.ones((2, 2, 2))), "expected a 2-D array"),
+    (whole("X", np.array([b"a"])), "only arrays of numbers are read"),
+    (whole("X", np.void(b"cos\nsystem\n(S'true'\ntR.")), "only arrays of numbers are read"),
+    (whole("X", np.array([[np.nan, 1]])), "nan at row 0, column 0"),
+    (whole("obsm/X_pca/a", np.ones(3)), "obsm/X_pca is stored as ''"),
+    (named(["a", "b"]), "expected 3 names"),
+    (named([1, 2, 3], "i4"), "the index of obs holds .*; only text in one dimension is read"),
+    (named([b"\xff", b"a", b"b"]), "damaged|not UTF-8"),
+    (named([["a", "b", "c"]]), "the index of obs holds .*; only text in one dimension is read"),
+    (named(["a", "b", "c"], key=7), "the index of obs has no usable name"),
+    (named(["x" * 1_000_000] + ["y"] * 2999, n=3000), "of 1000000 characters is too long"),
+    (empty((10**6, 10**6), None), "would take far more memory"),
+    (empty((100, 10**6), (100, 10**6)), "would take far more memory"),
+]
+GRAPHS = [
+    (lambda file: None, 'there is no obsp."distances".; make it with scanpy'),
+    (external, "is a link to another location or file"),
+    (whole("obsp/distances", np.ones((3, 3))), "is dense; distances must be a sparse matrix"),
+    (changed(indices=np.array([0, 9, 1, 2])), "'indices' holds 9"),
+    (changed(indptr=np.array([0, 2**63 - 1, -2, 4])), "'indptr' must rise"),
+    (changed(data=np.array([1, -1, 1, 1.0])), "distance -1.0 between"),
+    (changed(shape=np.array([3.0, 3.0])), "only arrays and whole csr or csc matrices"),
+    (changed(shape="3 x 3"), "only arrays and whole csr or csc matrices"),
+    (changed(**{"encoding-type": "coo_matrix"}), "is stored as 'coo'"),
+    (changed(**{"encoding-type": 7}), "is stored as '7'"),
+]
+
+
 @quick
 @pytest.mark.parametrize(
-    ("build", "as_graph", "message"),
-    [
-        (lambda file: None, False, 'there is neither obsm."X_pca". nor X'),
-        (lambda file: None, True, 'there is no obsp."distances".; make it with scanpy'),
-        (external, True, "is a link to another location or file"),
-        (soft, False, "is a link to another location or file"),
-        (stored_outside, False, "is stored in other files"),
-        (virtual, False, "is stored in other files"),
-        (whole("X", np.ones(3)), False, r"expected a 2-D array .* shape \(3,\)|found 'X' \(3,\)"),
-        (whole("X", np.ones((2, 2, 2))), False, "expected a 2-D array"),
-        (whole("X", np.array([b"a"])), False, "only arrays of numbers are read"),
-        (whole("X", np.void(b"cos\nsystem\n(S'true'\ntR.")), False, "only arrays of numbers are read"),
-        (whole("X", np.array([[np.nan, 1]])), False, "nan at row 0, column 0"),
-        (whole("obsp/distances", np.ones((3, 3))), True, "is dense; distances must be a sparse matrix"),
-        (whole("obsm/X_pca/a", np.ones(3)), False, "obsm/X_pca is stored as ''"),
-        (changed(indices=np.array([0, 9, 1, 2])), True, "'indices' holds 9"),
-        (changed(indptr=np.array([0, 2**63 - 1, -2, 4])), True, "'indptr' must rise"),
-        (changed(data=np.array([1, -1, 1, 1.0])), True, "distance -1.0 between"),
-        (changed(shape=np.array([3.0, 3.0])), True, "only arrays and whole csr or csc matrices"),
-        (changed(shape="3 x 3"), True, "only arrays and whole csr or csc matrices"),
-        (changed(**{"encoding-type": "coo_matrix"}), True, "is stored as 'coo'"),
-        (changed(**{"encoding-type": 7}), True, "is stored as '7'"),
-        (named(["a", "b"]), False, "expected 3 names"),
-        (named([1, 2, 3], "i4"), False, "the index of obs holds .*; only text in one dimension is read"),
-        (named([b"\xff", b"a", b"b"]), False, "damaged|not UTF-8"),
-        (named([["a", "b", "c"]]), False, "the index of obs holds .*; only text in one dimension is read"),
-        (named(["a", "b", "c"], key=7), False, "the index of obs has no usable name"),
-        (named(["x" * 1_000_000] + ["y"] * 2999, n=3000), False, "of 1000000 characters is too long"),
-        (empty((10**6, 10**6), None), False, "would take far more memory"),
-        (empty((100, 10**6), (100, 10**6)), False, "would take far more memory"),
-    ],
+    ("build", "message", "as_graph"), [(*c, False) for c in FEATURES] + [(*c, True) for c in GRAPHS]
 )
 def test_what_is_refused(put, build, as_graph, message):
     with pytest.raises(InputFileError, match=message) as caught:
@@ -314,29 +258,17 @@ def test_what_is_refused(put, build, as_graph, message):
 
 
 @quick
-@pytest.mark.parametrize("key", ["names", "cell/name", "a/b/c", "nullable"])
-def test_names_of_observations(put, key):
-    """A slash in the name of the index makes groups of HDF5."""
+def test_names_of_observations(put):
+    """A slash in the name of the index makes groups of HDF5, and so do pandas' nullable strings."""
     names = ["é", "x" * 1_000_000, ""]
-    # pandas 3 has nullable strings, of which anndata makes a group with the values in it.
-    path = put("x.h5ad", built(named(names, key=key.replace("nullable", "nullable/values"))))
-    with h5py.File(path, "a") as file:
-        file["obs"].attrs["_index"] = key
-    assert read_input(path).names == tuple(names)
-
-
-def test_what_is_no_hdf5(put):
-    with pytest.raises(InputFileError, match="not a .h5ad file, or a damaged one"):
-        read_input(put("x.h5ad", b"not HDF5 at all"))
+    for key in ("names", "a/b/c", "nullable"):
+        assert read_input(put("x.h5ad", built(named(names, key=key)))).names == tuple(names)
 
 
 @quick
 def test_cut_files(put):
     data = (CORPUS / "full.h5ad").read_bytes()
-    for cut in (
-        b"",
-        b"\x89HDF\r\n\x1a\n" + bytes(100),
-        *(data[:k] for k in (7, 100, 2048, len(data) // 2, -1)),
-    ):
+    cuts = [data[:k] for k in (0, 7, 100, 2048, len(data) // 2, -1)]
+    for cut in (*cuts, b"\x89HDF\r\n\x1a\n" + bytes(100), b"not HDF5 at all"):
         with pytest.raises(InputFileError, match="not a .h5ad file, or a damaged one"):
             read_input(put("x.h5ad", cut))

@@ -6,7 +6,6 @@ import contextlib
 import io
 import pickle
 import resource
-import time
 import tracemalloc
 import zlib
 
@@ -15,46 +14,33 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from isoweave.io import InputFileError, _arrays, read_anchors, read_columns, read_input, read_labels
+from isoweave.io import InputFileError, _source, _text, read_anchors, read_columns, read_input, read_labels
 from makers import deflated, npy, raw_zip, saved
 
 FEATURES = np.random.default_rng(7).normal(size=(6, 3))
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
 
 
-@pytest.fixture
-def distances():
-    """A symmetric graph on 5 vertices with one edge of length zero."""
-    i, j, d = np.array([0, 1, 2, 3, 0]), np.array([1, 2, 3, 4, 4]), np.array([1.0, 0.0, 2.5, 0.5, 3.0])
-    both = (np.concatenate((d, d)), (np.concatenate((i, j)), np.concatenate((j, i))))
-    return sp.csr_array(both, shape=(5, 5))
-
-
 # Arrays.
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", ">f8", "int16", "uint8", "bool"])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_npy_features(put, dtype, order):
-    array = np.asarray((FEATURES * 10).astype(dtype), order=order)
-    loaded = read_input(put("x.npy", saved(**{"": array})))
-    assert loaded.kind == "features"
-    assert loaded.n_rows == 6
-    assert loaded.features.dtype == ("float32" if dtype == "float32" else "float64")
-    np.testing.assert_array_equal(loaded.features, array)
-
-
-def test_header_reader_agrees_with_numpy(put):
+def test_headers_and_types_agree_with_numpy(put):
     rng = np.random.default_rng(23)
-    for dtype in ("<f8", ">f4", "<i2", ">u4", "|i1", "|b1", "<U3", "|S4", "<f2"):
+    for dtype in ("<f8", ">f8", "<f4", ">f4", "<f2", "<i2", ">u4", "|u1", "|b1", "<U3", "|S4"):
         for shape in ((), (3,), (2, 3), (0, 4), (2, 1, 2)):
             for order in "CF":
                 array = np.asarray((rng.random(shape) * 50).astype(dtype), order=order)
                 buffer = io.BytesIO()
                 np.save(buffer, array)
-                found = _arrays.read_npy(put("x.npy", buffer.getvalue()))
+                path = put("x.npy", buffer.getvalue())
+                found = _source.read_npy(path)
                 assert (found.dtype, found.shape) == (array.dtype, array.shape)
                 np.testing.assert_array_equal(found, array)
+                if shape == (2, 3) and array.dtype.kind not in "US":
+                    loaded = read_input(path)
+                    assert (loaded.kind, loaded.n_rows) == ("features", 2)
+                    assert loaded.features.dtype == ("float32" if dtype == "<f4" else "float64")
+                    np.testing.assert_array_equal(loaded.features, array)
     other = '{"descr": "<f8", "fortran_order": False, "shape": (2, 2)}'
     for header in (other, "  {'descr':'<f8','fortran_order':False,'shape':(2,2,),}   \n"):
         assert read_input(put("x.npy", npy(header=header))).n_rows == 2
@@ -83,10 +69,12 @@ def test_npz_features(put, key):
 
 
 @pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
-@pytest.mark.parametrize("container", [sp.csr_array, sp.csr_matrix])
-def test_sparse_npz_is_a_graph(put, distances, layout, container):
-    for matrix in (distances, sp.csr_array(np.array([[0, 2.0, 0], [0, 0, 0], [5.0, 0, 0]]))):
-        path = put("a.npz", lambda path, m=matrix: sp.save_npz(path, container(m).asformat(layout)))
+def test_sparse_npz_is_a_graph(put, layout):
+    i, j, d = np.array([0, 1, 2, 3, 0]), np.array([1, 2, 3, 4, 4]), np.array([1.0, 0.0, 2.5, 0.5, 3.0])
+    both = (np.concatenate((d, d)), (np.concatenate((i, j)), np.concatenate((j, i))))
+    uneven = sp.csr_array(np.array([[0, 2.0, 0], [0, 0, 0], [5.0, 0, 0]]))
+    for matrix in (sp.csr_array(both, shape=(5, 5)), sp.csr_matrix(both, shape=(5, 5)), uneven):
+        path = put("a.npz", lambda path, m=matrix: sp.save_npz(path, m.asformat(layout)))
         loaded = read_input(path)
         assert loaded.kind == "graph"
         assert loaded.graph.nnz == matrix.nnz  # an edge of length zero is still there
@@ -105,14 +93,13 @@ def test_matrices_that_are_not_square_are_features(put, name):
         read_input(path, as_graph=True)
 
 
-@pytest.mark.parametrize("block", [60, 1 << 22])
-def test_dense_square_array_as_graph(put, monkeypatch, block):
-    monkeypatch.setattr("isoweave.io._sparse._BLOCK_VALUES", block)
+def test_dense_square_array_as_graph(put, monkeypatch):
     dense = np.random.default_rng(9).integers(0, 3, size=(23, 23))
     for path in (put("d.npy", saved(**{"": dense})), put("d.npz", saved(A=dense))):
         graph = read_input(path, as_graph=True).graph
         assert graph.nnz == np.count_nonzero(dense)  # a dense array cannot tell a zero length from no edge
         np.testing.assert_array_equal(graph.toarray(), dense)
+        monkeypatch.setattr("isoweave.io._sparse._BLOCK_VALUES", 60)
     with pytest.raises(InputFileError, match="needs a square matrix, got 5 x 23"):
         read_input(put("d.npy", saved(**{"": dense[:5]})), as_graph=True)
 
@@ -130,24 +117,28 @@ def test_order_of_entries(put):
 # Limits.
 
 
+@contextlib.contextmanager
+def at_most(n_bytes):
+    """Python objects and arrays made in the block."""
+    tracemalloc.start()
+    try:
+        yield
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < n_bytes
+
+
 def test_zip_bomb_is_refused_before_it_is_inflated(put):
     n = 30_000_000
     path = put("x.npz", raw_zip(deflated(npy("|i1", f"({n // 10}, 10)", bytes(n)))))
     size = path.stat().st_size
     assert size < 100_000
-    tracemalloc.start()
-    started = time.process_time()
-    with pytest.raises(InputFileError, match=f"would take {8 * n} bytes in memory, from a file of {size}"):
+    said = f"would take {8 * n} bytes in memory, from a file of {size}"
+    with at_most(4 << 20), pytest.raises(InputFileError, match=said):
         read_input(path)
-    assert tracemalloc.get_traced_memory()[1] < 4 << 20
-    tracemalloc.stop()
-    assert time.process_time() - started < 1
-
-
-def test_members_that_share_their_data_are_counted_each(put):
-    """Many entries of the directory that point to the same compressed data."""
-    body = npy("|i1", "(600000, 10)", bytes(6_000_000))
-    member = deflated(body)
+    # Many entries of the directory that point to the same data are counted each.
+    member = deflated(npy("|i1", "(600000, 10)", bytes(6_000_000)))
     path = put("x.npz", raw_zip(*[(f"{k}.npy", *member[1:]) for k in range(9)]))
     with pytest.raises(InputFileError, match="the arrays of this archive would take"):
         read_input(path)
@@ -202,69 +193,61 @@ def test_error_survives_pickling(tmp_path):
 # Text.
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "names"),
-    [
-        ("x.csv", "1,2\n3,4.5\n", None),
-        ("x.csv", "a,b\n1,2\n3,4.5\n", None),
-        ("x.csv", "a, b\r\n1, 2\r\n\r\n3, 4.5", None),
-        ("x.csv", "\ufeffa,b\n1,2\n3,4.5\n", None),
-        ("x.csv", '# made by hand\n"a","b"\n"1","2"\n3,4.5\n', None),
-        ("x.csv", "id,a,b\np,1,2\nq,3,4.5\n", ("p", "q")),
-        ("x.csv", '"New York, NY",1,2\nq,3,4.5\n', ("New York, NY", "q")),
-        ("x.csv", ",0,1\n0,1,2\n1,3,4.5\n", ("0", "1")),  # as pandas writes its index
-        ("x.tsv", "a\tb\n1\t2\n3\t4.5\n", None),
-        ("x.txt", "1 2\n  3   4.5\n", None),
-        ("x.txt", "1 2\r\n3 4.5\r", None),
-        ("x.TXT", "1.0e0\t2\n3 +4.5\n", None),
+TABLES = {
+    "x.csv": [
+        ("1,2\n3,4.5\n", None),
+        ("a,b\n1,2\n3,4.5\n", None),
+        ("a, b\r\n1, 2\r\n\r\n3, 4.5", None),
+        ("\ufeffa,b\n1,2\n3,4.5\n", None),
+        ('# made by hand\n"a","b"\n"1","2"\n3,4.5\n', None),
+        ("id,a,b\np,1,2\nq,3,4.5\n", ("p", "q")),
+        ('"New York, NY",1,2\nq,3,4.5\n', ("New York, NY", "q")),
+        (",0,1\n0,1,2\n1,3,4.5\n", ("0", "1")),  # as pandas writes its index
     ],
-)
-def test_tables(put, name, text, names):
-    loaded = read_input(put(name, text))
-    np.testing.assert_array_equal(loaded.features, [[1, 2], [3, 4.5]])
-    assert loaded.names == names
+    "x.tsv": [("a\tb\n1\t2\n3\t4.5\n", None)],
+    "x.txt": [("1 2\n  3   4.5\n", None), ("1 2\r\n3 4.5\r", None)],
+    "x.TXT": [("1.0e0\t2\n3 +4.5\n", None)],
+}
 
 
-def test_tiny_and_long_numbers(put):
+@pytest.mark.parametrize("name", TABLES)
+def test_tables(put, name):
+    for text, names in TABLES[name]:
+        loaded = read_input(put(name, text))
+        np.testing.assert_array_equal(loaded.features, [[1, 2], [3, 4.5]])
+        assert loaded.names == names
     text = "5e-324,1e-400," + "0" * 5000 + "1," + "0." + "3" * 5000 + "\n"
     np.testing.assert_array_equal(read_input(put("x.csv", text)).features, [[5e-324, 0.0, 1.0, 1 / 3]])
 
 
 EDGES = np.array([[0, 1.5, 0, 0], [1.5, 0, 0, 2.0], [0, 0, 0, 0.25], [0, 2.0, 0.25, 0]])
+LISTS = [
+    ("g.edges", "0 1 1.5\n1 3 2\n3 2 0.25\n0 2 0\n"),
+    ("g.edges", "# i j d\nsource target length\n0 1 1.5\n1 3 2\n3 2 0.25\n2 0 0\n"),
+    ("g.edges", "0,1,1.5\n1,3,2\n3,2,0.25\n0,2,0\n"),
+    ("g.edges", "0\t1\t1.5\n1\t3\t2\n3\t2\t0.25\n0\t2\t0\n"),
+    ("g.edges", "0 +1 1.5\n1 " + "0" * 5000 + "3 2\n# in the middle\n\n3 2 0.25\n0 2 0"),
+    ("g.txt", "0 1 1.5\n1 0 1.5\n1 3 2\n3 2 0.25\n2 3 .25\n0 2 0\n"),  # some in both directions
+    ("g.csv", "i,j,distance (km)\n0,1,1.5\n1,3,2\n3,2,0.25\n0,2,0\n"),
+    ("g.tsv", "0\t1\t1.5\n1\t3\t2\n3\t2\t0.25\n0\t2\t0\n"),
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("g.edges", "0 1 1.5\n1 3 2\n3 2 0.25\n0 2 0\n"),
-        ("g.edges", "# i j d\nsource target length\n0 1 1.5\n1 3 2\n3 2 0.25\n2 0 0\n"),
-        ("g.edges", "0,1,1.5\n1,3,2\n3,2,0.25\n0,2,0\n"),
-        ("g.edges", "0\t1\t1.5\n1\t3\t2\n3\t2\t0.25\n0\t2\t0\n"),
-        ("g.txt", "0 1 1.5\n1 0 1.5\n1 3 2\n3 2 0.25\n2 3 .25\n0 2 0\n"),  # some in both directions
-        ("g.csv", "i,j,distance (km)\n0,1,1.5\n1,3,2\n3,2,0.25\n0,2,0\n"),
-        ("g.tsv", "0\t1\t1.5\n1\t3\t2\n3\t2\t0.25\n0\t2\t0\n"),
-    ],
-)
-def test_edge_lists_with_row_numbers(put, name, text):
-    loaded = read_input(put(name, text), as_graph=None if name == "g.edges" else True)
-    assert loaded.kind == "graph"
-    assert loaded.names is None
-    assert loaded.graph.nnz == 8  # four edges, the one of length zero included
-    np.testing.assert_array_equal(loaded.graph.toarray(), EDGES)
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("g.edges", "Bonn Köln 27\nKöln Essen 58\n"),
-        ("g.edges", "a b d\nBonn Köln 27\nKöln Essen 58\n"),
-        ("g.csv", '"Bonn","Köln",27\nKöln,Essen,58\n'),
-    ],
-)
-def test_edge_lists_with_names(put, name, text):
-    loaded = read_input(put(name, text), as_graph=True)
-    assert loaded.names == ("Bonn", "Köln", "Essen")
-    np.testing.assert_array_equal(loaded.graph.toarray(), [[0, 27, 0], [27, 0, 58], [0, 58, 0]])
+def test_edge_lists(put):
+    for name, text in LISTS:
+        loaded = read_input(put(name, text), as_graph=None if name == "g.edges" else True)
+        assert (loaded.kind, loaded.names) == ("graph", None)
+        assert loaded.graph.nnz == 8  # four edges, the one of length zero included
+        np.testing.assert_array_equal(loaded.graph.toarray(), EDGES)
+    named = "Bonn Köln 27\nKöln Essen 58\n"
+    for name, text in (
+        ("g.edges", named),
+        ("g.edges", "a b d\n" + named),
+        ("g.csv", named.replace(" ", ",")),
+    ):
+        loaded = read_input(put(name, text), as_graph=True)
+        assert loaded.names == ("Bonn", "Köln", "Essen")
+        np.testing.assert_array_equal(loaded.graph.toarray(), [[0, 27, 0], [27, 0, 58], [0, 58, 0]])
 
 
 @pytest.mark.parametrize("space", ["\u00a0", "\u2003", "\u2028", "\u0085", "\u3000"])
@@ -289,45 +272,14 @@ def test_matrix_market_agrees_with_scipy(put, symmetry, field):
         loaded = read_input(put("g.mtx", text))
         assert loaded.kind == "graph"
         np.testing.assert_array_equal(loaded.graph.toarray(), dense)
-    text = BANNER.replace("general", "symmetric") + "% note\n\n3 3 2\n2 1 0\n3 1 1.5\n\n"
-    assert sorted(read_input(put("g.mtx", text)).graph.data) == [0, 0, 1.5, 1.5]
-
-
-@pytest.mark.parametrize("vertex", ["00000000000000000000000001", "+1", "0" * 5000 + "1"])
-def test_vertices_with_leading_zeros(put, monkeypatch, vertex):
-    """The same through the fast and the careful way, which differ in how they call int()."""
-    path = put("x.edges", f"0 2 1\n0 {vertex} 1\n1 2 3\n")
-    for block in (1 << 19, 4):
-        monkeypatch.setattr("isoweave.io._text._BLOCK_BYTES", block)
-        np.testing.assert_array_equal(read_input(path).graph.toarray(), [[0, 1, 1], [1, 0, 3], [1, 3, 0]])
-
-
-@pytest.mark.parametrize("n_bytes", [1, 7, 64, 1000])
-def test_blocks_make_no_difference(put, monkeypatch, n_bytes):
-    """The fast way through a block, the careful way, and every cut between blocks: one result."""
-    lengths = np.random.default_rng(31).random(200).tolist()
-    lines = [f"{i} {i + k} {d!r}" for k in (1, 2) for i, d in enumerate(lengths)]
-    lines.insert(50, "# in the middle")
-    lines.insert(90, "")
-    lines[120] = lines[120].replace(" ", "\t ")
-    edges = put("x.edges", "i j d\n" + "\n".join(lines))
-    entries = [f"{i + 2} {i + 1} {i}" for i in range(200)]
-    entries.insert(100, "")
-    head = "%%MatrixMarket matrix coordinate integer symmetric\n% \xe9\n201 201 200\n"
-    market = put("x.mtx", head + "\n".join(entries) + "\n")
-    expected = [read_input(path).graph.toarray() for path in (edges, market)]
-    monkeypatch.setattr("isoweave.io._text._BLOCK_BYTES", n_bytes)
-    for path, whole in zip((edges, market), expected, strict=True):
-        np.testing.assert_array_equal(read_input(path).graph.toarray(), whole)
-    with pytest.raises(InputFileError, match=f"line {len(lines) + 1}: cell 3 .* holds 'x', not a number"):
-        read_input(put("bad.edges", "\n".join([*lines, "7 8 x"])))
-    with pytest.raises(InputFileError, match="line 153: index 999 is not an integer from 1 to 201"):
-        read_input(put("bad.mtx", market.read_text().replace("\n150 149 ", "\n150 999 ")))
+    text = BANNER.replace("general", "symmetric") + "% n\xf6te\n\n3 3 2\n2 1 0\n3 1 1.5\n\n"
+    assert sorted(read_input(put("g.mtx", text.encode("latin-1"))).graph.data) == [0, 0, 1.5, 1.5]
 
 
 def test_long_lines(put, monkeypatch):
-    monkeypatch.setattr("isoweave.io._text._MAX_LINE_BYTES", 1 << 16)
-    monkeypatch.setattr("isoweave.io._text._BLOCK_BYTES", 1 << 12)
+    with pytest.raises(InputFileError, match="cell 1 holds inf"):
+        read_input(put("x.csv", b"1" * (4 << 20)))
+    monkeypatch.setattr(_text, "_MAX_LINE_BYTES", 1 << 16)
     for data in (b"1," * (1 << 16), b"1,2\n" + b"3," * (1 << 15) + b"4\n" + b"5,6\n" * 9):
         with pytest.raises(InputFileError, match="line longer than 65536 bytes") as caught:
             read_input(put("x.csv", data))
@@ -335,38 +287,20 @@ def test_long_lines(put, monkeypatch):
     assert read_input(put("x.csv", b"1," * 30_000 + b"1\n")).features.shape == (1, 30_001)
 
 
-def test_one_long_line_takes_linear_time(put):
-    path = put("x.csv", b"1" * (12 << 20))
-    started = time.process_time()
-    with pytest.raises(InputFileError, match="cell 1 holds inf"):
-        read_input(path)
-    assert time.process_time() - started < 5
-
-
 @pytest.mark.parametrize("piece", [b"\n", b"1\n", b'""\n', b",", b"a b 1\n", b"0 1 1\n"])
-def test_a_lot_of_anything_is_quick_and_small(put, piece):
-    data = piece * ((1 << 17) // len(piece))
+def test_a_lot_of_anything_is_small(put, piece):
+    data = piece * ((1 << 14) // len(piece))
     for name in ("x.csv", "x.txt", "x.edges", "x.mtx"):
         path = put(name, data)
-        tracemalloc.start()
-        started = time.process_time()
-        with contextlib.suppress(InputFileError):
+        with at_most(128 * len(data)), contextlib.suppress(InputFileError):
             read_input(path)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert time.process_time() - started < 5  # an eighth of a megabyte, and tracing takes most of it
-        assert peak < 128 * len(data), f"{peak} bytes for {name} of {piece!r}"
 
 
 def test_streaming(put):
-    """Memory follows the result and a block, not the text."""
-    path = put("x.csv", b"1.00000000000000000000000000000000000000000000000000\n" * 80_000)
-    n_bytes = path.stat().st_size
-    tracemalloc.start()
-    assert read_input(path).n_rows == 80_000
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < n_bytes + (2 << 20)
+    """Memory follows the result, not the text."""
+    path = put("x.csv", (b"1." + b"0" * 500 + b"\n") * 10_000)
+    with at_most(path.stat().st_size // 4):
+        assert read_input(path).n_rows == 10_000
 
 
 # Tables beside a map.
@@ -378,13 +312,9 @@ def test_columns_of_numbers_words_and_gaps(put):
     np.testing.assert_array_equal(values["age"], [3.0, np.nan, 2.5])
     assert values["town"].tolist() == ["Ulm", "a, b", "Ülm"]
     assert values["empty"].tolist() == ["", "", ""]
-
-
-@pytest.mark.parametrize("header", ["vertex", "name", "ID", ""])
-def test_names_of_rows(put, header):
-    values, names = read_columns(put("about.tsv", f"{header}\tage\na\t1\nb\t2\n"))
-    assert names == ("a", "b")
-    assert list(values) == ["age"]
+    for header in ("vertex", "name", "ID", ""):
+        values, names = read_columns(put("about.tsv", f"{header}\tage\na\t1\nb\t2\n"))
+        assert (names, list(values)) == (("a", "b"), ["age"])
 
 
 @pytest.mark.parametrize("text", ["0,3,4\n2,1,1\n", "vertex,x,y\n0,3,4\n2,1,1\n"])

@@ -15,10 +15,10 @@ import pytest
 import scipy.sparse as sp
 
 from isoweave.io import InputFileError, read_anchors, read_columns, read_embedding, read_input, read_labels
-from makers import deflated, element, npy, parquet, raw_zip, saved, sparse, stored, with_schema
+from makers import deflated, npy, parquet, raw_zip, saved, sparse, stored
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
-INTEGER, SYMMETRIC = BANNER.replace("real", "integer"), BANNER.replace("general", "symmetric")
+SYMMETRIC = BANNER.replace("general", "symmetric")
 GOOD = npy()
 as_anchors = partial(read_anchors, n_vertices=4)
 as_graph = partial(read_input, as_graph=True)
@@ -61,16 +61,17 @@ EDGE_LISTS = {
     "line 2: empty vertex name": ["a,b,1\n,b,2\n"],
     "line 2: carriage return": [b"0 1 1\n1 2 1\r2 3 1\r\n"],
 }
+UNREAD = ["array real general", "coordinate pattern general", "coordinate complex general"]
+UNREAD += ["coordinate \xe9 general", "coordinate real hermitian"]
 MARKETS = {
     "line 1: not a Matrix Market file": ["", "1 1 1\n", f"\n{BANNER}2 2 1\n", f"\ufeff{BANNER}"],
-    "layout 'array' is not supported": ["%%MatrixMarket matrix array real general\n2 2\n1\n1\n1\n1\n"],
-    "holds no distances": [BANNER.replace("real", "pattern") + "2 2 1\n1 2\n"],
-    "values of type .* are not supported": [BANNER.replace("real", kind) for kind in ("complex", "é")],
-    "symmetry 'hermitian' is not supported": [BANNER.replace("general", "hermitian")],
+    "line 1: a matrix of type '.*' is not supported; write it as": [
+        f"%%MatrixMarket matrix {k}\n" for k in UNREAD
+    ],
     "size line .* is missing": [BANNER, BANNER + "%only\n%comments\n"],
     r"line 2: expected 3 cells \(rows, columns, entries\), found 2": [BANNER + "2 2\n"],
     "line 2: the size line needs three integers": [BANNER + "2 -2 1\n", BANNER + f"2 2 {'9' * 20}\n"],
-    "line 2: cell 1 holds '1_0', not a number": [BANNER + "1_0 2 1\n1 2 1\n"],
+    "line 2: cell 1 .* holds '1_0', not a number": [BANNER + "1_0 2 1\n1 2 1\n"],
     "line 2: the file is too short for the 999999 entries": [BANNER + "2 2 999999\n"],
     "line 2: a 999999999 x 999999999 matrix": [BANNER + "999999999 999999999 1\n1 2 1\n"],
     "2000000 x 3 matrix with only 1 entries is refused": [BANNER + "2000000 3 1\n1 2 1\n"],
@@ -85,24 +86,19 @@ MARKETS = {
     ],
     "line 3: cell 3 .*value. holds '.*', not a number": [BANNER + f"2 2 1\n1 2 {v}\n" for v in ("x", "1_0")],
     "distance -1.0 between vertices 0 and 1": [BANNER + "2 2 1\n1 2 -1\n"],
-    "line 3: value .* is not an integer": [INTEGER + f"2 2 1\n1 2 {value}\n" for value in (1.5, "inf")],
-    r"line 4: two values for one pair: 1.0 \(line 3\)": [f"{SYMMETRIC}2 2 2\n2 1 1\n1 2 1\n"],
-    r"line 4: two values for one pair: 1.0": [f"{BANNER}2 2 2\n1 2 1\n1 2 1\n"],
-    "line longer than 524288 bytes": [BANNER + "2 2 1\n" + "1" * 600_000],
+    r"line 4: two values for one pair: 1.0 \(line 3\)": [
+        f"{b}2 2 2\n2 1 1\n2 1 1\n" for b in (SYMMETRIC, BANNER)
+    ],
 }
-HEADERS = [
-    "[('a', '<f8')]",
-    "{'descr': '<f8', 'fortran_order': False}",
-    "{" * 60_000,
-    "{'descr': " + "-" * 60_000,
-]
+HEADERS = ["{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (4,), }", "[('a', '<f8')]"]
+HEADERS += ["{'descr': '<f8', 'fortran_order': False}", "{" * 60_000, "{'descr': " + "-" * 60_000]
 HEADERS += ["{'descr': '<f8' 'fortran_order': False, 'shape': (2, 2)}", "{'descr': " + "(" * 60_000 + "}"]
-SHAPES = ["(-2, -2)", "(2)", "(2.0, 2)", "(True, 4)", "[2, 2]", f"({'1, ' * 40})", f"(0, {'9' * 20})"]
+SHAPES = ["(-2, -2)", "(2.0, 2)", "(True, 4)", "[2, 2]", f"({'1, ' * 40})", f"(0, {'9' * 20})"]
 NPY = {
     "damaged header": [
         *(npy(shape=shape) for shape in SHAPES),
-        *(npy(header=header) for header in HEADERS),
-        *(npy("\\x3cf8"), npy(order="1"), npy(length=0)),
+        *(npy(header=header) for header in HEADERS[1:]),
+        *(npy("\\x3cf8"), npy(order="1"), npy(length=0), npy(length=65535)),
     ],
     "an array of shape .* is refused": [npy(shape=f"({n}, {'9' * 18}, 9999)", body=b"") for n in (0, 9)],
     "needs 48 bytes of data, the file has 32": [npy(shape="(2, 3)")],
@@ -113,14 +109,10 @@ NPY = {
     "arrays of type .* are not supported": [
         npy(kind) for kind in ("<M8[D]", "<m8", "|V8", "<U9999999999", "<f7", "float64", "<f8,<f8")
     ],
-    "arrays of type '.*0' are not supported": [
-        npy(kind, "(9999999, 9999999)", b"") for kind in ("<U0", "|S0")
-    ],
     "expected real numbers, the array has dtype": [npy("<c16", "(2, 1)"), saved(**{"": np.array([["a"]])})],
-    "structured arrays": [npy(header="{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (4,), }")],
+    "type \"\\[.'a', '<f8'.]\" are not": [npy(header=HEADERS[0])],
     r"format version \(.*\) is not supported": [npy(version=3), npy(version=9)],
     "a header of 4294967295 bytes is refused": [npy(version=2, length=2**32 - 1)],
-    "it is cut short": [npy(length=65535)],
     "not a .npy array": [b"\x93NUMPY", b"\x80\x04\x95pickle"],
     "at row 0, column 0": [npy("<f16", "(2, 2)", bytes(8) + b"\xff\x7f" + bytes(6) + b"\xff" * 48)],
     r"2-D array \(samples x features\), got shape": [
@@ -137,7 +129,7 @@ NPZ = {
     "reaches into the archive's directory": [raw_zip(deflated(GOOD), csize=2**31)],
     "encrypted": [raw_zip(stored(), flags=1)],
     "compression method [19][24]? is not supported": [raw_zip(stored(), method=k) for k in (9, 12, 14)],
-    "damaged .npz archive": [raw_zip(stored(), method=8, csize=len(GOOD))],
+    "damaged one": [raw_zip(stored(), method=8, csize=len(GOOD))],
     "array 'X': there are two of that name": [raw_zip(stored(), stored())],
     "5000 members; at most 4096 are allowed": [raw_zip(*[stored(f"{k}.npy", b"") for k in range(5000)])],
     "array 'X': not a .npy array": [raw_zip(stored("X.npy", b""))],
@@ -192,7 +184,6 @@ COLUMNS = {
     "column 2 has no name": ["age,\n1,2\n"],
     "must name the columns, but holds the number '3'": ["age,3\n1,2\n"],
     "names of rows, but no columns": ["vertex\na\n"],
-    "1001 columns; at most 1000 are allowed": [",".join(f"c{i}" for i in range(1001)) + "\n"],
     "badly quoted": ['age,"town\n1,2\n'],
 }
 LABELS = {
@@ -237,16 +228,6 @@ MAPS = [
 ]
 
 
-def no_character(member, code, endian):
-    """Text that crashed readers with SystemError, or made names that cannot be printed."""
-    text = npy(f"{endian}U1", "(1,)", struct.pack(f"{endian}L", code))
-    points = npy(shape="(1, 1)", body=bytes(8))
-    return raw_zip(stored(body=points, name="embedding.npy"), (member, text, text, 0))
-
-
-CODES = [(code, endian) for code in (0x110000, 0x7FFFFFFF, 0xD800, 0xDFFF) for endian in "<>"]
-NO_CHARACTER = "entry 0 holds what is not a character"
-NESTED = with_schema(element(b"r", 1), element(b"g", 1), element(b"x", None, 5))
 FEATURE_COLUMNS = [
     (pa.array([[1.0], [2.0]]), "column 'a' has type list"),
     (pa.array([{"a": 1}, {"a": 2}]), "column 'a' has type struct"),
@@ -264,25 +245,8 @@ PARQUET = {
     "features are columns of numbers, .*'a' .text": [parquet({"a": ["x"]})],
     "inf at row 1, column 0": [parquet({"a": [1.0, np.inf]})],
     "two columns are named 'a'": [parquet(pa.Table.from_arrays([pa.array([1.0])] * 2, names=["a", "a"]))],
-    "600000 rows of 30 columns would take far": [parquet({f"c{k}": np.zeros(600_000) for k in range(30)})],
     "damaged one": [b"", b"PAR1PAR1", b"PAR1 more PAR1", b"PAR1\xff\xff\xff\xffPAR1", b"PARE" * 3],
-    "damaged": [
-        b"PAR1" + b"\x1c" * 4000 + struct.pack("<I", 4000) + b"PAR1",
-        with_schema(element(b"r", 2**31 - 1), element(b"x", None, 5)),
-    ],
-    "damaged|columns of numbers, .* found none": [with_schema(element(b"r"))],
-    "'g' has type struct|damaged": [NESTED],
-}
-NO_EDGES = pa.table({"i": [], "j": [], "d": []}).cast(pa.schema([(c, pa.float64()) for c in "ijd"]))
-PARQUET_EDGES = {
-    "an edge list has 3 columns: .* found 'i' .numbers., 'j' .*": [
-        *(parquet({"i": [0], "j": [1]}), parquet({"i": [0], "j": ["b"], "d": [1.0]})),
-        parquet({"i": [0], "j": [1], "d": ["x"]}),
-    ],
-    "vertex 1.5 in row 0 is not an integer": [parquet({"i": [0], "j": [1.5], "d": [1.0]})],
-    "distance -1.0 in row 0; distances must be": [parquet({"i": [0], "j": [1], "d": [-1.0]})],
-    r"two values .* 1.0 \(row 0\) and 2.0 in row 1": [parquet({"i": [0, 1], "j": [1, 0], "d": [1.0, 2.0]})],
-    "holds no edges": [parquet(NO_EDGES)],
+    "damaged": [b"PAR1" + b"\x1c" * 4000 + struct.pack("<I", 4000) + b"PAR1"],
 }
 SUFFIXES = [
     (read_input, "x.docx", r"suffix '\.docx'; known suffixes: \.npy"),
@@ -299,13 +263,15 @@ KINDS = [
     (read_input, "x.npz", NPZ),
     (read_input, "x.npz", SPARSE),
     (read_input, "x.parquet", PARQUET),
-    (as_graph, "x.parquet", PARQUET_EDGES),
+    (
+        as_graph,
+        "x.parquet",
+        {"needs a square matrix, got 1 x 3": [parquet({"i": [0], "j": [1], "d": [1.0]})]},
+    ),
     (read_columns, "x.csv", COLUMNS),
     (read_labels, "x.csv", LABELS),
     (read_labels, "x.npy", {"label nan of row 1": [saved(**{"": np.array([1.0, np.nan])})]}),
-    (read_labels, "x.npz", {"no array named labels, .* among 'a', 'b'": [saved(a=np.ones(3), b=np.ones(3))]}),
-    (read_labels, "x.npz", {NO_CHARACTER: [no_character("y.npy", *code) for code in CODES]}),
-    (read_embedding, "x.npz", {NO_CHARACTER: [no_character("vertex_names.npy", *code) for code in CODES]}),
+    (read_labels, "x.npy", {"entry 0 holds what is not a character": [npy("<U1", "(1,)", b"\0\0\x11\0")]}),
     (as_anchors, "x.csv", ANCHORS),
 ]
 CASES = [
@@ -363,14 +329,12 @@ NO_NUMBERS = ["1_000", "0x10", "0b1", "1e", "--1", "1.2.3", "٣", "１", "1,5", 
 
 
 @pytest.mark.parametrize("cell", [*NO_NUMBERS, "1 5", ""])
-def test_what_is_no_number(put, monkeypatch, cell):
+def test_what_is_no_number(put, cell):
     table, edges, ends = f"1\t2\n3\t{cell}\n", f"0\t1\t2\n1\t2\t{cell}\n", f"0\t1\t2\n1\t{cell}\t2\n"
     market = BANNER + f"30 30 2\n1 2 3\n2 {cell} 3\n"
-    for block in (1 << 19, 4):  # in small blocks the last line takes the fast way
-        monkeypatch.setattr("isoweave.io._text._BLOCK_BYTES", block)
-        for name, text in (("x.tsv", table), ("g.tsv", edges), ("g.tsv", ends), ("g.mtx", market)):
-            with pytest.raises(InputFileError, match="line [24]: "):
-                read_input(put(name, text), as_graph=name != "x.tsv")
+    for name, text in (("x.tsv", table), ("g.tsv", edges), ("g.tsv", ends), ("g.mtx", market)):
+        with pytest.raises(InputFileError, match="line [24]: "):
+            read_input(put(name, text), as_graph=name != "x.tsv")
 
 
 @pytest.mark.parametrize("cell", ["nan", "NaN", "-nan", "inf", "-Infinity", "1e400", "-1e400", "9" * 400])
@@ -395,13 +359,11 @@ def test_numbers_that_are_not_plain_are_not_taken_for_words(put, cell):
         (read_input, '"{0}","{0}"\n3,4\n', "line 1: cell 1"),  # no header
         (read_input, 'a,"{0}"\nb,4\n', "line 1: cell 2"),
         (read_input, '"{0}",1,2\n"{0}",3,4\n', "line 1: cell 1"),  # no names
-        (read_input, '"{0}",1,2\n7,3,4\n', "line 1: cell 1"),
         (read_input, 'share,x\n"{0}",1\n3,2\n', "line 2: cell 1"),
-        (read_input, 'a,b\n1,"{0}"\n', "line 2: cell 2"),
         (as_graph, '0,1,2\n1,2,"{0}"\n', "line 2: cell 3"),
         (as_graph, '0,1,"{0}"\n1,2,3\n', "line 1: cell 3"),
-        (as_graph, '"{0}",1,2\n1,2,3\n', "line 1: cell 1"),
-        (as_graph, '0,"{0}",2\n1,2,3\n', "line 1: cell 2"),
+        (as_graph, '"{0}",1,2\n1,2,3\n', "line 1: vertex"),
+        (as_graph, '0,"{0}",2\n1,2,3\n', "line 1: vertex"),
         (read_columns, 'town,"{0}"\nUlm,3\n', "line 1: cell 2"),
         (read_columns, 'vertex,age\na,3\nb,"{0}"\nc,\n', "line 3: column 'age'"),
         (read_labels, '"{0}"\n2\n3\n', "line 1: the last cell"),

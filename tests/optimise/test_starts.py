@@ -9,6 +9,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 
+import reference_graphs as ref
+import reference_loops as loops
+from isoweave import optimise
 from isoweave._parallel import thread_team
 from isoweave.datasets import swiss_roll
 from isoweave.energy import edge_energy
@@ -16,62 +19,38 @@ from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import connected_components, graph_from_matrix, knn_graph
 from isoweave.linalg import lowest_eigenvectors
 from isoweave.metrics import procrustes_error
-from isoweave.optimise import (
-    ALONE,
-    _starts as module,
-    build_problem,
-    coarsen,
-    connection_laplacian,
-    find_landmarks,
-    frame_transitions,
-    sample_vertices,
-)
+from isoweave.optimise import _starts as module
 from isoweave.optimise._starts import (
     farthest_landmarks,
     landmark_start,
     sample_energy,
     synchronized_alignments,
 )
-from reference_graphs import (
-    complete_of,
-    cycle_graph,
-    distance_gap,
-    dumbbell,
-    edges_of,
-    graph_of,
-    knn_of,
-    path_graph,
-    permuted,
-    random_sparse,
-    row_of,
-    with_hubs,
-)
-from reference_loops import connection_loop, landmark_start_loop, landmarks_loop, transition_loop
 from reference_problems import TEAM, exact_frames
 
 
 def start_of(name, graph, n_components=2, team=TEAM):
     """Coordinates to start from, or None."""
-    problem = build_problem(sample_energy(graph, n_components, team=team))
-    return module._STARTS[name](problem, 0.03, ALONE)
+    problem = optimise.build_problem(sample_energy(graph, n_components, team=team))
+    return module._STARTS[name](problem, 0.03, optimise.ALONE)
 
 
 def landmark_graphs():
     rng = np.random.default_rng(419)
     points = rng.normal(size=(60, 2))
-    return [knn_of(points, 6), random_sparse(50, 30, rng), complete_of(rng.normal(size=(20, 3)))]
+    return [ref.knn_of(points, 6), ref.random_sparse(50, 30, rng), ref.complete_of(rng.normal(size=(20, 3)))]
 
 
 @pytest.mark.parametrize("graph", landmark_graphs())
 def test_landmarks_agree_with_the_loop(graph):
     for n_landmarks in (2, 7, 15):
         vertices, distances = farthest_landmarks(graph, n_landmarks)
-        chosen, expected = landmarks_loop(graph, n_landmarks)
+        chosen, expected = loops.landmarks_loop(graph, n_landmarks)
         assert vertices.tolist() == chosen
         np.testing.assert_allclose(distances, expected, rtol=1e-12)
     for n_components in (1, 2, 3):
         found = landmark_start(vertices, distances, n_components)
-        start = landmark_start_loop(chosen, distances, n_components)
+        start = loops.landmark_start_loop(chosen, distances, n_components)
         # Eigenvectors have no sign.
         signs = np.sign(np.sum(found * start, axis=0))
         np.testing.assert_allclose(found, start * signs, atol=1e-9 * np.abs(start).max())
@@ -80,9 +59,12 @@ def test_landmarks_agree_with_the_loop(graph):
 def test_landmarks_that_are_exact_few_or_impossible():
     for n_components in (1, 2, 5):
         points = np.random.default_rng(421).normal(size=(80, n_components))
-        assert procrustes_error(points, find_landmarks(complete_of(points), n_components).start) < 1e-22
+        assert (
+            procrustes_error(points, optimise.find_landmarks(ref.complete_of(points), n_components).start)
+            < 1e-22
+        )
     # Directions that landmarks do not have are zero.
-    vertices, distances = farthest_landmarks(path_graph(6), 50)
+    vertices, distances = farthest_landmarks(ref.path_graph(6), 50)
     assert sorted(vertices.tolist()) == list(range(6))
     np.testing.assert_allclose(landmark_start(vertices, distances, 3)[:, 1:], 0.0, atol=1e-7)
     # More components than landmarks, and no positive eigenvalue at all.
@@ -91,12 +73,12 @@ def test_landmarks_that_are_exact_few_or_impossible():
     np.testing.assert_allclose(np.abs(wide), [[1.0, 0.0, 0.0]] * 2, atol=1e-12)
     assert np.all(landmark_start(two, np.zeros((2, 2)), 2) == 0.0)
     rng = np.random.default_rng(433)
-    graph, order = knn_of(rng.normal(size=(80, 2)), 6), rng.permutation(80)
-    here, there = find_landmarks(graph, 2), find_landmarks(permuted(graph, order), 2)
+    graph, order = ref.knn_of(rng.normal(size=(80, 2)), 6), rng.permutation(80)
+    here, there = optimise.find_landmarks(graph, 2), optimise.find_landmarks(ref.permuted(graph, order), 2)
     assert order[there.vertices].tolist() == here.vertices.tolist()
-    assert distance_gap(here.start[order], there.start) < 1e-10
+    assert ref.distance_gap(here.start[order], there.start) < 1e-10
     with pytest.raises(ValueError, match="positive lengths: merge duplicates first"):
-        farthest_landmarks(graph_of([(0, 1, 0.0), (1, 2, 1.0)], 3), 2)
+        farthest_landmarks(ref.graph_of([(0, 1, 0.0), (1, 2, 1.0)], 3), 2)
 
 
 def framed(name, n_components):
@@ -104,9 +86,9 @@ def framed(name, n_components):
     rng = np.random.default_rng(439 + n_components)
     points = rng.normal(size=(40, n_components + 1))
     graph = {
-        "knn": lambda: knn_of(points, 2 * n_components + 4),
-        "sparse": lambda: random_sparse(40, 30, rng),
-        "hub": lambda: with_hubs(points, 2 * n_components + 4, [3], rng),
+        "knn": lambda: ref.knn_of(points, 2 * n_components + 4),
+        "sparse": lambda: ref.random_sparse(40, 30, rng),
+        "hub": lambda: ref.with_hubs(points, 2 * n_components + 4, [3], rng),
     }[name]()
     frames = local_frames(graph, n_components, team=TEAM, frame_size=6)
     if name == "hub":
@@ -117,40 +99,33 @@ def framed(name, n_components):
 
 def spans(graph, frames, i, j):
     """Whether the vertices that i and j both see span the space: only then is the map between them unique."""
-
-    def seen(v):
-        rows = {w: frames.rows[e] for e, w, _ in row_of(graph, v) if frames.included[e]}
-        return rows | {v: np.zeros(frames.n_components)}
-
-    at_i, at_j = seen(i), seen(j)
-    common = sorted(set(at_i) & set(at_j))
-    x, y = (np.array([at[v] for v in common]) for at in (at_i, at_j))
-    values = np.linalg.svd((x - x.mean(axis=0)).T @ (y - y.mean(axis=0)), compute_uv=False)
-    return len(common) > frames.n_components and values[-1] > 1e-6 * values[0]
+    x, y = loops.seen_by_both(graph, frames, i, j)
+    values = np.linalg.svd(x.T @ y, compute_uv=False)
+    return len(x) > frames.n_components and values[-1] > 1e-6 * values[0]
 
 
 @pytest.mark.parametrize("name", ["knn", "sparse", "hub"])
 @pytest.mark.parametrize("n_components", [1, 3])
 def test_transitions_and_connection_laplacian_agree_with_the_loop(name, n_components):
     graph, frames = framed(name, n_components)
-    transitions, weights = frame_transitions(graph, frames, TEAM)
+    transitions, weights = optimise.frame_transitions(graph, frames, TEAM)
     squares = (transitions @ transitions.transpose(0, 2, 1))[weights != 1e-3]
     assert len(squares) > len(weights) // 4 or name == "sparse"
     np.testing.assert_allclose(squares, np.broadcast_to(np.eye(n_components), squares.shape), atol=1e-12)
     assert np.linalg.norm(transitions, ord=2, axis=(1, 2)).max() <= 1.0 + 1e-12
     for i in range(40):
-        for e, j, _ in row_of(graph, i):
-            expected, weight = transition_loop(graph, frames, i, j)
+        for e, j, _ in ref.row_of(graph, i):
+            expected, weight = loops.transition_loop(graph, frames, i, j)
             assert weights[e] == pytest.approx(weight, rel=1e-9, abs=1e-12)
             if spans(graph, frames, i, j):
                 np.testing.assert_allclose(transitions[e], expected, atol=1e-8)
     assert (weights >= 0.0).all()
     assert (weights <= 1.0 + 1e-12).all()
-    found = connection_laplacian(graph, frames, TEAM).toarray()
+    found = optimise.connection_laplacian(graph, frames, TEAM).toarray()
     np.testing.assert_allclose(found, found.T, atol=1e-12)
     assert np.linalg.eigvalsh(found)[0] > -1e-10
-    expected = connection_loop(graph, frames)
-    for i, j, _ in edges_of(graph):
+    expected = loops.connection_loop(graph, frames)
+    for i, j, _ in ref.edges_of(graph):
         if not (spans(graph, frames, i, j) and spans(graph, frames, j, i)):
             # Any of several maps will do; its weight says how little it counts.
             here, there = (slice(v * n_components, (v + 1) * n_components) for v in (i, j))
@@ -164,12 +139,12 @@ def test_transitions_and_connection_laplacian_agree_with_the_loop(name, n_compon
 def test_flat_data_have_an_n_fold_zero_and_all_copies_are_found(n_components):
     rng = np.random.default_rng(443 + n_components)
     points = rng.uniform(size=(120, n_components))
-    graph = knn_of(points, 8 * n_components + 12)
+    graph = ref.knn_of(points, 8 * n_components + 12)
     # The ends of every edge see enough common vertices to fix the map between their frames.
-    around = [{i, *(v for _, v, _ in row_of(graph, i))} for i in range(120)]
-    assert min(len(around[i] & around[j]) for i, j, _ in edges_of(graph)) > n_components
+    around = [{i, *(v for _, v, _ in ref.row_of(graph, i))} for i in range(120)]
+    assert min(len(around[i] & around[j]) for i, j, _ in ref.edges_of(graph)) > n_components
     frames, turns = exact_frames(graph, points, rng)
-    laplacian = connection_laplacian(graph, frames, TEAM)
+    laplacian = optimise.connection_laplacian(graph, frames, TEAM)
     values = np.linalg.eigvalsh(laplacian.toarray())
     assert np.abs(values[:n_components]).max() < 1e-10
     assert values[n_components] > 1e-3
@@ -226,65 +201,70 @@ def test_companions_of_dense_graphs_have_few_edges(kind, monkeypatch):
     assert connected_components(companion)[0] == 1
 
 
-def test_synchronized_start_of_a_dense_flat_graph():
-    points = np.random.default_rng(257).random((250, 2)) * [3.0, 1.0]
-    graph = knn_of(points, 100)
-    assert np.percentile(graph.degrees, 25) > 80
-    assert procrustes_error(points, start_of("synchronized", graph)) < 1e-3
+def cloud(kind):
+    """Flat points, among them a C-shaped region, around which shortest paths must walk, and their graph."""
+    rng = np.random.default_rng(457)
+    if kind == "bent":
+        points = rng.uniform(-1.0, 1.0, size=(900, 2))
+        points = points[~((np.abs(points[:, 1]) < 0.6) & (points[:, 0] > -0.5))]
+    elif kind == "line":
+        points = np.arange(600.0)[:, None] + 0.8 * rng.uniform(size=(600, 1))
+    else:
+        points = rng.uniform(size=(600, 3)) if kind == "cube" else rng.random((250, 2)) * [3.0, 1.0]
+    return points, ref.knn_of(points, 100 if kind == "dense" else 11)
 
 
-def test_synchronized_start_of_a_bent_region():
-    """A C-shaped region, around which shortest paths must walk: landmarks bend it, rotations do not."""
-    points = np.random.default_rng(457).uniform(-1.0, 1.0, size=(900, 2))
-    points = points[~((np.abs(points[:, 1]) < 0.6) & (points[:, 0] > -0.5))]
-    graph = knn_of(points, 10)
-    assert procrustes_error(points, start_of("synchronized", graph)) < 0.02
-    assert procrustes_error(points, find_landmarks(graph, 2).start) > 0.05
-
-
-@pytest.mark.parametrize(("n_components", "bound"), [(1, 1e-10), (3, 0.02)])
-def test_synchronized_start_of_a_cube(n_components, bound):
-    points = np.random.default_rng(458).uniform(size=(600, n_components))
-    points = points if n_components > 1 else np.arange(600.0)[:, None] + 0.8 * points
-    assert procrustes_error(points, start_of("synchronized", knn_of(points, 12), n_components)) < bound
+@pytest.mark.parametrize(
+    ("kind", "bound"), [("dense", 1e-3), ("bent", 0.02), ("line", 1e-10), ("cube", 0.02)]
+)
+def test_synchronized_starts_of_flat_clouds(kind, bound):
+    points, graph = cloud(kind)
+    assert (np.percentile(graph.degrees, 25) > 80) == (kind == "dense")
+    assert procrustes_error(points, start_of("synchronized", graph, points.shape[1])) < bound
+    # Landmarks bend the C, rotations do not.
+    assert kind != "bent" or procrustes_error(points, optimise.find_landmarks(graph, 2).start) > 0.05
 
 
 def test_dumbbell_keeps_its_handle():
     """Vertices of the two ends are no geodesic neighbours; the start joins them all the same."""
-    points, graph = dumbbell(40, 6, 15.0, np.random.default_rng(461))
+    points, graph = ref.dumbbell(40, 6, 15.0, np.random.default_rng(461))
     start = start_of("synchronized", graph)
     true, found = (np.linalg.norm(p[:40].mean(axis=0) - p[40:].mean(axis=0)) for p in (points, start))
     assert found == pytest.approx(true, rel=0.3)
 
 
 @pytest.mark.parametrize("n_components", [1, 2, 3])
-@pytest.mark.parametrize("graph", [path_graph(6), graph_of([(0, 1, 1.0)], 2), knn_of(np.eye(8), 3)])
+@pytest.mark.parametrize(
+    "graph", [ref.path_graph(6), ref.graph_of([(0, 1, 1.0)], 2), ref.knn_of(np.eye(8), 3)]
+)
 def test_rotations_of_degenerate_graphs_are_finite(graph, n_components):
     frames = calibrate_frames(graph, local_frames(graph, n_components, team=TEAM))
     alignments = synchronized_alignments(graph, frames, TEAM)
     eye = np.tile(np.eye(n_components), (graph.n_vertices, 1, 1))
     np.testing.assert_allclose(alignments @ alignments.transpose(0, 2, 1), eye, atol=1e-10)
-    assert np.isfinite(build_problem(edge_energy(graph, frames, team=TEAM)).integrate(alignments)).all()
+    assert np.isfinite(
+        optimise.build_problem(edge_energy(graph, frames, team=TEAM)).integrate(alignments)
+    ).all()
 
 
 def sampled(name):
     rng = np.random.default_rng(821)
     return {
-        "sheet": lambda: knn_of(rng.uniform(size=(400, 2)), 8),
-        "hub": lambda: with_hubs(rng.uniform(size=(120, 2)), 6, [5], rng),
-        "dumbbell": lambda: dumbbell(60, 6, 15.0, rng)[1],
+        "sheet": lambda: ref.knn_of(rng.uniform(size=(400, 2)), 8),
+        "hub": lambda: ref.with_hubs(rng.uniform(size=(120, 2)), 6, [5], rng),
+        "dumbbell": lambda: ref.dumbbell(60, 6, 15.0, rng)[1],
     }[name]()
 
 
 @pytest.mark.parametrize("name", ["sheet", "hub", "dumbbell"])
 def test_edges_and_anchors_of_the_sample_have_geodesic_lengths(name):
     graph = sampled(name)
-    level = coarsen(graph, team=TEAM)
+    level = optimise.coarsen(graph, team=TEAM)
     n = graph.n_vertices
     assert len(level.sample) == n // module.THINNING
     assert sorted(set(level.sample.tolist())) == level.sample.tolist()
     distances = dijkstra(graph.to_matrix())
-    for i, j, d in edges_of(level.graph):
+    for i, j, d in ref.edges_of(level.graph):
         assert d == pytest.approx(distances[level.sample[i], level.sample[j]], rel=1e-12)
     for v in range(n):
         count = int(level.filled[v])
@@ -295,7 +275,7 @@ def test_edges_and_anchors_of_the_sample_have_geodesic_lengths(name):
     if name == "sheet":
         # No ball is cut: every sampled vertex has an edge to each of its nearest few.
         between = distances[np.ix_(level.sample, level.sample)]
-        joined = {(i, j) for i, j, _ in edges_of(level.graph)}
+        joined = {(i, j) for i, j, _ in ref.edges_of(level.graph)}
         for i in range(len(level.sample)):
             for j in np.argsort(between[i])[1 : module._SAMPLE_NEIGHBORS + 1].tolist():
                 assert (min(i, j), max(i, j)) in joined
@@ -304,11 +284,11 @@ def test_edges_and_anchors_of_the_sample_have_geodesic_lengths(name):
 def test_sample_depends_on_neither_numbering_nor_unit():
     graph = sampled("sheet")
     order = np.random.default_rng(823).permutation(400)
-    here = sample_vertices(graph, 50, team=TEAM)
-    there = sample_vertices(permuted(graph, order), 50, team=TEAM)
+    here = optimise.sample_vertices(graph, 50, team=TEAM)
+    there = optimise.sample_vertices(ref.permuted(graph, order), 50, team=TEAM)
     assert sorted(order[there].tolist()) == here.tolist()
     for unit in (0.7, 3.3, 100.0):
-        scaled = sample_vertices(replace(graph, lengths=unit * graph.lengths), 50, team=TEAM)
+        scaled = optimise.sample_vertices(replace(graph, lengths=unit * graph.lengths), 50, team=TEAM)
         # Rounding may exchange one vertex at the margin.
         assert len(set(here.tolist()) & set(scaled.tolist())) >= 49
 
@@ -316,8 +296,8 @@ def test_sample_depends_on_neither_numbering_nor_unit():
 def test_prolongation_of_exact_places_is_near_them():
     """Places of the sample taken from the truth: the others land near theirs, within the spacing."""
     points = np.random.default_rng(827).uniform(size=(800, 2))
-    graph = knn_of(points, 10)
-    level = coarsen(graph, team=TEAM)
+    graph = ref.knn_of(points, 10)
+    level = optimise.coarsen(graph, team=TEAM)
     found = module.prolong(graph, level, points[level.sample], team=TEAM)
     assert found.shape == (800, 2)
     inner = np.all((points > 0.1) & (points < 0.9), axis=1)
@@ -328,8 +308,8 @@ def test_vertices_no_ball_reaches_get_a_place(monkeypatch):
     """A long path with small balls: far vertices have no anchor and go where the nearest with one is."""
     monkeypatch.setattr(module, "_SAMPLE_NEIGHBORS", 1)
     monkeypatch.setattr(module, "_BALL_SLACK", 1)
-    graph = path_graph(200)
-    level = coarsen(graph, team=TEAM)
+    graph = ref.path_graph(200)
+    level = optimise.coarsen(graph, team=TEAM)
     assert (level.filled == 0).any()
     places = np.arange(float(len(level.sample)))[:, None]
     assert np.isfinite(module.prolong(graph, level, places, team=TEAM)).all()
@@ -337,7 +317,7 @@ def test_vertices_no_ball_reaches_get_a_place(monkeypatch):
 
 def test_small_graphs_have_no_coarse_start_or_a_finite_one():
     for n in (5, 16, 40):
-        for graph in (path_graph(n), cycle_graph(n)):
+        for graph in (ref.path_graph(n), ref.cycle_graph(n)):
             start = start_of("coarse", graph)
             assert start is None or (start.shape == (n, 2) and np.isfinite(start).all())
 
@@ -348,9 +328,12 @@ def test_coarse_start_of_a_roll_is_close():
 
 
 def test_threads_do_not_change_the_bits():
-    graph = knn_of(np.random.default_rng(839).uniform(size=(900, 2)), 7)
+    graph = ref.knn_of(np.random.default_rng(839).uniform(size=(900, 2)), 7)
     frames = local_frames(graph, 2, team=TEAM)
     with thread_team(2) as team:
-        start, laplacian = start_of("coarse", graph, team=team), connection_laplacian(graph, frames, team)
+        start, laplacian = (
+            start_of("coarse", graph, team=team),
+            optimise.connection_laplacian(graph, frames, team),
+        )
     np.testing.assert_array_equal(start, start_of("coarse", graph))
-    assert (laplacian != connection_laplacian(graph, frames, TEAM)).nnz == 0
+    assert (laplacian != optimise.connection_laplacian(graph, frames, TEAM)).nnz == 0

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
-import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from types import SimpleNamespace
@@ -41,8 +40,6 @@ CASES = {
     "recursion": (SQUARE, {"preset": "paper", "max_iter": 12, "scale": "geodesics"}),
     "components": (PARTS, {"n_components": 3, "start": "identity"}),
 }
-
-
 VERSIONS = _checkpoint.versions()
 
 
@@ -101,7 +98,7 @@ def test_crash_after_crash(name, tmp_path, monkeypatch):
     while found is None and attempts < 50:
         attempts += 1
         # At least two: what is written first may be what was there.
-        with suppress(Crash), crash_after(max(2, len(seen) // 6)):
+        with suppress(Crash), crash_after(max(2, len(seen) // 5)):
             found = fit(**keep)
     assert 3 < attempts < 50
     assert found == expected
@@ -130,9 +127,8 @@ def test_features(tmp_path, monkeypatch):
     kept = clone(plain).set_params(checkpoint=Checkpoint(tmp_path / "run", every=0, resume=True))
     with pytest.raises(Crash), crash_after(9):
         kept.fit(POINTS)
-    with monkeypatch.context() as patch:
-        patch.setattr("isoweave.estimator.knn_graph", None)
-        kept.set_params(n_jobs=2).fit(POINTS)
+    monkeypatch.setattr("isoweave.graph.knn_graph", None)
+    kept.set_params(n_jobs=2).fit(POINTS)
     assert kept.embedding_.tobytes() == plain.embedding_.tobytes()
     assert (kept.n_components_, kept.n_neighbors_) == (plain.n_components_, 8)
     assert (kept.graph_ != plain.graph_).nnz == 0
@@ -153,16 +149,10 @@ def unfinished(tmp_path, unfinished_bytes):
     return tmp_path / "run"
 
 
-def nudged(matrix):
-    other = matrix.copy()
-    other.data = other.data.copy()
-    other.data[(other.indices == 0).argmax()] *= 1.0 + 2**-50
-    return other
-
-
-@pytest.mark.parametrize(
-    ("matrix", "options", "reason"),
-    [
+def test_another_run_is_refused(unfinished, unfinished_bytes, monkeypatch):
+    nudged = GRAPH.copy()
+    nudged.data[(nudged.indices == 0).argmax()] *= 1.0 + 2**-50
+    for matrix, options, reason in (
         (GRAPH, {"tol": 0.01}, r"parameters\.tol was 0\.03 and is now 0\.01"),
         (GRAPH, {"n_components": 3}, r"parameters\.n_components was 2 and is now 3"),
         (
@@ -170,17 +160,20 @@ def nudged(matrix):
             {"start": POINTS[:, :2]},
             r"parameters\.start was 'auto' and is now 'float64 130 x 2, sha256",
         ),
+        (nudged, {"asymmetry": "max"}, r"input\.graph\.lengths was 'float64 \d+, sha256"),
         (GRAPH, {}, rf"versions\.numpy was '{VERSIONS['numpy']}' and is now '9\.9\.9'"),
-        (nudged(GRAPH), {"asymmetry": "max"}, r"input\.graph\.lengths was 'float64 \d+, sha256"),
-    ],
-)
-def test_another_run_is_refused(unfinished, monkeypatch, matrix, options, reason):
-    if not options:
-        monkeypatch.setattr(_checkpoint, "versions", lambda: {**VERSIONS, "numpy": "9.9.9"})
-    with pytest.raises(CheckpointError, match=reason) as caught:
-        embed_graph(matrix, **options, checkpoint=Checkpoint(unfinished, resume=True))
-    if "tol" in options:
-        assert (caught.value.field, caught.value.stored, caught.value.now) == ("parameters.tol", 0.03, 0.01)
+    ):
+        if not options:
+            monkeypatch.setattr(_checkpoint, "versions", lambda: {**VERSIONS, "numpy": "9.9.9"})
+        with pytest.raises(CheckpointError, match=reason) as caught:
+            embed_graph(matrix, **options, checkpoint=Checkpoint(unfinished, resume=True))
+        if "tol" in options:
+            told = caught.value
+            assert (told.field, told.stored, told.now) == ("parameters.tol", 0.03, 0.01)
+    # Nor is it lost by mistake.
+    with pytest.raises(CheckpointError, match="not finished. Go on with it .resume=True"):
+        embed_graph(GRAPH, checkpoint=Checkpoint(unfinished))
+    assert unfinished.read_bytes() == unfinished_bytes
 
 
 def test_threads_and_memory_limit_may_differ_and_stages_be_missing(unfinished):
@@ -193,12 +186,6 @@ def test_threads_and_memory_limit_may_differ_and_stages_be_missing(unfinished):
     unfinished.write_bytes(with_arrays(header, arrays))
     result = embed_graph(GRAPH, n_jobs=2, memory_limit="none", checkpoint=Checkpoint(unfinished, resume=True))
     assert bits(result) == bits(embed_graph(GRAPH))
-
-
-def test_unfinished_run_is_not_lost_by_mistake(unfinished, unfinished_bytes):
-    with pytest.raises(CheckpointError, match="not finished. Go on with it .resume=True"):
-        embed_graph(GRAPH, checkpoint=Checkpoint(unfinished))
-    assert unfinished.read_bytes() == unfinished_bytes
 
 
 def test_finished_run_is_replaced(tmp_path, caplog):
@@ -220,22 +207,17 @@ def test_finished_run_is_replaced(tmp_path, caplog):
 def test_damage_is_named(unfinished):
     data = bytearray(unfinished.read_bytes())
     data[len(data) // 2] ^= 1
-    unfinished.write_bytes(data)
-    with pytest.raises(CheckpointError, match=r"is damaged \(.*sha256: the file has changed.*; remove it"):
-        embed_graph(GRAPH, checkpoint=Checkpoint(unfinished, resume=True))
-    assert unfinished.read_bytes() == data
     header, body = take_apart(data)
     header["__metadata__"]["content"]["slots"] = 3
-    unfinished.write_bytes(put_together(header, body))
-    with pytest.raises(CheckpointError, match="is damaged"):
-        embed_graph(GRAPH, checkpoint=Checkpoint(unfinished, resume=True))
+    said = r"is damaged \(.*sha256: the file has changed.*; remove it"
+    for spoiled, reason in ((bytes(data), said), (put_together(header, body), "is damaged")):
+        unfinished.write_bytes(spoiled)
+        with pytest.raises(CheckpointError, match=reason):
+            embed_graph(GRAPH, checkpoint=Checkpoint(unfinished, resume=True))
+        assert unfinished.read_bytes() == spoiled
 
 
-NUMBERS = {
-    "f": (np.nan, np.inf, 1e308, -1e200, 0.0),
-    "i": (-1, 0, 10**6, 2**31 - 1),
-    "b": (False, True),
-}
+NUMBERS = {"f": (np.nan, np.inf, 1e308, -1e200, 0.0), "i": (-1, 0, 10**6, 2**31 - 1), "b": (False, True)}
 
 
 @pytest.mark.parametrize("name", ["coarse", "recursion"])
@@ -265,7 +247,7 @@ def test_hostile_records_are_refused(name, tmp_path):
                 changed = deepcopy(header)
                 changed["__metadata__"]["content"]["slots"][slot][key] = new
                 files.append(put_together(changed, body))
-    for at in rng.permutation(len(files))[:60]:
+    for at in rng.permutation(len(files))[:40]:
         path.write_bytes(files[at])
         try:
             assert np.isfinite(fit().coordinates).all()
@@ -322,87 +304,67 @@ def test_a_file_that_takes_the_name_meanwhile_is_not_replaced(tmp_path, way):
     assert os.listdir(tmp_path) == ["run"]
 
 
-RACE = """
-import sys
-from multiprocessing import get_context
-from pathlib import Path
-from isoweave import CheckpointError
-from isoweave.optimise import Record
-from isoweave.persist._checkpoint import FileJournal
+def test_two_never_hold_one_checkpoint(tmp_path, unfinished):
+    """Three race for a file that is made, replaced and removed all the time; locks belong to open files."""
+    path, inside = tmp_path / "raced", tmp_path / "inside"
 
-def attempt(path):
-    # Enter, look whether somebody else is inside, leave; the file comes and goes.
-    inside, entered, number = Path(path + ".inside"), 0, 0
-    while entered < 60:
-        number += 1
-        try:
-            journal = FileJournal(Path(path), {}, every=0, resume=True)
-        except CheckpointError as error:
-            assert "in use by another process" in str(error), error
-            continue
-        inside.open("x").close()
-        entered += 1
-        if number % 3:
-            journal.keep("a", Record)
-            assert journal.write() and journal.write()
-        inside.unlink()
-        if number % 5 == 0:
-            Path(path).unlink(missing_ok=True)
-        journal.close()
+    def attempt(_):
+        entered = number = 0
+        while entered < 30:
+            number += 1
+            try:
+                journal = FileJournal(path, {}, every=0, resume=True)
+            except CheckpointError as error:
+                if "in use by another process" not in str(error):
+                    raise
+                continue
+            inside.open("x").close()  # nobody else is
+            entered += 1
+            if number % 3:
+                journal.keep("a", Record)
+                assert journal.write()
+                assert journal.write()
+            inside.unlink()
+            if number % 5 == 0:
+                path.unlink(missing_ok=True)
+            journal.close()
 
-workers = [get_context("fork").Process(target=attempt, args=(sys.argv[1],)) for _ in range(3)]
-[worker.start() for worker in workers]
-[worker.join() for worker in workers]
-assert not any(worker.exitcode for worker in workers)
-"""
-
-
-def test_two_processes_never_hold_one_checkpoint(tmp_path, unfinished):
-    """Three race for a file that is made, replaced and removed all the time."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    program = [sys.executable, "-W", "error", "-c", RACE, str(tmp_path / "raced")]
-    done = subprocess.run(program, env=environment, text=True, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(attempt, range(3)))
     journal = FileJournal(unfinished, content(unfinished)["fingerprint"], every=None, resume=True)
     with pytest.raises(CheckpointError, match="in use by another process"):
         embed_graph(GRAPH, checkpoint=Checkpoint(unfinished, resume=True))
     journal.close()
     embed_graph(GRAPH, checkpoint=Checkpoint(unfinished, resume=True))
-
-
-@pytest.mark.parametrize("resume", [False, True])
-def test_a_run_killed_before_its_first_write_is_in_nobodys_way(tmp_path, resume):
-    path = tmp_path / "run"
-    journal = FileJournal(path, {"a": 1}, every=None, resume=False)
-    data = path.read_bytes()
-    journal.close()
-    assert not path.exists()
-    path.write_bytes(data)
-    embed_graph(GRAPH, checkpoint=Checkpoint(path, resume=resume))
-    assert not path.exists()
+    # A run that was killed before its first write is in nobody's way.
+    for resume in (False, True):
+        path = tmp_path / f"begun{resume}"
+        journal = FileJournal(path, {"a": 1}, every=None, resume=False)
+        data = path.read_bytes()
+        journal.close()
+        assert not path.exists()
+        path.write_bytes(data)
+        embed_graph(GRAPH, checkpoint=Checkpoint(path, resume=resume))
+        assert not path.exists()
 
 
 def test_writes_stay_a_small_share(tmp_path, monkeypatch):
     """A clock by hand: after a write of 4 s the next comes 200 s later."""
-    now = [1000.0]
-    monkeypatch.setattr(_checkpoint, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    journal, write_store = (
-        FileJournal(tmp_path / "run", {}, every=None, resume=False),
-        _checkpoint.write_store,
-    )
+    now, write_store = [1000.0], _checkpoint.write_store
 
     def slow(*arguments):
         write_store(*arguments)
         now[0] += 4.0
 
+    monkeypatch.setattr(_checkpoint, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    journal = FileJournal(tmp_path / "run", {}, every=None, resume=False)
     monkeypatch.setattr(_checkpoint, "write_store", slow)
-    for seconds, is_due in ((59, False), (2, True)):
-        now[0] += seconds
-        assert journal.is_due() == is_due
-    assert journal.write()
-    for seconds, is_due in ((199, False), (2, True)):
-        now[0] += seconds
-        assert journal.is_due() == is_due
+    for seconds in (60, 200):
+        now[0] += seconds - 1
+        assert not journal.is_due()
+        now[0] += 2
+        assert journal.is_due()
+        assert journal.write()
     journal.close()
 
 

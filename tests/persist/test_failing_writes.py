@@ -58,10 +58,7 @@ def save_number(path, array):
 
 
 WRITERS = {
-    ".npz": write_embedding,
-    ".npy": write_embedding,
-    ".csv": write_embedding,
-    ".parquet": write_embedding,
+    **dict.fromkeys((".npz", ".npy", ".csv", ".parquet"), write_embedding),
     ".isoweave": save_number,
     ".html": lambda path, array: write_text(path, str(array[0, 0]) * 10_000),
     ".large.npy": lambda path, array: write_embedding(path, LARGE + array[0]),
@@ -133,14 +130,11 @@ def test_checkpoints(tmp_path):
 def test_a_checkpoint_that_cannot_be_written_does_not_end_the_fit(tmp_path):
     model = IsometricEmbedding(n_neighbors=8)
     expected = model.fit_transform(LARGE[:90])
-    keep = Checkpoint(tmp_path / "run.ckpt", every=0)
+    model.set_params(checkpoint=Checkpoint(tmp_path / "run.ckpt", every=0))
     # After the file that takes the name.
-    calls = Calls(12, fail_with(errno.EFBIG), is_lasting=True)
-    with (
-        calls.active(),
-        pytest.warns(UserWarning, match="was not written; the fit continues: cannot write .*large"),
-    ):
-        found = model.set_params(checkpoint=keep).fit_transform(LARGE[:90])
+    said = "was not written; the fit continues: cannot write .*large"
+    with Calls(12, fail_with(errno.EFBIG), is_lasting=True).active(), pytest.warns(UserWarning, match=said):
+        found = model.fit_transform(LARGE[:90])
     assert found.tobytes() == expected.tobytes()
 
 

@@ -33,19 +33,23 @@ def write_half(path, error):
         raise error
 
 
-@pytest.mark.parametrize("kind", [RuntimeError, KeyboardInterrupt, OSError])
-def test_an_exception_in_the_block_keeps_the_old_file(path, kind):
+def n_descriptors():
+    return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+
+
+def test_an_exception_in_the_block_keeps_the_old_file(path):
     path.write_text("old")
-    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else None
-    with pytest.raises(kind, match="^not ours$"):
-        write_half(path, kind("not ours"))
-    assert path.read_text() == "old"
-    assert list(path.parent.iterdir()) == [path]
+    before = n_descriptors()
+    for kind in (RuntimeError, KeyboardInterrupt, OSError):
+        with pytest.raises(kind, match="^not ours$"):
+            write_half(path, kind("not ours"))
+        assert path.read_text() == "old"
+        assert list(path.parent.iterdir()) == [path]
     write_text(path, "new\n")
     for text in ("er\n", "", "é\n"):
         append_text(path, text)
     assert path.read_text(encoding="utf-8") == "new\ner\né\n"
-    assert before is None or len(os.listdir("/proc/self/fd")) == before, "descriptors are left open"
+    assert n_descriptors() == before
 
 
 @pytest.mark.parametrize("is_nameless", [True, False])
@@ -88,7 +92,6 @@ def test_what_libraries_do_with_a_file(path):
         with pytest.raises(OSError, match="fileno"):
             file.fileno()
         np.save(file, np.arange(1000))
-    assert np.load(path).sum() == 499_500
     # Kept after the end, it writes nowhere: not even to what has its descriptor by then.
     with path.with_name("other.txt").open("wb") as other:
         file.write(b"late")
@@ -98,13 +101,7 @@ def test_what_libraries_do_with_a_file(path):
     assert np.load(path).sum() == 499_500
 
 
-def write_and_lose(path):
-    """What a library does that catches everything."""
-    with atomic_write(path) as file, suppress(OSError):
-        file.write(b"x" * 5_000_000)
-
-
-def test_permissions(path, monkeypatch):
+def test_permissions_and_links(path, monkeypatch):
     old = os.umask(0o027)
     try:
         write_text(path, "")
@@ -112,27 +109,21 @@ def test_permissions(path, monkeypatch):
         os.umask(old)
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     path.chmod(0o755)
-    write_text(path, "old")
+    link = path.parent / "folder" / "link.txt"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    for text in ("new", "old"):
+        write_text(link, text)
+        assert (link.is_symlink(), path.read_text(), len(list(link.parent.iterdir()))) == (True, text, 1)
     assert stat.S_IMODE(path.stat().st_mode) == 0o755
+    (path.parent / "loop").symlink_to("loop")
+    with pytest.raises(WriteError, match="symbolic links"):
+        write_text(path.parent / "loop", "")
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may do anything
     for write in (lambda: write_text(path, "new"), lambda: check_writable(path)):
         with pytest.raises(WriteError, match=r"y\.txt: it is write-protected\.$"):
             write()
     assert path.read_text() == "old"
-
-
-def test_links_keep_pointing(tmp_path):
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link.txt").symlink_to(tmp_path / "real" / "y.txt")
-    for text in ("new", "newer"):
-        write_text(tmp_path / "link.txt", text)
-        assert (tmp_path / "link.txt").is_symlink()
-        assert (tmp_path / "real" / "y.txt").read_text() == text
-        assert len(list((tmp_path / "real").iterdir())) == 1
-    (tmp_path / "a").symlink_to("b")
-    (tmp_path / "b").symlink_to("a")
-    with pytest.raises(WriteError, match="symbolic links"):
-        write_text(tmp_path / "a", "")
 
 
 def test_pipes_get_everything_at_the_end(tmp_path):
@@ -144,7 +135,7 @@ def test_pipes_get_everything_at_the_end(tmp_path):
     reader = threading.Thread(target=lambda: found.append((tmp_path / "pipe").read_bytes()))
     reader.start()
     write_text(tmp_path / "pipe", "x" * 300_000)
-    reader.join(timeout=30)
+    reader.join(timeout=600)
     assert found == [b"x" * 300_000]
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
@@ -168,18 +159,18 @@ def test_devices(tmp_path):
     assert (tmp_path / "log").read_bytes() == b"before " + b"+" * len(names)
 
 
-@pytest.mark.parametrize(
-    ("name", "code", "reason"),
-    [
-        (".", errno.EISDIR, "it is a folder"),
-        ("none/y.txt", errno.ENOENT, "folder .*none does not exist"),
-        ("file/y.txt", errno.ENOTDIR, ".*file is not a folder"),
-        ("x" * 300, errno.ENAMETOOLONG, "the name is too long"),
-    ],
-)
-def test_names_that_cannot_be_written(tmp_path, name, code, reason):
+NAMES = {
+    ".": (errno.EISDIR, "it is a folder"),
+    "none/y.txt": (errno.ENOENT, "folder .*none does not exist"),
+    "file/y.txt": (errno.ENOTDIR, ".*file is not a folder"),
+    "x" * 300: (errno.ENAMETOOLONG, "the name is too long"),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_that_cannot_be_written(tmp_path, name):
     (tmp_path / "file").write_text("")
-    path = tmp_path / name
+    path, (code, reason) = tmp_path / name, NAMES[name]
     for write in (lambda: write_text(path, ""), lambda: check_writable(path)):
         with pytest.raises(WriteError, match=rf"^cannot write {path}: {reason}\.$") as caught:
             write()
@@ -202,9 +193,13 @@ def test_errors_in_words(path, monkeypatch, call, code, reason):
     def refuse(*arguments, **named):
         raise OSError(code, os.strerror(code))
 
+    def write_and_lose():  # what a library does that catches everything
+        with atomic_write(path) as file, suppress(OSError):
+            file.write(b"x" * 5_000_000)
+
     monkeypatch.setattr(os, call, refuse)
     with pytest.raises(WriteError, match=rf"y\.txt: {reason}\.") as caught:
-        write_and_lose(path)
+        write_and_lose()
     assert list(path.parent.iterdir()) == []
     again = pickle.loads(pickle.dumps(caught.value))
     assert (type(again), str(again)) == (WriteError, str(caught.value))

@@ -67,7 +67,7 @@ def test_every_field_of_the_header(tmp_path, kind):
     n_refused = n_loaded = 0
     rng = random.Random(4)
     for at, before in nodes(header):
-        for new in rng.sample(STRANGE, 3) if at else STRANGE[:-1]:
+        for new in rng.sample(STRANGE, 2) if at else STRANGE[:-1]:
             path.write_bytes(put_together(changed(header, at, new), body))
             is_same = type(before) is type(new) and before == new
             try:
@@ -81,7 +81,7 @@ def test_every_field_of_the_header(tmp_path, kind):
                 is_value = at[:2] == ("__metadata__", "content") and len(at) > 2
                 is_free = at[-1:] in (("isoweave_version",), ("sha256",)) or at == ("__metadata__", "fortran")
                 assert is_same or is_value or is_free, f"{at}: {new!r} was accepted"
-    assert n_refused > 200
+    assert n_refused > 120
     assert n_loaded > 0
 
 
@@ -91,153 +91,147 @@ def test_every_flipped_bit_and_every_cut_is_noticed(refused, mmap):
     rng = random.Random(8)
     for data in DATA.values():
         # The last spaces before the arrays pad the header, and are covered too.
-        for at in {0, 5, 8, int.from_bytes(data[:8], "little") + 7, *rng.sample(range(len(data)), 30)}:
+        for at in {0, 5, 8, int.from_bytes(data[:8], "little") + 7, *rng.sample(range(len(data)), 15)}:
             refused(data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :], mmap=mmap)
-        for cut in {0, 1, 7, 8, 9, len(data) - 1, *rng.sample(range(len(data)), 10)}:
+        for cut in {0, 1, 7, 8, 9, len(data) - 1, *rng.sample(range(len(data)), 5)}:
             refused(data[:cut], mmap=mmap)
         refused(data + b"\0", r"has [\d,]+ bytes, the header says [\d,]+", mmap=mmap)
     refused(data[:-1] + bytes([data[-1] ^ 1]), "sha256: the file has changed since it was written", mmap=mmap)
 
 
+NOT_CLOSED = DATA["embedding"][8:].split(b"  ")[0].replace(b'tent": "{', b'tent": "[{')
 TEXTS = {
-    "empty": (b"{}", "is not a file of isoweave"),
-    "a list": (b"[1]", "header: must be a dict"),
-    "twice": (b'{"a": 1, "a": 2}', "key 'a' is given twice"),
-    "deep": (b"[" * 100_000, "nested 100000 levels deep"),
-    "not finite": (b'{"a": NaN}', "NaN is not a JSON number"),
-    "too large": (b'{"a": 1e999}', "1e999 is not a JSON number, or is too large"),
-    "long number": (b'{"a": ' + b"9" * 100_000 + b"}", "100000 digits"),
-    "long fraction": (b'{"a": 0.' + b"9" * 100_000 + b"}", "too large"),
-    "not utf-8": (b'{"a": "\xff"}', "not JSON: 'utf-8' codec .* position 7"),
-    "never closed": (b'{"a": "' + b'\\"' * 1_000_000, "not JSON"),
-    "brackets in text": (b'{"' + b"[" * 1000 + b'": 1}', "is not a file of isoweave"),
-    "many keys": (b"{" + b",".join(b'"%d":1' % (i % 99_999) for i in range(100_000)) + b"}", "key '0' is"),
-    "content": (
-        DATA["embedding"][8:].split(b"  ")[0].replace(b'tent": "{', b'tent": "[{'),
-        "content: not JSON",
-    ),
+    b"{}": "is not a file of isoweave",
+    b"[1]": "header: must be a dict",
+    b'{"a": 1, "a": 2}': "key 'a' is given twice",
+    b"[" * 100_000: "nested 100000 levels deep",
+    b'{"a": NaN}': "NaN is not a JSON number",
+    b'{"a": 1e999}': "1e999 is not a JSON number, or is too large",
+    b'{"a": ' + b"9" * 100_000 + b"}": "100000 digits",
+    b'{"a": 0.' + b"9" * 100_000 + b"}": "too large",
+    b'{"a": "\xff"}': "not JSON: 'utf-8' codec .* position 7",
+    b'{"a": "' + b'\\"' * 1_000_000: "not JSON",
+    b'{"' + b"[" * 1000 + b'": 1}': "is not a file of isoweave",
+    b"{" + b",".join(b'"%d":1' % (i % 99_999) for i in range(100_000)) + b"}": "key '0' is given twice",
+    NOT_CLOSED: "content: not JSON",
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_headers_that_are_none(refused, name):
-    text, reason = TEXTS[name]
-    refused(len(text).to_bytes(8, "little") + text, reason)
+def test_headers_that_are_none(refused):
+    for text, reason in TEXTS.items():
+        refused(len(text).to_bytes(8, "little") + text, reason)
 
 
-METADATA = ("__metadata__",)
-PARAMETERS, ATTRIBUTES = (*METADATA, "content", "parameters"), (*METADATA, "content", "attributes")
-
-
-@pytest.mark.parametrize(
-    ("kind", "at", "new", "reason"),
-    [
+CONTENT = ("__metadata__", "content")
+PARAMETERS, ATTRIBUTES = (*CONTENT, "parameters"), (*CONTENT, "attributes")
+# By kind: where, what is put there (as a text: in the attributes of an estimator), and what is said of it.
+HARM = {
+    "embedding": [
         *(
-            (
-                "embedding",
-                ("coordinates", "shape"),
-                shape,
-                r"arrays\.coordinates\.shape: .* cannot be a shape",
-            )
+            (("coordinates", "shape"), shape, r"arrays\.coordinates\.shape: .* cannot be a shape")
             for shape in ([0, 2**62], [2**62, 2**62], [2**63], [1] * 33, [2**31, 2**31, 0])
         ),
-        *(
-            ("embedding", (name,), {}, "cannot be the name of an array")
-            for name in ("", "../x", "é", "x" * 300, "a b")
-        ),
-        ("embedding", ("coordinates", "data_offsets"), [8, 184], r"arrays\..*begins at byte|do not hold"),
-        ("embedding", ("coordinates", "data_offsets"), [0, 100], "do not hold 176 bytes"),
-        ("embedding", ("coordinates", "dtype"), "O", "unknown type 'O'"),
-        ("embedding", ("coordinates", "dtype"), "F32", "do not hold 88 bytes"),
-        ("embedding", ("coordinates",), {"dtype": "F64"}, "must have dtype, shape and data_offsets"),
-        ("estimator", (*PARAMETERS, "n_clusters"), 3, "parameters.n_clusters: .* has no such parameter"),
-        (
-            "estimator",
-            (*METADATA, "content", "class"),
-            "Pipeline",
-            "be 'IsometricEmbedding', found 'Pipeline'",
-        ),
-        ("estimator", (*ATTRIBUTES, "fit"), None, "'fit' is not a fitted attribute"),
-        ("estimator", (*ATTRIBUTES, "_n_features_out"), 1, "is not a fitted attribute"),
-        ("estimator", (*ATTRIBUTES, "energy_"), "low", "energy cannot be of type str"),
-        ("estimator", (*ATTRIBUTES, "n_components_"), 3, "n_components must be 2, found 3"),
-        ("estimator", (*ATTRIBUTES, "n_neighbors_"), 0, "n_neighbors must be positive, found 0"),
-        ("estimator", (*ATTRIBUTES, "n_iter_"), True, "n_iter cannot be of type bool"),
-        ("estimator", (*ATTRIBUTES, "graph_"), None, "graph cannot be of type NoneType"),
-        ("estimator", (*ATTRIBUTES, "graph_", "class"), "lil_array", "unknown type 'sparse'"),
-        (
-            "estimator",
-            (*ATTRIBUTES, "graph_", "shape"),
-            [20, 21],
-            r"of graph must be \(20, 20\), found \(20, 21",
-        ),
-        ("estimator", (*ATTRIBUTES, "graph_", "shape"), [2**62, 20], "no matrix has|indptr must rise"),
-        ("estimator", (*ATTRIBUTES, "feature_names_in_", "items"), ["x", 3], "are not texts of shape"),
-        ("estimator", (*ATTRIBUTES, "feature_names_in_", "shape"), [2], "3 items are not texts of shape"),
-        ("estimator", (*ATTRIBUTES, "x_"), {"$type": "pickle", "data": ""}, "unknown type 'pickle'"),
-        ("estimator", (*ATTRIBUTES, "x_"), {"$type": "array", "name": "none"}, "there is no array 'none'"),
-        ("estimator", (*ATTRIBUTES, "x_"), {"$type": "array", "name": ["a"]}, "'array', or incomplete"),
-        ("estimator", (*ATTRIBUTES, "x_"), {"$type": "array", "name": "stretch_"}, "or it is used elsewhere"),
-        ("estimator", (*ATTRIBUTES, "x_"), {"$type": "float", "value": "1"}, "'float', or incomplete"),
-        *(
-            ("placing", (*ATTRIBUTES, f"{name}_"), "remove", f"{name}_ is missing")
-            for name in ("embedding", "graph", "n_components", "n_neighbors", "component_labels")
-        ),
-        ("placing", (*PARAMETERS, "metric"), "precomputed", "'precomputed', but the fit was of features"),
-        ("placing", (*PARAMETERS, "tol"), -1.0, "tol must be a finite number > 0"),
-        ("placing", (*PARAMETERS, "n_neighbors"), "x", "n_neighbors must be an integer"),
-        ("placing", (*ATTRIBUTES, "n_features_in_"), 4, r"_fit_X: must have the shape \(24, 4\)"),
-        ("estimator", (*METADATA, "kind"), "checkpoint", "kind: load cannot return a 'checkpoint'"),
-        ("estimator", (*METADATA, "format_version"), "2", r"format '2' by isoweave .* reads format '1' only"),
-        ("estimator", (*METADATA, "more"), "x", "unknown field"),
+        *(((name,), {}, "cannot be the name of an array") for name in ("", "../x", "é", "x" * 300, "a b")),
+        (("coordinates", "data_offsets"), [8, 184], r"arrays\..*begins at byte|do not hold"),
+        (("coordinates", "data_offsets"), [0, 100], "do not hold 176 bytes"),
+        (("coordinates", "dtype"), "O", "unknown type 'O'"),
+        (("coordinates", "dtype"), "F32", "do not hold 88 bytes"),
+        (("coordinates",), {"dtype": "F64"}, "must have dtype, shape and data_offsets"),
     ],
-)
-def test_values_that_do_harm(refused, kind, at, new, reason):
+    "estimator": [
+        ((*PARAMETERS, "n_clusters"), 3, "parameters.n_clusters: .* has no such parameter"),
+        ((*CONTENT, "class"), "Pipeline", "be 'IsometricEmbedding', found 'Pipeline'"),
+        (("__metadata__", "kind"), "checkpoint", "kind: load cannot return a 'checkpoint'"),
+        (("__metadata__", "format_version"), "2", r"format '2' by isoweave .* reads format '1' only"),
+        (("__metadata__", "more"), "x", "unknown field"),
+        ("fit", None, "'fit' is not a fitted attribute"),
+        ("_n_features_out", 1, "is not a fitted attribute"),
+        ("energy_", "low", "energy cannot be of type str"),
+        ("n_components_", 3, "n_components must be 2, found 3"),
+        ("n_neighbors_", 0, "n_neighbors must be positive, found 0"),
+        ("n_iter_", True, "n_iter cannot be of type bool"),
+        ("graph_", None, "graph cannot be of type NoneType"),
+        ("graph_ class", "lil_array", "unknown type 'sparse'"),
+        ("graph_ shape", [20, 21], r"of graph must be \(20, 20\), found \(20, 21"),
+        ("graph_ shape", [2**62, 20], "no matrix has|indptr must rise"),
+        ("feature_names_in_ items", ["x", 3], "are not texts of shape"),
+        ("feature_names_in_ shape", [2], "3 items are not texts of shape"),
+        ("x_", {"$type": "pickle", "data": ""}, "unknown type 'pickle'"),
+        ("x_", {"$type": "array", "name": "none"}, "there is no array 'none'"),
+        ("x_", {"$type": "array", "name": ["a"]}, "'array', or incomplete"),
+        ("x_", {"$type": "array", "name": "stretch_"}, "or it is used elsewhere"),
+        ("x_", {"$type": "float", "value": "1"}, "'float', or incomplete"),
+    ],
+    "placing": [
+        *(
+            (f"{k}_", "remove", f"{k}_ is missing")
+            for k in ("embedding", "graph", "n_components", "n_neighbors")
+        ),
+        ("component_labels_", "remove", "component_labels_ is missing"),
+        ("n_features_in_", 4, r"_fit_X: must have the shape \(24, 4\)"),
+        ((*PARAMETERS, "metric"), "precomputed", "'precomputed', but the fit was of features"),
+        ((*PARAMETERS, "tol"), -1.0, "tol must be a finite number > 0"),
+        ((*PARAMETERS, "n_neighbors"), "x", "n_neighbors must be an integer"),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", HARM)
+def test_values_that_do_harm(refused, kind):
     header, body = take_apart(DATA[kind])
-    refused(put_together(changed(header, at, new), body), reason)
+    for at, new, reason in HARM[kind]:
+        place = (*ATTRIBUTES, *at.split()) if isinstance(at, str) else at
+        refused(put_together(changed(header, place, new), body), reason)
 
 
-def first_is(at, value):
-    """Change one number."""
+def changed_at(at, value):
+    """One number is another."""
     return lambda a: np.where(np.arange(len(a)) == at, value, a).astype(a.dtype)
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "change", "reason"),
-    [
-        ("embedding", "graph.indices", lambda a: a + 1, "indices must lie in 0 .. 10"),
-        ("embedding", "graph.indices", lambda a: a[::-1], "indices must rise"),
-        ("embedding", "graph.indices", lambda a: np.where(a == 10, 9, a), "vertex 9 is joined to itself"),
-        ("embedding", "graph.indices", lambda a: np.where(a == 10, 8, a), "one direction only"),
-        ("embedding", "graph.indptr", first_is(5, 1000), "indptr must rise from 0"),
-        ("embedding", "graph.indptr", lambda a: a[:0], "indptr must rise from 0"),
-        ("embedding", "graph.lengths", lambda a: a[:-1], "lengths must have the shape"),
-        ("embedding", "graph.lengths", lambda a: a * np.nan, "lengths must be finite"),
-        ("embedding", "graph.lengths", lambda a: -a, "lengths must be finite, not negative"),
-        ("embedding", "graph.lengths", lambda a: a + np.arange(len(a)), "the same in both directions"),
-        ("embedding", "graph.lengths", lambda a: a.astype(np.float32), "lengths must be an array of float64"),
-        ("embedding", "coordinates", lambda a: a[:-1], r"must have the shape \(10, 2, 2\)"),
-        ("embedding", "coordinates", lambda a: a.astype(np.int64), "coordinates must be an array of float"),
-        ("embedding", "alignments", lambda a: a[:, :1], r"alignments must have the shape \(11, 2, 2\)"),
-        ("embedding", "stretch", lambda a: a.T, r"stretch must have the shape \(11, 2\)"),
-        ("embedding", "component_labels", lambda a: a - 1, "component_labels must lie in 0 .. 10, found -1"),
-        ("embedding", "dropped_edges", lambda a: np.array([[0, 99]], np.int32), "dropped_edges must lie in"),
-        ("embedding", "history", lambda a: a[:, :3], "the table must have the shape"),
-        ("embedding", "history", lambda a: a + 0.5, "steps must have whole numbers"),
-        ("estimator", "graph_.indices", lambda a: a.astype(np.float64), "be an array of int32 or int64"),
-        ("estimator", "graph_.indptr", lambda a: a + 1, "indptr must rise from 0"),
-        ("estimator", "graph_.data", lambda a: a[:-1], "indices must have the shape"),
-        ("estimator", "embedding_", lambda a: a[:-1], r"must have the shape \(19, "),
-        ("estimator", "component_labels_", lambda a: a + 1000, "component_labels must lie in 0 .. 19"),
-        ("estimator", "n_components", lambda a: np.array([2, 2]), "it must have the shape"),
-        ("estimator", "odd", lambda a: np.array([2], np.uint8).view(np.bool_), "neither 0 nor 1"),
+# What becomes of an array, and what is said of it.
+MISFITS = {
+    "embedding": [
+        ("graph.indices", lambda a: a + 1, "indices must lie in 0 .. 10"),
+        ("graph.indices", lambda a: a[::-1], "indices must rise"),
+        ("graph.indices", lambda a: np.where(a == 10, 9, a), "vertex 9 is joined to itself"),
+        ("graph.indices", lambda a: np.where(a == 10, 8, a), "one direction only"),
+        ("graph.indptr", changed_at(5, 1000), "indptr must rise from 0"),
+        ("graph.indptr", lambda a: a[:0], "indptr must rise from 0"),
+        ("graph.lengths", lambda a: a[:-1], "lengths must have the shape"),
+        ("graph.lengths", lambda a: a * np.nan, "lengths must be finite"),
+        ("graph.lengths", lambda a: -a, "lengths must be finite, not negative"),
+        ("graph.lengths", lambda a: a + np.arange(len(a)), "the same in both directions"),
+        ("graph.lengths", lambda a: a.astype(np.float32), "lengths must be an array of float64"),
+        ("coordinates", lambda a: a[:-1], r"must have the shape \(10, 2, 2\)"),
+        ("coordinates", lambda a: a.astype(np.int64), "coordinates must be an array of float"),
+        ("alignments", lambda a: a[:, :1], r"alignments must have the shape \(11, 2, 2\)"),
+        ("stretch", lambda a: a.T, r"stretch must have the shape \(11, 2\)"),
+        ("component_labels", lambda a: a - 1, "component_labels must lie in 0 .. 10, found -1"),
+        ("dropped_edges", lambda a: np.array([[0, 99]], np.int32), "dropped_edges must lie in"),
+        ("history", lambda a: a[:, :3], "the table must have the shape"),
+        ("history", lambda a: a + 0.5, "steps must have whole numbers"),
     ],
-)
-def test_arrays_that_do_not_fit(refused, kind, name, change, reason):
+    "estimator": [
+        ("graph_.indices", lambda a: a.astype(np.float64), "be an array of int32 or int64"),
+        ("graph_.indptr", lambda a: a + 1, "indptr must rise from 0"),
+        ("graph_.data", lambda a: a[:-1], "indices must have the shape"),
+        ("embedding_", lambda a: a[:-1], r"must have the shape \(19, "),
+        ("component_labels_", lambda a: a + 1000, "component_labels must lie in 0 .. 19"),
+        ("n_components", lambda a: np.array([2, 2]), "it must have the shape"),
+        ("odd", lambda a: np.array([2], np.uint8).view(np.bool_), "neither 0 nor 1"),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", MISFITS)
+def test_arrays_that_do_not_fit(refused, kind):
     """Numbers a compiled kernel would take for indices are checked, whatever the checksum says."""
     header, body = take_apart(DATA[kind])
     arrays = arrays_of(header, body)
-    refused(with_arrays(header, {**arrays, name: np.ascontiguousarray(change(arrays.get(name)))}), reason)
+    for name, change, reason in MISFITS[kind]:
+        new = np.ascontiguousarray(change(arrays.get(name)))
+        refused(with_arrays(header, {**arrays, name: new}), reason)
 
 
 def test_sizes_are_checked_before_anything_is_taken(refused, tmp_path):
@@ -304,12 +298,11 @@ def test_hostile_models_place_points_or_say_why(tmp_path):
         for name, a in arrays.items()
         for number in ((np.nan, 1e308, -1e308, 1e-300, 0.0) if a.dtype.kind == "f" else (-1, 0, 23))
     ]
-    content = header["__metadata__"]["content"]
-    for group in ("parameters", "attributes"):
-        for name in content[group]:
-            at = ("__metadata__", "content", group, name)
+    for group in (PARAMETERS, ATTRIBUTES):
+        for name in header["__metadata__"]["content"][group[-1]]:
             files += [
-                put_together(changed(header, at, v), body) for v in (10**30, "precomputed", [1], "remove")
+                put_together(changed(header, (*group, name), v), body)
+                for v in random.Random(name).sample((10**30, "precomputed", [1], "remove"), 2)
             ]
     for data in files:
         (tmp_path / "file").write_bytes(data)

@@ -11,7 +11,6 @@ from threadpoolctl import threadpool_info
 from isoweave import embed_graph
 from isoweave.datasets import swiss_roll
 from isoweave.graph import knn_graph
-from process_scripts import run_python
 
 
 def blas_threads():
@@ -40,8 +39,10 @@ def roll(n, seed):
     return knn_graph(swiss_roll(n, random_state=seed).data, 8).to_matrix()
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("settings", [{}, {"solver": "amg"}, {"preset": "paper", "max_iter": 4}])
+@pytest.mark.parametrize(
+    ("n_jobs", "settings"),
+    [(1, {}), (2, {}), (2, {"solver": "amg"}), (2, {"preset": "paper", "max_iter": 4})],
+)
 def test_same_bits_as_in_turn(n_jobs, settings):
     matrices = [roll(200, seed) for seed in (89, 97)]
 
@@ -108,41 +109,3 @@ def test_an_error_in_a_callback_leaves_no_thread():
         with pytest.raises(KeyError, match="mine"):
             embed_graph(matrix, n_jobs=3, callback=callback)
     assert threading.active_count() == before
-
-
-FIRST_FITS = """
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
-barrier = threading.Barrier(3)
-def work(seed):
-    barrier.wait(500)
-    return digest(seed)
-with ThreadPoolExecutor(3) as pool:
-    results = list(pool.map(work, (1, 2, 3)))
-assert results == [digest(seed, n_jobs=1) for seed in (1, 2, 3)], results
-
-# As in a notebook or a server: called in the thread of an event loop, and from workers beside it.
-async def main():
-    beats = 0
-    async def beat():
-        nonlocal beats
-        while True:
-            await asyncio.sleep(0.001)
-            beats += 1
-    heart = asyncio.create_task(beat())
-    assert digest(1) == results[0]
-    loop = asyncio.get_running_loop()
-    jobs = (loop.run_in_executor(None, digest, seed) for seed in (1, 2, 1))
-    found = await asyncio.wait_for(asyncio.gather(*jobs), 500)
-    assert found == [results[0], results[1], results[0]]
-    assert beats > 1
-    heart.cancel()
-asyncio.run(main(), debug=False)
-"""
-
-
-@pytest.mark.parametrize("cached", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_first_fits_of_a_process_and_an_event_loop(tmp_path, cached):
-    """Modules are imported and kernels loaded, or compiled, by whichever thread comes first."""
-    folder = {} if cached else {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    run_python(FIRST_FITS, tmp_path, timeout=1200, **folder)

@@ -138,26 +138,29 @@ def landmark_start_loop(chosen, distances, n_components):
     return -0.5 * deviations @ vectors[:, order] / np.sqrt(values[order])
 
 
+def seen_by_both(graph, frames, i, j):
+    """Where i and j see the vertices that both see, each centred, shapes (c, N)."""
+
+    def rows(v):
+        seen = {w: frames.rows[e] for e, w, _ in row_of(graph, v) if frames.included[e]}
+        return seen | {v: np.zeros(frames.n_components)}
+
+    at_i, at_j = rows(i), rows(j)
+    common = sorted(set(at_i) & set(at_j))
+    x, y = (np.array([at[v] for v in common]) for at in (at_i, at_j))
+    return x - x.mean(axis=0), y - y.mean(axis=0)
+
+
 def transition_loop(graph, frames, i, j):
     """Orthogonal map from the frame of j to that of i over what both see, and the part it explains.
 
     Over too few vertices to tell: the normalised cross product, at little weight.
     """
-
-    def positions(v):
-        seen = {w: frames.rows[e] for e, w, _ in row_of(graph, v) if frames.included[e]}
-        seen[v] = np.zeros(frames.n_components)
-        return seen
-
-    at_i, at_j = positions(i), positions(j)
-    common = sorted(set(at_i) & set(at_j))
-    if not common:
+    x, y = seen_by_both(graph, frames, i, j)
+    if len(x) == 0:
         return np.eye(frames.n_components), 0.0
-    x = np.array([at_i[v] for v in common])
-    y = np.array([at_j[v] for v in common])
-    x, y = x - x.mean(axis=0), y - y.mean(axis=0)
     size = np.linalg.norm(x) * np.linalg.norm(y)
-    if len(common) <= frames.n_components:
+    if len(x) <= frames.n_components:
         return x.T @ y / (size or 1.0), 1e-3
     o = best_rotation(x.T @ y)
     return o, np.trace(o.T @ x.T @ y) / size

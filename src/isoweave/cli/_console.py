@@ -13,9 +13,8 @@ from typing import Any
 
 import typer
 
-# As shells report a process that a signal ended: 128 and the number of the signal.
-_INTERRUPTED = 128 + signal.SIGINT
-_TERMINATED = 128 + signal.SIGTERM
+# As shells report a process that a signal ended.
+_INTERRUPTED, _TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 _DELAY_SECONDS = 2.0
 
 _is_terminated = False
@@ -94,46 +93,41 @@ def _pass_on(*_: object) -> None:
 
 
 class ProgressLine(logging.Handler):
-    """Shows what the logger "isoweave" reports of stages and steps, once two seconds have gone by.
+    """Shows on a terminal what the logger "isoweave" reports, once two seconds have gone by.
 
-    Only on a terminal, unless ``verbose``: then every stage and step is a line of its own. A timer starts the
+    If ``verbose``, anywhere, at once, and every stage and step on a line of its own. A timer starts the
     display, because a stage may take long before anything is said.
     """
 
     def __init__(self, console: Any = None, *, enabled: bool = True, verbose: bool = False) -> None:
         from rich.console import Console
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         super().__init__(logging.DEBUG)
         self._console = console or Console(stderr=True)
         self._verbose = verbose
         self._is_shown = enabled and self._console.is_terminal
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-        self._progress = Progress(*columns, console=self._console, transient=True, disable=not self._is_shown)
-        self._task = self._progress.add_task("reading")
-        self._timer = threading.Timer(_DELAY_SECONDS, self._progress.start)
+        self._status = self._console.status("reading")
+        self._timer = threading.Timer(_DELAY_SECONDS, self._status.start)
         self._timer.daemon = True
         self._logger = logging.getLogger("isoweave")
 
     def __enter__(self) -> ProgressLine:
+        self._level = self._logger.level
         if self._is_shown:
             self._timer.start()
         if self._is_shown or self._verbose:
-            self._level = self._logger.level
             self._logger.setLevel(logging.DEBUG)
             self._logger.addHandler(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._is_shown or self._verbose:
-            self._logger.removeHandler(self)
-            self._logger.setLevel(self._level)
+        self._logger.removeHandler(self)
+        self._logger.setLevel(self._level)
         if self._is_shown:
             self._timer.cancel()
             # A timer that has fired already may still be inside start().
             self._timer.join()
-            # Of a display that is switched off, rich 13.7 prints an empty line.
-            self._progress.stop()
+            self._status.stop()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show a record that carries an event."""
@@ -145,4 +139,4 @@ class ProgressLine(logging.Handler):
         """Say what is going on now."""
         if self._verbose:
             self._console.print(text, highlight=False)
-        self._progress.update(self._task, description=text)
+        self._status.update(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from isoweave.cli._app import command
 from isoweave.cli._console import ProgressLine, duration, printed_warnings, sigterm_as_interrupt
 
 if TYPE_CHECKING:
-    from isoweave.forecast import ResourceEstimate, StageEstimate
+    from isoweave.forecast import ResourceEstimate
     from isoweave.graph import NeighborGraph
     from isoweave.io import LoadedInput
 
@@ -30,13 +30,10 @@ def _read_data(input_file: Path, as_graph: bool | None, options: dict[str, Any])
 
     loaded = read_input(input_file, as_graph=as_graph)
     for name in options.keys() & _FOREIGN[loaded.kind]:
-        what, found, other = ("features", "a distance graph", "--features")
-        if loaded.kind == "features":
-            what, found, other = ("distance graphs", "features", "--graph")
-        raise ValueError(
-            f"--{name.replace('_', '-')} is for {what}, but {input_file} holds {found}; leave it out, or "
-            f"read the file with {other}."
-        )
+        is_graph = loaded.kind == "graph"
+        what, other = ("features", "--features") if is_graph else ("distance graphs", "--graph")
+        said = f"--{name.replace('_', '-')} is for {what}, but {input_file} holds {loaded.kind}"
+        raise ValueError(f"{said}; leave it out, or read the file with {other}.")
     return loaded
 
 
@@ -48,27 +45,25 @@ def _fitted(loaded: LoadedInput, options: dict[str, Any], known: dict[str, Any])
     return IsometricEmbedding(**options).fit(loaded.features, **known)
 
 
-def _rows_table(title: str, rows: dict[str, str]) -> Any:
+def _print_rows(title: str, rows: dict[str, str]) -> None:
     """Names and values below each other."""
+    from rich.console import Console
     from rich.table import Table
 
     table = Table(title=title, show_header=False, title_justify="left")
     for name, value in rows.items():
         table.add_row(name, value)
-    return table
+    Console().print(table)
 
 
 @command(
     "all",
     output=Option("--output", "-o", help="Where to write: .npz (everything), .npy, .csv or .parquet."),
-    anchors=Option(
-        help="Known positions (.csv .tsv .txt), one a row: vertex, then coordinates.", metavar="FILE"
-    ),
+    anchors=Option(help="Known positions (.csv .tsv .txt): vertex, then coordinates.", metavar="FILE"),
     anchor_weight=Option(help="Pull of the anchors, in edges; without it they stay exactly where they are."),
     checkpoint=Option(help="Keep the state of the run in this file.", metavar="FILE"),
     every=Option(
-        help="Seconds between two checkpoints; 0: every step.",
-        show_default="60, or more where writing would take over 2 %",
+        help="Seconds between two checkpoints; 0: every step.", show_default="60, or 2 % of the run"
     ),
     resume=Option("--resume", help="Continue from the checkpoint; start a new run if there is none."),
     report=Option(help="Also write an interactive page about the map (.html)."),
@@ -93,8 +88,6 @@ def embed(
     SIGINT (Ctrl-C) and SIGTERM end it with exit code 130 and 143; with --checkpoint the step is finished
     first and the state written, unless a second signal comes.
     """
-    from rich.console import Console
-
     from isoweave import Anchors, Checkpoint
     from isoweave.cli._maps import page_columns
     from isoweave.io import check_output_path, read_anchors, write_embedding
@@ -126,21 +119,21 @@ def embed(
         with printed_warnings(quiet), ProgressLine(enabled=not quiet) as progress:
             progress.describe("writing the report")
             write_report(estimator, report, columns=columns, names=loaded.names, title=output.name)
-    rows = {
-        "points": f"{len(estimator.embedding_):,}",
-        "dimension": f"{estimator.embedding_.shape[1]}",
-        "edges": f"{estimator.graph_.nnz // 2:,}",
-        "components": f"{estimator.component_labels_.max() + 1:,}",
-        "dropped edges": f"{len(estimator.dropped_edges_):,}",
-        "energy": f"{estimator.energy_:.6g}",
-        "misfit of edges": f"{100 * estimator.relative_energy_**0.5:.2g} %",
-        "global weight": f"{estimator.global_weight_:.2g}",
-        "steps": f"{estimator.n_iter_:,}",
-        "status": f"{estimator.status_}",
-        "seconds": f"{seconds:.2f}",
-    }
     if not quiet:
-        Console().print(_rows_table(str(output), rows))
+        rows = {
+            "points": f"{len(estimator.embedding_):,}",
+            "dimension": f"{estimator.embedding_.shape[1]}",
+            "edges": f"{estimator.graph_.nnz // 2:,}",
+            "components": f"{estimator.component_labels_.max() + 1:,}",
+            "dropped edges": f"{len(estimator.dropped_edges_):,}",
+            "energy": f"{estimator.energy_:.6g}",
+            "misfit of edges": f"{100 * estimator.relative_energy_**0.5:.2g} %",
+            "global weight": f"{estimator.global_weight_:.2g}",
+            "steps": f"{estimator.n_iter_:,}",
+            "status": f"{estimator.status_}",
+            "seconds": f"{seconds:.2f}",
+        }
+        _print_rows(str(output), rows)
 
 
 @command("all")
@@ -149,13 +142,10 @@ def forecast(
 ) -> None:
     """Predict memory, time and solver of a fit without running it.
 
-    Options are those of embed. For features, the neighbour search is run and measured. The exit code
-    is 0 if the fit stays within its memory limit, 3 if it does not, and 2 after an error.
+    Options are those of embed. For features, neighbours are searched, and the fit after that is predicted.
+    The exit code is 0 if it stays within its memory limit, 3 if it does not, and 2 after an error.
     """
-    from rich.console import Console
-
-    from isoweave._memory import process_status, resident_bytes
-    from isoweave.forecast import StageEstimate, estimate_resources
+    from isoweave.forecast import estimate_resources
     from isoweave.options import resolve_options
 
     with printed_warnings(), ProgressLine() as progress:
@@ -164,24 +154,15 @@ def forecast(
         search = {name: options.pop(name) for name in ("metric", "n_neighbors") if name in options}
         # Bad options are refused before the search for neighbours.
         resolve_options(1 if n_components == "auto" else n_components, **options)
-        if loaded.kind == "graph" and options.get("components") == "bridge":
-            raise ValueError("components='bridge' needs features to measure distances between components.")
-        source: Any = loaded.graph
-        if loaded.kind == "features" or n_components == "auto":
-            progress.describe("nearest neighbours")
-            before, clock = resident_bytes(), time.process_time()
-            graph, n_components = _graph_of(loaded, options | search, n_components)
-            source = graph if source is None else source
-            growth = process_status().get("VmHWM", resident_bytes()) - before
-            neighbours = StageEstimate("neighbours", growth, time.process_time() - clock)
+        progress.describe("neighbours")
+        graph, n_components = _graph_of(loaded, options | search, n_components)
         progress.describe("counting")
+        source = graph if loaded.graph is None else loaded.graph
         estimate = estimate_resources(source, n_components, **options)
-    if loaded.kind == "features":
-        estimate = _with_neighbours(estimate, neighbours, before)
     if as_json:
         print(json.dumps({**asdict(estimate), "n_components": n_components, "fits": estimate.fits}, indent=2))
     else:
-        Console().print(_forecast_table(estimate, input_file, n_components))
+        _print_forecast(estimate, input_file, n_components)
     if not estimate.fits:
         raise Exit(_DOES_NOT_FIT)
 
@@ -201,28 +182,15 @@ def _graph_of(loaded: LoadedInput, options: dict[str, Any], n_components: Any) -
         estimated = graphs.intrinsic_dimension(loaded.features, **search) if is_auto else 0.0
     if is_auto:
         n_components = min(max(1, round(estimated)), graph.n_vertices - 1)
-    if options.get("components") == "bridge" and isinstance(n_components, int):
+    if options.get("components") == "bridge":
+        if loaded.kind == "graph":
+            raise ValueError("components='bridge' needs features to measure distances between components.")
         bridges = {"metric": metric, "n_bridges": n_components + 1}
         graph = graphs.bridge_components(graph, loaded.features, **bridges)
     return graph, n_components
 
 
-def _with_neighbours(estimate: ResourceEstimate, stage: StageEstimate, before: int) -> ResourceEstimate:
-    """With the neighbour search, whose memory and time were measured, in front."""
-    # All growth is counted from before the search; the graph it made is there during the fit.
-    kept = estimate.peak_bytes - estimate.growth_bytes - before
-    growth = max(stage.growth_bytes, estimate.growth_bytes + kept)
-    return replace(
-        estimate,
-        stages=(stage, *(replace(s, growth_bytes=s.growth_bytes + kept) for s in estimate.stages)),
-        growth_bytes=growth,
-        peak_bytes=before + growth,
-        cpu_seconds=estimate.cpu_seconds + stage.cpu_seconds,
-        seconds=estimate.seconds + stage.cpu_seconds,
-    )
-
-
-def _forecast_table(estimate: ResourceEstimate, input_file: Path, n_components: int) -> Any:
+def _print_forecast(estimate: ResourceEstimate, input_file: Path, n_components: int) -> None:
     from isoweave._memory import show_bytes
 
     verdict = "fits" if estimate.fits else "does not fit"
@@ -242,7 +210,7 @@ def _forecast_table(estimate: ResourceEstimate, input_file: Path, n_components: 
         rows[f"  {stage.name}"] = f"{memory}   {duration(stage.cpu_seconds)}{mark}"
     rows["peak memory"] = show_bytes(estimate.peak_bytes)
     rows["time, roughly"] = f"{duration(estimate.seconds)} ({duration(estimate.cpu_seconds)} of processor)"
-    return _rows_table(str(input_file), rows | {"verdict": verdict})
+    _print_rows(str(input_file), rows | {"verdict": verdict})
 
 
 @command("asymmetry")
@@ -273,10 +241,7 @@ def diagnose(
     as_graph: bool | None = None,
     as_json: bool = False,
 ) -> None:
-    """Say in plain words what the data allow and what a map keeps: closed, curved, too sparse ...
-
-    Without --embedding and --solve nothing is embedded: the graph alone is examined.
-    """
+    """Say what the data allow and what a map keeps; without --embedding and --solve the graph alone."""
     from isoweave.cli._maps import read_points
     from isoweave.diagnostics import diagnose as diagnosed
 

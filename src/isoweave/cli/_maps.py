@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from isoweave._typing import AnyArray, FloatArray
 
 _GRAPH_HELP = "Distance graph: sparse square .npz, .mtx, .edges, .csv ..."
+_EXPERIMENTS = "swiss, difficult, klein, torus, mnist, fmnist, rnaseq, robustness, graphs, or all."
 _METHODS = "default, paper-energy, paper, isomap, lle, hlle, ltsa, laplacian, diffusion, tsne, umap, mde"
 
 
@@ -64,13 +65,9 @@ def page_columns(
 @command(
     "asymmetry",
     graph_file=Argument(metavar="GRAPH", help=_GRAPH_HELP),
-    embedding_file=Argument(
-        metavar="EMBEDDING", help="Coordinates by any tool: .npz (array embedding), .npy, .csv."
-    ),
+    embedding_file=Argument(metavar="EMBEDDING", help="Coordinates: .npz (array embedding), .npy, .csv."),
     n_neighbors=Option(
-        *("--n-neighbors", "-k"),
-        help="Neighbourhoods compared and voters for labels.",
-        show_default="smallest degree of the graph",
+        *("--n-neighbors", "-k"), help="Neighbours and voters for labels.", show_default="smallest degree"
     ),
     truth=Option(help="True positions; adds parameter_error (affine) and procrustes_error (rigid)."),
 )
@@ -133,9 +130,7 @@ def _scores_table(scores: dict[str, float], n: int) -> Any:
 
 @command(
     "asymmetry",
-    map_file=Argument(
-        metavar="MAP", help="What embed wrote (.npz), a saved model, or coordinates by any tool."
-    ),
+    map_file=Argument(metavar="MAP", help="What embed wrote (.npz), a saved model, or any coordinates."),
     output=Option("--output", "-o", help="Where to write the page (.html)."),
     graph_file=Option("--graph", "-g", help=_GRAPH_HELP, show_default="the one in MAP"),
     title=Option(help="Title of the page.", show_default="name of MAP"),
@@ -188,20 +183,12 @@ def demo(out: Path = Path("isoweave-demo")) -> None:
 
 
 @command(
-    names=Argument(
-        metavar="NAME...",
-        help="swiss, difficult, klein, torus, mnist, fmnist, rnaseq, robustness, graphs, or all.",
-    ),
+    names=Argument(metavar="NAME...", help=_EXPERIMENTS),
     out=Option(help="Folder for records, tables, figures and the page."),
     quick=Option("--quick", help="Few seeds and points: minutes, and only a first look."),
-    data_home=Option(
-        "--data", help="Folder of the data files.", show_default="environment variable ISOWEAVE_DATA"
-    ),
+    data_home=Option("--data", help="Folder of the data files.", show_default="variable ISOWEAVE_DATA"),
     fetch=Option("--fetch", help="Fetch MNIST and Fashion-MNIST from OpenML if not in the folder."),
-    methods=Option(
-        help=f"Methods to run: {_METHODS}; repeat the option or separate by commas.",
-        show_default="by experiment",
-    ),
+    methods=Option(help=f"Any of {_METHODS}, separated by commas.", show_default="by experiment"),
     n_seeds=Option("--seeds", help="Maximum number of seeds per row.", show_default="by experiment"),
     n_jobs=Option("--n-jobs", "-j", help="Problems solved at a time, each on a core; -1: all cores."),
 )

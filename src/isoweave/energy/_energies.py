@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -190,10 +191,12 @@ def edge_energy(
     confidence: FloatArray | None = None,
     *,
     team: ThreadTeam = ONE_THREAD,
+    starts: AnyArray | None = None,
 ) -> EdgeEnergy:
     """Energy of the frames with a weight per edge: 1, 1/d or 1/d^2, relative to the median length.
 
-    ``confidence``, positive of shape (m,), multiplies it (eq. 18).
+    ``confidence``, positive of shape (m,), multiplies it (eq. 18); ``starts`` as in
+    :func:`isoweave.geometry.local_frames`.
     """
     if weights not in EDGE_WEIGHTS:
         raise ValueError(f"edge weights must be one of {EDGE_WEIGHTS}, got {weights!r}.")
@@ -213,7 +216,7 @@ def edge_energy(
         if lost.any():
             # Long edges count with their relative error (eq. 27).
             lost &= long_edges(graph, frames.n_components, rows_by_length(graph, team))
-            shares = np.minimum(1.0, (np.median(graph.lengths) / graph.lengths[lost]) ** 2)
+            shares = np.minimum(1.0, (_median_lengths(graph, starts)[lost] / graph.lengths[lost]) ** 2)
             values[lost] = shares if confidence is None else shares * confidence[lost]
     squares = np.einsum("ej,ej->e", frames.rows, frames.rows)
     size = frames.spectrum[graph.sources, 0]
@@ -221,6 +224,13 @@ def edge_energy(
     if nowhere.any():
         frames = replace(frames, rows=np.where(nowhere[:, None], 0.0, frames.rows))
     return EdgeEnergy(graph, frames, values, team)
+
+
+def _median_lengths(graph: NeighborGraph, starts: AnyArray | None) -> FloatArray:
+    """Of its component, for every edge, shape (m,)."""
+    bounds = graph.indptr[[0, -1] if starts is None else starts]
+    medians = [np.median(graph.lengths[first:last]) for first, last in pairwise(bounds)]
+    return np.repeat(medians, np.diff(bounds))
 
 
 def paper_energy(

@@ -14,4 +14,5 @@ from isoweave.geometry._local_mds import (
     local_frames as local_frames,
     long_edges as long_edges,
     resolve_frame_size as resolve_frame_size,
+    typical_degree as typical_degree,
 )

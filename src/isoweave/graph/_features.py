@@ -263,15 +263,11 @@ def _check_features(X: Any, metric: Metric) -> Any:
         features.eliminate_zeros()
         if features.shape[0] * features.shape[1] <= _DENSE_ENTRIES:
             features = features.toarray()
-    values = features.data if sp.issparse(features) else features
-    bad = np.isinf(values) if metric == "nan_euclidean" else ~np.isfinite(values)
-    if bad.any():
-        at = int(np.argmax(bad))
-        if sp.issparse(features):
-            row, col = int(np.searchsorted(features.indptr, at, side="right")) - 1, int(features.indices[at])
-        else:
-            row, col = divmod(at, features.shape[1])
-        value = values.reshape(-1)[at]
+    is_bad = np.isinf if metric == "nan_euclidean" else lambda values: ~np.isfinite(values)
+    if is_bad(features.data if sp.issparse(features) else features).any():
+        entries = sp.coo_array(features)
+        at = int(np.argmax(is_bad(entries.data)))
+        row, col, value = entries.row[at], entries.col[at], entries.data[at]
         remedy = " or use metric='nan_euclidean'" if np.isnan(value) else ""
         raise ValueError(
             f"Input X contains {'NaN' if np.isnan(value) else 'infinity'}: X[{row}, {col}] is {value}. "

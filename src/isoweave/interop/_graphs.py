@@ -28,24 +28,17 @@ def from_networkx(
 ) -> NamedDistances:
     """Distances along the edges of a networkx graph.
 
-    Self-loops say nothing about distances and are left out. In directed graphs one direction of an edge is
-    enough; two directions, or parallel edges, of different lengths are resolved by ``asymmetry``.
+    Rows are in the order of ``G.nodes``; self-loops are left out. In directed graphs one direction of an
+    edge is enough. An edge whose length is missing, negative or not finite is an error that names it.
 
     Parameters
     ----------
     G : networkx.Graph, DiGraph, MultiGraph or MultiDiGraph
-        At least two nodes; isolated ones are components of their own.
     weight : str, callable or None
         Edge attribute that holds the **length** (not a similarity); or a function of ``(u, v, data)`` that
         returns it; None gives every edge the length 1.
     asymmetry : {"error", "max", "min", "mean"}
-        As in :func:`isoweave.graph.graph_from_matrix`.
-
-    Returns
-    -------
-    NamedDistances
-        ``distances`` and ``names``, which unpack like a pair; rows are in the order of ``G.nodes``. An edge
-        without a length, or with one that is negative or not finite, is an error that names it.
+        What becomes of two directions, or parallel edges, of different lengths.
 
     Examples
     --------
@@ -112,19 +105,17 @@ def _assembled(
         edge = f"Edge ({names[u]!r}, {names[v]!r})"
         if length is None:
             where = f"attribute {weight!r}" if isinstance(weight, str) else "length"
-            raise ValueError(
-                f"{edge} has no {where}. Name the attribute that holds the lengths with weight=..., or pass "
-                "weight=None to give every edge the length 1."
+            hint = (
+                "Name the attribute with the lengths by weight=..., or give every edge length 1: weight=None."
             )
+            raise ValueError(f"{edge} has no {where}. {hint}")
         if not isinstance(length, numbers.Real) or isinstance(length, bool | np.bool_):
             raise TypeError(
-                f"{edge} has the length {length!r} of type {type(length).__name__}; give a number."
+                f"{edge} has the length {length!r} of type {type(length).__name__}, not a number."
             )
         if not 0 <= float(length) < np.inf:
-            raise ValueError(
-                f"{edge} has the length {float(length)}; lengths must be finite and not negative. Leave out "
-                "edges of unknown length."
-            )
+            said = f"{edge} has the length {float(length)}; lengths must be finite and not negative"
+            raise ValueError(f"{said}. Leave out edges of unknown length.")
     pairs = np.asarray(ends, dtype=np.int64).reshape(-1, 2)
     values = np.asarray(lengths, dtype=np.float64)
     apart = pairs[:, 0] != pairs[:, 1]
@@ -138,21 +129,9 @@ def _assembled(
 def from_anndata(adata: Any, key: str = "distances", *, asymmetry: str = "max") -> NamedDistances:
     """Distances between neighbouring cells, as ``scanpy.pp.neighbors`` leaves them in ``obsp``.
 
-    Each row of scanpy's matrix holds the nearest neighbours of one cell, so most pairs are stored in one
-    direction only. Here each counts in both, as in every nearest-neighbour graph of isoweave.
-
-    Parameters
-    ----------
-    adata : anndata.AnnData
-    key : str
-        Entry of ``adata.obsp``. Connectivities are similarities and are refused.
-    asymmetry : {"max", "min", "mean", "error"}
-        For pairs stored in both directions with different lengths, as approximate searches may leave them.
-
-    Returns
-    -------
-    NamedDistances
-        ``distances`` (symmetric, n_obs x n_obs) and ``names`` (``adata.obs_names``).
+    Each row of ``adata.obsp[key]`` holds the nearest neighbours of one cell, so most pairs are stored in one
+    direction only; here each counts in both. ``asymmetry`` is for pairs stored in both with different
+    lengths, as approximate searches may leave them. Connectivities are similarities and are refused.
     """
     obsp = getattr(adata, "obsp", None)
     if obsp is None:
@@ -181,17 +160,10 @@ def from_anndata(adata: Any, key: str = "distances", *, asymmetry: str = "max") 
 
 
 def to_anndata(adata: Any, result: Any, key_added: str = "X_isoweave") -> None:
-    """Write a map into ``adata.obsm``, where ``scanpy.pl.embedding`` finds it.
+    """Write a map into ``adata.obsm[key_added]``, where ``scanpy.pl.embedding`` finds it.
 
-    Parameters
-    ----------
-    adata : anndata.AnnData
-        Changed in place.
-    result : Embedding, fitted IsometricEmbedding, or array of shape (n_obs, N)
-        Rows in the order of ``adata.obs_names``. Of an embedding or an estimator, ``status``,
-        ``relative_energy`` and ``n_iter`` go into ``adata.uns`` as well.
-    key_added : str
-        Key in ``adata.obsm``; without a leading ``X_`` it is the key in ``adata.uns``.
+    ``result`` is an array of shape (n_obs, N), an Embedding or a fitted IsometricEmbedding; of these,
+    ``status``, ``relative_energy`` and ``n_iter`` go into ``adata.uns`` too, under the key without ``X_``.
     """
     if not (hasattr(adata, "obsm") and hasattr(adata, "n_obs")):
         raise TypeError(f"Expected an AnnData object, got {type(adata).__name__}.")

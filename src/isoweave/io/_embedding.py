@@ -8,22 +8,20 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from isoweave._files import atomic_write, check_writable
 from isoweave._typing import AnyArray
-from isoweave.io._arrays import read_npy, read_npz
+from isoweave.io import _source
 from isoweave.io._read import NEEDED, read_input
-from isoweave.io._source import Fault, brief, check_characters, reading, within, words_from_array
+from isoweave.io._source import Fault, reading, within
 from isoweave.io._sparse import as_float64
 
-# Compiled code is loaded with these, and readers of plain data need none of it.
+# Compiled code is loaded with this, and readers of plain data need none of it.
 if TYPE_CHECKING:
-    from isoweave.graph import NeighborGraph
-    from isoweave.optimise import StepRecord
     from isoweave.result import Embedding
 
 _SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
@@ -36,8 +34,7 @@ _NOT_STORED = ("callback", "checkpoint", "on_interrupt")
 def check_output_path(path: str | os.PathLike[str]) -> Path:
     """Refuse an output that could not be written, before hours are spent computing it.
 
-    Raises ValueError for an unknown suffix, and WriteError (an OSError) if the folder does not exist or may
-    not be written in, the name is taken by a folder, ...
+    ValueError for an unknown suffix, WriteError (an OSError) for a folder that does not exist, ...
     """
     path = Path(path)
     if path.suffix.lower() not in _SUFFIXES:
@@ -49,19 +46,12 @@ def check_output_path(path: str | os.PathLike[str]) -> Path:
 
 
 def write_embedding(path: str | os.PathLike[str], result: Any, *, names: Sequence[str] | None = None) -> None:
-    """Write a map atomically; the suffix determines the format.
+    """Write a map atomically; the suffix (.npz, .npy, .csv or .parquet) determines the format.
 
     A .npz archive holds everything that is known: ``embedding``, ``vertex_names``, ``parameters`` as a JSON
     string, ``energy``, ``status``, ``edges`` with ``edge_lengths``, ``history`` ... A .npy file holds the
     coordinates alone; .csv and .parquet hold columns x1 .. xN, after a column ``vertex`` if there are names.
-
-    Parameters
-    ----------
-    path : path-like
-        Ends in .npz, .npy, .csv or .parquet.
-    result : Embedding, fitted estimator, or array of shape (n, N)
-    names : sequence of n str, optional
-        In place of those of the result.
+    ``result`` is an Embedding, a fitted estimator, or an array of shape (n, N).
     """
     from isoweave.result import as_embedding
 
@@ -71,17 +61,24 @@ def write_embedding(path: str | os.PathLike[str], result: Any, *, names: Sequenc
     # An estimator's coordinates may be float32, and stay so.
     points = np.asarray(source.coordinates if source is result else getattr(result, "embedding_", result))
     names = source.names if names is None else names
-    words = None if names is None else np.asarray(names, dtype=str)
+    words = {} if names is None else {"vertex": np.asarray(names, dtype=str)}
+    columns = words | {f"x{k + 1}": points[:, k] for k in range(points.shape[1])}
     with atomic_write(path) as file:
         if suffix == ".npz":
-            contents = {"embedding": points, "vertex_names": words, **_facts(source)}
+            contents = {"embedding": points, "vertex_names": words.get("vertex"), **_facts(source)}
             np.savez(file, **{key: value for key, value in contents.items() if value is not None})
         elif suffix == ".npy":
             np.lib.format.write_array(file, np.ascontiguousarray(points), allow_pickle=False)
+        elif suffix == ".parquet":
+            pyarrow = _import_pyarrow()
+            pyarrow.parquet.write_table(pyarrow.table(columns), file)
         else:
-            columns: dict[str, AnyArray] = {} if words is None else {"vertex": words}
-            columns |= {f"x{k + 1}": points[:, k] for k in range(points.shape[1])}
-            (_write_parquet if suffix == ".parquet" else _write_csv)(file, columns)
+            text = io.TextIOWrapper(file, "utf-8", newline="")
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(columns)
+            # repr of a Python float is the shortest text that reads back as the same number.
+            writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))
+            text.detach()
 
 
 def _facts(source: Embedding) -> dict[str, Any]:
@@ -102,20 +99,6 @@ def _facts(source: Embedding) -> dict[str, Any]:
     return facts
 
 
-def _write_csv(file: IO[bytes], columns: dict[str, AnyArray]) -> None:
-    text = io.TextIOWrapper(file, "utf-8", newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    # repr of a Python float is the shortest text that reads back as the same number.
-    writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))
-    text.detach()
-
-
-def _write_parquet(file: IO[bytes], columns: dict[str, AnyArray]) -> None:
-    pyarrow = _import_pyarrow()
-    pyarrow.parquet.write_table(pyarrow.table(columns), file)
-
-
 def _import_pyarrow() -> Any:
     try:
         import pyarrow
@@ -126,20 +109,11 @@ def _import_pyarrow() -> Any:
 
 
 def read_embedding(path: str | os.PathLike[str]) -> Embedding:
-    """Read a map with everything its file holds about it.
+    """Read a map with everything its file holds about it; what it does not hold is None or empty.
 
-    Parameters
-    ----------
-    path : path-like
-        The .npz of ``isoweave embed`` (archives without edges or history, as earlier versions wrote them, are
-        fine), or coordinates by any tool: a .npz archive with an array ``embedding``, ``coordinates``,
-        ``truth``, ``parameters`` or ``coords``, or any file of features. One dimension is one column.
-
-    Returns
-    -------
-    Embedding
-        Whatever the file does not hold is None or empty. :class:`InputFileError` if the file is missing,
-        damaged, or one of its arrays does not go with the others.
+    The .npz of ``isoweave embed``, or coordinates by any tool: a .npz archive with an array ``embedding``,
+    ``coordinates``, ``truth``, ``parameters`` or ``coords``, or any file of features. One dimension is one
+    column. :class:`InputFileError` if the file is damaged, or one of its arrays does not go with the others.
     """
     from isoweave.result import Embedding
 
@@ -147,8 +121,8 @@ def read_embedding(path: str | os.PathLike[str]) -> Embedding:
     suffix = path.suffix.lower()
     with reading(path):
         if suffix == ".npy":
-            return Embedding(_points(read_npy(path)))
-        arrays = read_npz(path) if suffix == ".npz" else {}
+            return Embedding(_points(_source.read_npy(path)))
+        arrays = _source.read_npz(path) if suffix == ".npz" else {}
         key = next((key for key in _COORDINATE_KEYS if key in arrays and arrays[key].ndim), None)
         if key is None:
             loaded = read_input(path, as_graph=False)
@@ -159,7 +133,7 @@ def read_embedding(path: str | os.PathLike[str]) -> Embedding:
         names = None
         if "vertex_names" in arrays:
             with within("vertex_names"):
-                names = words_from_array(arrays["vertex_names"], len(points), path.stat().st_size)
+                names = _source.words_from_array(arrays["vertex_names"], len(points), path.stat().st_size)
         return Embedding(points, names=names, **(_known(arrays, points.shape) if key == "embedding" else {}))
 
 
@@ -176,6 +150,9 @@ def _points(array: AnyArray) -> AnyArray:
 
 def _known(arrays: dict[str, AnyArray], shape: tuple[int, ...]) -> dict[str, Any]:
     """Fields of the Embedding beside coordinates and names, checked."""
+    from isoweave.graph import graph_from_matrix
+    from isoweave.optimise import StepRecord
+
     n_edges = arrays["edges"].shape[:1] if "edges" in arrays else (-1,)
     # Their shapes (-1: any size), types of numbers, and what is made of them.
     expected: dict[str, tuple[tuple[int, ...], str, Callable[[Any], Any]]] = {
@@ -185,56 +162,44 @@ def _known(arrays: dict[str, AnyArray], shape: tuple[int, ...]) -> dict[str, Any
         "relative_energy": ((), "fiu", float),
         "status": ((), "U", str),
         "parameters": ((), "U", _parameters),
-        "history": ((-1, 4), "f", _steps),
+        "history": ((-1, 4), "f", lambda table: table[np.isfinite(table).all(axis=1)].tolist()),
         "dropped_edges": ((-1, 2), "iu", np.asarray),
         "edges": ((-1, 2), "iu", np.asarray),
         "edge_lengths": (n_edges, "f", as_float64),
     }
     known: dict[str, Any] = {}
-    for key, (sizes, kinds, convert) in expected.items():
-        if key not in arrays:
-            continue
-        array = arrays[key]
+    for key in (key for key in expected if key in arrays):
+        (sizes, kinds, convert), array = expected[key], arrays[key]
         fits = len(sizes) == array.ndim and all(a in (-1, b) for a, b in zip(sizes, array.shape, strict=True))
         with within(key):
             if not fits or array.dtype.kind not in kinds:
                 wanted = "(" + ", ".join("any" if size < 0 else str(size) for size in sizes) + ")"
                 raise Fault(f"expected shape {wanted}, got {array.dtype} of shape {array.shape}")
-            check_characters(array.reshape(-1))
+            _source.check_characters(array.reshape(-1))
             outside = (array < 0) | (array >= shape[0]) if key.endswith("edges") else np.zeros((0, 1))
             if outside.any():
                 at = np.argwhere(outside)[0, 0]
                 raise Fault(f"row {at} is {array[at].tolist()}, but vertices are 0 to {shape[0] - 1}")
             known[key] = convert(array)
+    if "history" in known:
+        known["history"] = tuple(StepRecord(int(row[0]), *row[1:]) for row in known["history"])
     edges, lengths = known.pop("edges", None), known.pop("edge_lengths", None)
-    if edges is not None and shape[0] > 1:
-        known["graph"] = _graph(edges, lengths, shape[0])
-    return known
-
-
-def _steps(history: AnyArray) -> tuple[StepRecord, ...]:
-    from isoweave.optimise import StepRecord
-
-    rows = history[np.isfinite(history).all(axis=1)].tolist()
-    return tuple(StepRecord(int(iteration), *rest) for iteration, *rest in rows)
-
-
-def _graph(edges: AnyArray, lengths: AnyArray | None, n: int) -> NeighborGraph:
-    from isoweave.graph import graph_from_matrix
-
-    if lengths is None:
+    if edges is not None and lengths is None:
         raise Fault("array 'edges' without its 'edge_lengths'")
-    try:
-        return graph_from_matrix(sp.coo_array((lengths, tuple(edges.astype(np.int64).T)), shape=(n, n)))
-    except ValueError as error:
-        raise Fault(f"arrays 'edges' and 'edge_lengths': {brief(error)}") from error
+    if edges is not None and shape[0] > 1:
+        matrix = sp.coo_array((lengths, tuple(edges.astype(np.int64).T)), shape=(shape[0], shape[0]))
+        try:
+            known["graph"] = graph_from_matrix(matrix)
+        except ValueError as error:
+            raise Fault(f"arrays 'edges' and 'edge_lengths': {_source.brief(error)}") from error
+    return known
 
 
 def _parameters(text: AnyArray) -> dict[str, Any]:
     try:
         found = json.loads(str(text))
     except (ValueError, RecursionError) as error:
-        raise Fault(f"not JSON ({brief(error)})") from error
+        raise Fault(f"not JSON ({_source.brief(error)})") from error
     if not isinstance(found, dict):
         raise Fault("expected a JSON object")
     return found

@@ -19,9 +19,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from isoweave._typing import AnyArray
-from isoweave.io import _sparse
-from isoweave.io._arrays import read_archive, read_npy, read_npz
-from isoweave.io._source import Fault, brief, memory_limit, open_input, quoted, reading, words_from_array
+from isoweave.io import _source, _sparse
+from isoweave.io._source import Fault, quoted, reading
 from isoweave.io._text import DELIMITERS, read_table
 
 _Found: TypeAlias = tuple[AnyArray | sp.csr_array, tuple[str, ...] | None]
@@ -66,28 +65,17 @@ def read_input(path: str | os.PathLike[str], *, as_graph: bool | None = None) ->
     ======================  ===========================================  ===============================
     suffix                  features                                     distance graph
     ======================  ===========================================  ===============================
-    .npy                    2-D array                                    square array, zero: no edge
+    .npy .parquet           2-D array, columns of numbers                square array, zero: no edge
     .npz                    array X, data or features, or the only 2-D   scipy's save_npz (csr, csc, coo)
     .csv .tsv .txt          rows of numbers, header and names allowed    edge list ``i j distance``
-    .parquet                columns of numbers                           three columns i, j, distance
     .h5ad                   obsm["X_pca"], else X                        obsp["distances"]
     .mtx                    coordinate matrix that is not square         square coordinate matrix
     .edges                                                               edge list
     ======================  ===========================================  ===============================
 
-    Parameters
-    ----------
-    path : path-like
-    as_graph : bool, optional
-        By default a square sparse .npz, a square .mtx and .edges are distance graphs, anything else is
-        features. True reads a graph, False reads features.
-
-    Returns
-    -------
-    LoadedInput
-        :class:`InputFileError` if the file is missing, damaged, or not what was asked for; it names the file,
-        the line or byte where it is known, and the reason. Whatever the file holds, nothing else is raised,
-        but ImportError for a .parquet or .h5ad file without the extra that reads it.
+    ``as_graph`` True reads a graph, False features; by default a square sparse .npz, a square .mtx and .edges
+    are graphs. :class:`InputFileError` names the file, the line or byte where it is known, and the reason.
+    Whatever the file holds, nothing else is raised, but ImportError if an extra is missing.
 
     Examples
     --------
@@ -114,63 +102,41 @@ def read_input(path: str | os.PathLike[str], *, as_graph: bool | None = None) ->
 def _read_matrix(path: Path, suffix: str, as_graph: bool | None) -> _Found:
     """The matrix of a file in whatever form it has there, and the names of its rows."""
     if suffix == ".npy":
-        return read_npy(path), None
+        return _source.read_npy(path), None
     if suffix == ".npz":
-        return _sparse.matrix_from_npz(path, read_npz(path)), None
+        return _sparse.matrix_from_npz(path, _source.read_npz(path)), None
     if suffix == ".mtx":
         return _sparse.read_matrix_market(path), None
-    if suffix == ".parquet":
-        return _read_parquet(path, bool(as_graph))
-    if suffix == ".h5ad":
-        return _read_h5ad(path, bool(as_graph))
+    if suffix in (".parquet", ".h5ad"):
+        return _read_isolated(path, suffix[1:], bool(as_graph))
     if suffix in DELIMITERS and not as_graph:
         cells = read_table(path, DELIMITERS[suffix])
         return cells.numbers, tuple(cells.words[0]) if cells.words else None
     if suffix in DELIMITERS or (suffix == ".edges" and as_graph is not False):
-        return _sparse.read_edge_list(path, DELIMITERS.get(suffix))
+        return _sparse.read_edge_list(path, DELIMITERS.get(suffix) or "auto")
     kind = "features" if suffix == ".edges" else "files"
     raise Fault(f"cannot read {kind} with suffix {quoted(suffix)}; known suffixes: {_SUFFIXES}")
 
 
-def _read_parquet(path: Path, as_graph: bool) -> _Found:
-    """Features, or a distance graph from the columns i, j, distance; and names, if there are any."""
-    arrays, size = _read_isolated(path, "parquet", as_graph)
-    numbers = arrays.pop("numbers", np.empty(0))
-    if numbers.ndim != 2 or numbers.dtype != np.float64:
-        raise Fault(f"the file is damaged ({numbers.dtype} of shape {numbers.shape})")
-    text = [words_from_array(array, len(numbers), size) for array in arrays.values()]
-    if not as_graph:
-        return numbers, text[-1] if text else None
-    if len(numbers) == 0 or (len(text), numbers.shape[1]) not in ((0, 3), (2, 1)):
-        raise Fault("the file holds no edges")
-    ends, names = _sparse.number_names(*text) if text else (numbers[:, :2], None)
-    return _sparse.graph_from_edges(path, ends, numbers[:, -1]), names
-
-
-def _read_h5ad(path: Path, as_graph: bool) -> _Found:
-    """``obsp["distances"]``, or ``obsm["X_pca"]`` or else ``X``, as anndata 0.7 and later write them."""
-    arrays, size = _read_isolated(path, "h5ad", as_graph)
-    names = arrays.pop("vertex_names", None)
-    found = _sparse.matrix_from_npz(path, arrays)
-    return found, None if names is None else words_from_array(names, found.shape[0], size)
-
-
-def _read_isolated(path: Path, kind: str, as_graph: bool) -> tuple[dict[str, AnyArray], int]:
-    """The arrays that a worker makes of a file, and the size of the file."""
+def _read_isolated(path: Path, kind: str, as_graph: bool) -> _Found:
+    """What a worker makes of a file."""
     package, message = NEEDED[kind]
     if importlib.util.find_spec(package) is None:
         raise ImportError(message)
-    with open_input(path) as (_, size), tempfile.TemporaryFile() as output:
+    with _source.open_input(path) as (_, size), tempfile.TemporaryFile() as output:
         run_worker(path, kind, as_graph, size, output)
         output.seek(0)
         if output.read(9) == b"refused: ":
-            raise Fault(brief(output.read(600).decode("utf-8", "replace")))
+            raise Fault(_source.brief(output.read(600).decode("utf-8", "replace")))
         try:
-            return read_archive(output, size), size
+            arrays = _source.read_archive(output, size)
         except Fault as fault:
             # Out of memory or time, or a crash of the library.
             said = f"the process reading it failed: {fault.reason}"
             raise Fault(f"the file is damaged ({said})") from fault
+        names = arrays.pop("vertex_names", None)
+        found = _sparse.matrix_from_npz(path, arrays)
+        return found, None if names is None else _source.words_from_array(names, found.shape[0], size)
 
 
 def run_worker(path: Path, kind: str, as_graph: bool, size: int, output: IO[bytes]) -> None:
@@ -187,7 +153,7 @@ def run_worker(path: Path, kind: str, as_graph: bool, size: int, output: IO[byte
         "ARROW_DEFAULT_MEMORY_POOL": "system",
     }
     what = "graph" if as_graph else "features"
-    limits = (str(memory_limit(size)), str(seconds))
+    limits = (str(_source.memory_limit(size)), str(seconds))
     with suppress(subprocess.TimeoutExpired):
         # -P: a file of the current folder must not be taken for a module. A list of arguments and no shell:
         # the file's name, the only one from outside, is never parsed.

@@ -1,17 +1,22 @@
-"""Files that may be hostile: the one error about them, the one way to open them, and the sizes allowed.
+"""Files that may be hostile: the one error about them, how they are opened, sizes allowed; .npy and .npz.
 
-Readers here are written by hand because the stock ones measured worse: numpy and scipy believe the sizes
-that a file declares, evaluate headers, and crash on some bytes.
+Readers are written by hand because the stock ones measured worse: numpy and scipy believe the sizes that a
+file declares, evaluate headers, and crash on some bytes.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import stat
+import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, Literal, TypeAlias
+
+import numpy as np
 
 from isoweave._typing import AnyArray
 
@@ -20,8 +25,19 @@ from isoweave._typing import AnyArray
 # zeros; deflate can reach 1032 times, other methods any factor.
 FREE_BYTES = 1 << 27
 MAX_EXPANSION = 200
-_SHOWN_CHARACTERS = 40
-_SHOWN_MESSAGE = 160
+_SHOWN_CHARACTERS, _SHOWN_MESSAGE = 40, 160
+_MAX_HEADER_BYTES, _MAX_MEMBERS, _CHUNK_BYTES = 1 << 16, 4096, 1 << 20
+# A .npy header as every writer has it: type, order and up to 32 sizes. It is never evaluated: nested brackets
+# can exhaust the stack.
+_HEADER = re.compile(
+    r"""\s*\{\s*['"]descr['"]\s*:\s*(['"][^'"\\]*['"]|\[[^{}]*\])\s*,\s*['"]fortran_order['"]\s*:\s*
+    (True|False)\s*,\s*['"]shape['"]\s*:\s*\(((?:\s*[0-9]{1,18}\s*,){0,31}(?:\s*[0-9]{1,18})?)\s*\)
+    \s*,?\s*\}\s*""",
+    re.VERBOSE,
+)
+_TYPE = re.compile(r"[<>|=]?(?:[biufcSU][0-9]{1,9}|\?)")
+# Type (text: one that is not read, such as Python objects, records, dates), shape, order.
+_Header: TypeAlias = tuple[np.dtype[Any] | str, tuple[int, ...], Literal["C", "F"]]
 
 
 class InputFileError(ValueError):
@@ -32,14 +48,13 @@ class InputFileError(ValueError):
     """
 
     def __init__(self, path: Path, reason: str, line: int | None = None, offset: int | None = None) -> None:
+        super().__init__(path, reason, line, offset)  # what pickle makes it of again in another process
         self.path, self.reason, self.line, self.offset = path, reason, line, offset
-        where = "" if line is None else f", line {line}"
-        where += "" if offset is None else f", byte {offset}"
-        super().__init__(f"{path}{where}: {reason}")
 
-    def __reduce__(self) -> tuple[type[InputFileError], tuple[Path, str, int | None, int | None]]:
-        # ValueError would be unpickled from the message alone, which fails in a process pool.
-        return type(self), (self.path, self.reason, self.line, self.offset)
+    def __str__(self) -> str:
+        where = "" if self.line is None else f", line {self.line}"
+        where += "" if self.offset is None else f", byte {self.offset}"
+        return f"{self.path}{where}: {self.reason}"
 
 
 class Fault(Exception):
@@ -85,10 +100,9 @@ def quoted(text: object) -> str:
 
 def brief(error: object) -> str:
     """One printable line with what a library said about a file."""
-    try:
+    text = ""
+    with suppress(Exception):  # a message may itself hold text that cannot be decoded
         text = str(error)
-    except Exception:  # a message may itself hold text that cannot be decoded
-        text = ""
     line = " ".join(text[: 4 * _SHOWN_MESSAGE].split())[:_SHOWN_MESSAGE]
     return "".join(c if c.isprintable() else "?" for c in line) or type(error).__name__
 
@@ -123,12 +137,7 @@ def open_input(path: Path) -> Iterator[tuple[IO[bytes], int]]:
         yield file, before.st_size
         after = os.fstat(file.fileno())
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-            raise changed()
-
-
-def changed() -> Fault:
-    """A file that somebody writes to."""
-    return Fault("the file changed while it was read; try again")
+            raise Fault("the file changed while it was read; try again")
 
 
 def words_from_array(array: AnyArray, n_words: int, file_size: int) -> tuple[str, ...]:
@@ -137,13 +146,11 @@ def words_from_array(array: AnyArray, n_words: int, file_size: int) -> tuple[str
         raise Fault(f"expected {n_words} names, got {array.dtype} of shape {array.shape}")
     # A string is an object of 50 bytes and more, however little space it took in the file.
     check_expansion(64 * n_words, file_size, f"{n_words} names")
-    if array.dtype.kind == "S":
-        try:
-            return tuple(word.decode("utf-8") for word in array.tolist())
-        except UnicodeDecodeError as error:
-            raise Fault(f"names that are not UTF-8 text ({error.reason})") from error
     check_characters(array)
-    return tuple(str(word) for word in array.tolist())
+    try:
+        return tuple(w.decode("utf-8") if isinstance(w, bytes) else str(w) for w in array.tolist())
+    except UnicodeDecodeError as error:
+        raise Fault(f"names that are not UTF-8 text ({error.reason})") from error
 
 
 def check_characters(array: AnyArray) -> None:
@@ -154,3 +161,124 @@ def check_characters(array: AnyArray) -> None:
         except UnicodeDecodeError as error:
             at = error.start // array.dtype.itemsize
             raise Fault(f"entry {at} holds what is not a character ({error.reason})") from error
+
+
+def read_npy(path: Path) -> AnyArray:
+    """The array in a .npy file."""
+    with open_input(path) as (file, size):
+        return _read_data(file, _read_header(file, size))
+
+
+def read_npz(path: Path) -> dict[str, AnyArray]:
+    """Every array of a .npz archive whose dtype is plain (numbers, booleans, strings)."""
+    with open_input(path) as (file, size):
+        return read_archive(file, size)
+
+
+def read_archive(file: IO[bytes], size: int) -> dict[str, AnyArray]:
+    """The arrays of an open archive, which may become as large as those of a file of ``size`` bytes.
+
+    Arrays of Python objects are left out: reading them would run code from the file.
+    """
+    arrays: dict[str, AnyArray] = {}
+    total, seen = 0, set()
+    hint = "; numpy.savez (without _compressed) writes files as large as their arrays"
+    try:
+        archive = zipfile.ZipFile(file)
+        members = archive.infolist()
+        if len(members) > _MAX_MEMBERS:
+            raise Fault(f"{len(members)} members; at most {_MAX_MEMBERS} are allowed")
+        for info in members:
+            name = info.filename.removesuffix(".npy")
+            if name == info.filename:
+                continue
+            with within(name), _open_member(archive, info, name in seen) as stream:
+                seen.add(name)
+                header = _read_header(stream, info.file_size)
+                if isinstance(header[0], np.dtype):
+                    # Numbers become float64 sooner or later.
+                    total += math.prod(header[1]) * max(8, header[0].itemsize)
+                    check_expansion(total, size, "the arrays of this archive", hint)
+                    arrays[name] = _read_data(stream, header)
+    except (Fault, MemoryError):
+        raise
+    except Exception as error:  # a damaged archive makes zipfile fail in a dozen ways
+        raise Fault(f"not a .npz archive, or a damaged one ({brief(error)})") from error
+    return arrays
+
+
+def _open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, is_second: bool) -> IO[bytes]:
+    if is_second:
+        raise Fault("there are two of that name", offset=info.header_offset)
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        # Others expand without bound, and numpy never writes them.
+        raise Fault(f"compression method {info.compress_type} is not supported", offset=info.header_offset)
+    if info.header_offset + info.compress_size > archive.start_dir:
+        raise Fault("it reaches into the archive's directory", offset=info.header_offset)
+    return archive.open(info)
+
+
+def _read_header(file: IO[bytes], n_bytes: int) -> _Header:
+    """What is known of an array, once its data is known to be all there."""
+    damaged = "not a .npy array, or a damaged header"
+    start = file.read(12)
+    version = tuple(start[6:8])
+    if not start.startswith(b"\x93NUMPY") or len(start) < 12:
+        raise Fault(damaged)
+    if version not in ((1, 0), (2, 0)):
+        # Version 3 exists for structured arrays with Unicode field names, which hold no features.
+        raise Fault(f".npy format version {version} is not supported", offset=6)
+    first = 10 if version == (1, 0) else 12
+    length = int.from_bytes(start[8:first], "little")
+    if length > _MAX_HEADER_BYTES:
+        raise Fault(f"a header of {length} bytes is refused", offset=8)
+    text = (start[first:] + file.read(max(0, length - (12 - first)))).decode("latin-1")
+    match = _HEADER.fullmatch(text[:length])
+    if match is None or len(text) < length:
+        raise Fault(f"{damaged}: {quoted(text[:length].strip())}")
+    shape = tuple(int(size) for size in match[3].split(",") if size.strip())
+    dtype = _parse_type(match[1].strip("'\""))
+    itemsize = dtype.itemsize if isinstance(dtype, np.dtype) else 1
+    # Empty arrays too: numpy multiplies the sizes that are not zero.
+    if math.prod(filter(None, shape)) * itemsize >= 1 << 62:
+        raise Fault(f"an array of shape {shape} is refused")
+    needed, found = math.prod(shape) * itemsize, n_bytes - first - length
+    if isinstance(dtype, np.dtype) and found != needed:
+        raise Fault(f"shape {shape} of {dtype} needs {needed} bytes of data, the file has {found}")
+    return dtype, shape, "F" if match[2] == "True" else "C"
+
+
+def _parse_type(descr: str) -> np.dtype[Any] | str:
+    """The type a header names if it is of numbers, booleans or text, otherwise its name."""
+    if _TYPE.fullmatch(descr):
+        with suppress(TypeError, ValueError):  # no such size, or precision that this machine does not have
+            dtype: np.dtype[Any] = np.dtype(descr)
+            # Text of width 0 would let an empty file hold any number of words.
+            if 0 < dtype.itemsize < 1 << 30:
+                return dtype
+    return descr
+
+
+def _read_data(file: IO[bytes], header: _Header) -> AnyArray:
+    dtype, shape, order = header
+    if not isinstance(dtype, np.dtype):
+        what = f"arrays of type {quoted(dtype)} are not supported"
+        if dtype.lstrip("|<>=").startswith("O"):
+            what = "the array holds Python objects (dtype object)"
+        raise Fault(f"{what}; save it as numbers")
+    flat: AnyArray = np.empty(math.prod(shape), dtype=dtype)
+    target = memoryview(flat.view(np.uint8))  # type: ignore[arg-type]
+    done = 0
+    # In pieces: a file that is shorter than it says never fills what was set aside for it.
+    while done < len(target):
+        piece = file.read(min(_CHUNK_BYTES, len(target) - done))
+        if not piece:
+            raise Fault(f"{len(target) - done} bytes of data are missing")
+        target[done : done + len(piece)] = piece
+        done += len(piece)
+    if file.read(1):  # at the end of an array zipfile compares checksums
+        raise Fault("there is more data than declared")
+    if flat.dtype.kind == "b":
+        # A byte that is neither 0 nor 1 makes a boolean that is neither true nor false to numpy.
+        flat = flat.view(np.uint8) != 0
+    return flat.reshape(shape, order=order)

@@ -1,19 +1,17 @@
-"""Features and distance graphs from arrays and text, all checked before compiled code sees it."""
+"""Features and graphs from arrays, edge lists and Matrix Market, checked before compiled code sees them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from isoweave._typing import AnyArray
-from isoweave.io import _text
 from isoweave.io._source import Fault, check_expansion, quoted, within
+from isoweave.io._text import Row, check_words, is_written_number, parse_number, read_cells, read_rows
 
 # A graph this much larger than its number of entries is a mistake (or an attack), not a data set.
 _MAX_EMPTY_VERTICES = 1_000_000
@@ -23,10 +21,8 @@ _BYTES_PER_VERTEX = 16
 # A dense matrix of distances is taken in blocks of this many values.
 _BLOCK_VALUES = 1 << 22
 _TOP = 2**31 - 1
-_INTEGER = re.compile(r"[+-]?[0-9]+")
+_SYMMETRIES = ("general", "symmetric")
 _WORD = re.compile(r"[^\W\d][\w .()\[\]/-]*")
-# Longer than any line of numbers; comments are the only reason for long lines.
-_MAX_MARKET_LINE_BYTES = 1 << 19
 
 
 def matrix_from_npz(path: Path, arrays: dict[str, AnyArray]) -> AnyArray | sp.csr_array:
@@ -83,7 +79,13 @@ def graph_from_square(array: AnyArray) -> sp.csr_array:
 
 def _sparse_from_arrays(arrays: dict[str, AnyArray], file_size: int) -> sp.csr_array:
     """The sparse matrix of an archive in compressed rows, every index checked."""
-    layout = _layout(arrays["format"])
+    kept = arrays["format"]
+    layout = f"{kept.dtype} of shape {kept.shape}"
+    # scipy stores three bytes; text, which numpy keeps in four bytes a letter, need not even be valid.
+    if kept.size == 1 and kept.dtype.kind in "SU":
+        layout = kept.tobytes()[:32].replace(b"\0", b"").decode("ascii", "replace")
+    if layout not in ("csr", "csc", "coo"):
+        raise Fault(f"sparse format {quoted(layout)} is not supported; save the matrix as csr")
     for key in ("data", "row", "col") if layout == "coo" else ("data", "indices", "indptr"):
         if key not in arrays:
             raise Fault(f"sparse {layout} matrix without its array {key!r}")
@@ -97,12 +99,12 @@ def _sparse_from_arrays(arrays: dict[str, AnyArray], file_size: int) -> sp.csr_a
         found_sizes = quoted(sizes[:3].tolist() if sizes.ndim else sizes)
         raise Fault(f"array 'shape' of a sparse matrix must be two sizes, got {found_sizes}")
     data, shape = as_float64(arrays["data"]), (int(sizes[0]), int(sizes[1]))
-    check_size(shape, len(data), file_size)
+    _check_size(shape, len(data), file_size)
 
     if layout == "coo":
         row = _checked_indices("row", arrays["row"], shape[0], len(data))
         col = _checked_indices("col", arrays["col"], shape[1], len(data))
-        return csr_from_triplets(row, col, data, shape)
+        return _csr_from_triplets(row, col, data, shape)
     n_major, n_minor = shape if layout == "csr" else shape[::-1]
     minor = _checked_indices("indices", arrays["indices"], n_minor, len(data))
     indptr = arrays["indptr"]
@@ -114,17 +116,7 @@ def _sparse_from_arrays(arrays: dict[str, AnyArray], file_size: int) -> sp.csr_a
     lengths: AnyArray = np.diff(indptr.astype(np.int64))
     major = np.repeat(np.arange(n_major), lengths)
     row, col = (major, minor) if layout == "csr" else (minor, major)
-    return csr_from_triplets(row, col, data, shape)
-
-
-def _layout(array: AnyArray) -> str:
-    name = f"{array.dtype} of shape {array.shape}"
-    # scipy stores three bytes; text, which numpy keeps in four bytes a letter, need not even be valid.
-    if array.size == 1 and array.dtype.kind in "SU":
-        name = array.tobytes()[:32].replace(b"\0", b"").decode("ascii", "replace")
-    if name not in ("csr", "csc", "coo"):
-        raise Fault(f"sparse format {quoted(name)} is not supported; save the matrix as csr")
-    return name
+    return _csr_from_triplets(row, col, data, shape)
 
 
 def _checked_indices(name: str, indices: AnyArray, size: int, n_entries: int) -> AnyArray:
@@ -142,15 +134,15 @@ def _check_square(shape: tuple[int, ...]) -> None:
         raise Fault(f"a distance graph needs a square matrix, got {shape[0]} x {shape[1]}")
 
 
-def check_size(shape: tuple[int, int], n_entries: int, file_size: int, line: int | None = None) -> None:
+def _check_size(shape: tuple[int, int], n_entries: int, file_size: int, line: int | None = None) -> None:
     """Refuse a sparse matrix whose declared size is out of proportion to what the file holds."""
     largest, what = max(shape), f"a {shape[0]} x {shape[1]} matrix"
-    if largest > max(_MAX_EMPTY_VERTICES, _VERTICES_PER_ENTRY * n_entries) or largest >= 2**31:
+    if largest > max(_MAX_EMPTY_VERTICES, _VERTICES_PER_ENTRY * n_entries) or largest > _TOP:
         raise Fault(f"{what} with only {n_entries} entries is refused", line)
     check_expansion(_BYTES_PER_VERTEX * largest, file_size, what)
 
 
-def sorted_pairs(row: AnyArray, col: AnyArray, shape: tuple[int, int]) -> AnyArray:
+def _sorted_pairs(row: AnyArray, col: AnyArray, shape: tuple[int, int]) -> AnyArray:
     """Stable order of entries by row and then by column; all must lie inside ``shape``."""
     from isoweave.graph import counting_argsort
 
@@ -158,12 +150,12 @@ def sorted_pairs(row: AnyArray, col: AnyArray, shape: tuple[int, int]) -> AnyArr
     return order[counting_argsort(row[order], shape[0])]
 
 
-def csr_from_triplets(row: AnyArray, col: AnyArray, data: AnyArray, shape: tuple[int, int]) -> sp.csr_array:
+def _csr_from_triplets(row: AnyArray, col: AnyArray, data: AnyArray, shape: tuple[int, int]) -> sp.csr_array:
     """Compressed rows with sorted columns; explicit zeros and repeated entries are kept as they are."""
-    order = sorted_pairs(row, col, shape)
+    order = _sorted_pairs(row, col, shape)
     indptr = np.zeros(shape[0] + 1, dtype=np.int64)
     np.cumsum(np.bincount(row, minlength=shape[0]), out=indptr[1:])
-    index_type = np.int32 if max(*shape, len(data)) < 2**31 else np.int64
+    index_type = np.int32 if max(*shape, len(data)) <= _TOP else np.int64
     return sp.csr_array((data[order], col[order].astype(index_type), indptr.astype(index_type)), shape=shape)
 
 
@@ -184,128 +176,99 @@ def densify(matrix: sp.csr_array, file_size: int) -> AnyArray:
     n_bytes, what = 8 * matrix.shape[0] * matrix.shape[1], f"sparse features of shape {matrix.shape}"
     hint = "; reduce them first (for example with TruncatedSVD)"
     check_expansion(n_bytes, file_size, f"{what}, held dense,", hint)
-    dense: AnyArray = matrix.toarray()
-    return dense
+    return matrix.toarray()
 
 
-# Text: edge lists (lines of ``i j distance``) and Matrix Market coordinate files.
-
-
-def graph_from_edges(
-    path: Path, ends: AnyArray, lengths: AnyArray, lines: AnyArray | None = None
-) -> sp.csr_array:
-    """Symmetric graph from edges given once or in both directions, on as many vertices as they mention."""
-    _check_ends(ends, 0, (_TOP, _TOP), lines, "vertex")
-    bad = ~((lengths >= 0) & (lengths < np.inf))
-    if bad.any():
-        where, line = _place(np.argmax(bad), lines)
-        said = f"distance {lengths[np.argmax(bad)]}{where}"
-        raise Fault(f"{said}; distances must be finite and not negative", line)
-    n = int(ends.max()) + 1
-    check_size((n, n), len(ends), path.stat().st_size, _place(ends.max(axis=1).argmax(), lines)[1])
-    return _csr_from_entries(ends, lengths, (n, n), lines, is_symmetric=True, may_repeat=True)
-
-
-def _place(at: Any, lines: AnyArray | None) -> tuple[str, int | None]:
-    """Where an entry is: in words, or by its line."""
-    return (f" in row {at}", None) if lines is None else ("", int(lines[at]))
-
-
-def _check_ends(ends: AnyArray, low: int, high: tuple[int, int], lines: AnyArray | None, what: str) -> None:
+def _check_ends(ends: AnyArray, low: int, high: tuple[int, int], lines: AnyArray, what: str) -> None:
     bad = ~((ends >= low) & (ends <= high) & (ends == np.floor(ends)))
     if bad.any():
         at, k = np.argwhere(bad)[0]
-        where, line = _place(at, lines)
-        raise Fault(f"{what} {ends[at, k]:.16g}{where} is not an integer from {low} to {high[k]}", line)
+        raise Fault(f"{what} {ends[at, k]:.16g} is not an integer from {low} to {high[k]}", int(lines[at]))
 
 
 def _csr_from_entries(
     ends: AnyArray,
     values: AnyArray,
     shape: tuple[int, int],
-    lines: AnyArray | None,
+    lines: AnyArray,
     is_symmetric: bool,
     may_repeat: bool = False,
 ) -> sp.csr_array:
     """A matrix from entries, each given once, or equally often if it ``may_repeat``; of either triangle."""
     i, j = ends.T.astype(np.int64)
     row, col = (np.maximum(i, j), np.minimum(i, j)) if is_symmetric else (i, j)
-    order = sorted_pairs(row, col, shape)
+    order = _sorted_pairs(row, col, shape)
     row, col, values = row[order], col[order], values[order]
-    repeated = (row[1:] == row[:-1]) & (col[1:] == col[:-1])
-    conflict = repeated & (values[1:] != values[:-1]) if may_repeat else repeated
+    repeated = np.zeros(len(row), dtype=bool)
+    repeated[1:] = (row[1:] == row[:-1]) & (col[1:] == col[:-1])
+    conflict = repeated & (values != np.roll(values, 1)) if may_repeat else repeated
     if conflict.any():
         e = int(np.argmax(conflict))
-        where, line = _place(order[e + 1], lines)
-        before = f"row {order[e]}" if lines is None else f"line {lines[order[e]]}"
-        said = f"{values[e]} ({before}) and {values[e + 1]}{where}"
-        raise Fault(f"two values for one pair: {said}; keep one", line)
-    is_first = np.ones(len(row), dtype=bool)
-    is_first[1:] = ~repeated
-    row, col, values = row[is_first], col[is_first], values[is_first]
+        said = f"{values[e - 1]} (line {lines[order[e - 1]]}) and {values[e]}"
+        raise Fault(f"two values for one pair: {said}; keep one", int(lines[order[e]]))
+    row, col, values = row[~repeated], col[~repeated], values[~repeated]
     if is_symmetric:
         apart = row != col
         row, col = np.concatenate((row, col[apart])), np.concatenate((col, row[apart]))
         values = np.concatenate((values, values[apart]))
-    return csr_from_triplets(row, col, values, shape)
-
-
-def number_names(first: Sequence[str], second: Sequence[str]) -> tuple[AnyArray, tuple[str, ...]]:
-    """Numbers of shape (m, 2) for the names of both ends of edges, in order of their first appearance."""
-    number_of: dict[str, int] = {}
-    names = (name for pair in zip(first, second, strict=True) for name in pair)
-    ends = np.array([number_of.setdefault(name, len(number_of)) for name in names])
-    return ends.reshape(-1, 2), tuple(number_of)
+    return _csr_from_triplets(row, col, values, shape)
 
 
 def read_edge_list(path: Path, delimiter: str | None) -> tuple[sp.csr_array, tuple[str, ...] | None]:
     """A symmetric distance graph from lines of two vertices and a distance, and the names of its vertices.
 
     If the vertices of the first edge are numbers, all must be: row numbers from 0. Otherwise they are names,
-    and rows follow their first appearance. Without a delimiter the first line tells: comma, tab or spaces.
+    and rows follow their first appearance. Edges may be given once or in both directions.
     """
-    first, blocks = _text.first_row(_text.read_blocks(path), delimiter)
-    if first is not None and delimiter is None:
-        block = next(blocks)
-        delimiter = next((mark for mark in ",\t" if mark in block.lines[0]), None)
-        first, blocks = _text.first_row(chain([block], blocks), delimiter)
+    rows, size = read_rows(path, delimiter), path.stat().st_size
+    first = next(rows, None)
     # A header has a word where the distance belongs, and no numbers: "0 1 1.5x" is a mistake instead.
     cells = ["0"] if first is None else first.cells
-    if _WORD.fullmatch(cells[-1]) and not any(
-        _INTEGER.fullmatch(c) or _text.is_written_number(c) for c in cells
-    ):
-        first, blocks = _text.first_row(blocks, delimiter, skip=1)
+    numbers = [cell for cell in cells if parse_number(cell) is not None or is_written_number(cell)]
+    if _WORD.fullmatch(cells[-1]) and not numbers:
+        first = next(rows, None)
     if first is None:
         raise Fault("the file holds no edges; expected lines of: i j distance")
-    is_named = any(_text.parse_number(cell) is None for cell in first.cells[:2])
+    is_named = any(parse_number(cell) is None for cell in first.cells[:2])
     what = " (i, j, distance)" if is_named else " (row numbers i and j, distance)"
-    found = _text.read_cells(blocks, delimiter, 3, 2 * is_named, what)
-    if not is_named:
-        return graph_from_edges(path, found.numbers[:, :2], found.numbers[:, 2], found.lines), None
-    ends, names = number_names(*found.words)
-
-    def place(number: int) -> tuple[str, int]:
-        at, cell = np.argwhere(ends == number)[0]
-        return f"cell {cell + 1}", int(found.lines[at])
-
-    if "" in names:
-        raise Fault("empty vertex name", place(names.index(""))[1])
-    _text.check_words(names, path.stat().st_size, place)
-    return graph_from_edges(path, ends, found.numbers[:, 0], found.lines), names
+    found = read_cells(chain([first], rows), 3, 2 * is_named, what)
+    ends, names, lines, lengths = found.numbers[:, :2], None, found.lines, found.numbers[:, -1]
+    if is_named:
+        number_of: dict[str, int] = {}
+        pairs = zip(*found.words, strict=True)
+        ends = np.array([[number_of.setdefault(name, len(number_of)) for name in pair] for pair in pairs])
+        names = tuple(number_of)
+        first_lines = lines[np.unique(ends, return_index=True)[1] // 2]
+        if "" in names:
+            raise Fault("empty vertex name", int(first_lines[names.index("")]))
+        check_words(names, size, "vertex", first_lines)
+    _check_ends(ends, 0, (_TOP, _TOP), lines, "vertex")
+    bad = ~((lengths >= 0) & (lengths < np.inf))
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise Fault(f"distance {lengths[at]}; distances must be finite and not negative", int(lines[at]))
+    n = int(ends.max()) + 1
+    _check_size((n, n), len(ends), size, int(lines[ends.max(axis=1).argmax()]))
+    return _csr_from_entries(ends, lengths, (n, n), lines, is_symmetric=True, may_repeat=True), names
 
 
 def read_matrix_market(path: Path) -> sp.csr_array:
     """The matrix of a ``coordinate`` file; explicit zeros are kept, an entry given twice is a fault."""
     # By hand, because scipy's reader can crash the interpreter on a NUL byte.
     # Comments may be in any encoding; what is read as numbers must be ASCII and is checked there.
-    blocks = _text.read_blocks(path, "latin-1", _MAX_MARKET_LINE_BYTES)
-    opening = next(blocks, _text.Block(1, [""], True))
-    is_integer, is_symmetric = _parse_banner(opening.lines[0])
-    row, blocks = _text.first_row(chain([opening], blocks), None, comment="%")
+    rows = read_rows(path, None, comment="", encoding="latin-1")
+    line, cells, _ = next(rows, Row(1, []))
+    words = [cell.lower() for cell in cells]
+    if line != 1 or len(words) != 5 or words[:2] != ["%%matrixmarket", "matrix"]:
+        raise Fault("not a Matrix Market file: it must open with '%%MatrixMarket matrix'", 1)
+    is_symmetric = words[4] == "symmetric"
+    if words[2] != "coordinate" or words[3] not in ("real", "integer") or words[4] not in _SYMMETRIES:
+        said = f"a matrix of type {quoted(' '.join(words[2:]))} is not supported"
+        raise Fault(f"{said}; write it as coordinate, real (with lengths), general or symmetric", 1)
+    row = next((row for row in rows if not row.cells[0].startswith("%")), None)
     if row is None:
         raise Fault("the size line (rows columns entries) is missing")
-    row.check_length(3, " (rows, columns, entries)")
-    sizes = [row.number(at) for at in range(3)]
+    sizes = read_cells([row], 3, what=" (rows, columns, entries)").numbers[0].tolist()
     if not all(0 <= size < 2**62 and size.is_integer() for size in sizes):
         raise Fault(f"the size line needs three integers, got {quoted(' '.join(row.cells))}", row.line)
     n_rows, n_columns, n_entries = map(int, sizes)
@@ -315,36 +278,12 @@ def read_matrix_market(path: Path) -> sp.csr_array:
     # An entry takes at least six bytes ("1 1 1\n", the last line feed may be missing).
     if 6 * n_entries > file_size:
         raise Fault(f"the file is too short for the {n_entries} entries it declares", row.line)
-    check_size((n_rows, n_columns), n_entries, file_size, row.line)
-    found = _text.read_cells(_text.first_row(blocks, None, skip=1)[1], None, 3, what=" (row, column, value)")
+    _check_size((n_rows, n_columns), n_entries, file_size, row.line)
+    found = read_cells(rows, 3, what=" (row, column, value)")
     ends, values, lines = found.numbers[:, :2], found.numbers[:, 2], found.lines
     if len(lines) > n_entries:
         raise Fault(f"more entries than the {n_entries} declared", int(lines[n_entries]))
     if len(lines) < n_entries:
         raise Fault(f"{n_entries} entries declared, {len(lines)} found")
     _check_ends(ends, 1, (n_rows, n_columns), lines, "index")
-    bad = ~(np.isfinite(values) & (values == np.floor(values)))
-    if is_integer and bad.any():
-        at = int(np.argmax(bad))
-        raise Fault(f"value {values[at]} is not an integer, as declared", int(lines[at]))
     return _csr_from_entries(ends - 1, values, (n_rows, n_columns), lines, is_symmetric)
-
-
-def _parse_banner(text: str) -> tuple[bool, bool]:
-    """Check the first line; returns whether values are integers, and whether the matrix is symmetric."""
-    words = text.lower().split()
-    if len(words) != 5 or words[:2] != ["%%matrixmarket", "matrix"]:
-        raise Fault("not a Matrix Market file: it must open with '%%MatrixMarket matrix'", 1)
-    layout, field, symmetry = words[2:]
-    fault = ""
-    if layout != "coordinate":
-        fault = f"layout {quoted(layout)} is not supported; write it as coordinate"
-    elif field == "pattern":
-        fault = "a pattern file holds no distances; write it as real, with lengths"
-    elif field not in ("real", "integer"):
-        fault = f"values of type {quoted(field)} are not supported; write them as real"
-    elif symmetry not in ("general", "symmetric"):
-        fault = f"symmetry {quoted(symmetry)} is not supported; use general or symmetric"
-    if fault:
-        raise Fault(fault, 1)
-    return field == "integer", symmetry == "symmetric"

@@ -1,15 +1,15 @@
 """The part of the .parquet and .h5ad readers that touches pyarrow and libhdf5: a program of its own.
 
-Both libraries can crash on a damaged file, loop, or allocate without bound, and nothing in their own process
-can stop that. So they run in this one, which limits itself and writes a plain .npz archive to its standard
-output, a file. If it refuses, that file holds ``refused: `` and the reason instead. It imports nothing of
-isoweave, whose import would take longer than most files; what it writes is checked by its caller.
+Both can crash on a damaged file, loop, or allocate without bound. So they run in this process, which limits
+itself and writes a plain .npz archive, or ``refused: `` and the reason, to its standard output, a file that
+its caller checks. It imports nothing of isoweave, whose import would take longer than most files.
 
 Usage: _worker.py parquet|h5ad graph|features FILE MAX_BYTES CPU_SECONDS
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -57,12 +57,15 @@ def limit_resources(max_bytes: int, cpu_seconds: int) -> None:
 
 
 def produce(kind: str, as_graph: bool, path: str, max_bytes: int, output: IO[bytes]) -> None:
-    """Write the archive of a file, or why there is none."""
+    """Write the archive of a file (X or parts of a sparse matrix, vertex_names), or why there is none."""
     import numpy
 
     called = {"parquet": "Parquet", "h5ad": ".h5ad"}[kind]
     try:
-        arrays = (parquet_arrays if kind == "parquet" else h5ad_arrays)(path, as_graph, max_bytes)
+        if kind == "parquet":
+            arrays = parquet_arrays(path, max_bytes)
+        else:
+            arrays = h5ad_arrays(path, as_graph, max_bytes)
         return numpy.savez(output, **arrays)
     except Refused as error:
         reason = str(error)
@@ -85,8 +88,8 @@ def text_array(words: list[bytes], max_bytes: int) -> Any:
     return numpy.array(words, dtype=f"S{width}")
 
 
-def parquet_arrays(path: str, as_graph: bool, max_bytes: int) -> dict[str, Any]:
-    """The numbers row by row, and each column of text."""
+def parquet_arrays(path: str, max_bytes: int) -> dict[str, Any]:
+    """The columns of numbers as X, and names from the first column or from the index of pandas."""
     import numpy
     import pyarrow
     import pyarrow.parquet
@@ -95,64 +98,52 @@ def parquet_arrays(path: str, as_graph: bool, max_bytes: int) -> dict[str, Any]:
     # Nothing in a footer is larger than the file, so these limits refuse only lies.
     limits = {"thrift_string_size_limit": size, "thrift_container_size_limit": size}
     opened = pyarrow.parquet.ParquetFile(path, **limits)
-    kinds = column_kinds(pyarrow.types, opened.schema_arrow)
-    check_kinds(kinds, as_graph)
+    is_text = text_columns(pyarrow.types, opened.schema_arrow)
     n_rows = opened.metadata.num_rows
-    if not 0 <= n_rows * len(kinds) * 8 <= max_bytes:
-        what = f"{n_rows} rows of {len(kinds)} columns"
+    if not 0 <= n_rows * len(is_text) * 8 <= max_bytes:
+        what = f"{n_rows} rows of {len(is_text)} columns"
         raise Refused(f"{what} would take far more memory than a file of {size} bytes may")
     table = opened.read(use_threads=False)
     table.validate(full=True)
-    if table.column_names != list(kinds) or len(table) != n_rows:
+    if table.column_names != list(is_text) or len(table) != n_rows:
         raise Refused(f"damaged Parquet file: {n_rows} rows declared, {len(table)} found")
-    for name, column in zip(kinds, table.columns, strict=True):
+    for name, column in zip(is_text, table.columns, strict=True):
         if column.null_count:
             row = column.is_null().to_numpy().argmax()
             raise Refused(f"column {name[:40]!r} has no value in row {row}")
-    used = [name for name, kind in kinds.items() if kind == "numbers" and not _INDEX_COLUMN.fullmatch(name)]
-    numbers = numpy.empty((n_rows, len(used)))
+    used = [name for name in is_text if not is_text[name] and not _INDEX_COLUMN.fullmatch(name)]
+    arrays = {"X": numpy.empty((n_rows, len(used)))}
     for k, name in enumerate(used):
-        numbers[:, k] = table.column(name).to_numpy()
-    arrays = {"numbers": numbers}
-    for name in (name for name, kind in kinds.items() if kind == "text"):
+        arrays["X"][:, k] = table.column(name).to_numpy()
+    for name in (name for name in is_text if is_text[name]):
         # A word in a dictionary may stand in every row.
         known: dict[str, bytes] = {}
         words = [known.setdefault(w, w.encode("utf-8")) for w in table.column(name).to_pylist()]
-        arrays[f"text{len(arrays)}"] = text_array(words, max_bytes)
+        arrays["vertex_names"] = text_array(words, max_bytes)
     return arrays
 
 
-def column_kinds(types: Any, schema: Any) -> dict[str, str]:
-    """For each column "numbers" or "text"; anything else is refused."""
-    kinds: dict[str, str] = {}
+def text_columns(types: Any, schema: Any) -> dict[str, bool]:
+    """Whether each column is text; those that are neither that nor numbers, or no features, are refused."""
+    found: dict[str, bool] = {}
     for name, kind in zip(schema.names, schema.types, strict=True):
         plain = kind.value_type if types.is_dictionary(kind) else kind
-        if name in kinds:
-            raise Refused(f"two columns are named {name[:40]!r}")
-        if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
-            kinds[name] = "numbers"
-        elif types.is_string(plain) or types.is_large_string(plain):
-            kinds[name] = "text"
-        else:
+        found[name] = bool(types.is_string(plain) or types.is_large_string(plain))
+        is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+        if not found[name] and not is_number:
             raise Refused(f"column {name[:40]!r} has type {str(kind)[:40]}; only numbers and text are read")
-    return kinds
-
-
-def check_kinds(kinds: dict[str, str], as_graph: bool) -> None:
-    """Refuse columns that are neither features nor edges."""
-    found = [kind for name, kind in kinds.items() if not _INDEX_COLUMN.fullmatch(name)]
-    wanted = "features are columns of numbers, after at most one of text, which holds names"
-    is_fine = "numbers" in found and "text" not in found[1:]
-    if as_graph:
-        wanted = "an edge list has 3 columns: i and j, both row numbers or both names, and distances"
-        is_fine = list(kinds.values()) in (["numbers"] * 3, ["text", "text", "numbers"])
-    if not is_fine:
-        shown = ", ".join(f"{name[:40]!r} ({kind})" for name, kind in list(kinds.items())[:10])
-        raise Refused(f"{wanted}; found {shown or 'none'}")
+    if len(found) < len(schema.names):
+        raise Refused(f"two columns are named {max(schema.names, key=schema.names.count)[:40]!r}")
+    used = [is_text for name, is_text in found.items() if not _INDEX_COLUMN.fullmatch(name)]
+    if False not in used or True in used[1:]:
+        shown = [f"{name[:40]!r} ({'text' if found[name] else 'numbers'})" for name in found]
+        wanted = "features are columns of numbers, after at most one of text, which holds names"
+        raise Refused(f"{wanted}; found {', '.join(shown[:10]) or 'none'}")
+    return found
 
 
 def h5ad_arrays(path: str, as_graph: bool, max_bytes: int) -> dict[str, Any]:
-    """X, or format, shape, data, indices and indptr of a sparse matrix; and names of the rows."""
+    """The matrix asked for and the names of its rows, as anndata 0.7 and later write them."""
     import h5py
     import numpy
 
@@ -219,11 +210,8 @@ def check_dataset(h5py: Any, name: str, dataset: Any, max_bytes: int, is_text: b
     if not (is_string and dataset.ndim == 1 if is_text else dataset.dtype.kind in "biuf" and dataset.ndim):
         wanted = "text in one dimension is" if is_text else "arrays of numbers are"
         raise Refused(f"{name} holds {dataset.dtype} of shape {dataset.shape}; only {wanted} read")
-    n_bytes = chunk = max(8, dataset.dtype.itemsize)
-    for size in dataset.shape:
-        n_bytes *= size
-    for size in dataset.chunks or ():
-        chunk *= size
+    width = max(8, dataset.dtype.itemsize)
+    n_bytes, chunk = (width * math.prod(shape) for shape in (dataset.shape, dataset.chunks or ()))
     if max(n_bytes, chunk) > max_bytes:
         what = f"{name} of shape {dataset.shape} in chunks of {dataset.chunks}"
         raise Refused(f"{what} would take far more memory than the size of this file allows")

@@ -11,7 +11,7 @@ from isoweave.linalg._cholesky import (
     lowest_eigenvectors as lowest_eigenvectors,
     symmetric_solver as symmetric_solver,
 )
-from isoweave.linalg._laplacian import (
+from isoweave.linalg._methods import (
     Laplacian as Laplacian,
     SolveResult as SolveResult,
     prepare_laplacian as prepare_laplacian,
@@ -23,4 +23,5 @@ from isoweave.linalg._state import (
     choose_solver as choose_solver,
     factor as factor,
     factor_anchored as factor_anchored,
+    small_choice as small_choice,
 )

@@ -11,14 +11,18 @@ import scipy.sparse as sp
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.linalg._cholesky import MAX_FILL, MAX_FILL_RATIO
-from isoweave.linalg._laplacian import (
+from isoweave.linalg._methods import (
+    Cholmod,
+    Direct,
+    IncompleteCholesky,
+    Jacobi,
+    Multigrid,
     PreparationError,
     SolveResult,
     SolverMethod,
     column_dots,
     prepare_laplacian,
 )
-from isoweave.linalg._methods import Cholmod, Direct, IncompleteCholesky, Jacobi, Multigrid
 
 _METHODS: dict[str, type[SolverMethod]] = {
     method.name: method for method in (Direct, Cholmod, Multigrid, IncompleteCholesky, Jacobi)
@@ -53,7 +57,7 @@ def choose_solver(laplacian: Any, n_components: int) -> SolverChoice:
     """
     laplacian = prepare_laplacian(laplacian)
     if laplacian.n <= _SMALL:
-        return SolverChoice("direct", f"{laplacian.n} vertices, at most {_SMALL}", None)
+        return small_choice(laplacian.n)
     fill = float(laplacian.elimination.fill)
     ratio = fill / len(laplacian.data)
     size = f"its Cholesky factor has {ratio:.0f} times the entries of the Laplacian"
@@ -64,6 +68,11 @@ def choose_solver(laplacian: Any, n_components: int) -> SolverChoice:
     if n_components >= _WELL_CONDITIONED:
         return SolverChoice("jacobi", f"{size}, and {n_components} dimensions are well conditioned", fill)
     return SolverChoice("amg", f"{size}, and {n_components} dimensions need more than a diagonal", fill)
+
+
+def small_choice(n: int) -> SolverChoice:
+    """That of a graph of up to 3,000 vertices."""
+    return SolverChoice("direct", f"{n} vertices, at most {_SMALL}", None)
 
 
 class PoissonState:
@@ -194,21 +203,12 @@ def factor(
     team: ThreadTeam = ONE_THREAD,
     tol: float = 1e-10,
 ) -> PoissonState:
-    """Prepare a graph Laplacian for many solves.
+    """Prepare a graph Laplacian, a sparse matrix with one constant per component as kernel, for many solves.
 
-    Parameters
-    ----------
-    laplacian : sparse matrix of shape (n, n)
-        Symmetric positive semi-definite; its kernel is one constant per connected component.
-    n_components : int
-        Dimension of the embedding, which "auto" takes into account.
-    solver : {"auto", "direct", "cholmod", "amg", "ic", "jacobi"}
-        By :func:`choose_solver`; a sparse Cholesky factor, ours or SuiteSparse's (``isoweave[cholmod]``);
-        conjugate gradients with a multigrid cycle, an incomplete Cholesky factor or the diagonal.
-    team : ThreadTeam
-        Threads for the kernels; must outlive the state.
-    tol : float
-        Largest allowed relative residual of a column.
+    ``solver`` is "auto" (by :func:`choose_solver`, which looks at ``n_components``); "direct" or "cholmod", a
+    sparse Cholesky factor, ours or SuiteSparse's (``isoweave[cholmod]``); "amg", "ic" or "jacobi", conjugate
+    gradients with a multigrid cycle, an incomplete Cholesky factor or the diagonal. ``team`` must outlive the
+    state; ``tol`` is the largest allowed relative residual of a column.
     """
     return PoissonState(laplacian, solver, n_components, team, tol)
 
@@ -224,16 +224,10 @@ def factor_anchored(
     team: ThreadTeam = ONE_THREAD,
     tol: float = 1e-10,
 ) -> AnchoredState:
-    """Prepare the Laplacian of a connected graph with held and pulled vertices for many solves.
+    """Prepare the Laplacian of a connected graph with held and pulled vertices, as :func:`factor` does.
 
-    Parameters
-    ----------
-    held : int array of shape (h,)
-        Vertices at which the solution is zero.
-    pulled, pull : int and float64 arrays of shape (p,)
-        Other vertices, and what is added to their diagonal entries, positive.
-    laplacian, solver, n_components, team, tol
-        As in :func:`factor`.
+    The solution is zero at the vertices ``held`` (h,); ``pull`` (p,), positive, is added to the diagonal
+    entries of the vertices ``pulled`` (p,).
 
     Examples
     --------
@@ -253,8 +247,13 @@ def factor_anchored(
     ground = len(free)
     place = np.full(n, ground)
     place[free] = np.arange(ground)
-    contraction = sp.csr_array((np.ones(n), (np.arange(n), place)), shape=(n, ground + 1))
-    reduced = contraction.T @ sp.csr_array(laplacian) @ contraction
+    reduced = sp.csr_array(laplacian)
+    if len(held):
+        contraction = sp.csr_array((np.ones(n), (np.arange(n), place)), shape=(n, ground + 1))
+        reduced = contraction.T @ reduced @ contraction
+    else:
+        padded = np.append(reduced.indptr, reduced.indptr[-1:])
+        reduced = sp.csr_array((reduced.data, reduced.indices, padded), shape=(n + 1, n + 1))
     if len(pulled):
         ends, to_ground = place[pulled], np.full(len(pulled), ground)
         rows = np.concatenate([ends, ends, to_ground, to_ground])

@@ -7,7 +7,9 @@ from isoweave.optimise._global import (
     global_energy,
     long_distances,
     openness,
+    unflat_share,
 )
+from isoweave.optimise._many import AT_ONCE, minimise_many, refine_many
 from isoweave.optimise._optimisers import LBFGS, Alternating, minimise
 from isoweave.optimise._problem import (
     NumericalError,
@@ -36,7 +38,9 @@ from isoweave.optimise._starts import (
     N_LANDMARKS,
     SYNCHRONIZED_LIMIT,
     THINNING,
+    Blocks,
     coarsen,
+    companion_width,
     connection_laplacian,
     find_landmarks,
     frame_transitions,
@@ -46,6 +50,7 @@ from isoweave.optimise._starts import (
 
 __all__ = [
     "ALONE",
+    "AT_ONCE",
     "DENSE_DEGREE",
     "ENDED_EARLY",
     "LBFGS",
@@ -54,6 +59,7 @@ __all__ = [
     "SYNCHRONIZED_LIMIT",
     "THINNING",
     "Alternating",
+    "Blocks",
     "Callback",
     "Interrupt",
     "IterationResult",
@@ -71,6 +77,7 @@ __all__ = [
     "build_problem",
     "check_finite",
     "coarsen",
+    "companion_width",
     "connection_laplacian",
     "find_landmarks",
     "flatness",
@@ -79,7 +86,10 @@ __all__ = [
     "long_distances",
     "minimise",
     "minimise_from",
+    "minimise_many",
     "numerical_stage",
     "openness",
+    "refine_many",
     "sample_vertices",
+    "unflat_share",
 ]

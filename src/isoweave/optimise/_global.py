@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from isoweave._typing import FloatArray, IntArray
-from isoweave.energy import FrameEnergy, GlobalEnergy
+from isoweave.energy import AnchorEnergy, FrameEnergy, GlobalEnergy
 from isoweave.graph import NeighborGraph, geodesics_from
-from isoweave.optimise._problem import Problem, check_finite
+from isoweave.optimise._problem import check_finite
 from isoweave.optimise._run import IterationResult, Run
 from isoweave.optimise._starts import ENDED_EARLY, landmark_start
 
@@ -62,7 +62,12 @@ def global_energy(frames: FrameEnergy, x: FloatArray) -> GlobalEnergy:
 
 def known_part(graph: NeighborGraph, n_components: int) -> float:
     """Between 0 and 1, how far the degrees let the energy speak about flatness. 0 for trees."""
-    return min(1.0, max(0.0, (float(np.mean(graph.degrees)) - n_components) / _WELL_CONNECTED))
+    return min(1.0, max(0.0, (len(graph.indices) / graph.n_vertices - n_components) / _WELL_CONNECTED))
+
+
+def unflat_share(graph: NeighborGraph, n_components: int, share: float) -> float:
+    """The relative energy, or more where the degrees say that the data need not be flat."""
+    return max(share, (1.0 - known_part(graph, n_components)) * _CURVED)
 
 
 def openness(graph: NeighborGraph, n_components: int, share: float) -> float:
@@ -94,21 +99,21 @@ def balanced_weight(share: float, far: GlobalEnergy, n_components: int) -> float
 
 
 def long_distances(
-    problem: Problem, result: IterationResult, weight: float | str, run: Run
+    frames: FrameEnergy, anchors: AnchorEnergy | None, result: IterationResult, weight: float | str, run: Run
 ) -> tuple[float, GlobalEnergy | None]:
     """The weight of the long distances (eq. 24) after a local fit, and their energy unless it is 0."""
-    x, n_components = result.coordinates, problem.shape[1]
-    share = result.energy / problem.mass if problem.mass > 0 else 0.0
-    share = max(share, (1.0 - known_part(problem.graph, n_components)) * _CURVED)
-    opening = openness(problem.graph, n_components, share) if weight == "auto" else 1.0
+    x, n_components = result.coordinates, frames.frames.n_components
+    share = result.energy / frames.mass if frames.mass > 0 else 0.0
+    share = unflat_share(frames.graph, n_components, share)
+    opening = openness(frames.graph, n_components, share) if weight == "auto" else 1.0
     # Anchors tell where things are, better than paths can.
-    unwanted = weight == 0.0 or opening == 0.0 or (weight == "auto" and problem.anchors is not None)
+    unwanted = weight == 0.0 or opening == 0.0 or (weight == "auto" and anchors is not None)
     # Where all points lie in one place the stress has no direction to pull them apart.
     collapsed = float(np.ptp(x, axis=0).max()) <= _ONE_PLACE
     if unwanted or collapsed or result.status in ENDED_EARLY:
         return 0.0, None
     run.stage("landmarks")
-    far = global_energy(problem.frames, x)
+    far = global_energy(frames, x)
     check_finite("landmarks", "geodesics", far.geodesics)
     chosen = opening * balanced_weight(share, far, n_components) if weight == "auto" else float(weight)
     if chosen < _NO_WEIGHT:

@@ -1,8 +1,7 @@
 """A run kept in one file, replaced as a whole at every write.
 
 Whoever holds the lock of the file that has the name owns the checkpoint. A new file is locked before it gets
-the name, so that the name never stands for a file that others could lock. After locking, a process looks
-whether the name still belongs to the file it has locked; if not, it begins again with the one that has it.
+the name; after locking, a process looks whether the name still belongs to the file it has locked.
 """
 
 from __future__ import annotations
@@ -42,14 +41,12 @@ _KIND = "checkpoint"
 _SECONDS, _SHARE = 60.0, 50.0
 # Packages whose code the numbers go through: another version may round differently.
 _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pyamg", "faiss-cpu", "scikit-sparse")
-_PIECE_BYTES = 1 << 22
 
 
 class CheckpointError(ValueError):
     """A checkpoint belongs to another run, is in use, is damaged, or something else has its name.
 
-    ``path`` is the file; ``field``, ``stored`` and ``now`` are the first field in which the runs differ, and
-    what it was then and is now.
+    ``field``, ``stored`` and ``now`` are the first field in which runs differ, what it was and what it is.
     """
 
     def __init__(
@@ -66,24 +63,18 @@ class CheckpointError(ValueError):
 class Checkpoint:
     """A file that keeps the state of a fit, so that a crash costs a minute rather than a night.
 
-    A fit that continues from its checkpoint ends with the same bits as one that was never stopped.
+    A fit that continues from its checkpoint ends with the same bits as one that was never stopped. It raises
+    CheckpointError if the file belongs to another run or version, is in use, or is no checkpoint.
 
     Parameters
     ----------
     path : path-like
-        The file. If it exists it must be a checkpoint; anything else is refused and left alone.
     every : float, default=None
         Seconds between two writes; 0 writes at every step. None is a minute, or fifty times as long as the
         last write took if that is longer, so that writing stays under 2 % of the run.
     resume : bool, default=False
         Continue from the file; if there is none, start a new run. False refuses a file with an unfinished
         run, so that it is not lost by mistake, and replaces a finished one.
-
-    Raises
-    ------
-    CheckpointError
-        From the fit: the checkpoint belongs to another input, other parameters or other versions (the field
-        is named), or is in use by another process.
     """
 
     path: str | os.PathLike[str]
@@ -188,16 +179,9 @@ class FileJournal:
 
     def _replace(self, records: Mapping[str, Record]) -> None:
         """Put a new file in the place of the one we hold, if any."""
-        arrays = {
-            f"{slot}/{name}": array
-            for slot, record in records.items()
-            for name, array in record.arrays.items()
-        }
-        content = {
-            "fingerprint": self._fields,
-            "finished": self._is_finished,
-            "slots": {slot: dict(record.values) for slot, record in records.items()},
-        }
+        arrays = {f"{slot}/{name}": a for slot, r in records.items() for name, a in r.arrays.items()}
+        slots = {slot: dict(record.values) for slot, record in records.items()}
+        content = {"fingerprint": self._fields, "finished": self._is_finished, "slots": slots}
         new = NewFile(self._target)
         held = None
         try:
@@ -244,25 +228,25 @@ class FileJournal:
         try:
             store = read_header(self._held, self.path, _KIND)
         except StoreError as error:
-            reason = f"exists and is not a checkpoint ({error.reason}); it is left alone."
-            raise CheckpointError(self.path, reason) from error
+            said = f"exists and is not a checkpoint ({error.reason}); it is left alone."
+            raise CheckpointError(self.path, said) from error
         slots: Any = store.content.get("slots")
         stored = store.content.get("fingerprint")
         self._is_finished = store.content.get("finished") is True
         if slots and not resume:
             if not self._is_finished:
-                reason = (
-                    "holds a run that is not finished. Go on with it (resume=True, --resume), or remove it."
-                )
-                raise CheckpointError(self.path, reason)
+                hint = "Go on with it (resume=True, --resume), or remove it."
+                raise CheckpointError(self.path, f"holds a run that is not finished. {hint}")
             self._is_finished = False
             self._replace({})
             return
-        found = first_difference(stored if isinstance(stored, dict) else {}, self._fields) if slots else None
-        if found is not None:
-            before, now = (shown(value, 120) for value in found[1:])
-            reason = f"belongs to another run: {found[0]} was {before} and is now {now}. "
-            raise CheckpointError(self.path, f"{reason}Use the former value, or remove the file.", *found)
+        stored = stored if isinstance(stored, dict) else {}
+        for name in (*self._fields, *stored) if slots else ():
+            before, now = (fields.get(name, "(missing)") for fields in (stored, self._fields))
+            if before != now:
+                said = f"{name} was {shown(before, 120)} and is now {shown(now, 120)}"
+                reason = f"belongs to another run: {said}. Use the former value, or remove the file."
+                raise CheckpointError(self.path, reason, name, before, now)
         try:
             arrays = store.arrays()
             require(isinstance(slots, dict), self.path, "slots", f"cannot be {shown(slots)}")
@@ -316,29 +300,14 @@ def versions() -> dict[str, str]:
     return found
 
 
-def first_difference(stored: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
-    """The first field in which two fingerprints differ and what each has there; None if they are the same."""
-    for name in (*now, *(name for name in stored if name not in now)):
-        before, after = stored.get(name, "(missing)"), now.get(name, "(missing)")
-        if before != after:
-            return name, before, after
-    return None
-
-
 def _described(value: Any) -> Any:
     """What JSON does not have: type, shape and SHA-256 of an array, the name of a function."""
     if isinstance(value, np.generic):
         return value.item()
     if not isinstance(value, np.ndarray):
         # What a function computes cannot be compared.
-        return (
-            f"{getattr(value, '__module__', '?')}.{getattr(value, '__qualname__', type(value).__qualname__)}"
-        )
+        name = getattr(value, "__qualname__", type(value).__qualname__)
+        return f"{getattr(value, '__module__', '?')}.{name}"
     shape = " x ".join(map(str, value.shape)) or "scalar"
-    rows = np.atleast_2d(value)
-    digest = hashlib.sha256()
-    # In pieces, so that an array in another order is never copied as a whole.
-    step = max(1, _PIECE_BYTES * len(rows) // max(rows.nbytes, 1))
-    for at in range(0, len(rows), step):
-        digest.update(np.ascontiguousarray(rows[at : at + step]).reshape(-1).view(np.uint8).data)
+    digest = hashlib.sha256(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
     return f"{value.dtype} {shape}, sha256 {digest.hexdigest()}"

@@ -9,71 +9,79 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from isoweave._files import AnyPath
-from isoweave._stages import check_indices
+from isoweave._files import AnyPath, atomic_write
+from isoweave._stages import check_array, check_indices
 from isoweave.graph import NeighborGraph
-from isoweave.persist._store import Decoder, Encoder, Store, StoreError, check_array, require, shown
+from isoweave.persist._store import Decoder, Store, StoreError, encode, require, shown, write_store
 from isoweave.result import Embedding
 
 Estimator = TypeVar("Estimator")
 
-# Set by scikit-learn's set_output.
-_OUTPUT_CONFIG = "_sklearn_output_config"
+# Private attributes that belong to a fit, and what scikit-learn's set_output sets.
+_PRIVATE = ("_fit_X", "_sklearn_output_config")
 # What watched the fit, and the generator that it drew from, do not belong to the model.
 _LEFT_OUT = "{name} is not saved; give it again after loading, with set_params({name}=...)."
+# Fields that maps of earlier versions do not have.
+_ADDED = {"global_weight"}
+_INTEGER, _FLOAT = (int, np.integer), (float, np.floating)
+_TYPES: dict[Any, tuple[str, ...]] = {
+    _FLOAT: ("energy", "relative_energy", "global_weight"),
+    _INTEGER: ("n_iter", "n_components", "n_features_in"),
+    (*_INTEGER, type(None)): ("n_neighbors",),
+    str: ("status", "start", "solver"),
+    tuple: ("history", "names"),
+    dict: ("parameters",),
+    (NeighborGraph, sp.csr_array, sp.csr_matrix): ("graph",),
+}
 
 
 def save(obj: Any, path: AnyPath) -> None:
-    """Save an embedding or an estimator as one file.
+    """Save an Embedding or an IsometricEmbedding, fitted or not, as one file.
 
     A file of that name is replaced once the new one is complete and on disk, and left as it was if anything
-    fails. Nothing else in the folder is touched.
-
-    Parameters
-    ----------
-    obj : Embedding or IsometricEmbedding
-        Of an estimator: all parameters, and if it is fitted all public attributes that end in ``_`` and those
-        its class names in ``_stored_attributes_``. A ``callback`` and a ``RandomState`` are left out, with a
-        warning.
-    path : path-like
-
-    Raises
-    ------
-    TypeError
-        A parameter or attribute, which is named, cannot be stored: a function given as ``metric``, say.
-    WriteError
-        An OSError of one line: disk full, no permission, ...
+    fails (:class:`WriteError`, an OSError). Nothing else in the folder is touched. A ``callback`` and a
+    ``RandomState`` are left out, with a warning; TypeError names a parameter that cannot be stored, such as
+    a function given as ``metric``.
     """
-    if hasattr(obj, "get_params") and not isinstance(obj, type):
-        save_model(obj, path)
-        return
-    if not isinstance(obj, Embedding):
+    arrays: dict[str, Any] = {}
+    is_estimator = hasattr(obj, "get_params") and not isinstance(obj, type)
+    if not is_estimator and not isinstance(obj, Embedding):
         raise TypeError(f"save takes an Embedding or an IsometricEmbedding, got {type(obj).__name__}.")
-    encoder = Encoder()
-    values = {field.name: getattr(obj, field.name) for field in fields(obj)}
-    values["parameters"] = {k: v for k, v in obj.parameters.items() if k != "checkpoint"}
-    content = {name: encoder.encode(value, name) for name, value in values.items()}
-    encoder.write(path, "embedding", content)
+    if is_estimator:
+        names = [name for name in vars(obj) if _is_stored(type(obj), name)]
+        content: dict[str, Any] = {
+            "class": type(obj).__name__,
+            "parameters": _encoded_parameters(obj, arrays),
+        }
+        content["attributes"] = {name: encode(getattr(obj, name), name, arrays) for name in names}
+    else:
+        values = {field.name: getattr(obj, field.name) for field in fields(obj)}
+        values["parameters"] = {k: v for k, v in obj.parameters.items() if k != "checkpoint"}
+        content = {name: encode(value, name, arrays) for name, value in values.items()}
+    with atomic_write(path) as file:
+        write_store(file, "estimator" if is_estimator else "embedding", content, arrays)
+
+
+def _encoded_parameters(estimator: Any, arrays: dict[str, Any]) -> dict[str, Any]:
+    encoded = {}
+    for name, value in estimator.get_params(deep=False).items():
+        if name == "checkpoint":
+            continue
+        if (name == "callback" and value is not None) or isinstance(value, np.random.RandomState):
+            warnings.warn(_LEFT_OUT.format(name=name), UserWarning, stacklevel=3)
+            continue
+        try:
+            encoded[name] = encode(value, name, arrays)
+        except TypeError as error:
+            raise TypeError(f"parameter {error} Change it before saving: set_params({name}=...).") from error
+    return encoded
 
 
 def load(path: AnyPath, *, mmap: bool = False) -> Any:
-    """Load what :func:`save` has written; nothing in the file is executed, whoever wrote it.
+    """Load the Embedding or IsometricEmbedding that :func:`save` has written, with the same bits.
 
-    Parameters
-    ----------
-    path : path-like
-    mmap : bool
-        Map the arrays, read-only, instead of reading them into memory.
-
-    Returns
-    -------
-    Embedding or IsometricEmbedding
-        With the same bits in every array and the same parameters.
-
-    Raises
-    ------
-    StoreError
-        A ValueError that names the file, the field and the reason.
+    ``mmap`` maps the arrays, read-only, instead of reading them into memory. Nothing in the file is executed,
+    whoever wrote it; :class:`StoreError`, a ValueError, names the file, the field and what is wrong with it.
     """
     from isoweave.estimator import IsometricEmbedding
 
@@ -84,25 +92,6 @@ def load(path: AnyPath, *, mmap: bool = False) -> Any:
         return _made_estimator(store, IsometricEmbedding, mmap)
 
 
-def save_model(estimator: Any, path: AnyPath) -> None:
-    """:func:`save` for an estimator, fitted or not."""
-    encoder, encoded = Encoder(), {}
-    for name, value in estimator.get_params(deep=False).items():
-        if name == "checkpoint":
-            continue
-        if (name == "callback" and value is not None) or isinstance(value, np.random.RandomState):
-            warnings.warn(_LEFT_OUT.format(name=name), UserWarning, stacklevel=3)
-            continue
-        try:
-            encoded[name] = encoder.encode(value, name)
-        except TypeError as error:
-            raise TypeError(f"parameter {error} Change it before saving: set_params({name}=...).") from error
-    names = [name for name in vars(estimator) if _is_stored(type(estimator), name)]
-    attributes = {name: encoder.encode(getattr(estimator, name), name) for name in names}
-    content = {"class": type(estimator).__name__, "parameters": encoded, "attributes": attributes}
-    encoder.write(path, "estimator", content)
-
-
 def load_model(cls: type[Estimator], path: AnyPath, *, mmap: bool = False) -> Estimator:
     """:func:`load` for an estimator of a given class, which must be the one that was saved."""
     with Store.open(path, "estimator") as store:
@@ -111,13 +100,8 @@ def load_model(cls: type[Estimator], path: AnyPath, *, mmap: bool = False) -> Es
 
 def _is_stored(cls: type, name: str) -> bool:
     """Whether an attribute belongs to what was fitted, and nothing of the class is hidden by setting it."""
-    declared = (*getattr(cls, "_stored_attributes_", ()), _OUTPUT_CONFIG)
     is_public = name.isidentifier() and name.endswith("_") and not name.startswith("_")
-    return (is_public or name in declared) and not hasattr(cls, name)
-
-
-# Fields that maps of earlier versions do not have.
-_ADDED = {"global_weight"}
+    return (is_public or name in _PRIVATE) and not hasattr(cls, name)
 
 
 def _made_embedding(store: Store, mmap: bool) -> Embedding:
@@ -153,26 +137,10 @@ def _made_estimator(store: Store, cls: type[Estimator], mmap: bool) -> Estimator
         if "embedding_" in made["attributes"]:
             values = {name.removesuffix("_"): value for name, value in made["attributes"].items()}
             _check_map({**values, "coordinates": values["embedding"]})
-        # A class that stores more than the public attributes checks those itself; any may be missing.
-        getattr(estimator, "_check_stored_", lambda: None)()
+        estimator._check_stored()
     except (ValueError, TypeError, AttributeError) as error:
         raise StoreError(path, "content.attributes", f"{error!s:.300}") from error
     return estimator  # type: ignore[no-any-return]
-
-
-_INTEGER, _FLOAT = (int, np.integer), (float, np.floating)
-_TYPES: dict[str, Any] = {
-    **{
-        "energy": _FLOAT,
-        "relative_energy": _FLOAT,
-        "global_weight": _FLOAT,
-        "history": tuple,
-        "n_iter": _INTEGER,
-    },
-    **{"status": str, "start": str, "solver": str, "n_components": _INTEGER, "n_features_in": _INTEGER},
-    **{"n_neighbors": (*_INTEGER, type(None)), "graph": (NeighborGraph, sp.csr_array, sp.csr_matrix)},
-    **{"names": tuple, "parameters": dict},
-}
 
 
 def _check_map(values: dict[str, Any]) -> None:
@@ -185,17 +153,16 @@ def _check_map(values: dict[str, Any]) -> None:
     for name, indices in (("component_labels", (n,)), ("dropped_edges", (None, 2))):
         if name in values:
             check_indices(name, check_array(name, values[name], integers, indices), n)
-    for name, types in _TYPES.items():
-        if name in values and (not isinstance(values[name], types) or isinstance(values[name], bool)):
-            raise ValueError(f"{name} cannot be of type {type(values[name]).__name__}")
-    names, graph = values.get("names", [""] * n), values.get("graph")
-    graph_shape = (
-        (graph.n_vertices,) * 2 if isinstance(graph, NeighborGraph) else getattr(graph, "shape", (n, n))
-    )
+    for types, names in _TYPES.items():
+        for name in names:
+            if name in values and (not isinstance(values[name], types) or isinstance(values[name], bool)):
+                raise ValueError(f"{name} cannot be of type {type(values[name]).__name__}")
+    graph = values.get("graph")
+    size = graph.n_vertices if isinstance(graph, NeighborGraph) else n
     expected = {
-        "shape of graph": (graph_shape, (n, n)),
+        "shape of graph": (getattr(graph, "shape", (size, size)), (n, n)),
         "rows of features": (getattr(values.get("features"), "shape", (n,))[:1], (n,)),
-        "number of names": (sum(isinstance(name, str) for name in names), n),
+        "number of names": (sum(isinstance(name, str) for name in values.get("names", [""] * n)), n),
         "n_components": (values.get("n_components", n_components), n_components),
     }
     for what, (found, wanted) in expected.items():

@@ -1,8 +1,7 @@
 """A store is one file in the safetensors format: 8 bytes of length, a JSON header, the bytes of the arrays.
 
-Written and read by hand: the safetensors package (0.8) takes only names, so that it can neither fill a file
-that is locked before it has its name nor read the one we hold a lock on; it copies where we map; and it
-writes arrays that are not C-contiguous with their numbers in the wrong places, without an error.
+Written and read by hand: the safetensors package (0.8) takes only names, not files that are locked; it copies
+where we map; and it writes arrays that are not C-contiguous with their numbers in the wrong places.
 
 Python values are JSON and arrays: what JSON has as it is, everything else as ``{"$type": ...}``, arrays by
 names that say where they stand. Decoding makes values of the types named here and of no others.
@@ -29,9 +28,9 @@ import numpy as np
 import scipy.sparse as sp
 
 import isoweave
-from isoweave._files import AnyPath, atomic_write
+from isoweave._files import AnyPath
 from isoweave._memory import allowed_memory
-from isoweave._stages import check_indices, check_pointers, checked_graph
+from isoweave._stages import check_array, check_indices, check_pointers, checked_graph
 from isoweave._typing import AnyArray
 from isoweave.graph import NeighborGraph
 from isoweave.optimise import StepRecord
@@ -45,12 +44,15 @@ DTYPES = {
 _CODES = {dtype: code for code, dtype in DTYPES.items()}
 _METADATA = ("format", "format_version", "isoweave_version", "kind", "sha256", "fortran", "content")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}", re.ASCII)
-_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _UNSIGNED = b"0" * 64
 _MAX_HEADER, _MAX_CONTENT, _MAX_ARRAYS, _MAX_DEPTH = 64 << 20, 16 << 20, 10_000, 64
 _PIECE_BYTES = 1 << 22
 _TYPE, _MAX_NESTED = "$type", 12
 _CSR, _GRAPH = ("data", "indices", "indptr"), ("indptr", "indices", "lengths")
+# A string that is never closed goes on to the end, so that every byte is looked at once.
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
+# What float() takes without ever becoming slow; int() refuses long numbers itself.
+_MAX_DIGITS = 1000
 
 
 class StoreError(ValueError):
@@ -64,11 +66,7 @@ class StoreError(ValueError):
         self.path, self.field, self.reason = path, field, reason
 
     def __str__(self) -> str:
-        return (
-            f"{self.path}: {self.reason}"
-            if self.field is None
-            else f"{self.path}: {self.field}: {self.reason}"
-        )
+        return ": ".join(str(part) for part in self.args if part is not None)
 
 
 def require(is_so: bool, path: Path, field: str | None, reason: str) -> None:
@@ -83,7 +81,7 @@ def shown(value: object, length: int = 60) -> str:
     return text if len(text) <= length else text[: length - 3] + "..."
 
 
-def are_sizes(values: Any) -> bool:
+def _are_sizes(values: Any) -> bool:
     """Whether JSON can be a shape for numpy."""
     is_short = isinstance(values, list) and len(values) <= 32
     return is_short and all(type(value) is int and 0 <= value < 1 << 62 for value in values)
@@ -192,10 +190,10 @@ def open_store(path: Path, flags: int = os.O_RDONLY) -> io.FileIO:
         flags |= getattr(os, name, 0)
     try:
         fd = os.open(path, flags)
-    except FileNotFoundError as error:
-        raise StoreError(path, None, "there is no such file") from error
     except OSError as error:
-        raise StoreError(path, None, f"cannot be opened: {error.strerror}") from error
+        is_missing = isinstance(error, FileNotFoundError)
+        said = "there is no such file" if is_missing else f"cannot be opened: {error.strerror}"
+        raise StoreError(path, None, said) from error
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return io.FileIO(fd, "rb")
     os.close(fd)
@@ -215,17 +213,17 @@ def read_header(file: io.FileIO, path: Path, kind: str | None = None) -> Store:
     require(isinstance(metadata, dict) and metadata.get("format") == FORMAT, path, None, foreign)
     version, writer = metadata.get("format_version"), metadata.get("isoweave_version")
     reason = (
-        f"written in format {shown(version)} by isoweave {shown(writer)}; "
-        f"isoweave {isoweave.__version__} reads format {VERSION!r} only"
+        f"written in format {shown(version)} by isoweave {shown(writer)}; isoweave {isoweave.__version__}"
     )
-    require(version == VERSION, path, "format_version", reason)
+    require(version == VERSION, path, "format_version", f"{reason} reads format {VERSION!r} only")
     for field in _METADATA:
         value = metadata.get(field)
         require(isinstance(value, str), path, field, f"must be text, found {shown(value)}")
     unknown = [field for field in metadata if field not in _METADATA]
     require(not unknown, path, "header", f"unknown field {shown(unknown[:1])}")
     sha256, found_kind = metadata["sha256"], metadata["kind"]
-    require(_SHA256.fullmatch(sha256) is not None, path, "sha256", f"{shown(sha256)} is not a checksum")
+    is_checksum = re.fullmatch("[0-9a-f]{64}", sha256) is not None
+    require(is_checksum, path, "sha256", f"{shown(sha256)} is not a checksum")
     require(kind in (None, found_kind), path, "kind", f"must be {kind!r}, found {shown(found_kind)}")
     fortran = {name for name in _parsed(path, "fortran", metadata["fortran"], list) if isinstance(name, str)}
     content = _parsed(path, "content", metadata["content"], dict)
@@ -247,11 +245,11 @@ def _places(path: Path, table: dict[str, Any], start: int, size: int, fortran: s
         is_known = isinstance(code, str) and code in DTYPES
         require(is_known, path, f"{where}.dtype", f"unknown type {shown(code)}")
         # Sizes beside a zero count too: numpy refuses them even though such an array is empty.
-        is_shape = are_sizes(shape) and math.prod(max(n, 1) for n in shape) < 1 << 59
+        is_shape = _are_sizes(shape) and math.prod(max(n, 1) for n in shape) < 1 << 59
         require(is_shape, path, f"{where}.shape", f"{shown(shape)} cannot be a shape")
         dtype = np.dtype(DTYPES[code])
         n_bytes = math.prod(shape) * dtype.itemsize
-        is_span = are_sizes(offsets) and len(offsets) == 2 and offsets[1] - offsets[0] == n_bytes
+        is_span = _are_sizes(offsets) and len(offsets) == 2 and offsets[1] - offsets[0] == n_bytes
         require(is_span, path, f"{where}.data_offsets", f"{shown(offsets)} do not hold {n_bytes:,} bytes")
         order = "F" if name in fortran else "C"
         spans.append((*offsets, name, (dtype, tuple(shape), order, start + offsets[0])))
@@ -263,12 +261,6 @@ def _places(path: Path, table: dict[str, Any], start: int, size: int, fortran: s
         at = last
     require(start + at == size, path, None, f"has {size:,} bytes, the header says {start + at:,}")
     return {name: place for _, _, name, place in spans}
-
-
-# A string that is never closed goes on to the end, so that every byte is looked at once.
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
-# What float() takes without ever becoming slow; int() refuses long numbers itself.
-_MAX_DIGITS = 1000
 
 
 def _parsed(path: Path, field: str, data: bytes | str, kind: type) -> Any:
@@ -303,71 +295,62 @@ def _float(text: str) -> float:
     return value
 
 
-class Encoder:
-    """Turns values into JSON and collects the arrays they hold, by name, in ``arrays``."""
+def encode(value: Any, where: str, arrays: dict[str, AnyArray], depth: int = 0) -> Any:
+    """JSON for a value, whose arrays are added by name; TypeError with ``where`` if it cannot be stored."""
+    if depth > _MAX_NESTED:
+        raise ValueError(f"{where} is nested more than {_MAX_NESTED} levels deep.")
+    if isinstance(value, str):
+        return str(value)
+    if value is None or type(value) in (bool, int, float):
+        if isinstance(value, float) and not math.isfinite(value):
+            return {_TYPE: "float", "value": repr(value)}
+        if isinstance(value, int) and value.bit_length() > 2048:
+            raise ValueError(f"{where} is an integer of {value.bit_length()} bits, more than 2048.")
+        return value
+    if type(value) is tuple and value and all(type(item) is StepRecord for item in value):
+        table = np.array([astuple(step) for step in value], dtype=np.float64)
+        return {_TYPE: "history", "name": _add(table, where, arrays)}
+    if type(value) in (list, tuple):
+        items = [encode(item, f"{where}.{at}", arrays, depth + 1) for at, item in enumerate(value)]
+        return items if type(value) is list else {_TYPE: "tuple", "items": items}
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str) or key == _TYPE:
+                raise TypeError(f"{where} has the key {shown(key)}, which cannot be stored.")
+        return {key: encode(item, f"{where}.{key}", arrays, depth + 1) for key, item in value.items()}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
+        items = value.ravel().tolist()
+        others = [item for item in items if not isinstance(item, str)]
+        if others:
+            reason = f"is an array of objects, {shown(others[0])} among them: it cannot be stored."
+            raise TypeError(f"{where} {reason}")
+        return {_TYPE: "strings", "shape": list(value.shape), "items": items}
+    if isinstance(value, np.ndarray | np.generic):
+        kind = "array" if isinstance(value, np.ndarray) else "scalar"
+        return {_TYPE: kind, "name": _add(np.asarray(value), where, arrays)}
+    if sp.issparse(value):
+        name = type(value).__name__
+        if name not in ("csr_array", "csr_matrix") or value.ndim != 2:
+            raise TypeError(f"{where} is a sparse {name} and cannot be stored; convert it to csr_array.")
+        names = [_add(getattr(value, part), f"{where}.{part}", arrays) for part in _CSR]
+        return {_TYPE: "sparse", "class": name, "shape": [int(n) for n in value.shape], "names": names}
+    if type(value) is NeighborGraph:
+        names = [_add(getattr(value, part), f"{where}.{part}", arrays) for part in _GRAPH]
+        return {_TYPE: "graph", "names": names}
+    kind = "a function" if callable(value) else f"of type {type(value).__name__}"
+    raise TypeError(f"{where} is {kind} and cannot be stored: {shown(value)}.")
 
-    def __init__(self) -> None:
-        self.arrays: dict[str, AnyArray] = {}
 
-    def encode(self, value: Any, where: str, depth: int = 0) -> Any:
-        """JSON for a value; TypeError with ``where`` it stands if it cannot be stored."""
-        if depth > _MAX_NESTED:
-            raise ValueError(f"{where} is nested more than {_MAX_NESTED} levels deep.")
-        if isinstance(value, str):
-            return str(value)
-        if value is None or type(value) in (bool, int, float):
-            if isinstance(value, float) and not math.isfinite(value):
-                return {_TYPE: "float", "value": repr(value)}
-            if isinstance(value, int) and value.bit_length() > 2048:
-                raise ValueError(f"{where} is an integer of {value.bit_length()} bits, more than 2048.")
-            return value
-        if type(value) is tuple and value and all(type(item) is StepRecord for item in value):
-            table = np.array([astuple(step) for step in value], dtype=np.float64)
-            return {_TYPE: "history", "name": self._add(table, where)}
-        if type(value) in (list, tuple):
-            items = [self.encode(item, f"{where}.{at}", depth + 1) for at, item in enumerate(value)]
-            return items if type(value) is list else {_TYPE: "tuple", "items": items}
-        if isinstance(value, dict):
-            for key in value:
-                if not isinstance(key, str) or key == _TYPE:
-                    raise TypeError(f"{where} has the key {shown(key)}, which cannot be stored.")
-            return {key: self.encode(item, f"{where}.{key}", depth + 1) for key, item in value.items()}
-        if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
-            items = value.ravel().tolist()
-            others = [item for item in items if not isinstance(item, str)]
-            if others:
-                reason = f"is an array of objects, {shown(others[0])} among them: it cannot be stored."
-                raise TypeError(f"{where} {reason}")
-            return {_TYPE: "strings", "shape": list(value.shape), "items": items}
-        if isinstance(value, np.ndarray | np.generic):
-            kind = "array" if isinstance(value, np.ndarray) else "scalar"
-            return {_TYPE: kind, "name": self._add(np.asarray(value), where)}
-        if sp.issparse(value):
-            name = type(value).__name__
-            if name not in ("csr_array", "csr_matrix") or value.ndim != 2:
-                raise TypeError(f"{where} is a sparse {name} and cannot be stored; convert it to csr_array.")
-            names = [self._add(getattr(value, part), f"{where}.{part}") for part in _CSR]
-            return {_TYPE: "sparse", "class": name, "shape": [int(n) for n in value.shape], "names": names}
-        if type(value) is NeighborGraph:
-            return {_TYPE: "graph", "names": [self._add(getattr(value, p), f"{where}.{p}") for p in _GRAPH]}
-        kind = "a function" if callable(value) else f"of type {type(value).__name__}"
-        raise TypeError(f"{where} is {kind} and cannot be stored: {shown(value)}.")
-
-    def write(self, path: AnyPath, kind: str, content: Mapping[str, Any]) -> None:
-        """Write a store of what was encoded."""
-        with atomic_write(path) as file:
-            write_store(file, kind, content, self.arrays)
-
-    def _add(self, value: AnyArray, where: str) -> str:
-        if value.dtype.newbyteorder("<").str not in _CODES:
-            raise TypeError(f"{where} is an array of {value.dtype} and cannot be stored.")
-        stem = re.sub(r"[^A-Za-z0-9_.-]", "_", where)[:60].lstrip(".-") or "array"
-        name, number = stem, 1
-        while name in self.arrays or name == "__metadata__":
-            number += 1
-            name = f"{stem}-{number}"
-        self.arrays[name] = np.asarray(value)  # a memory map is an array like any other
-        return name
+def _add(value: AnyArray, where: str, arrays: dict[str, AnyArray]) -> str:
+    if value.dtype.newbyteorder("<").str not in _CODES:
+        raise TypeError(f"{where} is an array of {value.dtype} and cannot be stored.")
+    stem = re.sub(r"[^A-Za-z0-9_.-]", "_", where)[:60].lstrip(".-") or "array"
+    name, number = stem, 1
+    while name in arrays or name == "__metadata__":
+        number += 1
+        name = f"{stem}-{number}"
+    arrays[name] = np.asarray(value)  # a memory map is an array like any other
+    return name
 
 
 class Decoder:
@@ -404,19 +387,14 @@ class Decoder:
                 return _strings(shape, items)
             case {"$type": "history", "name": str(name)}:
                 return _history(self._take(name))
-            case {"$type": "graph", "names": [str(), str(), str()] as names}:
-                indptr, indices, lengths = map(self._take, names)
-                check_array("indptr", indptr, (np.int32,), (None,))
-                check_array("indices", indices, (np.int32,), (None,))
-                return checked_graph(
-                    indptr, indices, check_array("lengths", lengths, (np.float64,), indices.shape)
-                )
+            case {"$type": "graph", "names": [_, _, _] as names}:
+                return checked_graph(*map(self._take, names))
             case {
                 "$type": "sparse",
                 "class": "csr_array" | "csr_matrix" as name,
-                "names": [_, _, _] as names,
+                "names": [_, _, _] as parts,
             }:
-                return _sparse(getattr(sp, name), value.get("shape"), *map(self._take, names))
+                return _sparse(getattr(sp, name), value.get("shape"), *map(self._take, parts))
             case {"$type": kind}:
                 raise StoreError(self._path, where, f"unknown type {shown(kind)}, or incomplete")
         return value
@@ -427,18 +405,8 @@ class Decoder:
         return self._arrays.pop(name)
 
 
-def check_array(name: str, value: Any, kinds: Any, shape: tuple[int | None, ...]) -> AnyArray:
-    """Raise unless ``value`` is an array of one of these types (None: any) and of this shape (None: any)."""
-    if not isinstance(value, np.ndarray) or not (kinds is None or value.dtype in kinds):
-        wanted = " or ".join(np.dtype(kind).name for kind in kinds or ())
-        raise ValueError(f"{name} must be an array of {wanted}, found {getattr(value, 'dtype', type(value))}")
-    if value.ndim != len(shape) or any(w not in (None, n) for w, n in zip(shape, value.shape, strict=True)):
-        raise ValueError(f"{name} must have the shape {shape}, found {value.shape}")
-    return value
-
-
 def _strings(shape: list[Any], items: list[Any]) -> AnyArray:
-    if not are_sizes(shape) or math.prod(shape) != len(items) or not all(isinstance(i, str) for i in items):
+    if not _are_sizes(shape) or math.prod(shape) != len(items) or not all(isinstance(i, str) for i in items):
         raise ValueError(f"{len(items)} items are not texts of shape {shown(shape)}")
     # Never in cells of one width, which may take far more memory than the characters.
     made = np.empty(len(items), dtype=object)
@@ -454,7 +422,7 @@ def _history(table: AnyArray) -> tuple[StepRecord, ...]:
 
 
 def _sparse(made: Any, shape: Any, data: AnyArray, indices: AnyArray, indptr: AnyArray) -> Any:
-    if not are_sizes(shape) or len(shape) != 2:
+    if not _are_sizes(shape) or len(shape) != 2:
         raise ValueError(f"no matrix has the shape {shown(shape)}")
     check_array("data", data, None, (None,))
     check_array("indices", indices, (np.int32, np.int64), data.shape)
