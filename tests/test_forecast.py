@@ -130,7 +130,7 @@ def test_hubs_density_crumbs_and_equal_lengths_are_seen():
     joined = sp.csr_array(lengths * (lengths > 0.4))
     for slow, fast, factor in (
         (hub, plain, 1.5),
-        (estimate_resources(pieces(*[30] * 100), 2), estimate_resources(pieces(3000), 2), 2),
+        (estimate_resources(pieces(*[30] * 100), 2, solver="direct"), estimate_resources(pieces(3000), 2), 2),
         (estimate_resources(roll_of(1500, 100), 2), estimate_resources(roll_of(1500, 10), 2), 10),
         # Frames hold what lies at equal distances, and nothing stands out in their spectra.
         (estimate_resources(joined.sign(), 2), estimate_resources(joined, 2), 2),
@@ -148,6 +148,16 @@ def test_components_are_seen():
     crumb = roll_of(20, 6).to_matrix()
     few, many = (estimate_resources(sp.block_diag([crumb] * count, format="csr"), 2) for count in (100, 1600))
     assert many.cpu_seconds == pytest.approx(16 * few.cpu_seconds, rel=0.1)
+
+
+def test_small_components_share_overhead_and_threads():
+    """Some 2 ms each together, 10 ms alone (measured)."""
+    crumbs = sp.block_diag([roll_of(20, 6).to_matrix()] * 400, format="csr")
+    together, alone = (estimate_resources(crumbs, 2, n_jobs=2, solver=s) for s in ("auto", "direct"))
+    assert 400 * 0.001 < together.cpu_seconds < 400 * 0.004 < 400 * 0.008 < alone.cpu_seconds
+    assert together.seconds < 0.6 * together.cpu_seconds
+    # Of every thread some hundreds are in memory, and a result of each.
+    assert together.growth_bytes > alone.growth_bytes + 1e6
 
 
 def test_every_start_is_counted():

@@ -53,6 +53,23 @@ def test_errors_come_through():
         team.run(fail, 5000)
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_interrupt_in_a_compiled_call_is_an_interrupt(n_jobs):
+    """As numba lets it out: wrapped in a SystemError, or in two."""
+    inner, outer, other = (
+        SystemError("_numba_unpickle returned a result"),
+        SystemError("a kernel"),
+        SystemError(),
+    )
+    outer.__cause__, inner.__cause__ = inner, KeyboardInterrupt("interrupted; kept")
+    for error in (inner, outer):
+        with pytest.raises(KeyboardInterrupt, match="interrupted; kept"), thread_team(n_jobs):
+            raise error
+    with pytest.raises(SystemError) as caught, thread_team(n_jobs):
+        raise other
+    assert caught.value is other
+
+
 def test_blas_has_one_thread_inside_only():
     """Of two computations that overlap, the first to leave must not lift the limit, and the last must."""
 

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._stages import frames_from, frames_record
-from isoweave._typing import BoolArray, FloatArray
-from isoweave.energy import AnchorEnergy, EdgeEnergy, FrameEnergy, edge_energy, paper_energy
+from isoweave._typing import AnyArray, BoolArray, FloatArray
+from isoweave.energy import AnchorEnergy, EdgeEnergy, FrameEnergy, GlobalEnergy, edge_energy, paper_energy
 from isoweave.geometry import calibrate_frames, local_frames, local_stretch, neighborhood_volumes
 from isoweave.graph import NeighborGraph, bypass_doubtful
 from isoweave.known import Known
+from isoweave.linalg import small_choice
 from isoweave.optimise import (
     ALONE,
     ENDED_EARLY,
     LBFGS,
     Alternating,
+    Blocks,
+    Interrupt,
     IterationResult,
     Problem,
     Run,
@@ -29,7 +34,9 @@ from isoweave.optimise import (
     long_distances,
     minimise,
     minimise_from,
+    minimise_many,
     numerical_stage,
+    openness,
 )
 from isoweave.options import EmbeddingOptions
 
@@ -89,15 +96,11 @@ def embed_component(
         frames = frames_from(stored, paths, options, team)
     name, problem, result = _optimise(frames, options, known.anchors, start, run)
     solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
-    weight, far = long_distances(problem, result, options.global_weight, run)
+    weight, far = long_distances(frames, known.anchors, result, options.global_weight, run)
     if far is not None:
         # One factor at a time.
         del problem
-        problem = build_problem(
-            frames, solver=options.solver, anchors=known.anchors, far=far, near=result.coordinates
-        )
-        result = _globalise(problem, options, result, run)
-        problem = replace(problem, far=None)
+        problem, result = _globalise(frames, options, known.anchors, far, result, run)
     mass = problem.mass
     if options.refine == "distances" and result.status not in ENDED_EARLY:
         mass, result = _refine(problem, graph, options, result, run.within("refine"))
@@ -105,29 +108,85 @@ def embed_component(
         factor = _geodesic_factor(result.coordinates, paths, team)
         result = replace(result, coordinates=result.coordinates * factor)
     elif options.keeps_lengths and known.anchors is None:
-        factor = _edge_factor(result.coordinates, frames, graph)
+        factor = _edge_factors(result.coordinates, frames, graph, np.array([0, graph.n_vertices]))[0]
         result = replace(result, coordinates=result.coordinates * factor)
     check_finite("result", "coordinates", result.coordinates)
-    with numerical_stage("stretch"):
-        stretch = local_stretch(graph, frames.frames, result.coordinates, team=team)
-    check_finite("stretch", "singular values", stretch)
-    lost = _at_lost_edges(graph, result.coordinates)
-    if lost.any():
-        stretch[lost, -1] = 0.0
-        if result.status in ("converged", "stalled"):
-            result = replace(result, status="collapsed")
+    stretch, lost = _stretch(graph, frames, result.coordinates)
+    if lost.any() and result.status in ("converged", "stalled"):
+        result = replace(result, status="collapsed")
     return ComponentResult(result, stretch, mass, name, solver, weight)
 
 
+def embed_many(
+    graph: NeighborGraph, sizes: Sequence[int], options: EmbeddingOptions, interrupt: Interrupt
+) -> list[ComponentResult | None]:
+    """Embed small components, one after the other in a graph, all at once, in one thread.
+
+    Each has the bits of :func:`embed_component`, or None if it has to be embedded alone: where something is
+    unusual, or wrong, which is then said of the component by name.
+    """
+    assert options.tol is not None
+    assert options.max_iter is not None
+    blocks, n_components = Blocks(np.concatenate([[0], np.cumsum(sizes)])), options.n_components
+    try:
+        energy = _frames(graph, graph, options, Known(), ONE_THREAD, blocks.starts)
+        assert isinstance(energy, EdgeEnergy)
+        optimiser = LBFGS(options.tol, options.max_iter)
+        masses, starts, found = minimise_many(energy, blocks, optimiser, options.energy_tol, interrupt)
+    except (ArithmeticError, ValueError, RuntimeError):
+        return [None] * len(sizes)
+    x, weights = np.zeros((graph.n_vertices, n_components)), np.zeros(len(sizes))
+    bounds = blocks.starts.tolist()
+    for c, (mass, led) in enumerate(zip(masses.tolist(), found, strict=True)):
+        if led is None or led.energy > _MOST_ENERGY * mass:
+            found[c] = None
+            continue
+        part, share = blocks.part(graph, c), led.energy / mass if mass > 0 else 0.0
+        if options.global_weight != "auto" or openness(part, n_components, share) > 0.0:
+            own = _frames(part, part, options, Known(), ONE_THREAD)
+            weights[c], far = long_distances(own, None, led, options.global_weight, ALONE)
+            if far is not None:
+                found[c] = led = _globalise(own, options, None, far, led, ALONE)[1]
+        x[bounds[c] : bounds[c + 1]] = led.coordinates
+    if options.keeps_lengths:
+        x *= np.repeat(_edge_factors(x, energy, graph, blocks.starts), sizes)[:, None]
+    stretch, lost = _stretch(graph, energy, x)
+    is_lost = np.logical_or.reduceat(lost, blocks.starts[:-1])
+    results: list[ComponentResult | None] = []
+    for c, led in enumerate(found):
+        if led is None:
+            results.append(None)
+            continue
+        rows, solver = slice(*bounds[c : c + 2]), f"direct: {small_choice(sizes[c]).reason}"
+        status = "collapsed" if is_lost[c] and led.status in ("converged", "stalled") else led.status
+        led = replace(led, coordinates=x[rows], status=status)
+        results.append(ComponentResult(led, stretch[rows], masses[c], starts[c], solver, weights[c]))
+    return results
+
+
+def _stretch(graph: NeighborGraph, frames: FrameEnergy, x: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Stretch of every vertex, and those at an edge that has no length in the map."""
+    with numerical_stage("stretch"):
+        stretch = local_stretch(graph, frames.frames, x, team=frames.team)
+    check_finite("stretch", "singular values", stretch)
+    lost = _at_lost_edges(graph, x)
+    stretch[lost, -1] = 0.0
+    return stretch, lost
+
+
 def _frames(
-    graph: NeighborGraph, paths: NeighborGraph, options: EmbeddingOptions, known: Known, team: ThreadTeam
+    graph: NeighborGraph,
+    paths: NeighborGraph,
+    options: EmbeddingOptions,
+    known: Known,
+    team: ThreadTeam,
+    starts: AnyArray | None = None,
 ) -> FrameEnergy:
     """Calibrated frames with the inner product that goes with them."""
     is_paper = options.inner_product == "paper"
     with numerical_stage("local frames"):
-        raw = local_frames(
-            paths, options.n_components, team=team, frame_size=options.frame_size, with_inverse=is_paper
-        )
+        sizes: Any = {"frame_size": options.frame_size, "starts": starts}
+        raw = local_frames(paths, options.n_components, team=team, with_inverse=is_paper, **sizes)
     check_finite("local frames", "rows", raw.rows)
     check_finite("local frames", "eigenvalues", raw.spectrum)
     frames = calibrate_frames(graph, raw, options.calibrate)
@@ -221,16 +280,23 @@ def _optimise(
 
 
 def _globalise(
-    problem: Problem, options: EmbeddingOptions, result: IterationResult, run: Run
-) -> IterationResult:
+    frames: FrameEnergy,
+    options: EmbeddingOptions,
+    anchors: AnchorEnergy | None,
+    far: GlobalEnergy,
+    result: IterationResult,
+    run: Run,
+) -> tuple[Problem, IterationResult]:
     """Continue with the long distances in the energy; energy and rotations are those of the frames there."""
     assert options.max_iter is not None
+    problem = build_problem(frames, solver=options.solver, anchors=anchors, far=far, near=result.coordinates)
     optimiser = LBFGS(_GLOBAL_TOL * options.energy_tol, options.max_iter)
     run.stage("global")
     moved = minimise(optimiser, problem, result.coordinates, stage="global", run=run.within("global"))
     here = problem.frames.evaluate(moved.coordinates)
     status = moved.status if result.status == "converged" else result.status
-    return IterationResult(moved.coordinates, here.alignments, here.energy, result.history, status)
+    result = IterationResult(moved.coordinates, here.alignments, here.energy, result.history, status)
+    return replace(problem, far=None), result
 
 
 def _refine(
@@ -263,8 +329,8 @@ def _at_lost_edges(graph: NeighborGraph, x: FloatArray) -> BoolArray:
     return found
 
 
-def _edge_factor(x: FloatArray, frames: FrameEnergy, graph: NeighborGraph) -> float:
-    """The one factor that brings the edges nearest to their lengths (weighted least squares).
+def _edge_factors(x: FloatArray, frames: FrameEnergy, graph: NeighborGraph, starts: AnyArray) -> FloatArray:
+    """The one factor for every component that brings its edges nearest to their lengths (least squares).
 
     Frames that cannot all fit average each other out, so that the minimum of their energy is too small: by
     12 % for images of digits in 13 dimensions, by 2 % for a Klein bottle, by .3 % for a swiss roll.
@@ -273,8 +339,14 @@ def _edge_factor(x: FloatArray, frames: FrameEnergy, graph: NeighborGraph) -> fl
     lengths = np.empty(len(graph.lengths))
     for at, steps in _steps(graph, x):
         lengths[at] = np.sqrt(np.einsum("ec,ec->e", steps, steps))
-    square = float(np.sum(weights * lengths * lengths))
-    return float(np.sum(weights * lengths * graph.lengths)) / square if square > 0 else 1.0
+    bounds = graph.indptr[starts].tolist()
+
+    def sums(values: FloatArray) -> FloatArray:
+        return np.array([values[first:last].sum() for first, last in pairwise(bounds)])
+
+    squares = sums(weights * lengths * lengths)
+    products = sums(weights * lengths * graph.lengths)
+    return np.divide(products, squares, out=np.ones_like(squares), where=squares > 0)
 
 
 def _steps(graph: NeighborGraph, x: FloatArray) -> Iterator[tuple[slice, FloatArray]]:

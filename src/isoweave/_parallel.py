@@ -128,13 +128,31 @@ ONE_THREAD = ThreadTeam(1)
 
 
 @contextmanager
+def _plain_interrupts() -> Iterator[None]:
+    """Ctrl-C is KeyboardInterrupt even where it meets a compiled call on its way in or out.
+
+    There numba runs a little Python and does not look whether it raised: Python notices when the call
+    returns, and says SystemError.
+    """
+    try:
+        yield
+    except SystemError as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, KeyboardInterrupt):
+            cause = cause.__cause__ or cause.__context__
+        if cause is None:
+            raise
+        raise KeyboardInterrupt(*cause.args) from error
+
+
+@contextmanager
 def thread_team(n_jobs: int | None = None) -> Iterator[ThreadTeam]:
     """Threads for one computation, with BLAS held to one thread meanwhile.
 
     BLAS threads inside kernels would oversubscribe the cores, and round differently for each thread count.
     """
     n_threads = resolve_n_jobs(n_jobs)
-    with single_blas_thread():
+    with single_blas_thread(), _plain_interrupts():
         if n_threads == 1:
             yield ONE_THREAD
             return

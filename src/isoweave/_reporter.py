@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections import deque
 from dataclasses import dataclass
 
 from isoweave._parallel import resolve_n_jobs
@@ -16,11 +15,7 @@ from isoweave.options import EmbeddingOptions
 
 logger = logging.getLogger("isoweave")
 
-# Stages whose steps lead to the map itself; their number left is extrapolated.
-_LAST_STAGES = ("optimise", "recursion")
 _SECONDS_BETWEEN_LINES = 1.0
-# Steps from which the next ones are extrapolated.
-_LOOK_BACK = 8
 
 
 @dataclass(frozen=True)
@@ -68,7 +63,6 @@ class Reporter:
         self._verbose = verbose
         # By the clock: when the run will have ended, and when a step was last printed.
         self._end, self._printed = math.nan, -math.inf
-        self._left = TimeLeft()
 
     def __call__(self, text: str) -> None:
         logger.info(text)
@@ -91,11 +85,8 @@ class Reporter:
         if not self._is_told(logging.DEBUG):
             return
         now = time.monotonic()
-        left = self._left.after(progress, now)
-        if progress.stage not in _LAST_STAGES or left is None:
-            left = self._predicted()
         energy = progress.energy * self.unit * self.unit
-        event = Event(progress.stage, progress.iteration, energy, progress.misfit, left)
+        event = Event(progress.stage, progress.iteration, energy, progress.misfit, self._predicted())
         is_printed = now - self._printed >= _SECONDS_BETWEEN_LINES
         self._printed = now if is_printed else self._printed
         self._tell(logging.DEBUG, event, is_printed)
@@ -112,29 +103,3 @@ class Reporter:
         left = self._end - time.monotonic()
         # Predictions are right to a factor of two; one that has run out says nothing.
         return left if left > 0.0 else None
-
-
-class TimeLeft:
-    """Extrapolates the stopping quantity of an iteration: its logarithm falls evenly, more or less."""
-
-    def __init__(self) -> None:
-        self._stage = ""
-        self._seen: deque[tuple[int, float, float]] = deque(maxlen=_LOOK_BACK)
-
-    def after(self, progress: Progress, now: float) -> float | None:
-        """Seconds until the stopping rule holds, by a clock; None if not yet known."""
-        if progress.stage != self._stage or (self._seen and progress.iteration < self._seen[-1][0]):
-            self._stage = progress.stage
-            self._seen.clear()
-        if not (0.0 < progress.size < math.inf and 0.0 < progress.bound < math.inf):
-            return None
-        height = math.log(progress.size / progress.bound)
-        self._seen.append((progress.iteration, height, now))
-        first, top, then = self._seen[0]
-        steps = progress.iteration - first
-        if steps < 2 or now <= then:
-            return None
-        most = progress.max_iter - progress.iteration
-        fall = (top - height) / steps
-        needed = min(most, max(height, 0.0) / fall) if fall > 0 else most
-        return needed * (now - then) / steps

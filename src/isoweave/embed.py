@@ -6,11 +6,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from isoweave._component import ComponentResult, embed_component
+from isoweave._component import ComponentResult, embed_component, embed_many
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._reporter import Reporter
 from isoweave._stages import arrays_of, finished_from, finished_record, prepared_from, prepared_record
@@ -19,7 +20,17 @@ from isoweave._validation import check_array
 from isoweave.forecast import check_memory
 from isoweave.graph import NeighborGraph, PreparedGraph, graph_from_matrix, prepare_graph
 from isoweave.known import Known, check_known
-from isoweave.optimise import Callback, Interrupt, IterationState, Run, StepRecord, check_finite
+from isoweave.optimise import (
+    AT_ONCE,
+    N_LANDMARKS,
+    Callback,
+    Interrupt,
+    IterationState,
+    Run,
+    StepRecord,
+    check_finite,
+    companion_width,
+)
 from isoweave.options import EmbeddingOptions, FitOptions, documented, resolve_options
 from isoweave.result import Embedding
 
@@ -219,13 +230,15 @@ def _embed_parts(
     run: Run,
 ) -> list[ComponentResult | None]:
     """Results of the components, None for single vertices and for those that are left out."""
-    results: list[ComponentResult | None] = []
     finished = finished_from(run.load("components"), prepared.parts, options.n_components)
-    for c, vertices in enumerate(prepared.parts):
-        if c in finished or len(vertices) == 1 or (c > 0 and options.components == "largest"):
-            results.append(finished.pop(c, None))
-            continue
-        graph = prepared.part(c)
+    results = [finished.get(c) for c in range(len(prepared.parts))]
+
+    def keep() -> None:
+        if any(result is not None for result in results):
+            run.keep("components", lambda: finished_record(results))
+
+    def embed_alone(c: int) -> None:
+        graph, vertices = prepared.part(c), prepared.parts[c]
         # A start too far out for the unit becomes infinite, and embed_component refuses it.
         with np.errstate(over="ignore"):
             here = None if start is None else start[prepared.firsts[vertices]] / prepared.unit
@@ -233,9 +246,40 @@ def _embed_parts(
         if run.callback is not None:
             place = replace(place, callback=_in_users_terms(run.callback, prepared, known, c))
         part = merged.part(prepared.graph, graph, vertices)
-        results.append(embed_component(graph, options, part, team=team, start=here, run=place))
+        results[c] = embed_component(graph, options, part, team=team, start=here, run=place)
         place.forget()
-        run.keep("components", lambda: finished_record(results))
+        keep()
+
+    sizes = [len(vertices) for vertices in prepared.parts]
+    wanted = range(1 if options.components == "largest" else len(sizes))
+    waiting = [c for c in wanted if sizes[c] > 1 and results[c] is None]
+    special = (run.callback, merged.anchors, merged.edge_weights, merged.vertex_weights)
+    if options.is_ordinary and all(value is None for value in special):
+        # Of small components only those with the same companions go together, larger ones first.
+        small = [c for c in waiting if sizes[c] <= N_LANDMARKS]
+        widths = {c: companion_width(prepared.degrees(c), options.n_components)[0] for c in small}
+        small.sort(key=lambda c: widths[c])
+        waiting = [c for c in waiting if sizes[c] > N_LANDMARKS] + small
+
+        def embed_range(start: int, stop: int, chosen: list[int], found: dict) -> None:
+            for _, like in groupby(chosen[start:stop], key=lambda c: widths[c]):
+                which = list(like)
+                parts = (prepared.part(*which), [sizes[c] for c in which])
+                found |= dict(zip(which, embed_many(*parts, options, run.interrupt), strict=True))
+
+        for lo in range(0, len(small) if len(small) > 1 else 0, at_once := AT_ONCE * team.n_threads):
+            run.stage("small components")
+            chosen = small[lo : lo + at_once]
+            found: dict[int, ComponentResult | None] = {}
+            team.run(embed_range, len(chosen), chosen, found, grain=-(-len(chosen) // team.n_threads))
+            # Before what an interrupt has left unfinished is among what is kept.
+            run.pause()
+            for c, result in found.items():
+                results[c] = result
+            keep()
+    for c in waiting:
+        if results[c] is None:
+            embed_alone(c)
     return results
 
 

@@ -76,14 +76,6 @@ class IsometricEmbedding(  # type: ignore[misc]
     -----
     The estimator keeps the features it was fitted on, for new points: the array itself, not a copy, so do not
     write into it.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_swiss_roll
-    >>> from isoweave import IsometricEmbedding
-    >>> X, _ = make_swiss_roll(500, random_state=3)
-    >>> IsometricEmbedding(n_components=2, n_neighbors=8).fit_transform(X).shape
-    (500, 2)
     """
 
     n_components: int | str = option(2, "Dimension, or auto.", kind='int or "auto"', flag="n")
@@ -368,7 +360,7 @@ class IsometricEmbedding(  # type: ignore[misc]
             keeps = self._options(self.n_components_, 0).keeps_lengths
             made = placing.finished_map(graph, self.embedding_, team=team, labels=labels, keeps_lengths=keeps)
             lookup["map"] = made
-        return lookup["map"]  # type: ignore[no-any-return]
+        return lookup["map"]
 
     def _features(self) -> Any:
         """The features of the fit; a model may have been saved without them."""

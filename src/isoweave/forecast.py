@@ -30,7 +30,7 @@ from isoweave.graph import (
     subgraph,
 )
 from isoweave.linalg import MAX_FILL, MAX_FILL_RATIO, analyse, choose_solver, prepare_laplacian
-from isoweave.optimise import DENSE_DEGREE, LOW_DIMENSION, N_LANDMARKS, SYNCHRONIZED_LIMIT, THINNING
+from isoweave.optimise import AT_ONCE, DENSE_DEGREE, LOW_DIMENSION, N_LANDMARKS, SYNCHRONIZED_LIMIT, THINNING
 from isoweave.options import EmbeddingOptions, FitOptions, documented, resolve_options
 
 # What every fit adds beside its arrays: small pieces, stacks and heaps of the threads, and, for the first
@@ -41,6 +41,10 @@ _FRAGMENTS, _MOST_FRAGMENTS = 0.15, 40e6
 _STEPS, _RECURSION_STEPS = 10, 300
 # Seconds that a stage takes however small the component is.
 _OVERHEAD = {"frames": 0.0006, "solver": 0.0007, "start": 0.004, "optimise": 0.0025}
+# Bytes of a component's result beside its arrays.
+_RESULT = 4000
+# What is left of the overhead where small components are embedded together.
+_TOGETHER = 0.05
 # Up to here the factor is counted for the time left too, for which nobody wants to wait.
 _COUNTED = 50_000
 _DIRECT = ("direct", "cholmod")
@@ -265,6 +269,8 @@ class FitSizes:
     squares: float
     largest: PartSizes
     n_others: int = 0
+    n_small: int = 0  #: Of these, embedded together.
+    in_small: int = 0  #: Vertices of those.
     from_matrix: bool = False
 
     @property
@@ -290,7 +296,13 @@ class FitSizes:
             peaks["graph"] = max(peaks["graph"], kept + 20 * part.m + 9 * m)
             kept += 20 * part.m + 4 * part.n
         peaks |= {stage: kept + size for stage, size in _part_bytes(part).items()}
+        if self.n_small:
+            # Many at once, of about the same size.
+            at_once = min(AT_ONCE * part.n_threads, self.n_small) * self.in_small / self.n_small / part.n
+            for stage, size in _part_bytes(part).items():
+                peaks[stage] = max(peaks[stage], kept + at_once * size)
         # Coordinates, stretch and alignments: of the parts, of all vertices, of the graph given.
+        kept += _RESULT * self.n_others
         peaks["optimise"] = max(peaks["optimise"], kept + 24 * n * c * (c + 2))
         spread = {name: size + min(_FRAGMENTS * size, _MOST_FRAGMENTS) for name, size in peaks.items()}
         return {name: int(size + fixed) for name, size in spread.items()}
@@ -302,13 +314,18 @@ class FitSizes:
             seconds["shortcuts"] = 1e-9 * (22 * self.squares + 40 * self.m)
         share = (self.n + self.m) / (self.largest.n + self.largest.m) if self.n_others else 1.0
         for stage, time in _part_time(self.largest).items():
-            seconds[stage] = share * 1e-9 * time + (1 + self.n_others) * _OVERHEAD[stage]
+            n_alone = 1 + self.n_others - (1 - _TOGETHER) * self.n_small
+            seconds[stage] = share * 1e-9 * time + n_alone * _OVERHEAD[stage]
         return seconds
 
     def wall_seconds(self) -> float:
-        """Seconds to wait if every thread has a core of its own; they share filter and frames."""
-        threads = dict.fromkeys(("shortcuts", "frames"), self.largest.n_threads)
-        return sum(seconds / threads.get(stage, 1) for stage, seconds in self.cpu_seconds().items())
+        """Seconds to wait if every thread has a core; they share filter, frames and small components."""
+        n_threads, small = self.largest.n_threads, self.in_small / max(self.n, 1)
+        total = 0.0
+        for stage, seconds in self.cpu_seconds().items():
+            shared = 1.0 if stage in ("shortcuts", "frames") else small if stage in _OVERHEAD else 0.0
+            total += seconds * (shared / n_threads + 1.0 - shared)
+        return total
 
 
 def fit_sizes(
@@ -321,8 +338,11 @@ def fit_sizes(
     if largest.n <= counted:
         largest = _with_factor(largest, connected)
     squares = float(np.sum(graph.degrees.astype(np.float64) ** 2))
-    n_others = 0 if options.components == "largest" else int(np.count_nonzero(np.bincount(labels)[1:] > 1))
-    return FitSizes(graph.n_vertices, len(graph.indices), squares, largest, n_others)
+    sizes = np.empty(0) if options.components == "largest" else np.bincount(labels)[1:]
+    sizes = sizes[sizes > 1]
+    small = sizes[sizes <= (N_LANDMARKS if options.is_ordinary else 0)]
+    counts = (len(sizes), len(small), int(small.sum()))
+    return FitSizes(graph.n_vertices, len(graph.indices), squares, largest, *counts)
 
 
 def _part(graph: NeighborGraph, options: EmbeddingOptions, n_threads: int) -> PartSizes:
@@ -330,7 +350,7 @@ def _part(graph: NeighborGraph, options: EmbeddingOptions, n_threads: int) -> Pa
     n, m, c = graph.n_vertices, len(graph.indices), options.n_components
     degrees = graph.degrees.astype(np.float64)
     squares, entries = float(np.sum(degrees**2)), float(n + m)
-    size = resolve_frame_size(graph, options.frame_size, c)
+    size = resolve_frame_size(graph.degrees, options.frame_size, c)
     frames = np.maximum(np.minimum(degrees, max(size, HUB_LIMIT)), size)
     if size == 0:
         # Second-order neighbourhoods, of some vertices.

@@ -267,6 +267,13 @@ class EmbeddingOptions(FitOptions):
         """Whether the embedding has the size of its edges."""
         return self.scale == "edges" and self.calibrate == "rows"
 
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether small components take all steps together; what is rarely asked for, each does alone."""
+        start = self.start if isinstance(self.start, str) else "given"
+        settings = (self.preset, self.inner_product, start, self.solver, self.scale, self.refine)
+        return settings == ("default", "edge", "auto", "auto", "edges", "none")
+
     def fingerprint(self) -> dict[str, Any]:
         """The values that a result depends on, by name."""
         names = [f.name for f in fields(FitOptions) if f.metadata["matters"] and f.name != "random_state"]

@@ -10,23 +10,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import isoweave.optimise._starts as starts
 from adversarial_graphs import plane
-from isoweave import IsometricEmbedding, _component, embed, embed_graph, estimator, known
+from isoweave import IsometricEmbedding, _component, embed, embed_graph, graph as graphs, known
 from isoweave._parallel import ThreadTeam
 from isoweave.energy import EdgeEnergy, _energies, edge_energy, paper_energy
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import _components, graph_from_matrix
 from isoweave.linalg import PoissonState, _methods
-from isoweave.optimise import (
-    LBFGS,
-    Alternating,
-    NumericalError,
-    Run,
-    UnsolvedError,
-    _starts as starts,
-    build_problem,
-    minimise,
-)
+from isoweave.optimise import LBFGS, Alternating, NumericalError, Run, UnsolvedError, build_problem, minimise
 
 
 def spoiled(array, at=-1):
@@ -104,7 +96,7 @@ def test_stages(monkeypatch, owner, name, spoil, settings, text):
 
 def test_features_layout_and_the_entry_that_is_named(monkeypatch):
     with monkeypatch.context() as patch:
-        spoil_result(patch, estimator, "knn_graph", field("lengths"))
+        spoil_result(patch, graphs, "knn_graph", field("lengths"))
         with pytest.raises(NumericalError, match=LENGTHS):
             IsometricEmbedding(n_neighbors=5).fit(np.random.default_rng(37).normal(size=(60, 3)))
     with monkeypatch.context() as patch:

@@ -260,15 +260,12 @@ def test_duplicates_and_rows_that_were_not_embedded():
     assert found.stretch.shape == (280, 2)
 
 
-@pytest.mark.parametrize("n", [2, 3, 6, 20])
-def test_tiny_graphs(n):
-    n_components = min(2, n - 1)
-    graph = complete_of(np.random.default_rng(104).normal(size=(n, n_components)))
-    assert of_graph(graph, n_components=n_components).codes == ("uncertain",)
-    assert set(of_map(graph, n_components).codes) in ({"uncertain", "isometric"}, {"isometric"})
-
-
-def test_dimension_of_the_neighbourhoods():
+def test_tiny_graphs_and_dimension_of_the_neighbourhoods():
+    for n in (2, 3, 6, 20):
+        n_components = min(2, n - 1)
+        graph = complete_of(np.random.default_rng(104).normal(size=(n, n_components)))
+        assert of_graph(graph, n_components=n_components).codes == ("uncertain",)
+        assert set(of_map(graph, n_components).codes) in ({"uncertain", "isometric"}, {"isometric"})
     spectra = np.array([[4.0, 2.0, 0.1, 0.0, 0.0], [4.0, 2.4, 0.2, 0.0, 0.0], [4.0, 2.2, 0.3, 0.0, 0.0]])
     found = dimension_facts(roll_graph(200), spectra)
     assert found.local == 2

@@ -1,17 +1,24 @@
-"""Thousands of small components: what each costs depends on its own size, and little of it is set-up."""
+"""Thousands of small components: embedded together with the bits of each alone, and little set-up each."""
 
 from __future__ import annotations
 
+import sys
 import time
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.sparse import _compressed
 
-from isoweave import embed_graph
+from isoweave import Checkpoint, embed, embed_graph
+from isoweave._component import embed_component, embed_many
+from isoweave._parallel import ONE_THREAD
 from isoweave.graph import graph_from_matrix, prepare_graph, subgraph
+from isoweave.known import Known
+from isoweave.optimise import Interrupt, companion_width
+from isoweave.options import resolve_options
 from reference_graphs import knn_of
+
+pytestmark = pytest.mark.filterwarnings("ignore:The graph has .* connected components:UserWarning")
 
 
 def crumbs(count, size=20, seed=149):
@@ -21,15 +28,29 @@ def crumbs(count, size=20, seed=149):
     return sp.block_diag([kinds[c % 10] for c in range(count)], format="csr")
 
 
+def assorted(seed=151):
+    """Pairs, trees, chains, sheets and solids of 2 to 50 vertices, with lengths of many scales."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for c in range(40):
+        n, k = int(rng.integers(3, 51)), int(rng.integers(1, 14))
+        matrix = knn_of(rng.random((n, 1 + c % 4)), min(k, n - 1)).to_matrix()
+        parts.append(matrix * 10.0 ** rng.integers(-3, 4))
+    chain = sp.diags_array([1.0], offsets=[1], shape=(12, 12))
+    return sp.block_diag([*parts, chain, sp.csr_array([[0.0, 2.0], [2.0, 0.0]])], format="csr")
+
+
 def test_a_component_is_its_subgraph():
     prepared = prepare_graph(
         graph_from_matrix(sp.block_diag([crumbs(4, 12), sp.csr_array((2, 2)), crumbs(3)]))
     )
     assert [len(part) for part in prepared.parts] == [20] * 3 + [12] * 4 + [1] * 2
-    for c, vertices in enumerate(prepared.parts):
-        part, expected = prepared.part(c), subgraph(prepared.graph, vertices)
-        for name in ("indptr", "indices", "lengths"):
-            np.testing.assert_array_equal(getattr(part, name), getattr(expected, name), strict=True)
+    for which in ([0], [3], [7], [1, 4, 5], [8, 2, 0]):
+        part = prepared.part(*which).to_matrix()
+        alone = [subgraph(prepared.graph, prepared.parts[c]).to_matrix() for c in which]
+        expected = sp.csr_array(sp.block_diag(alone, format="csr"))
+        for name in ("indptr", "indices", "data"):
+            np.testing.assert_array_equal(getattr(part, name), getattr(expected, name))
 
 
 def test_components_are_taken_out_in_linear_time():
@@ -49,18 +70,85 @@ def test_components_are_taken_out_in_linear_time():
     assert seconds(4000) < 8 * seconds(1000)
 
 
-@pytest.mark.filterwarnings("ignore:The graph has .* connected components:UserWarning")
-def test_the_set_up_of_a_component_makes_few_matrices(monkeypatch):
-    """A sparse matrix of scipy costs as much as a step of the optimiser on 20 vertices."""
-    made = 0
-    original = _compressed._cs_matrix.__init__
+@pytest.mark.parametrize(
+    ("n_components", "options"),
+    [(1, {}), (2, {}), (2, {"global_weight": 0.5}), (3, {"calibrate": "none"}), (5, {"frame_size": "all"})],
+)
+def test_together_each_has_the_bits_it_has_alone(n_components, options):
+    resolved = resolve_options(n_components, **options)
+    prepared = prepare_graph(graph_from_matrix(assorted()))
+    small = [c for c, vertices in enumerate(prepared.parts) if len(vertices) > 1]
+    widths = {c: companion_width(prepared.degrees(c), n_components)[0] for c in small}
+    n_odd = 0
+    for width in sorted(set(widths.values())):
+        which = [c for c in small if widths[c] == width]
+        sizes = [len(prepared.parts[c]) for c in which]
+        found = embed_many(prepared.part(*which), sizes, resolved, Interrupt())
+        for c, result in zip(which, found, strict=True):
+            if result is None:
+                n_odd += 1
+                continue
+            alone = embed_component(prepared.part(c), resolved, Known(), team=ONE_THREAD)
+            for name in ("start", "solver", "mass", "global_weight"):
+                assert getattr(result, name) == getattr(alone, name), name
+            for name in ("energy", "history", "status"):
+                assert getattr(result.iteration, name) == getattr(alone.iteration, name), name
+            for name in ("coordinates", "alignments"):
+                here, there = getattr(result.iteration, name), getattr(alone.iteration, name)
+                np.testing.assert_array_equal(here, there, strict=True)
+            np.testing.assert_array_equal(result.stretch, alone.stretch, strict=True)
+    assert n_odd < 0.1 * len(small)
 
-    def counted(self, *args, **options):
-        nonlocal made
-        made += 1
-        original(self, *args, **options)
 
-    matrix = crumbs(10)
-    monkeypatch.setattr(_compressed._cs_matrix, "__init__", counted)
-    embed_graph(matrix, 2)
-    assert made < 50 * 10
+def test_bits_do_not_depend_on_company_and_threads(monkeypatch):
+    whole = embed_graph(assorted(), n_jobs=1)
+    monkeypatch.setattr(embed, "AT_ONCE", 3)
+    for other in (embed_graph(assorted(), n_jobs=2), embed_graph(assorted(), callback=lambda state: None)):
+        np.testing.assert_array_equal(other.coordinates, whole.coordinates)
+        assert (other.energy, other.status, other.history) == (whole.energy, whole.status, whole.history)
+
+
+def test_what_a_small_component_costs():
+    """Calls of functions, which are most of what it takes: a twentieth of those for one alone."""
+
+    def calls(count):
+        matrix, made = crumbs(count), 0
+
+        def count_call(frame, event, argument):
+            nonlocal made
+            made += event in ("call", "c_call")
+
+        sys.setprofile(count_call)
+        try:
+            embed_graph(matrix, 2, n_jobs=1)
+        finally:
+            sys.setprofile(None)
+        return made
+
+    few, many, one = calls(40), calls(80), calls(1)
+    assert many - few < 40 * one / 20
+
+
+def test_interrupted_and_continued(tmp_path, monkeypatch):
+    """What was finished is kept, the rest is returned as it is, and another run gives the same bits."""
+    whole, original, n_calls = embed_graph(crumbs(12)), embed.embed_many, 0
+    monkeypatch.setattr(embed, "AT_ONCE", 4)
+    options = {"n_jobs": 1, "checkpoint": Checkpoint(tmp_path / "run.isoweave", resume=True)}
+
+    def interrupted(graph, sizes, resolved, interrupt):
+        nonlocal n_calls
+        n_calls += 1
+        interrupt.is_asked = interrupt.is_asked or n_calls == 2
+        return original(graph, sizes, resolved, interrupt)
+
+    monkeypatch.setattr(embed, "embed_many", interrupted)
+    result = embed_graph(crumbs(12), on_interrupt="return", **options)
+    assert (result.status, n_calls) == ("interrupted", 3)
+    assert np.isfinite(result.coordinates).all()
+    again = embed_graph(crumbs(12), **options)
+    assert (again.status, n_calls) == ("converged", 5)
+    np.testing.assert_array_equal(again.coordinates, whole.coordinates)
+    n_calls = 0
+    with pytest.raises(KeyboardInterrupt, match="kept in"):
+        embed_graph(crumbs(13), n_jobs=1, checkpoint=Checkpoint(tmp_path / "other.isoweave"))
+    assert n_calls == 2

@@ -15,18 +15,10 @@ from PIL import Image
 from scipy.spatial.distance import cdist
 from typer.testing import CliRunner
 
+import isoweave.experiments._run as run_module
 from isoweave.cli import _reproduce, app
 from isoweave.datasets import DATA_VARIABLE, load_digits, swiss_roll
-from isoweave.experiments import (
-    EXPERIMENTS,
-    METHODS,
-    Records,
-    Request,
-    Scale,
-    _run as run_module,
-    plan_tasks,
-    run_experiments,
-)
+from isoweave.experiments import EXPERIMENTS, METHODS, Records, Request, Scale, plan_tasks, run_experiments
 from isoweave.experiments._figures import aligned
 from isoweave.experiments.baselines import run_baseline
 from isoweave.graph import connected_components

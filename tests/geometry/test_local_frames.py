@@ -56,7 +56,7 @@ def test_frames_agree_with_the_loop(name, n_components, size):
     """By geodesic rank, and the paper's: all vertices within two edges, paths through those within three."""
     graph = GRAPHS[name]
     frames = local_frames(graph, n_components, team=TEAM, frame_size=size, with_inverse=True)
-    n_frame = resolve_frame_size(graph, size, n_components) or None
+    n_frame = resolve_frame_size(graph.degrees, size, n_components) or None
     assert_same_frames(graph, frames, n_components, size=n_frame)
     assert frames.included.all()
     # The comparison can fail: a row turned by itself, not with its frame, is seen.
@@ -138,10 +138,10 @@ def test_tiny_graphs_are_finite(graph, n_components):
 def test_resolved_sizes():
     graph = ref.knn_of(np.random.default_rng(239).normal(size=(50, 2)), 8)
     typical = np.percentile(graph.degrees, 25)
-    assert resolve_frame_size(graph, "auto", 2) == int(np.ceil(2.5 * typical))
-    assert resolve_frame_size(graph, 3.0, 2) == int(np.ceil(3 * typical))
-    assert resolve_frame_size(graph, 12, 2) == 12
-    assert resolve_frame_size(graph, 2, 6) == 7
-    assert resolve_frame_size(graph, "all", 2) == 0
+    assert resolve_frame_size(graph.degrees, "auto", 2) == int(np.ceil(2.5 * typical))
+    assert resolve_frame_size(graph.degrees, 3.0, 2) == int(np.ceil(3 * typical))
+    assert resolve_frame_size(graph.degrees, 12, 2) == 12
+    assert resolve_frame_size(graph.degrees, 2, 6) == 7
+    assert resolve_frame_size(graph.degrees, "all", 2) == 0
     with pytest.raises(ValueError, match=r"frame_size must be 'auto', 'all', an int or a float, got 'some'"):
-        resolve_frame_size(graph, "some", 2)
+        resolve_frame_size(graph.degrees, "some", 2)

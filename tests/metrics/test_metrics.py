@@ -20,6 +20,8 @@ from isoweave.metrics import global_stress, kendall, pearson, procrustes_error, 
 from reference_graphs import complete_of, edges_of, graph_of, knn_of, permuted
 
 GLOBAL = [global_stress, pearson, spearman, kendall]
+LOCAL = (metrics.local_distance, metrics.local_angle, metrics.local_metric)
+PAIR = sp.csr_array([[0.0, 1.0], [1.0, 0.0]])
 TRUTH = ("parameter_error", "procrustes_error", "accuracy", "nmi", "ari")
 ALWAYS = ["n_neighbors", "n_rows", *(name for name in metrics.METRIC_MEANINGS if name not in TRUTH)]
 
@@ -99,6 +101,27 @@ def test_known_values():
     # Without the explicit zero the graph would fall apart.
     graph = graph_of([(0, 1, 1.0), (1, 2, 0.0), (2, 3, 1.0)], 4)
     assert metrics.geodesic_rows(graph.to_matrix()).distances[0].tolist() == [0.0, 1.0, 1.0, 2.0]
+    # A right angle drawn straight; the third side measured only through the corner, which reads 180 degrees.
+    graph = graph_of([(0, 1, 1.0), (1, 2, 1.0)], 3)
+    corner = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]])
+    assert metrics.local_angle(graph, corner) == pytest.approx(90.0)
+    assert metrics.local_distance(graph, 2.0 * corner) == pytest.approx(1.0)
+    # G = [[1, -1], [-1, 1]] at the middle against the identity; the ends have 1 x 1 matrices without error.
+    assert metrics.local_metric(graph, corner) == pytest.approx(np.sqrt((2.0 / 4.0) / 3.0))
+    # Negligible edges do not count.
+    graph = graph_of([(0, 1, 1.0), (1, 2, 2.0), (2, 3, 1e-12), (3, 4, 0.0)], 5)
+    assert metrics.local_distance(graph, np.array([0.0, 1.0, 2.0, 9.0, 20.0])) == pytest.approx(0.25)
+    empty = sp.csr_array((4, 4))
+    assert np.isnan([metric(empty, np.eye(4)) for metric in LOCAL]).all()
+    assert np.isnan(metrics.local_angle(PAIR, np.zeros((2, 1))))
+    assert metrics.neighborhood_scores(empty, np.eye(4)).f1 == 0.0
+    # Votes: point 0 has one neighbour of its label very near and two of the other label far off.
+    y = np.array([0.0, 0.001, 10.0, 10.5, 11.0])
+    assert metrics.label_scores([0, 0, 1, 1, 1], y, n_neighbors=2) == (1.0, 1.0, 1.0)
+    # A collapsed embedding votes by count.
+    assert (
+        0.0 <= metrics.label_scores(np.repeat([0, 1], 10), np.zeros((20, 2)), n_neighbors=3).accuracy <= 1.0
+    )
 
 
 @pytest.mark.parametrize("k", [1, 5, 20])
@@ -239,10 +262,6 @@ def test_small_and_broken_graphs_give_numbers_or_nan():
     assert (apart["n_neighbors"], np.isnan(apart["global_stress"])) == (1, True)
 
 
-LOCAL = (metrics.local_distance, metrics.local_angle, metrics.local_metric)
-PAIR = sp.csr_array([[0.0, 1.0], [1.0, 0.0]])
-
-
 def case(name):
     rng = np.random.default_rng(17)
     torus = flat_torus(50, random_state=4).data
@@ -288,30 +307,6 @@ def test_exact_on_complete_flat_graph():
     assert metrics.local_metric(graph, 1.5 * moved) == pytest.approx(1.25)
     assert metrics.local_angle(graph, 1.5 * moved) < 1e-5
     assert metrics.neighborhood_scores(graph, 1.5 * moved).f1 == 1.0
-
-
-def test_known_local_values():
-    # A right angle drawn straight; the third side measured only through the corner, which reads 180 degrees.
-    graph = graph_of([(0, 1, 1.0), (1, 2, 1.0)], 3)
-    corner = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]])
-    assert metrics.local_angle(graph, corner) == pytest.approx(90.0)
-    assert metrics.local_distance(graph, 2.0 * corner) == pytest.approx(1.0)
-    # G = [[1, -1], [-1, 1]] at the middle against the identity; the ends have 1 x 1 matrices without error.
-    assert metrics.local_metric(graph, corner) == pytest.approx(np.sqrt((2.0 / 4.0) / 3.0))
-    # Negligible edges do not count.
-    graph = graph_of([(0, 1, 1.0), (1, 2, 2.0), (2, 3, 1e-12), (3, 4, 0.0)], 5)
-    assert metrics.local_distance(graph, np.array([0.0, 1.0, 2.0, 9.0, 20.0])) == pytest.approx(0.25)
-    empty = sp.csr_array((4, 4))
-    assert np.isnan([metric(empty, np.eye(4)) for metric in LOCAL]).all()
-    assert np.isnan(metrics.local_angle(PAIR, np.zeros((2, 1))))
-    assert metrics.neighborhood_scores(empty, np.eye(4)).f1 == 0.0
-    # Votes: point 0 has one neighbour of its label very near and two of the other label far off.
-    y = np.array([0.0, 0.001, 10.0, 10.5, 11.0])
-    assert metrics.label_scores([0, 0, 1, 1, 1], y, n_neighbors=2) == (1.0, 1.0, 1.0)
-    # A collapsed embedding votes by count.
-    assert (
-        0.0 <= metrics.label_scores(np.repeat([0, 1], 10), np.zeros((20, 2)), n_neighbors=3).accuracy <= 1.0
-    )
 
 
 def test_threads_and_graph_formats_agree():

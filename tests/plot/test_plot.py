@@ -179,6 +179,16 @@ def test_edges_are_coloured_by_distortion():
     assert lines.norm.vmin == -lines.norm.vmax == -0.25
     only = plot_edges(CORNERS, graph=TRIANGLE, most=1).collections[-1]
     np.testing.assert_array_equal(only.get_array(), [1.0])
+    # In space, on a line, and duplicates that are set apart.
+    space = np.hstack([CORNERS, [[0], [1], [2], [np.nan]]])
+    lines = plot_edges(space, graph=TRIANGLE).collections[-1]
+    assert np.array(lines._segments3d).shape == (3, 2, 3)
+    line = plot_edges(CORNERS[:, :1], graph=TRIANGLE).collections[-1]
+    assert np.array(line.get_segments())[:, :, 1].tolist() == [[0.0, 0.0]] * 3
+    graph = sp.csr_array(([0.0, 0.0, 1.0, 1.0], ([0, 1, 1, 2], [1, 0, 2, 1])), shape=(3, 3))
+    first, second = plot_edges([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]], graph=graph).collections[-1].get_array()
+    assert first == 0.0
+    assert second > 1e300
 
 
 def test_dropped_edges_are_drawn_if_asked_for(result):
@@ -194,19 +204,7 @@ def test_dropped_edges_are_drawn_if_asked_for(result):
     assert np.isin(np.round(lengths, 9), np.round(graph.lengths, 9)).all()
 
 
-def test_edges_in_space_on_a_line_and_of_duplicates_that_are_set_apart():
-    space = np.hstack([CORNERS, [[0], [1], [2], [np.nan]]])
-    lines = plot_edges(space, graph=TRIANGLE).collections[-1]
-    assert np.array(lines._segments3d).shape == (3, 2, 3)
-    line = plot_edges(CORNERS[:, :1], graph=TRIANGLE).collections[-1]
-    assert np.array(line.get_segments())[:, :, 1].tolist() == [[0.0, 0.0]] * 3
-    graph = sp.csr_array(([0.0, 0.0, 1.0, 1.0], ([0, 1, 1, 2], [1, 0, 2, 1])), shape=(3, 3))
-    first, second = plot_edges([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]], graph=graph).collections[-1].get_array()
-    assert first == 0.0
-    assert second > 1e300
-
-
-def test_shepard_points_are_all_pairs():
+def test_shepard_points_are_all_pairs_and_many_a_density(result):
     ax = plot_shepard(CORNERS, graph=TRIANGLE)
     drawn = sorted(map(tuple, ax.collections[0].get_offsets().tolist()))
     paths, points = dijkstra(TRIANGLE[:3, :3]), CORNERS[:3]
@@ -218,9 +216,6 @@ def test_shepard_points_are_all_pairs():
     np.testing.assert_array_equal(line.get_xydata()[0], [0.0, 0.0])
     stress = np.sqrt(np.sum((paths - distances) ** 2) / np.sum(paths**2))
     assert ax.get_title().startswith(f"stress {stress:.3f}")
-
-
-def test_shepard_density_of_many_pairs(result):
     _, ax = plt.subplots()
     assert plot_shepard(result, ax, n_rows=100) is ax
     (mesh,) = ax.collections

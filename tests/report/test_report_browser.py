@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 
 import numpy as np
@@ -134,8 +135,9 @@ def check_classes_and_zoom(page, truth):
     for _ in range(4):
         page.mouse("mouseWheel", x, y, deltaX=0, deltaY=-240)
     page.wait(f"{SPAN} < {0.7 * whole}")
-    page.evaluate("new Promise((done) => setTimeout(done, 400))")
-    near = page.evaluate(SPAN)
+    near = 0.0
+    while near != (near := page.evaluate(SPAN)):
+        time.sleep(0.4)
     # The point under the pointer stays there.
     np.testing.assert_allclose(pixel_of(page, 200), (x, y), atol=3)
     page.choose("color", "height")
@@ -229,7 +231,7 @@ def test_three_dimensions(open_report):
     # Somewhere among them there is a point to hover and click.
     for y, x in seen[:: len(seen) // 20] + np.array([box[1], box[0]]):
         with suppress(TimeoutError):
-            browser.hover(float(x), float(y), f"!{TIP}.hidden", timeout=0)
+            browser.hover(float(x), float(y), f"!{TIP}.hidden", timeout=3)
             break
     browser.click(float(x), float(y), f"isoweaveReport.state.picked === Number({TIP}.dataset.vertex)")
     browser.wait(f"{MAP}.data[6].z.length > 5")

@@ -62,10 +62,9 @@ def main() -> None:
 
 
 def command(*names: str, **own: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a function a command, with the options of a fit named here ("all" of them).
+    """Make a function a command, which gets as ``options`` those of a fit named here ("all") that were given.
 
-    It gets those the user gave as ``options``. ``own`` says what its other parameters are on the command
-    line, beside those that commands share. Errors of the user's making are one line, unless ``--verbose``.
+    ``own`` says what its other parameters are on the command line, beside those that commands share.
     """
     chosen = _fit_options()
     if names != ("all",):

@@ -13,9 +13,8 @@ from typing import Any
 
 import typer
 
-# As shells report a process that a signal ended: 128 and the number of the signal.
-_INTERRUPTED = 128 + signal.SIGINT
-_TERMINATED = 128 + signal.SIGTERM
+# As shells report a process that a signal ended.
+_INTERRUPTED, _TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 _DELAY_SECONDS = 2.0
 
 _is_terminated = False

@@ -45,14 +45,15 @@ def _fitted(loaded: LoadedInput, options: dict[str, Any], known: dict[str, Any])
     return IsometricEmbedding(**options).fit(loaded.features, **known)
 
 
-def _rows_table(title: str, rows: dict[str, str]) -> Any:
+def _print_rows(title: str, rows: dict[str, str]) -> None:
     """Names and values below each other."""
+    from rich.console import Console
     from rich.table import Table
 
     table = Table(title=title, show_header=False, title_justify="left")
     for name, value in rows.items():
         table.add_row(name, value)
-    return table
+    Console().print(table)
 
 
 @command(
@@ -87,8 +88,6 @@ def embed(
     SIGINT (Ctrl-C) and SIGTERM end it with exit code 130 and 143; with --checkpoint the step is finished
     first and the state written, unless a second signal comes.
     """
-    from rich.console import Console
-
     from isoweave import Anchors, Checkpoint
     from isoweave.cli._maps import page_columns
     from isoweave.io import check_output_path, read_anchors, write_embedding
@@ -120,21 +119,21 @@ def embed(
         with printed_warnings(quiet), ProgressLine(enabled=not quiet) as progress:
             progress.describe("writing the report")
             write_report(estimator, report, columns=columns, names=loaded.names, title=output.name)
-    rows = {
-        "points": f"{len(estimator.embedding_):,}",
-        "dimension": f"{estimator.embedding_.shape[1]}",
-        "edges": f"{estimator.graph_.nnz // 2:,}",
-        "components": f"{estimator.component_labels_.max() + 1:,}",
-        "dropped edges": f"{len(estimator.dropped_edges_):,}",
-        "energy": f"{estimator.energy_:.6g}",
-        "misfit of edges": f"{100 * estimator.relative_energy_**0.5:.2g} %",
-        "global weight": f"{estimator.global_weight_:.2g}",
-        "steps": f"{estimator.n_iter_:,}",
-        "status": f"{estimator.status_}",
-        "seconds": f"{seconds:.2f}",
-    }
     if not quiet:
-        Console().print(_rows_table(str(output), rows))
+        rows = {
+            "points": f"{len(estimator.embedding_):,}",
+            "dimension": f"{estimator.embedding_.shape[1]}",
+            "edges": f"{estimator.graph_.nnz // 2:,}",
+            "components": f"{estimator.component_labels_.max() + 1:,}",
+            "dropped edges": f"{len(estimator.dropped_edges_):,}",
+            "energy": f"{estimator.energy_:.6g}",
+            "misfit of edges": f"{100 * estimator.relative_energy_**0.5:.2g} %",
+            "global weight": f"{estimator.global_weight_:.2g}",
+            "steps": f"{estimator.n_iter_:,}",
+            "status": f"{estimator.status_}",
+            "seconds": f"{seconds:.2f}",
+        }
+        _print_rows(str(output), rows)
 
 
 @command("all")
@@ -146,8 +145,6 @@ def forecast(
     Options are those of embed. For features, neighbours are searched, and the fit after that is predicted.
     The exit code is 0 if it stays within its memory limit, 3 if it does not, and 2 after an error.
     """
-    from rich.console import Console
-
     from isoweave.forecast import estimate_resources
     from isoweave.options import resolve_options
 
@@ -165,7 +162,7 @@ def forecast(
     if as_json:
         print(json.dumps({**asdict(estimate), "n_components": n_components, "fits": estimate.fits}, indent=2))
     else:
-        Console().print(_forecast_table(estimate, input_file, n_components))
+        _print_forecast(estimate, input_file, n_components)
     if not estimate.fits:
         raise Exit(_DOES_NOT_FIT)
 
@@ -193,7 +190,7 @@ def _graph_of(loaded: LoadedInput, options: dict[str, Any], n_components: Any) -
     return graph, n_components
 
 
-def _forecast_table(estimate: ResourceEstimate, input_file: Path, n_components: int) -> Any:
+def _print_forecast(estimate: ResourceEstimate, input_file: Path, n_components: int) -> None:
     from isoweave._memory import show_bytes
 
     verdict = "fits" if estimate.fits else "does not fit"
@@ -213,7 +210,7 @@ def _forecast_table(estimate: ResourceEstimate, input_file: Path, n_components: 
         rows[f"  {stage.name}"] = f"{memory}   {duration(stage.cpu_seconds)}{mark}"
     rows["peak memory"] = show_bytes(estimate.peak_bytes)
     rows["time, roughly"] = f"{duration(estimate.seconds)} ({duration(estimate.cpu_seconds)} of processor)"
-    return _rows_table(str(input_file), rows | {"verdict": verdict})
+    _print_rows(str(input_file), rows | {"verdict": verdict})
 
 
 @command("asymmetry")

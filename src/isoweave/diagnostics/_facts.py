@@ -222,7 +222,7 @@ def frames_of(
     wide = n_components + 1
     if graph.n_vertices > _ALL_SPECTRA:
         region, inner = _regions(graph, team=team)
-        size = resolve_frame_size(graph, frame_size, wide) or "all"
+        size = resolve_frame_size(graph.degrees, frame_size, wide) or "all"
         spectrum = local_frames(subgraph(graph, region), wide, team=team, frame_size=size).spectrum[inner]
         frames = local_frames(graph, n_components, team=team, frame_size=frame_size) if with_frames else None
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -273,7 +272,7 @@ class Experiment:
 
 def _settings(entry: dict[str, Any]) -> Iterator[Setting]:
     """The row of an entry, or the rows of a curve."""
-    load = partial(getattr(sys.modules[__name__], entry.pop("load")), **entry.pop("arguments", {}))
+    load = partial(globals()[entry.pop("load")], **entry.pop("arguments", {}))
     seeds = tuple(range(*entry.pop("seeds", (0, 1))))
     if "curve" not in entry:
         yield Setting(load=load, seeds=seeds, **entry)

@@ -12,4 +12,5 @@ from isoweave.geometry._local_mds import (
     HUB_LIMIT as HUB_LIMIT,
     local_frames as local_frames,
     resolve_frame_size as resolve_frame_size,
+    typical_degree as typical_degree,
 )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from math import ceil
+
 import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from isoweave._parallel import ONE_THREAD, ThreadTeam
-from isoweave._typing import BoolArray
+from isoweave._typing import AnyArray, BoolArray, IntArray
 from isoweave.geometry._frames import LocalFrames
 from isoweave.graph import NeighborGraph, is_edge, rows_by_length
 
@@ -22,14 +25,21 @@ ALL_FRAME_LIMIT = 1000
 ALL_ROOM_LIMIT = 1500
 
 
-def resolve_frame_size(graph: NeighborGraph, frame_size: int | float | str, n_components: int) -> int:
-    """Number of vertices in a frame, the centre not counted.
+def typical_degree(degrees: IntArray) -> float:
+    """The lower quartile, which is the k of a kNN graph, in a tenth of the time of np.percentile."""
+    at, ordered = 0.25 * (len(degrees) - 1), np.sort(degrees)
+    first, second = int(ordered[int(at)]), int(ordered[min(int(at) + 1, len(ordered) - 1)])
+    return first + (at - int(at)) * (second - first)
+
+
+def resolve_frame_size(degrees: IntArray, frame_size: int | float | str, n_components: int) -> int:
+    """Number of vertices in a frame, the centre not counted, in a connected graph of these degrees.
 
     ``frame_size`` is an int, taken as it is; a float, a multiple of the graph's lower-quartile degree (the k
     of a kNN graph); "auto", ``2.5`` of them; or "all", the whole second-order neighbourhood (returns 0). A
     frame never has fewer than ``n_components + 1`` members.
     """
-    typical = max(float(np.percentile(graph.degrees, 25)), 1.0) if graph.n_vertices else 1.0
+    typical = max(typical_degree(degrees), 1.0) if len(degrees) else 1.0
     if isinstance(frame_size, str):
         if frame_size == "all":
             return 0
@@ -40,7 +50,7 @@ def resolve_frame_size(graph: NeighborGraph, frame_size: int | float | str, n_co
         size = frame_size * typical
     else:
         size = frame_size
-    return max(int(np.ceil(min(size, graph.n_vertices))), n_components + 1)
+    return max(ceil(min(size, len(degrees))), n_components + 1)
 
 
 def local_frames(
@@ -50,6 +60,7 @@ def local_frames(
     team: ThreadTeam = ONE_THREAD,
     frame_size: int | float | str = "auto",
     with_inverse: bool = False,
+    starts: AnyArray | None = None,
 ) -> LocalFrames:
     """Coordinates of every vertex's neighbours in axes of its own (eqs. 1 to 4).
 
@@ -62,32 +73,40 @@ def local_frames(
     ``frame_size`` as in :func:`resolve_frame_size`; ``with_inverse`` adds V S^(-1/2), which the paper's inner
     product needs. Exact distances of points of R^N give back those points up to an orthogonal map. Time per
     vertex does not depend on the degrees: O(frame^2 room) for paths and Gram matrix, plus O(frame^2 N) for
-    the leading eigenvectors.
+    the leading eigenvectors. A graph of many small components has the first vertex of each, and the number
+    of all, in ``starts``: every component gets the frames it would get alone.
     """
     # Compiled code is imported where it is used: importing isoweave must stay cheap.
     from isoweave.engines import local_mds as kernels
 
     n, m = graph.n_vertices, len(graph.indices)
-    size = resolve_frame_size(graph, frame_size, n_components)
-    hop_frames = size == 0
-    if hop_frames:
-        n_frame, n_room, row_limit = ALL_FRAME_LIMIT, ALL_ROOM_LIMIT, ALL_FRAME_LIMIT
-    else:
-        n_frame = size + 1
-        n_room = int(np.ceil(ROOM_PER_FRAME * size)) + 1
-        row_limit = max(size, HUB_LIMIT)
     rows = np.empty((m, n_components))
     inverse = np.empty((m if with_inverse else 0, n_components))
     spectrum = np.empty((n, n_components + 1))
     included = np.empty(m, dtype=bool)
     arrays = (graph.indptr, graph.indices, graph.lengths, *rows_by_length(graph, team))
-    limits = (n_frame, n_room, row_limit, hop_frames, _edges_between_hubs(graph, row_limit))
-    team.run(kernels.local_mds, n, *arrays, *limits, rows, inverse, spectrum, included, grain=64)
+    out = (rows, inverse, spectrum, included)
+    if starts is None:
+        limits = _limits(resolve_frame_size(graph.degrees, frame_size, n_components))
+        hubs = (frame_size == "all", _edges_between_hubs(graph, limits[-1]))
+        team.run(kernels.local_mds, n, *arrays, *limits, *hubs, *out, grain=64)
+    else:
+        no_hubs = np.empty(0, dtype=bool)
+        for lo, hi in pairwise(starts.tolist()):
+            size = resolve_frame_size(graph.degrees[lo:hi], frame_size, n_components)
+            kernels.local_mds(lo, hi, *arrays, *_limits(size), size == 0, no_hubs, *out)
     leading, power = spectrum[:, :-1], spectrum[:, -1]
     explained = np.einsum("ij,ij->i", leading, leading)
     fidelity = np.divide(explained, power, out=np.ones(n), where=power > 0)
     leading, fidelity = np.ascontiguousarray(leading), np.minimum(fidelity, 1.0)
     return LocalFrames(rows, included, leading, fidelity, inverse if with_inverse else None)
+
+
+def _limits(size: int) -> tuple[int, int, int]:
+    """Vertices of a frame and of the room for its paths, and neighbours from which on a vertex is a hub."""
+    if size == 0:
+        return ALL_FRAME_LIMIT, ALL_ROOM_LIMIT, ALL_FRAME_LIMIT
+    return size + 1, ceil(ROOM_PER_FRAME * size) + 1, max(size, HUB_LIMIT)
 
 
 def _edges_between_hubs(graph: NeighborGraph, row_limit: int) -> BoolArray:

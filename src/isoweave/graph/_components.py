@@ -250,25 +250,27 @@ class PreparedGraph:
         """Distinct vertices of every component, largest first."""
         return members_of(self.labels)
 
-    @computed_once
-    def _number(self) -> IntArray:
-        """Of every distinct vertex within its component."""
-        number = np.empty(self.graph.n_vertices, dtype=np.int32)
-        for vertices in self.parts:
-            number[vertices] = np.arange(len(vertices), dtype=np.int32)
-        return number
+    def degrees(self, c: int) -> IntArray:
+        """Of the vertices of component c."""
+        return self.graph.degrees[self.parts[c]]
 
-    def part(self, c: int) -> NeighborGraph:
-        """Graph of component c, in a time that depends on its own size only: there may be thousands."""
-        graph, vertices = self.graph, self.parts[c]
+    def part(self, *components: int) -> NeighborGraph:
+        """Graph of one component, or of several, one after the other.
+
+        In a time that depends on their own sizes only: there may be thousands.
+        """
+        graph = self.graph
         if len(self.parts) == 1:
             return graph
+        vertices = np.concatenate([self.parts[c] for c in components])
+        number = np.empty(graph.n_vertices, dtype=np.int32)
+        number[vertices] = np.arange(len(vertices), dtype=np.int32)
         starts = np.zeros(len(vertices) + 1, dtype=np.int32)
         np.cumsum(graph.degrees[vertices], out=starts[1:])
         # A component has all edges of its vertices.
         skipped = graph.indptr[vertices] - starts[:-1]
         at = np.arange(starts[-1], dtype=np.int32) + np.repeat(skipped, np.diff(starts))
-        return NeighborGraph(starts, self._number[graph.indices[at]], graph.lengths[at])
+        return NeighborGraph(starts, number[graph.indices[at]], graph.lengths[at])
 
 
 def normalise_lengths(graph: NeighborGraph) -> tuple[float, NeighborGraph]:

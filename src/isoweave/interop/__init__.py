@@ -4,12 +4,10 @@ None of them is imported here: objects are read through their own methods, so no
 """
 
 from isoweave.interop._graphs import (
-    NamedDistances,
-    distances_of,
-    from_anndata,
-    from_igraph,
-    from_networkx,
-    to_anndata,
+    NamedDistances as NamedDistances,
+    distances_of as distances_of,
+    from_anndata as from_anndata,
+    from_igraph as from_igraph,
+    from_networkx as from_networkx,
+    to_anndata as to_anndata,
 )
-
-__all__ = ["NamedDistances", "distances_of", "from_anndata", "from_igraph", "from_networkx", "to_anndata"]

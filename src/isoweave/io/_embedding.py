@@ -51,13 +51,7 @@ def write_embedding(path: str | os.PathLike[str], result: Any, *, names: Sequenc
     A .npz archive holds everything that is known: ``embedding``, ``vertex_names``, ``parameters`` as a JSON
     string, ``energy``, ``status``, ``edges`` with ``edge_lengths``, ``history`` ... A .npy file holds the
     coordinates alone; .csv and .parquet hold columns x1 .. xN, after a column ``vertex`` if there are names.
-
-    Parameters
-    ----------
-    path : path-like
-    result : Embedding, fitted estimator, or array of shape (n, N)
-    names : sequence of n str, optional
-        In place of those of the result.
+    ``result`` is an Embedding, a fitted estimator, or an array of shape (n, N).
     """
     from isoweave.result import as_embedding
 

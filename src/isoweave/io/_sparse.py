@@ -1,7 +1,4 @@
-"""Features and distance graphs from arrays, edge lists and Matrix Market files.
-
-All is checked before compiled code sees it.
-"""
+"""Features and graphs from arrays, edge lists and Matrix Market, checked before compiled code sees them."""
 
 from __future__ import annotations
 
@@ -179,8 +176,7 @@ def densify(matrix: sp.csr_array, file_size: int) -> AnyArray:
     n_bytes, what = 8 * matrix.shape[0] * matrix.shape[1], f"sparse features of shape {matrix.shape}"
     hint = "; reduce them first (for example with TruncatedSVD)"
     check_expansion(n_bytes, file_size, f"{what}, held dense,", hint)
-    dense: AnyArray = matrix.toarray()
-    return dense
+    return matrix.toarray()
 
 
 def _check_ends(ends: AnyArray, low: int, high: tuple[int, int], lines: AnyArray, what: str) -> None:

@@ -288,6 +288,8 @@ def read_labels(path: str | os.PathLike[str]) -> AnyArray:
 
 
 def _checked_labels(labels: AnyArray, lines: AnyArray | None = None) -> AnyArray:
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
     if labels.ndim != 1 or len(labels) == 0:
         raise Fault(f"expected one label per vertex, got shape {labels.shape}")
     if labels.dtype.kind not in "biufUS":

@@ -1,9 +1,8 @@
 """The part of the .parquet and .h5ad readers that touches pyarrow and libhdf5: a program of its own.
 
-Both libraries can crash on a damaged file, loop, or allocate without bound, and nothing in their own process
-can stop that. So they run in this one, which limits itself and writes a plain .npz archive to its standard
-output, a file. If it refuses, that file holds ``refused: `` and the reason instead. It imports nothing of
-isoweave, whose import would take longer than most files; what it writes is checked by its caller.
+Both can crash on a damaged file, loop, or allocate without bound. So they run in this process, which limits
+itself and writes a plain .npz archive, or ``refused: `` and the reason, to its standard output, a file that
+its caller checks. It imports nothing of isoweave, whose import would take longer than most files.
 
 Usage: _worker.py parquet|h5ad graph|features FILE MAX_BYTES CPU_SECONDS
 """
@@ -58,11 +57,7 @@ def limit_resources(max_bytes: int, cpu_seconds: int) -> None:
 
 
 def produce(kind: str, as_graph: bool, path: str, max_bytes: int, output: IO[bytes]) -> None:
-    """Write the archive of a file, or why there is none.
-
-    It holds ``X``, or ``format``, ``shape``, ``data``, ``indices`` and ``indptr`` of a sparse matrix; and
-    ``vertex_names`` where the file has names of the rows.
-    """
+    """Write the archive of a file (X or parts of a sparse matrix, vertex_names), or why there is none."""
     import numpy
 
     called = {"parquet": "Parquet", "h5ad": ".h5ad"}[kind]

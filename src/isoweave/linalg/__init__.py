@@ -23,4 +23,5 @@ from isoweave.linalg._state import (
     choose_solver as choose_solver,
     factor as factor,
     factor_anchored as factor_anchored,
+    small_choice as small_choice,
 )

@@ -48,7 +48,7 @@ def elimination_order(indptr: IntArray, indices: IntArray, start: int = 0) -> In
     widest = np.sqrt(2 * MAX_FILL_RATIO * len(indices))
     # Two searches for one: the first finds a vertex at the rim, from where levels are narrow.
     far = kernels.middle_level(indptr, indices, start, hubs)[0] if n > widest else start
-    if n < 4 or (n > widest and kernels.middle_level(indptr, indices, far, hubs)[1] > widest):
+    if n < 3 or (n > widest and kernels.middle_level(indptr, indices, far, hubs)[1] > widest):
         return by_degree
     pattern = sp.csc_array((np.ones(len(indices)), indices, indptr), shape=(n, n))
     rest = np.flatnonzero(~hubs)

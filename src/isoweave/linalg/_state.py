@@ -57,7 +57,7 @@ def choose_solver(laplacian: Any, n_components: int) -> SolverChoice:
     """
     laplacian = prepare_laplacian(laplacian)
     if laplacian.n <= _SMALL:
-        return SolverChoice("direct", f"{laplacian.n} vertices, at most {_SMALL}", None)
+        return small_choice(laplacian.n)
     fill = float(laplacian.elimination.fill)
     ratio = fill / len(laplacian.data)
     size = f"its Cholesky factor has {ratio:.0f} times the entries of the Laplacian"
@@ -68,6 +68,11 @@ def choose_solver(laplacian: Any, n_components: int) -> SolverChoice:
     if n_components >= _WELL_CONDITIONED:
         return SolverChoice("jacobi", f"{size}, and {n_components} dimensions are well conditioned", fill)
     return SolverChoice("amg", f"{size}, and {n_components} dimensions need more than a diagonal", fill)
+
+
+def small_choice(n: int) -> SolverChoice:
+    """That of a graph of up to 3,000 vertices."""
+    return SolverChoice("direct", f"{n} vertices, at most {_SMALL}", None)
 
 
 class PoissonState:
@@ -242,8 +247,13 @@ def factor_anchored(
     ground = len(free)
     place = np.full(n, ground)
     place[free] = np.arange(ground)
-    contraction = sp.csr_array((np.ones(n), (np.arange(n), place)), shape=(n, ground + 1))
-    reduced = contraction.T @ sp.csr_array(laplacian) @ contraction
+    reduced = sp.csr_array(laplacian)
+    if len(held):
+        contraction = sp.csr_array((np.ones(n), (np.arange(n), place)), shape=(n, ground + 1))
+        reduced = contraction.T @ reduced @ contraction
+    else:
+        padded = np.append(reduced.indptr, reduced.indptr[-1:])
+        reduced = sp.csr_array((reduced.data, reduced.indices, padded), shape=(n + 1, n + 1))
     if len(pulled):
         ends, to_ground = place[pulled], np.full(len(pulled), ground)
         rows = np.concatenate([ends, ends, to_ground, to_ground])

@@ -1,6 +1,7 @@
 """Minimising an energy: starts, L-BFGS, the paper's recursion, and the driver that runs them."""
 
 from isoweave.optimise._global import balanced_weight, global_energy, long_distances, openness
+from isoweave.optimise._many import AT_ONCE, minimise_many
 from isoweave.optimise._optimisers import LBFGS, Alternating, minimise
 from isoweave.optimise._problem import (
     NumericalError,
@@ -29,7 +30,9 @@ from isoweave.optimise._starts import (
     N_LANDMARKS,
     SYNCHRONIZED_LIMIT,
     THINNING,
+    Blocks,
     coarsen,
+    companion_width,
     connection_laplacian,
     find_landmarks,
     frame_transitions,
@@ -39,6 +42,7 @@ from isoweave.optimise._starts import (
 
 __all__ = [
     "ALONE",
+    "AT_ONCE",
     "DENSE_DEGREE",
     "ENDED_EARLY",
     "LBFGS",
@@ -47,6 +51,7 @@ __all__ = [
     "SYNCHRONIZED_LIMIT",
     "THINNING",
     "Alternating",
+    "Blocks",
     "Callback",
     "Interrupt",
     "IterationResult",
@@ -63,6 +68,7 @@ __all__ = [
     "build_problem",
     "check_finite",
     "coarsen",
+    "companion_width",
     "connection_laplacian",
     "find_landmarks",
     "frame_transitions",
@@ -70,6 +76,7 @@ __all__ = [
     "long_distances",
     "minimise",
     "minimise_from",
+    "minimise_many",
     "numerical_stage",
     "openness",
     "sample_vertices",

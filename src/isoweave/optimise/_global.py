@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from isoweave._typing import FloatArray, IntArray
-from isoweave.energy import FrameEnergy, GlobalEnergy
+from isoweave.energy import AnchorEnergy, FrameEnergy, GlobalEnergy
 from isoweave.graph import NeighborGraph, geodesics_from
-from isoweave.optimise._problem import Problem, check_finite
+from isoweave.optimise._problem import check_finite
 from isoweave.optimise._run import IterationResult, Run
 from isoweave.optimise._starts import ENDED_EARLY, landmark_start
 
@@ -58,7 +58,7 @@ def global_energy(frames: FrameEnergy, x: FloatArray) -> GlobalEnergy:
 
 def openness(graph: NeighborGraph, n_components: int, share: float) -> float:
     """Between 0, flat data, and 1, data that N dimensions cannot hold, by the relative energy ``share``."""
-    degree = float(np.mean(graph.degrees))
+    degree = len(graph.indices) / graph.n_vertices
     known = min(1.0, max(0.0, (degree - n_components) / _WELL_CONNECTED))
     t = min(1.0, max(0.0, (share - known * _FLAT) / (_CURVED - _FLAT)))
     return t * t * (3.0 - 2.0 * t)
@@ -72,20 +72,20 @@ def balanced_weight(share: float, far: GlobalEnergy, n_components: int) -> float
 
 
 def long_distances(
-    problem: Problem, result: IterationResult, weight: float | str, run: Run
+    frames: FrameEnergy, anchors: AnchorEnergy | None, result: IterationResult, weight: float | str, run: Run
 ) -> tuple[float, GlobalEnergy | None]:
     """The weight of the long distances (eq. 24) after a local fit, and their energy unless it is 0."""
-    x, n_components = result.coordinates, problem.shape[1]
-    share = result.energy / problem.mass if problem.mass > 0 else 0.0
-    opening = openness(problem.graph, n_components, share) if weight == "auto" else 1.0
+    x, n_components = result.coordinates, frames.frames.n_components
+    share = result.energy / frames.mass if frames.mass > 0 else 0.0
+    opening = openness(frames.graph, n_components, share) if weight == "auto" else 1.0
     # Anchors tell where things are, better than paths can.
-    unwanted = weight == 0.0 or opening == 0.0 or (weight == "auto" and problem.anchors is not None)
+    unwanted = weight == 0.0 or opening == 0.0 or (weight == "auto" and anchors is not None)
     # Where all points lie in one place the stress has no direction to pull them apart.
     collapsed = float(np.ptp(x, axis=0).max()) <= _ONE_PLACE
     if unwanted or collapsed or result.status in ENDED_EARLY:
         return 0.0, None
     run.stage("landmarks")
-    far = global_energy(problem.frames, x)
+    far = global_energy(frames, x)
     check_finite("landmarks", "geodesics", far.geodesics)
     chosen = opening * balanced_weight(share, far, n_components) if weight == "auto" else float(weight)
     if chosen < _NO_WEIGHT:

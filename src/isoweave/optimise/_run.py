@@ -219,6 +219,11 @@ class Run:
         self.interrupt.is_stopped = True
         self._end(make_record)
 
+    def pause(self) -> None:
+        """Nothing is under way that a record could tell how to go on with: end here if that is asked for."""
+        if self.interrupt.is_asked:
+            self._end()
+
     def finish(self) -> None:
         """The whole run has come to its end."""
         self._raise_if_asked()

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components, dijkstra
 
+from isoweave._lazy import computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.energy import EdgeEnergy, edge_energy
-from isoweave.geometry import LocalFrames, calibrate_frames, local_frames
-from isoweave.graph import NeighborGraph, geodesic_neighbors, graph_from_matrix, sums_of_lengths
+from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, typical_degree
+from isoweave.graph import (
+    NeighborGraph,
+    geodesic_neighbors,
+    geodesics_from,
+    graph_from_matrix,
+    sums_of_lengths,
+)
 from isoweave.linalg import lowest_eigenvectors
 from isoweave.optimise._optimisers import LBFGS, Optimiser, keep_start, minimise, restore_solver
 from isoweave.optimise._problem import Problem, build_problem
@@ -141,9 +149,8 @@ def _synchronized(problem: Problem, tol: float, run: Run) -> FloatArray:
     where landmarks fail: a landmark start bends whatever shortest paths have to walk around.
     """
     graph, n_components, team = problem.graph, problem.shape[1], problem.frames.team
-    typical = int(np.percentile(graph.degrees, 25))
-    width = max(_FEWEST_COMPANIONS, min(2 * typical, _MOST_COMPANIONS), 2 * n_components)
-    companion = geodesic_neighbors(graph, width, thinned=typical > DENSE_DEGREE, team=team)
+    width, thinned = companion_width(graph.degrees, n_components)
+    companion = geodesic_neighbors(graph, width, thinned=thinned, team=team)
     energy = sample_energy(companion, n_components, team=team)
     dense, here = build_problem(energy), run.aside("companion")
 
@@ -155,6 +162,13 @@ def _synchronized(problem: Problem, tol: float, run: Run) -> FloatArray:
     return minimise(LBFGS(tol, _AUXILIARY_STEPS), dense, x, stage="synchronized start", run=here).coordinates
 
 
+def companion_width(degrees: IntArray, n_components: int) -> tuple[int, bool]:
+    """Neighbours of every vertex in the companion graph, and whether it leaves out edges of the graph."""
+    typical = int(typical_degree(degrees))
+    width = max(_FEWEST_COMPANIONS, min(2 * typical, _MOST_COMPANIONS), 2 * n_components)
+    return width, typical > DENSE_DEGREE
+
+
 _STARTS: dict[str, Callable[[Problem, float, Run], FloatArray | None]] = {
     "identity": _identity,
     "landmark": _landmark,
@@ -163,10 +177,46 @@ _STARTS: dict[str, Callable[[Problem, float, Run], FloatArray | None]] = {
 }
 
 
-def sample_energy(graph: NeighborGraph, n_components: int, *, team: ThreadTeam) -> EdgeEnergy:
+def sample_energy(
+    graph: NeighborGraph, n_components: int, *, team: ThreadTeam, starts: AnyArray | None = None
+) -> EdgeEnergy:
     """Energy of a graph of geodesic neighbours: calibrated frames, equal weights."""
-    raw = local_frames(graph, n_components, team=team, frame_size=_SAMPLE_FRAME)
+    raw = local_frames(graph, n_components, team=team, frame_size=_SAMPLE_FRAME, starts=starts)
     return edge_energy(graph, calibrate_frames(graph, raw, "rows"), team=team)
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Components of a graph that have consecutive vertices: the first of each, and the number of all."""
+
+    starts: AnyArray
+
+    @computed_once
+    def sizes(self) -> AnyArray:
+        return np.diff(self.starts)
+
+    @computed_once
+    def runs(self) -> list[tuple[slice, int, int, int]]:
+        """Consecutive components of equal size: which they are, their first vertex and last, and the size."""
+        firsts = np.flatnonzero(np.diff(self.sizes, prepend=-1)).tolist()
+        return [
+            (slice(a, b), int(self.starts[a]), int(self.starts[b]), int(self.sizes[a]))
+            for a, b in pairwise([*firsts, len(self.sizes)])
+        ]
+
+    @computed_once
+    def _bounds(self) -> list[int]:
+        return [int(start) for start in self.starts]
+
+    def part(self, graph: NeighborGraph, c: int) -> NeighborGraph:
+        """The graph of component c."""
+        lo, hi = self._bounds[c], self._bounds[c + 1]
+        first, last = graph.indptr[lo], graph.indptr[hi]
+        return NeighborGraph(
+            graph.indptr[lo : hi + 1] - first,
+            graph.indices[first:last] - np.int32(lo),
+            graph.lengths[first:last],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,38 +243,67 @@ def farthest_landmarks(
     mean length of its edges), a property of the graph and not of its numbering; each next one is farthest
     from those before.
     """
-    n_landmarks, matrix = min(n_landmarks, graph.n_vertices), graph.to_matrix()
     if graph.lengths.min() == 0.0:
         raise ValueError("Landmarks need positive lengths: merge duplicates first.")
-    means = sums_of_lengths(graph, team) / np.maximum(graph.degrees, 1)
-    crowded = int(np.argmin(np.where(graph.degrees > 0, means, np.inf)))
-    # Where all will be landmarks, one call for all of them: most of its time is set-up.
-    table = dijkstra(matrix, directed=True) if n_landmarks == graph.n_vertices else None
-    nearest = dijkstra(matrix, directed=True, indices=crowded) if table is None else table[crowded]
+    if n_landmarks >= graph.n_vertices:
+        blocks = Blocks(np.array([0, graph.n_vertices]))
+        ((_, landmarks, distances),) = all_landmarks(graph, blocks, team)
+        return landmarks[0], distances[0]
+    matrix = graph.to_matrix()
     distances = np.empty((n_landmarks, graph.n_vertices))
     landmarks = np.empty(n_landmarks, dtype=np.int32)
+    nearest = dijkstra(matrix, directed=True, indices=int(np.argmin(_crowding(graph, team))))
     for a in range(n_landmarks):
         at = landmarks[a] = np.argmax(nearest)
-        distances[a] = dijkstra(matrix, directed=True, indices=at) if table is None else table[at]
+        distances[a] = dijkstra(matrix, directed=True, indices=at)
         nearest = distances[a] if a == 0 else np.minimum(nearest, distances[a])
     return landmarks, distances
 
 
+def all_landmarks(
+    graph: NeighborGraph, blocks: Blocks, team: ThreadTeam
+) -> Iterator[tuple[slice, IntArray, FloatArray]]:
+    """The same for small components where every vertex is a landmark: those of equal size (k,) at once.
+
+    Yields which components these are, their landmarks (k, n) and the shortest paths (k, n, n).
+    """
+    crowding = _crowding(graph, team)
+    for which, lo, hi, n in blocks.runs:
+        each, table = np.arange((hi - lo) // n), np.empty(((hi - lo) // n, n, n))
+        for c in each:
+            table[c] = geodesics_from(blocks.part(graph, which.start + c), np.arange(n, dtype=np.int32))
+        landmarks, distances = np.empty((len(each), n), dtype=np.int32), np.empty_like(table)
+        nearest = table[each, np.argmin(crowding[lo:hi].reshape(-1, n), axis=1)]
+        for a in range(n):
+            at = landmarks[:, a] = np.argmax(nearest, axis=1)
+            distances[:, a] = table[each, at]
+            nearest = distances[:, a] if a == 0 else np.minimum(nearest, distances[:, a])
+        yield which, landmarks, distances
+
+
+def _crowding(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
+    """Mean length of the edges of every vertex, infinite without any."""
+    means = sums_of_lengths(graph, team) / np.maximum(graph.degrees, 1)
+    return np.where(graph.degrees > 0, means, np.inf)
+
+
 def landmark_start(landmarks: IntArray, distances: FloatArray, n_components: int) -> FloatArray:
-    """Coordinates of all vertices from their distances to the landmarks, shape (n, N).
+    """Coordinates of all vertices from their distances to the landmarks, shape (n, N), or of stacks of these.
 
     Directions in which the landmarks have no positive eigenvalue are zero.
     """
-    squared = distances[:, landmarks] ** 2
-    squared = 0.5 * (squared + squared.T)
-    means = squared.mean(axis=1)
-    gram = -0.5 * (squared - means[:, None] - means[None, :] + means.mean())
+    squared = np.take_along_axis(distances, landmarks[..., None, :], axis=-1) ** 2
+    squared = 0.5 * (squared + squared.swapaxes(-1, -2))
+    means = squared.mean(axis=-1)
+    overall = means.mean(axis=-1)[..., None, None]
+    gram = -0.5 * (squared - means[..., :, None] - means[..., None, :] + overall)
     values, vectors = np.linalg.eigh(gram)
-    values, vectors = values[::-1][:n_components], vectors[:, ::-1][:, :n_components]
-    keep = values > 1e-12 * max(values[0], 0.0)
-    projector = np.zeros((len(squared), n_components))
-    projector[:, : len(values)] = vectors * np.where(keep, 1.0 / np.sqrt(np.where(keep, values, 1.0)), 0.0)
-    return -0.5 * (distances**2 - means[:, None]).T @ projector
+    values, vectors = values[..., ::-1][..., :n_components], vectors[..., ::-1][..., :n_components]
+    keep = values > 1e-12 * np.maximum(values[..., :1], 0.0)
+    scales = np.where(keep, 1.0 / np.sqrt(np.where(keep, values, 1.0)), 0.0)
+    projector = np.zeros((*means.shape, n_components))
+    projector[..., : values.shape[-1]] = vectors * scales[..., None, :]
+    return -0.5 * (distances**2 - means[..., :, None]).swapaxes(-1, -2) @ projector
 
 
 def frame_transitions(
@@ -247,23 +326,43 @@ def connection_laplacian(graph: NeighborGraph, frames: LocalFrames, team: Thread
     consistent around every loop, as they are on flat data.
     """
     n, n_components = graph.n_vertices, frames.n_components
+    entries, degree = _connection(graph, frames, team)
+    off = sp.bsr_array((entries, graph.indices, graph.indptr), shape=(n * n_components, n * n_components))
+    return sp.csr_array(sp.csr_array(off) + sp.diags_array(np.repeat(degree, n_components)))
+
+
+def _connection(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> tuple[FloatArray, FloatArray]:
+    """The blocks of that matrix at the edges, shape (m, N, N), and its diagonal, shape (n,)."""
     transitions, weights = frame_transitions(graph, frames, team)
     # Frames of hubs hold only some of their neighbours, so the two directions may see different overlaps.
     weights = 0.5 * (weights + weights[graph.reverse])
     agreed = 0.5 * (transitions + transitions[graph.reverse].transpose(0, 2, 1))
-    blocks = -weights[:, None, None] * agreed
-    off = sp.bsr_array((blocks, graph.indices, graph.indptr), shape=(n * n_components, n * n_components))
-    degree = np.bincount(graph.sources, weights=weights, minlength=n)
-    return sp.csr_array(sp.csr_array(off) + sp.diags_array(np.repeat(degree, n_components)))
+    degree: AnyArray = np.bincount(graph.sources, weights=weights, minlength=graph.n_vertices)
+    return -weights[:, None, None] * agreed, degree
 
 
-def synchronized_alignments(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> FloatArray:
+def synchronized_alignments(
+    graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam, blocks: Blocks | None = None
+) -> FloatArray:
     """Orthogonal Q_i that agree along as many edges as possible, shape (n, N, N) (eq. 16).
 
-    Each vertex's block of the connection Laplacian's eigenvectors is projected to O(N) on its own.
+    Each vertex's block of the connection Laplacian's eigenvectors is projected to O(N) on its own. Of small
+    graphs, or small components, LAPACK computes them all: the set-up of anything else takes longer.
     """
     n, n_components = graph.n_vertices, frames.n_components
-    _, vectors = lowest_eigenvectors(connection_laplacian(graph, frames, team), n_components)
+    if blocks is None and n > N_LANDMARKS:
+        vectors = lowest_eigenvectors(connection_laplacian(graph, frames, team), n_components)[1]
+    else:
+        entries, degree = _connection(graph, frames, team)
+        vectors = np.empty((n, n_components, n_components))
+        for _, lo, hi, size in (blocks or Blocks(np.array([0, n]))).runs:
+            edges, width = slice(graph.indptr[lo], graph.indptr[hi]), size * n_components
+            dense = np.zeros((hi - lo, n_components, size, n_components))
+            dense[graph.sources[edges] - lo, :, (graph.indices[edges] - lo) % size] = entries[edges]
+            for k in range(n_components):
+                dense[np.arange(hi - lo), k, np.arange(hi - lo) % size, k] = degree[lo:hi]
+            found = np.linalg.eigh(dense.reshape(-1, width, width))[1][..., :n_components]
+            vectors[lo:hi] = found.reshape(-1, n_components, n_components)
     u, _, vt = np.linalg.svd(vectors.reshape(n, n_components, n_components))
     return u @ vt
 

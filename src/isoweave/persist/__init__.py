@@ -5,16 +5,7 @@ One file each, in the safetensors format; docs/saving.md describes it.
 
 from isoweave._files import WriteError
 from isoweave.persist._checkpoint import Checkpoint, CheckpointError
-from isoweave.persist._models import load, load_model, save
-from isoweave.persist._store import StoreError, is_store
+from isoweave.persist._models import load, load_model as load_model, save
+from isoweave.persist._store import StoreError, is_store as is_store
 
-__all__ = [
-    "Checkpoint",
-    "CheckpointError",
-    "StoreError",
-    "WriteError",
-    "is_store",
-    "load",
-    "load_model",
-    "save",
-]
+__all__ = ["Checkpoint", "CheckpointError", "StoreError", "WriteError", "load", "save"]

@@ -1,8 +1,7 @@
 """A run kept in one file, replaced as a whole at every write.
 
 Whoever holds the lock of the file that has the name owns the checkpoint. A new file is locked before it gets
-the name, so that the name never stands for a file that others could lock. After locking, a process looks
-whether the name still belongs to the file it has locked; if not, it begins again with the one that has it.
+the name; after locking, a process looks whether the name still belongs to the file it has locked.
 """
 
 from __future__ import annotations
@@ -229,8 +228,8 @@ class FileJournal:
         try:
             store = read_header(self._held, self.path, _KIND)
         except StoreError as error:
-            reason = f"exists and is not a checkpoint ({error.reason}); it is left alone."
-            raise CheckpointError(self.path, reason) from error
+            said = f"exists and is not a checkpoint ({error.reason}); it is left alone."
+            raise CheckpointError(self.path, said) from error
         slots: Any = store.content.get("slots")
         stored = store.content.get("fingerprint")
         self._is_finished = store.content.get("finished") is True
@@ -245,11 +244,9 @@ class FileJournal:
         for name in (*self._fields, *stored) if slots else ():
             before, now = (fields.get(name, "(missing)") for fields in (stored, self._fields))
             if before != now:
-                reason = (
-                    f"belongs to another run: {name} was {shown(before, 120)} and is now {shown(now, 120)}. "
-                )
-                hint = "Use the former value, or remove the file."
-                raise CheckpointError(self.path, reason + hint, name, before, now)
+                said = f"{name} was {shown(before, 120)} and is now {shown(now, 120)}"
+                reason = f"belongs to another run: {said}. Use the former value, or remove the file."
+                raise CheckpointError(self.path, reason, name, before, now)
         try:
             arrays = store.arrays()
             require(isinstance(slots, dict), self.path, "slots", f"cannot be {shown(slots)}")

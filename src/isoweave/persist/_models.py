@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from isoweave._files import AnyPath
+from isoweave._files import AnyPath, atomic_write
 from isoweave._stages import check_array, check_indices
 from isoweave.graph import NeighborGraph
-from isoweave.persist._store import Decoder, Encoder, Store, StoreError, require, shown
+from isoweave.persist._store import Decoder, Store, StoreError, encode, require, shown, write_store
 from isoweave.result import Embedding
 
 Estimator = TypeVar("Estimator")
@@ -43,29 +43,38 @@ def save(obj: Any, path: AnyPath) -> None:
     ``RandomState`` are left out, with a warning; TypeError names a parameter that cannot be stored, such as
     a function given as ``metric``.
     """
-    encoder, is_estimator = Encoder(), hasattr(obj, "get_params") and not isinstance(obj, type)
+    arrays: dict[str, Any] = {}
+    is_estimator = hasattr(obj, "get_params") and not isinstance(obj, type)
     if not is_estimator and not isinstance(obj, Embedding):
         raise TypeError(f"save takes an Embedding or an IsometricEmbedding, got {type(obj).__name__}.")
-    if not is_estimator:
+    if is_estimator:
+        names = [name for name in vars(obj) if _is_stored(type(obj), name)]
+        content: dict[str, Any] = {
+            "class": type(obj).__name__,
+            "parameters": _encoded_parameters(obj, arrays),
+        }
+        content["attributes"] = {name: encode(getattr(obj, name), name, arrays) for name in names}
+    else:
         values = {field.name: getattr(obj, field.name) for field in fields(obj)}
         values["parameters"] = {k: v for k, v in obj.parameters.items() if k != "checkpoint"}
-        encoder.write(path, "embedding", {name: encoder.encode(v, name) for name, v in values.items()})
-        return
+        content = {name: encode(value, name, arrays) for name, value in values.items()}
+    with atomic_write(path) as file:
+        write_store(file, "estimator" if is_estimator else "embedding", content, arrays)
+
+
+def _encoded_parameters(estimator: Any, arrays: dict[str, Any]) -> dict[str, Any]:
     encoded = {}
-    for name, value in obj.get_params(deep=False).items():
+    for name, value in estimator.get_params(deep=False).items():
         if name == "checkpoint":
             continue
         if (name == "callback" and value is not None) or isinstance(value, np.random.RandomState):
-            warnings.warn(_LEFT_OUT.format(name=name), UserWarning, stacklevel=2)
+            warnings.warn(_LEFT_OUT.format(name=name), UserWarning, stacklevel=3)
             continue
         try:
-            encoded[name] = encoder.encode(value, name)
+            encoded[name] = encode(value, name, arrays)
         except TypeError as error:
             raise TypeError(f"parameter {error} Change it before saving: set_params({name}=...).") from error
-    names = [name for name in vars(obj) if _is_stored(type(obj), name)]
-    attributes = {name: encoder.encode(getattr(obj, name), name) for name in names}
-    content = {"class": type(obj).__name__, "parameters": encoded, "attributes": attributes}
-    encoder.write(path, "estimator", content)
+    return encoded
 
 
 def load(path: AnyPath, *, mmap: bool = False) -> Any:

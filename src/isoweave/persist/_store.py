@@ -1,8 +1,7 @@
 """A store is one file in the safetensors format: 8 bytes of length, a JSON header, the bytes of the arrays.
 
-Written and read by hand: the safetensors package (0.8) takes only names, so that it can neither fill a file
-that is locked before it has its name nor read the one we hold a lock on; it copies where we map; and it
-writes arrays that are not C-contiguous with their numbers in the wrong places, without an error.
+Written and read by hand: the safetensors package (0.8) takes only names, not files that are locked; it copies
+where we map; and it writes arrays that are not C-contiguous with their numbers in the wrong places.
 
 Python values are JSON and arrays: what JSON has as it is, everything else as ``{"$type": ...}``, arrays by
 names that say where they stand. Decoding makes values of the types named here and of no others.
@@ -29,7 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import isoweave
-from isoweave._files import AnyPath, atomic_write
+from isoweave._files import AnyPath
 from isoweave._memory import allowed_memory
 from isoweave._stages import check_array, check_indices, check_pointers, checked_graph
 from isoweave._typing import AnyArray
@@ -296,71 +295,62 @@ def _float(text: str) -> float:
     return value
 
 
-class Encoder:
-    """Turns values into JSON and collects the arrays they hold, by name, in ``arrays``."""
+def encode(value: Any, where: str, arrays: dict[str, AnyArray], depth: int = 0) -> Any:
+    """JSON for a value, whose arrays are added by name; TypeError with ``where`` if it cannot be stored."""
+    if depth > _MAX_NESTED:
+        raise ValueError(f"{where} is nested more than {_MAX_NESTED} levels deep.")
+    if isinstance(value, str):
+        return str(value)
+    if value is None or type(value) in (bool, int, float):
+        if isinstance(value, float) and not math.isfinite(value):
+            return {_TYPE: "float", "value": repr(value)}
+        if isinstance(value, int) and value.bit_length() > 2048:
+            raise ValueError(f"{where} is an integer of {value.bit_length()} bits, more than 2048.")
+        return value
+    if type(value) is tuple and value and all(type(item) is StepRecord for item in value):
+        table = np.array([astuple(step) for step in value], dtype=np.float64)
+        return {_TYPE: "history", "name": _add(table, where, arrays)}
+    if type(value) in (list, tuple):
+        items = [encode(item, f"{where}.{at}", arrays, depth + 1) for at, item in enumerate(value)]
+        return items if type(value) is list else {_TYPE: "tuple", "items": items}
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str) or key == _TYPE:
+                raise TypeError(f"{where} has the key {shown(key)}, which cannot be stored.")
+        return {key: encode(item, f"{where}.{key}", arrays, depth + 1) for key, item in value.items()}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
+        items = value.ravel().tolist()
+        others = [item for item in items if not isinstance(item, str)]
+        if others:
+            reason = f"is an array of objects, {shown(others[0])} among them: it cannot be stored."
+            raise TypeError(f"{where} {reason}")
+        return {_TYPE: "strings", "shape": list(value.shape), "items": items}
+    if isinstance(value, np.ndarray | np.generic):
+        kind = "array" if isinstance(value, np.ndarray) else "scalar"
+        return {_TYPE: kind, "name": _add(np.asarray(value), where, arrays)}
+    if sp.issparse(value):
+        name = type(value).__name__
+        if name not in ("csr_array", "csr_matrix") or value.ndim != 2:
+            raise TypeError(f"{where} is a sparse {name} and cannot be stored; convert it to csr_array.")
+        names = [_add(getattr(value, part), f"{where}.{part}", arrays) for part in _CSR]
+        return {_TYPE: "sparse", "class": name, "shape": [int(n) for n in value.shape], "names": names}
+    if type(value) is NeighborGraph:
+        names = [_add(getattr(value, part), f"{where}.{part}", arrays) for part in _GRAPH]
+        return {_TYPE: "graph", "names": names}
+    kind = "a function" if callable(value) else f"of type {type(value).__name__}"
+    raise TypeError(f"{where} is {kind} and cannot be stored: {shown(value)}.")
 
-    def __init__(self) -> None:
-        self.arrays: dict[str, AnyArray] = {}
 
-    def encode(self, value: Any, where: str, depth: int = 0) -> Any:
-        """JSON for a value; TypeError with ``where`` it stands if it cannot be stored."""
-        if depth > _MAX_NESTED:
-            raise ValueError(f"{where} is nested more than {_MAX_NESTED} levels deep.")
-        if isinstance(value, str):
-            return str(value)
-        if value is None or type(value) in (bool, int, float):
-            if isinstance(value, float) and not math.isfinite(value):
-                return {_TYPE: "float", "value": repr(value)}
-            if isinstance(value, int) and value.bit_length() > 2048:
-                raise ValueError(f"{where} is an integer of {value.bit_length()} bits, more than 2048.")
-            return value
-        if type(value) is tuple and value and all(type(item) is StepRecord for item in value):
-            table = np.array([astuple(step) for step in value], dtype=np.float64)
-            return {_TYPE: "history", "name": self._add(table, where)}
-        if type(value) in (list, tuple):
-            items = [self.encode(item, f"{where}.{at}", depth + 1) for at, item in enumerate(value)]
-            return items if type(value) is list else {_TYPE: "tuple", "items": items}
-        if isinstance(value, dict):
-            for key in value:
-                if not isinstance(key, str) or key == _TYPE:
-                    raise TypeError(f"{where} has the key {shown(key)}, which cannot be stored.")
-            return {key: self.encode(item, f"{where}.{key}", depth + 1) for key, item in value.items()}
-        if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
-            items = value.ravel().tolist()
-            others = [item for item in items if not isinstance(item, str)]
-            if others:
-                reason = f"is an array of objects, {shown(others[0])} among them: it cannot be stored."
-                raise TypeError(f"{where} {reason}")
-            return {_TYPE: "strings", "shape": list(value.shape), "items": items}
-        if isinstance(value, np.ndarray | np.generic):
-            kind = "array" if isinstance(value, np.ndarray) else "scalar"
-            return {_TYPE: kind, "name": self._add(np.asarray(value), where)}
-        if sp.issparse(value):
-            name = type(value).__name__
-            if name not in ("csr_array", "csr_matrix") or value.ndim != 2:
-                raise TypeError(f"{where} is a sparse {name} and cannot be stored; convert it to csr_array.")
-            names = [self._add(getattr(value, part), f"{where}.{part}") for part in _CSR]
-            return {_TYPE: "sparse", "class": name, "shape": [int(n) for n in value.shape], "names": names}
-        if type(value) is NeighborGraph:
-            return {_TYPE: "graph", "names": [self._add(getattr(value, p), f"{where}.{p}") for p in _GRAPH]}
-        kind = "a function" if callable(value) else f"of type {type(value).__name__}"
-        raise TypeError(f"{where} is {kind} and cannot be stored: {shown(value)}.")
-
-    def write(self, path: AnyPath, kind: str, content: Mapping[str, Any]) -> None:
-        """Write a store of what was encoded."""
-        with atomic_write(path) as file:
-            write_store(file, kind, content, self.arrays)
-
-    def _add(self, value: AnyArray, where: str) -> str:
-        if value.dtype.newbyteorder("<").str not in _CODES:
-            raise TypeError(f"{where} is an array of {value.dtype} and cannot be stored.")
-        stem = re.sub(r"[^A-Za-z0-9_.-]", "_", where)[:60].lstrip(".-") or "array"
-        name, number = stem, 1
-        while name in self.arrays or name == "__metadata__":
-            number += 1
-            name = f"{stem}-{number}"
-        self.arrays[name] = np.asarray(value)  # a memory map is an array like any other
-        return name
+def _add(value: AnyArray, where: str, arrays: dict[str, AnyArray]) -> str:
+    if value.dtype.newbyteorder("<").str not in _CODES:
+        raise TypeError(f"{where} is an array of {value.dtype} and cannot be stored.")
+    stem = re.sub(r"[^A-Za-z0-9_.-]", "_", where)[:60].lstrip(".-") or "array"
+    name, number = stem, 1
+    while name in arrays or name == "__metadata__":
+        number += 1
+        name = f"{stem}-{number}"
+    arrays[name] = np.asarray(value)  # a memory map is an array like any other
+    return name
 
 
 class Decoder:
