@@ -15,8 +15,7 @@ from isoweave import graph as graphs
 from isoweave._parallel import ThreadTeam
 from isoweave.graph import _features as module
 from isoweave.graph._features import group_equal_rows
-from reference_graphs import edges_of, graph_of
-from reference_knn import assert_same_graph
+from reference_graphs import assert_same_graph, edges_of, graph_of
 
 
 def edge_set(graph):

@@ -19,7 +19,7 @@ from isoweave.graph import (
     is_edge,
     knn_graph,
 )
-from reference_knn import assert_same_graph
+from reference_graphs import assert_same_graph
 
 TEAM = ThreadTeam(1)
 RNG = np.random.default_rng(509)

@@ -16,7 +16,7 @@ from sklearn.metrics import pairwise_distances
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave.graph import _euclidean, _index, build_index, connected_components, knn_graph, merge_duplicates
 from isoweave.graph._euclidean import GraphSearch, ProductSearch, project
-from reference_knn import as_dense, assert_permuted, assert_same_graph, twin
+from reference_graphs import as_dense, assert_permuted, assert_same_graph, twin
 
 TEAM = ThreadTeam(1)
 needs_faiss = pytest.mark.skipif(importlib.util.find_spec("faiss") is None, reason="needs the extra knn")

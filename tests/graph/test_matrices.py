@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.spatial.distance import cdist, pdist, squareform
 
 from isoweave.graph import graph_from_matrix, knn_from_distances, knn_graph, merge_duplicates
-from reference_knn import as_dense, assert_permuted, twin
+from reference_graphs import as_dense, assert_permuted, twin
 
 
 def edges(graph):

@@ -1,4 +1,4 @@
-"""Small graphs to try every stage on, and comparison of maps up to a rigid motion."""
+"""Small graphs to try every stage on, comparison of graphs, and of maps up to a rigid motion."""
 
 from __future__ import annotations
 
@@ -115,3 +115,31 @@ def random_rotations(n, n_components, rng):
     """Orthogonal matrices, reflections among them, shape (n, N, N)."""
     q, r = np.linalg.qr(rng.normal(size=(n, n_components, n_components)))
     return q * np.sign(np.einsum("ikk->ik", r))[:, None, :]
+
+
+def twin(distances, k):
+    """Max-symmetrised kNN graph of distinct points, row by row, as a dense matrix (nan: no edge)."""
+    n = len(distances)
+    result = np.full((n, n), np.nan)
+    for i in range(n):
+        order = [j for j in np.argsort(distances[i], kind="stable") if j != i]
+        for j in order[:k]:
+            result[i, j] = result[j, i] = max(distances[i, j], distances[j, i])
+    return result
+
+
+def as_dense(graph):
+    dense = np.full((graph.n_vertices,) * 2, np.nan)
+    dense[graph.sources, graph.indices] = graph.lengths
+    return dense
+
+
+def assert_same_graph(a, b):
+    np.testing.assert_array_equal(a.indptr, b.indptr)
+    np.testing.assert_array_equal(a.indices, b.indices)
+    np.testing.assert_array_equal(a.lengths, b.lengths)
+
+
+def assert_permuted(graph, permuted, shuffle):
+    """``permuted`` is the graph of the points taken in the order ``shuffle``."""
+    np.testing.assert_array_equal(as_dense(graph)[np.ix_(shuffle, shuffle)], as_dense(permuted))

@@ -55,10 +55,9 @@ def shortest_detours(start, stop, indptr, indices, lengths, detours, counts):
 def _grow_ball(i, mark, graph, parent, place, found, scratch):
     """Settle the vertices nearest to i, i first, with the tree of shortest paths; how many there are."""
     # ``parent[v]`` is the stored edge to v from the vertex before it, ``place[v]`` the rank of v.
-    # Nothing is stamped -1: the search goes on until ``found`` is full.
     indptr, indices, lengths = graph
     distance, stamp = scratch[:2]
-    count = settle(i, 1, stamp, -1, 0.0, len(indices), found, mark, graph, scratch)
+    count = settle(i, len(found), stamp, mark + 1, 0.0, len(indices), found, mark, graph, scratch)
     for b in range(count):
         place[found[b]] = b
         parent[found[b]] = -1

@@ -119,7 +119,9 @@ def nearest_lists(start, stop, indptr, near_indices, near_lengths, columns, dist
     graph, scratch = (indptr, near_indices, near_lengths), search_scratch(len(indptr) - 1, limit * limit)
     distance, stamp = scratch[:2]
     for i in range(start, stop):
-        count = settle(i, limit, stamp, -1, 0.0, limit, found, 2 * (i + 1), graph, scratch)
+        mark = 2 * (i + 1)
+        # All are wanted. (A literal label would compile the search once more.)
+        count = settle(i, limit, stamp, mark + 1, 0.0, limit, found, mark, graph, scratch)
         for a in range(1, limit):
             columns[i, a - 1] = found[a] if a < count else -1
             distances[i, a - 1] = distance[found[a]] if a < count else np.inf
@@ -230,7 +232,7 @@ def geodesics_from(start, stop, sources, indptr, indices, lengths, geodesics):
     distance, stamp = scratch[:2]
     for s in range(start, stop):
         mark = 2 * (s + 1)
-        settle(sources[s], n + 1, stamp, -1, 0.0, n, found, mark, graph, scratch)
+        settle(np.int64(sources[s]), n, stamp, mark + 1, 0.0, n, found, mark, graph, scratch)
         for i in range(n):
             geodesics[s, i] = distance[i] if stamp[i] == mark + 1 else np.inf
 
