@@ -75,7 +75,7 @@ def minimise_many(
         has_ended = has_ended | (unsettled & other.has_ended)
     names = ["synchronized" if won else "landmark" for won in wins]
     taken = [other if won else best for won in wins]
-    status = ["converged" if not ended else interrupt.status for ended in has_ended]
+    status = ["converged" if not ended else interrupt.ending for ended in has_ended]
     results = [None if is_odd[c] else taken[c].result(blocks, c, status[c]) for c in range(len(taken))]
     return best.mass, names, results
 
@@ -148,7 +148,7 @@ def _descend(
         running = running & ~(size <= bound)
         if k == most:
             whole.is_odd[at[running]] = True
-        elif interrupt.status:
+        elif interrupt.ending:
             whole.has_ended[at[running]] = True
         elif running.any():
             if 2 * np.count_nonzero(running) < len(running):

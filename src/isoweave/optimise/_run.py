@@ -147,8 +147,8 @@ class Interrupt:
         self.is_asked = True
 
     @property
-    def status(self) -> str:
-        """Of an iteration that has to end; empty while all is well."""
+    def ending(self) -> str:
+        """Status of an iteration that has to end; empty while all is well."""
         return "interrupted" if self.is_asked else "stopped" if self.is_stopped else ""
 
 
@@ -206,7 +206,7 @@ class Run:
         if self.report is not None:
             self.report.step(make_progress())
         # Read once: a request that comes during the write is met by the next step.
-        status = self.interrupt.status
+        status = self.interrupt.ending
         if status == "interrupted":
             self._end(make_record)
         elif self.journal is not None and not status and self.journal.is_due():
