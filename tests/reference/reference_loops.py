@@ -23,8 +23,10 @@ def hops(graph, i, n_hops):
 
 def spanning_forest(edges, n):
     """Edges (i, j) of a minimum spanning forest."""
-    i, j, lengths = zip(*edges, strict=True)
-    tree = minimum_spanning_tree(sp.coo_array((lengths, (i, j)), shape=(n, n)).tocsr()).tocoo()
+    i, j, lengths = (np.array(part) for part in zip(*edges, strict=True))
+    # 32-bit indices: the oldest scipy knows no others.
+    ends = (i.astype(np.int32), j.astype(np.int32))
+    tree = minimum_spanning_tree(sp.coo_array((lengths, ends), shape=(n, n)).tocsr()).tocoo()
     return set(zip(tree.row.tolist(), tree.col.tolist(), strict=True))
 
 
