@@ -18,7 +18,16 @@ from isoweave.experiments import EXPERIMENTS, Request
 from isoweave.experiments._run import reference_distances, score
 from isoweave.experiments.baselines import run_baseline
 
-METRICS = ("f1", "local_distance", "pearson", "spearman", "stress", "parameter_error", "accuracy")
+METRICS = (
+    "f1",
+    "local_distance",
+    "pearson",
+    "spearman",
+    "stress",
+    "procrustes_error",
+    "parameter_error",
+    "accuracy",
+)
 FIRST_SEED = 601
 
 
@@ -66,7 +75,11 @@ def main() -> None:
                 lines.append([*facts, *(scores.get(metric, np.nan) for metric in METRICS)])
         for weight, lines in found.items():
             means = np.mean(lines, axis=0)
-            shown = ["" if np.isnan(v) else f"{v:.3g}" if k < 2 else f"{v:.4f}" for k, v in enumerate(means)]
+            small = [k < 2 or abs(v) < 1e-3 for k, v in enumerate(means)]
+            shown = [
+                "" if np.isnan(v) else f"{v:.2g}" if s else f"{v:.4f}"
+                for v, s in zip(means, small, strict=True)
+            ]
             print(f"| {name}, {len(lines)} | {weight} | " + " | ".join(shown) + " |", flush=True)
 
 
