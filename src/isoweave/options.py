@@ -333,11 +333,12 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
         values["start"] = as_array("start", values["start"])
     if values["refine"] == "auto" and paper_product:
         values["refine"] = "none"
-    if values["refine"] == "distances" and paper_product:
-        raise ValueError(
-            "refine='distances' needs one weight per edge, but the inner product is the paper's; "
-            "use inner_product='edge'."
-        )
+    for name, value in (("refine", "distances"), ("loss", "robust")):
+        if values[name] == value and paper_product:
+            raise ValueError(
+                f"{name}={value!r} needs one weight per edge, but the inner product is the paper's; "
+                "use inner_product='edge'."
+            )
     if not isinstance(values["global_weight"], str) or values["global_weight"] != "auto":
         values["global_weight"] = check_real("global_weight", values["global_weight"], minimum=0.0)
     values["tol"] = check_real("tol", values["tol"], minimum=0.0, include_minimum=False)

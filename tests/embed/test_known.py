@@ -334,6 +334,7 @@ BAD_TOGETHER = [
     ({"anchors": HARD, "scale": "geodesics"}, ValueError, "scale='geodesics' would move the map off its"),
     ({"weights": ones_like(NOISY), "preset": "paper"}, ValueError, "per edge, which the paper's does"),
     ({"refine": "distances", "preset": "paper"}, ValueError, "refine='distances' needs one weight per edge"),
+    ({"loss": "robust", "preset": "paper"}, ValueError, "loss='robust' needs one weight per edge"),
 ]
 
 
