@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from isoweave._parallel import ONE_THREAD, ThreadTeam
+from isoweave._parallel import ThreadTeam
 from isoweave._stages import frames_from, frames_record
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave.energy import AnchorEnergy, EdgeEnergy, FrameEnergy, GlobalEnergy, edge_energy, paper_energy
 from isoweave.geometry import calibrate_frames, local_frames, local_stretch, neighborhood_volumes
 from isoweave.graph import NeighborGraph, bypass_doubtful, longer_than_detours
 from isoweave.known import Known
-from isoweave.linalg import small_choice
 from isoweave.optimise import (
     ALONE,
     ENDED_EARLY,
     LBFGS,
     Alternating,
-    Blocks,
-    Interrupt,
     IterationResult,
     Problem,
     Run,
@@ -36,11 +33,7 @@ from isoweave.optimise import (
     long_distances,
     minimise,
     minimise_from,
-    minimise_many,
     numerical_stage,
-    openness,
-    refine_many,
-    unflat_share,
 )
 from isoweave.options import EmbeddingOptions
 
@@ -48,7 +41,7 @@ from isoweave.options import EmbeddingOptions
 _LARGEST_START = 1e75
 # Energy of an embedding over that of all points in one place. At most 1 but for rounding wherever the Poisson
 # problems were solved.
-_MOST_ENERGY = 1.0 + 1e-6
+MOST_ENERGY = 1.0 + 1e-6
 # Long bends relax last, and the misfit that the tolerance is relative to is large where there are any.
 _GLOBAL_TOL = 1 / 3
 # Part of its length, at least of the median, below which an edge has no length in the map.
@@ -62,7 +55,7 @@ _SAME_TRUST = 0.05
 _SMALL_ERROR = 0.02
 # Part of their lengths by which edges still move when refine="auto" ends, for up to so many vertices; it
 # grows with their number, because every step costs more, a hundred times at most.
-_ENOUGH, _MANY = 1e-5, 10_000
+ENOUGH, _MANY = 1e-5, 10_000
 _MOST_STEPS = 200
 
 
@@ -134,7 +127,7 @@ def _embed_once(
     stored = run.load("frames")
     if stored is None:
         run.stage("frames")
-        frames = _frames(graph, paths, options, known, team)
+        frames = frames_of(graph, paths, options, known, team)
         run.keep("frames", lambda: frames_record(frames))
     else:
         frames = frames_from(stored, paths, options, team)
@@ -144,7 +137,7 @@ def _embed_once(
     if far is not None:
         # One factor at a time.
         del problem
-        problem, result = _globalise(frames, options, known.anchors, far, result, run)
+        problem, result = globalise(frames, options, known.anchors, far, result, run)
     mass = problem.mass
     if options.refine == "distances" and result.status not in ENDED_EARLY:
         mass, result = _refine(problem, graph, options, 1.0, result, run.within("refine"))
@@ -154,113 +147,16 @@ def _embed_once(
         factor = _geodesic_factor(result.coordinates, paths, team)
         result = replace(result, coordinates=result.coordinates * factor)
     elif options.keeps_lengths and known.anchors is None:
-        factor = _edge_factors(result.coordinates, frames, graph, np.array([0, graph.n_vertices]))[0]
+        factor = edge_factors(result.coordinates, frames, graph, np.array([0, graph.n_vertices]))[0]
         result = replace(result, coordinates=result.coordinates * factor)
     check_finite("result", "coordinates", result.coordinates)
-    stretch, lost = _stretch(graph, frames, result.coordinates)
+    stretch, lost = stretch_of(graph, frames, result.coordinates)
     if lost.any() and result.status in ("converged", "stalled"):
         result = replace(result, status="collapsed")
     return ComponentResult(result, stretch, mass, name, solver, weight)
 
 
-def embed_many(
-    graph: NeighborGraph, sizes: Sequence[int], options: EmbeddingOptions, interrupt: Interrupt
-) -> list[ComponentResult | None]:
-    """Embed small components, one after the other in a graph, all at once, in one thread.
-
-    Each has the bits of :func:`embed_component`, or None if it has to be embedded alone: where something is
-    unusual, or wrong, which is then said of the component by name.
-    """
-    assert options.tol is not None
-    assert options.max_iter is not None
-    blocks, n_components = Blocks(np.concatenate([[0], np.cumsum(sizes)])), options.n_components
-    try:
-        energy = _frames(graph, graph, options, Known(), ONE_THREAD, blocks.starts)
-        problem = build_problem(energy, solver="direct")
-        optimiser = LBFGS(options.tol, options.max_iter)
-        masses, starts, found = minimise_many(problem, blocks, optimiser, options.energy_tol, interrupt)
-    except (ArithmeticError, ValueError, RuntimeError):
-        return [None] * len(sizes)
-    x, weights, flat = np.zeros(problem.shape), np.zeros(len(sizes)), np.zeros(len(sizes))
-    bounds = blocks.starts.tolist()
-    for c, (mass, led) in enumerate(zip(masses.tolist(), found, strict=True)):
-        if led is None or led.energy > _MOST_ENERGY * mass:
-            found[c] = None
-            continue
-        part, share = blocks.part(graph, c), led.energy / mass if mass > 0 else 0.0
-        unflat = unflat_share(part, n_components, share)
-        if options.global_weight != "auto" or openness(part, n_components, unflat) > 0.0:
-            own = _frames(part, part, options, Known(), ONE_THREAD)
-            weights[c], far = long_distances(own, None, led, options.global_weight, ALONE)
-            if far is not None:
-                found[c] = led = _globalise(own, options, None, far, led, ALONE)[1]
-        if options.refine == "auto" and weights[c] == 0.0 and led.status not in ENDED_EARLY:
-            flat[c] = flatness(part, n_components, share)
-        x[bounds[c] : bounds[c + 1]] = led.coordinates
-    if flat.any():
-        x, found, masses = _refine_many(problem, blocks, options, flat, x, found, masses, interrupt)
-    if options.keeps_lengths:
-        x *= np.repeat(_edge_factors(x, energy, graph, blocks.starts), sizes)[:, None]
-    stretch, lost = _stretch(graph, energy, x)
-    is_lost = np.logical_or.reduceat(lost, blocks.starts[:-1])
-    results: list[ComponentResult | None] = []
-    for c, led in enumerate(found):
-        if led is None:
-            results.append(None)
-            continue
-        rows, solver = slice(*bounds[c : c + 2]), f"direct: {small_choice(sizes[c]).reason}"
-        status = "collapsed" if is_lost[c] and led.status in ("converged", "stalled") else led.status
-        led = replace(led, coordinates=x[rows], status=status)
-        results.append(ComponentResult(led, stretch[rows], masses[c], starts[c], solver, weights[c]))
-    return results
-
-
-def _refine_many(
-    problem: Problem,
-    blocks: Blocks,
-    options: EmbeddingOptions,
-    flat: FloatArray,
-    x: FloatArray,
-    found: list[IterationResult | None],
-    masses: FloatArray,
-    interrupt: Interrupt,
-) -> tuple[FloatArray, list[IterationResult | None], FloatArray]:
-    """:func:`_refine_if_flat` for small components: coordinates, results and energies of collapsed maps."""
-    assert options.max_iter is not None
-    optimiser = LBFGS(options.energy_tol, options.max_iter, _ENOUGH)
-    energies = np.array([0.0 if led is None else led.energy for led in found])
-    share = np.divide(energies, masses, out=np.zeros_like(masses), where=masses > 0)
-    first = refine_many(problem, blocks, flat, x, optimiser, interrupt)
-    before = first.mass * share
-    left = np.divide(first.energy, before, out=np.zeros_like(before), where=before > 0)
-    agreed = np.where(first.has_ended, flat, flat * [agreement(part) for part in left])
-    again = np.where(agreed < flat, agreed, 0.0)
-    second = refine_many(problem, blocks, again, x, optimiser, interrupt) if again.any() else first
-    taken = [
-        None if part == 0.0 else first if part == whole else second
-        for part, whole in zip(agreed, flat, strict=True)
-    ]
-    x, masses, found = x.copy(), masses.copy(), list(found)
-    for c, descent in enumerate(taken):
-        led = found[c]
-        if led is None or flat[c] == 0.0:
-            continue
-        if first.is_odd[c] or (descent is not None and descent.is_odd[c]):
-            found[c] = None
-        elif descent is not None:
-            ended = descent.result(blocks, c, interrupt.ending if descent.has_ended[c] else "converged")
-            found[c] = replace(led, energy=ended.energy, status=ended.status)
-            masses[c] = descent.mass[c]
-            x[blocks.starts[c] : blocks.starts[c + 1]] = ended.coordinates
-    alignments = problem.evaluate(x).alignments
-    for c, descent in enumerate(taken):
-        led = found[c]
-        if led is not None and descent is not None:
-            found[c] = replace(led, alignments=alignments[blocks.starts[c] : blocks.starts[c + 1]])
-    return x, found, masses
-
-
-def _stretch(graph: NeighborGraph, frames: FrameEnergy, x: FloatArray) -> tuple[FloatArray, BoolArray]:
+def stretch_of(graph: NeighborGraph, frames: FrameEnergy, x: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Stretch of every vertex, and those at an edge that has no length in the map."""
     with numerical_stage("stretch"):
         stretch = local_stretch(graph, frames.frames, x, team=frames.team)
@@ -270,7 +166,7 @@ def _stretch(graph: NeighborGraph, frames: FrameEnergy, x: FloatArray) -> tuple[
     return stretch, lost
 
 
-def _frames(
+def frames_of(
     graph: NeighborGraph,
     paths: NeighborGraph,
     options: EmbeddingOptions,
@@ -318,10 +214,10 @@ def _check_energy(problem: Problem, options: EmbeddingOptions, result: Iteration
     assert options.tol is not None
     is_paper = options.optimizer == "alternating"
     share = result.energy / problem.mass if problem.mass > 0 else 0.0
-    if share <= _MOST_ENERGY or not (is_paper or result.status in ("converged", "stalled")):
+    if share <= MOST_ENERGY or not (is_paper or result.status in ("converged", "stalled")):
         return
     what = f"the map has {share:.1e} times the energy of all points in one place"
-    if not is_paper and share * (1.0 - options.tol**2) <= _MOST_ENERGY:
+    if not is_paper and share * (1.0 - options.tol**2) <= MOST_ENERGY:
         raise ValueError(f"tol={options.tol:g} ends the iteration where {what}; lower tol.")
     raise badly_solved(problem, "result", what)
 
@@ -375,7 +271,7 @@ def _optimise(
     return name, problem, IterationResult(x, here.alignments, here.energy, free.history, free.status)
 
 
-def _globalise(
+def globalise(
     frames: FrameEnergy,
     options: EmbeddingOptions,
     anchors: AnchorEnergy | None,
@@ -409,7 +305,7 @@ def _refine(
     assert options.max_iter is not None
     run.stage("refine")
     measured, is_auto = problem.of_distances(graph, part), options.refine == "auto"
-    enough = _ENOUGH * min(max(graph.n_vertices / _MANY, 1.0), 100.0) if is_auto else 0.0
+    enough = ENOUGH * min(max(graph.n_vertices / _MANY, 1.0), 100.0) if is_auto else 0.0
     most = min(options.max_iter, _MOST_STEPS) if is_auto else options.max_iter
     optimiser = LBFGS(options.energy_tol, most, enough)
     refined = minimise(optimiser, measured, result.coordinates, stage="refine", run=run)
@@ -451,7 +347,7 @@ def _at_lost_edges(graph: NeighborGraph, x: FloatArray) -> BoolArray:
     return found
 
 
-def _edge_factors(x: FloatArray, frames: FrameEnergy, graph: NeighborGraph, starts: AnyArray) -> FloatArray:
+def edge_factors(x: FloatArray, frames: FrameEnergy, graph: NeighborGraph, starts: AnyArray) -> FloatArray:
     """The one factor for every component that brings its edges nearest to their lengths (least squares).
 
     Frames that cannot all fit average each other out, so that the minimum of their energy is too small: by

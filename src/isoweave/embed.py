@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from isoweave._component import ComponentResult, embed_component, embed_many
+from isoweave._component import ComponentResult, embed_component
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._reporter import Reporter
+from isoweave._small_components import embed_many
 from isoweave._stages import arrays_of, finished_from, finished_record, prepared_from, prepared_record
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_array

@@ -10,8 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 from isoweave import Checkpoint, embed, embed_graph
-from isoweave._component import embed_component, embed_many
+from isoweave._component import embed_component
 from isoweave._parallel import ONE_THREAD
+from isoweave._small_components import embed_many
 from isoweave.graph import graph_from_matrix, prepare_graph, subgraph
 from isoweave.known import Known
 from isoweave.optimise import Interrupt, companion_width
