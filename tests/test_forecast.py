@@ -15,7 +15,7 @@ from isoweave import IsometricEmbedding, _memory, embed_graph, estimate_resource
 from isoweave._parallel import ThreadTeam
 from isoweave.datasets import difficult, flat_torus, swiss_roll
 from isoweave.forecast import fit_sizes
-from isoweave.graph import graph_from_matrix, knn_graph
+from isoweave.graph import check_search_memory, graph_from_matrix, knn_graph
 from isoweave.linalg import prepare_laplacian
 from isoweave.linalg._methods import Direct
 from isoweave.options import resolve_options
@@ -181,7 +181,7 @@ def test_the_factor_is_counted_only_where_it_matters(monkeypatch):
     seconds = forecast.expected_seconds(roll, resolve_options(2), 1)
     assert seconds == pytest.approx(estimate_resources(roll, 2, n_jobs=1).seconds)
     monkeypatch.setattr(forecast, "_COUNTED", 1000)
-    monkeypatch.setattr(forecast, "_with_factor", lambda *_: pytest.fail("was counted"))
+    monkeypatch.setattr(forecast, "with_factor", lambda *_: pytest.fail("was counted"))
     assert 0.5 < forecast.expected_seconds(roll, resolve_options(2), 1) / seconds < 2
     embed_graph(roll_of(300, 8).to_matrix(), 2)
 
@@ -231,14 +231,14 @@ def test_limits_around_the_peak():
 
 
 def test_searches_that_would_not_fit_are_refused(monkeypatch):
-    forecast.check_search_memory(10_000, 3, 10, None)
-    forecast.check_search_memory(10**9, 1000, 10, math.inf)
+    check_search_memory(10_000, 3, 10, None)
+    check_search_memory(10**9, 1000, 10, math.inf)
     base = _memory.resident_bytes() + 8e6
     for n, d, k, growth in ((100_000, 3, 10, 82e6), (20_000, 400, 10, 161e6), (60_000, 50, 30, 230e6)):
         # Measured by knn_graph with one thread.
-        forecast.check_search_memory(n, d, k, base + 1.4 * growth, 1)
+        check_search_memory(n, d, k, base + 1.4 * growth, 1)
         with pytest.raises(MemoryError, match=rf"^The search for {k} neighbours of {n:,} points .*PCA"):
-            forecast.check_search_memory(n, d, k, base + 0.8 * growth, 1)
+            check_search_memory(n, d, k, base + 0.8 * growth, 1)
     monkeypatch.setattr("isoweave.graph.knn_graph", lambda *_, **__: pytest.fail("searched"))
     for kind in (np.asarray, sp.csr_array):
         with pytest.raises(MemoryError, match=r"^The search for 10 neighbours of 300 points with 3 features"):

@@ -25,7 +25,7 @@ LEVELS = (
     ("energy",),
     ("optimise",),
     ("known", "result"),
-    ("forecast",),
+    ("_part_costs", "forecast"),
     ("_reporter", "_stages", "_component", "_small_components", "embed"),
     ("place", "interop"),
     ("_sklearn_callbacks", "estimator"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -340,10 +339,8 @@ def _refine_if_flat(
 def _at_lost_edges(graph: NeighborGraph, x: FloatArray) -> BoolArray:
     """Vertices with an edge that has no length in the map. Frames of a lower rank may not see it."""
     found = np.zeros(graph.n_vertices, dtype=np.bool_)
-    for at, steps in _steps(graph, x):
-        i, lengths = graph.sources[at], graph.lengths[at]
-        longest = np.abs(steps).max(axis=1)
-        found[i[(longest <= _NO_LENGTH * lengths) & (lengths > _NO_LENGTH)]] = True
+    is_lost = (_lengths(graph, x) <= _NO_LENGTH * graph.lengths) & (graph.lengths > _NO_LENGTH)
+    found[graph.sources[is_lost]] = True
     return found
 
 
@@ -365,18 +362,13 @@ def edge_factors(x: FloatArray, frames: FrameEnergy, graph: NeighborGraph, start
 
 
 def _lengths(graph: NeighborGraph, x: FloatArray) -> FloatArray:
-    """Of the edges in an embedding, shape (m,)."""
+    """Of the edges in an embedding, shape (m,); so many at once that their differences take little memory."""
     lengths = np.empty(len(graph.lengths))
-    for at, steps in _steps(graph, x):
+    for lo in range(0, len(lengths), _EDGES_AT_ONCE):
+        at = slice(lo, lo + _EDGES_AT_ONCE)
+        steps = x[graph.indices[at]] - x[graph.sources[at]]
         lengths[at] = np.sqrt(np.einsum("ec,ec->e", steps, steps))
     return lengths
-
-
-def _steps(graph: NeighborGraph, x: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
-    """Differences along the edges, so many at once that they take little memory."""
-    for lo in range(0, len(graph.indices), _EDGES_AT_ONCE):
-        at = slice(lo, lo + _EDGES_AT_ONCE)
-        yield at, x[graph.indices[at]] - x[graph.sources[at]]
 
 
 def _geodesic_factor(coordinates: FloatArray, graph: NeighborGraph, team: ThreadTeam) -> float:

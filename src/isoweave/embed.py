@@ -246,7 +246,7 @@ def _embed_parts(
         place = run.within(f"component-{c}")
         if run.callback is not None:
             place = replace(place, callback=_in_users_terms(run.callback, prepared, known, c))
-        part = merged.part(prepared.graph, graph, vertices)
+        part = merged.part(prepared.graph, vertices)
         results[c] = embed_component(graph, options, part, team=team, start=here, run=place)
         place.forget()
         keep()

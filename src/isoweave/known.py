@@ -16,6 +16,7 @@ from isoweave.graph import (
     PreparedGraph,
     assemble_graph,
     edge_keys,
+    edges_of,
     pack_components,
     positions_of,
 )
@@ -114,15 +115,14 @@ class Known:
             anchors = _merge(self.anchors, representative, self.origin, prepared.unit, n)
         return Known(edge, vertex, anchors, self.weight_unit)
 
-    def part(self, graph: NeighborGraph, part: NeighborGraph, vertices: AnyArray) -> Known:
+    def part(self, graph: NeighborGraph, vertices: AnyArray) -> Known:
         """Of the component of ``graph`` with these vertices."""
         vertex = edge = anchors = None
         if self.vertex_weights is not None:
             vertex = self.vertex_weights[vertices]
         if self.edge_weights is not None:
             # A component has all edges of its vertices.
-            skipped = np.repeat(graph.indptr[vertices] - part.indptr[:-1], part.degrees)
-            edge = self.edge_weights[np.arange(len(part.indices)) + skipped]
+            edge = self.edge_weights[edges_of(graph.indptr, vertices)]
         if self.anchors is not None:
             at = positions_of(self.anchors.vertices, vertices)
             inside, at = np.flatnonzero(at >= 0).astype(np.int32), at[at >= 0]

@@ -346,7 +346,7 @@ def _fill(placed: FinishedMap, coordinates: FloatArray, team: ThreadTeam) -> Non
                 return
             ready = ~done & (count == most)
         chosen = np.flatnonzero(ready)
-        edges = _edges_of(indptr, chosen)
+        edges = graphs.edges_of(indptr, chosen)
         use = done[near[edges]]
         bounds = np.concatenate(([0], np.cumsum(use)))[np.concatenate(([0], np.cumsum(degrees[chosen])))]
         here = placed.of_distinct(coordinates)
@@ -358,13 +358,6 @@ def _fill(placed: FinishedMap, coordinates: FloatArray, team: ThreadTeam) -> Non
 
 def _has_place(coordinates: FloatArray) -> BoolArray:
     return np.asarray(~np.isnan(coordinates[:, 0]))
-
-
-def _edges_of(indptr: IntArray, vertices: AnyArray) -> AnyArray:
-    """Positions of all edges of the given vertices, row after row."""
-    counts = np.diff(indptr)[vertices]
-    skip = np.repeat(indptr[vertices] - np.concatenate(([0], np.cumsum(counts)[:-1])), counts)
-    return np.arange(counts.sum()) + skip
 
 
 def settle_on(
