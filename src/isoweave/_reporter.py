@@ -71,23 +71,19 @@ class Reporter:
 
     def begin(self, graph: NeighborGraph, options: EmbeddingOptions) -> None:
         """Predict how long the run will take, if anybody wants to know: it takes a look at the graph."""
-        if self._is_told(logging.DEBUG) and graph.n_edges:
+        if (self._verbose > 1 or logger.isEnabledFor(logging.DEBUG)) and graph.n_edges:
             expected = expected_seconds(graph, options, resolve_n_jobs(options.n_jobs))
             self._end = time.monotonic() + expected
 
     def stage(self, name: str) -> None:
         """A stage begins."""
-        if self._is_told(logging.INFO):
-            self._tell(logging.INFO, Event(name, seconds_left=self._predicted()), is_printed=True)
+        self._tell(logging.INFO, Event(name, seconds_left=self._predicted()), is_printed=True)
 
     def step(self, progress: Progress) -> None:
         """A step has been taken."""
-        if not self._is_told(logging.DEBUG):
-            return
-        now = time.monotonic()
         energy = progress.energy * self.unit * self.unit
         event = Event(progress.stage, progress.iteration, energy, progress.misfit, self._predicted())
-        is_printed = now - self._printed >= _SECONDS_BETWEEN_LINES
+        is_printed = (now := time.monotonic()) - self._printed >= _SECONDS_BETWEEN_LINES
         self._printed = now if is_printed else self._printed
         self._tell(logging.DEBUG, event, is_printed)
 
@@ -95,9 +91,6 @@ class Reporter:
         logger.log(level, "%s", event, extra={"isoweave_event": event})
         if self._verbose > 1 and is_printed:
             print(f"[isoweave] {event}", flush=True)
-
-    def _is_told(self, level: int) -> bool:
-        return self._verbose > 1 or logger.isEnabledFor(level)
 
     def _predicted(self) -> float | None:
         left = self._end - time.monotonic()
