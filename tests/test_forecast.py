@@ -35,9 +35,6 @@ def pieces(*sizes):
     return graph_from_matrix(sp.block_diag([roll_of(size, 8).to_matrix() for size in sizes], format="csr"))
 
 
-# --- what the formulas see
-
-
 @pytest.mark.parametrize(("make", "sizes"), [(roll_of, (4000, 9)), (normal, (3500, 3, 10))])
 def test_the_factor_is_counted_exactly(make, sizes):
     """The sizes counted from the pattern are those of the factor that a solver makes."""
@@ -112,7 +109,7 @@ def test_more_of_anything_takes_more():
         small, large = (estimate.growth_bytes for estimate in found)
         assert small < large, name
     sizes = ((400, 8), (1500, 8), (1500, 16), (4000, 16), (7000, 16), (7000, 40))
-    for start, n_components in (("landmark", 1), ("landmark", 5), ("coarse", 1), ("coarse", 3)):
+    for start, n_components in (("landmark", 5), ("coarse", 1)):
         found = [estimate_resources(roll_of(n, k), n_components, start=start) for n, k in sizes]
         assert np.all(np.diff([estimate.growth_bytes for estimate in found]) > 0)
         assert np.all(np.diff([estimate.cpu_seconds for estimate in found]) > 0)
@@ -145,13 +142,7 @@ def test_components_are_seen():
     alone = fit_sizes(graph, resolve_options(2, components="largest"), 1)
     assert alone.n_others == 0
     assert sum(alone.cpu_seconds().values()) < sum(fit.cpu_seconds().values())
-    crumb = roll_of(20, 6).to_matrix()
-    few, many = (estimate_resources(sp.block_diag([crumb] * count, format="csr"), 2) for count in (100, 1600))
-    assert many.cpu_seconds == pytest.approx(16 * few.cpu_seconds, rel=0.1)
-
-
-def test_small_components_share_overhead_and_threads():
-    """Some 2 ms each together, 10 ms alone (measured)."""
+    # Small ones share overhead and threads: some 2 ms each together, 10 ms alone (measured).
     crumbs = sp.block_diag([roll_of(20, 6).to_matrix()] * 400, format="csr")
     together, alone = (estimate_resources(crumbs, 2, n_jobs=2, solver=s) for s in ("auto", "direct"))
     assert 400 * 0.001 < together.cpu_seconds < 400 * 0.004 < 400 * 0.008 < alone.cpu_seconds
@@ -186,9 +177,6 @@ def test_the_factor_is_counted_only_where_it_matters(monkeypatch):
     embed_graph(roll_of(300, 8).to_matrix(), 2)
 
 
-# --- refusing
-
-
 def test_refused_before_any_work(capsys):
     roll = roll_of(4000, 9)
     estimate = estimate_resources(roll, 5, n_jobs=2)
@@ -200,6 +188,11 @@ def test_refused_before_any_work(capsys):
     assert f"the limit is {_memory.show_bytes(limit)} (memory_limit)" in message
     assert re.search(r"To lower it: .*n_components=2 saves [\d.]+ MB", message)
     assert "Or raise memory_limit" in message
+    # Resident memory moves by some MB from one call to the next.
+    matrix = roll_of(300, 8).to_matrix()
+    limits = (estimate_resources(matrix, 2).peak_bytes + 60e6, "none")
+    first, second = (embed_graph(matrix, 2, memory_limit=limit) for limit in limits)
+    np.testing.assert_array_equal(second.coordinates, first.coordinates)
 
 
 def test_settings_lower_the_prediction_as_the_message_says():
@@ -219,17 +212,6 @@ def test_settings_lower_the_prediction_as_the_message_says():
     assert enough.count(", enough") == len(promised) + enough.count("n_neighbors")
 
 
-def test_limits_around_the_peak():
-    matrix = roll_of(900, 8).to_matrix()
-    estimate = estimate_resources(matrix, 2, n_jobs=1)
-    # Resident memory moves by some MB from one call to the next.
-    with pytest.raises(MemoryError):
-        embed_graph(matrix, 2, n_jobs=1, memory_limit=estimate.peak_bytes - estimate.growth_bytes)
-    limits = (estimate.peak_bytes + 60e6, "none")
-    first, second = (embed_graph(matrix, 2, n_jobs=1, memory_limit=limit) for limit in limits)
-    np.testing.assert_array_equal(second.coordinates, first.coordinates)
-
-
 def test_searches_that_would_not_fit_are_refused(monkeypatch):
     check_search_memory(10_000, 3, 10, None)
     check_search_memory(10**9, 1000, 10, math.inf)
@@ -243,9 +225,6 @@ def test_searches_that_would_not_fit_are_refused(monkeypatch):
     for kind in (np.asarray, sp.csr_array):
         with pytest.raises(MemoryError, match=r"^The search for 10 neighbours of 300 points with 3 features"):
             IsometricEmbedding(memory_limit="1MB").fit(kind(swiss_roll(300, random_state=863).data))
-
-
-# --- limits
 
 
 def test_limits_are_read():

@@ -175,7 +175,7 @@ def bytes_by_stage(s: PartSizes) -> dict[str, float]:
     peaks["start"] = kept + _start_bytes(s)
     # Coordinates, gradients and what a solve needs; ten steps are remembered with three blocks each. At the
     # end alignments and stretch.
-    remembered = 0 if s.options.optimizer == "alternating" else 3 * min(10, s.options.max_iter or 10)
+    remembered = 0 if s.options.optimizer == "alternating" else 3 * min(10, s.options.max_iter)
     blocks = remembered + 3 * c + 11
     solve = max(8 * m * c, block * (7 if s.solver in _DIRECT else 15 if s.solver == "amg" else 11))
     peaks["optimise"] = kept + max(block * blocks + solve, block * (7 * c + 6))
@@ -186,13 +186,11 @@ def bytes_by_stage(s: PartSizes) -> dict[str, float]:
 
 def _start_bytes(s: PartSizes) -> float:
     n, m, c = s.n, s.m, s.options.n_components
-    if s.start == "given":
-        return 0.0
+    if s.start in ("given", "landmark"):
+        return _landmark_bytes(s) if s.start == "landmark" else 0.0
     if s.start == "identity":
         # Every edge gets the alignment of its source.
         return 8 * m * c * c + 24 * m * c + 8 * n * c * c
-    if s.start == "landmark":
-        return _landmark_bytes(s)
     # Frames of the companion graph; SuperLU holds a row number and a value per entry of both factors.
     vertices, edges, fill = s.companion
     synchronized = edges * (40 + 8 * c + 32 * c * c) + 24 * fill * c * c + 8 * vertices * c * (c + 1)
@@ -227,7 +225,7 @@ def time_by_stage(s: PartSizes) -> dict[str, float]:
         factoring += 1000 * s.entries * (s.solver == "ic")
         solve = (8 + 2 * n ** (1 / c) if s.solver == "jacobi" else 60) * c * (1.5 * s.entries + 10 * n)
     steps = _RECURSION_STEPS if s.options.optimizer == "alternating" else _STEPS
-    steps = min(steps, s.options.max_iter or steps)
+    steps = min(steps, s.options.max_iter)
     optimise = (steps + 1) * (m * (10 + 5 * c * c) + n * 10 * c**3 + solve)
     start = 0.0
     if s.start in ("both", "landmark"):

@@ -20,17 +20,13 @@ _SECONDS_BETWEEN_LINES = 1.0
 
 @dataclass(frozen=True)
 class Event:
-    """A stage that begins (no iteration), or a step that has been taken.
-
-    The energy is in squared units of the distances, the misfit its root over that of the collapsed map.
-    ``seconds_left`` of the whole fit are a rough guess, None if unknown.
-    """
+    """A stage that begins (no iteration), or a step that has been taken."""
 
     stage: str
     iteration: int | None = None
-    energy: float | None = None
-    misfit: float | None = None
-    seconds_left: float | None = None
+    energy: float | None = None  #: in squared units of the distances
+    misfit: float | None = None  #: root of the energy over that of the collapsed map
+    seconds_left: float | None = None  #: of the whole fit, a rough guess
 
     def __str__(self) -> str:
         parts = [self.stage]
@@ -51,11 +47,9 @@ def show_seconds(seconds: float) -> str:
 
 
 class Reporter:
-    """Tells of facts, stages and steps.
+    """Tells of facts (INFO, printed from ``verbose=1`` on), stages (INFO) and steps (DEBUG; from 2 on).
 
-    Facts are logged as INFO and printed from ``verbose=1`` on; stages are INFO and steps DEBUG, printed from
-    ``verbose=2`` on, steps at most once a second. Records of stages and steps carry an :class:`Event` as
-    ``isoweave_event``. ``unit`` is that of the lengths, for the energies.
+    Steps are printed at most once a second. ``unit`` is that of the lengths, for the energies.
     """
 
     def __init__(self, verbose: int) -> None:

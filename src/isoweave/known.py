@@ -287,10 +287,7 @@ def _in_unit(name: str, weights: FloatArray | None) -> tuple[float, FloatArray |
 def _merge(
     anchors: AnchorEnergy, representative: AnyArray, origin: FloatArray | float, unit: float, n: int
 ) -> AnchorEnergy:
-    """Anchors of the merged vertices, in rising order.
-
-    Of several on one vertex, hard ones must agree and win; soft ones add up to one at their mean.
-    """
+    """Anchors of the merged vertices, rising: of several, hard ones agree and win, soft ones add up."""
     with np.errstate(over="ignore"):
         places = (anchors.positions - origin) / unit
     farthest = float(np.abs(places).max())

@@ -12,7 +12,7 @@ import inspect
 import textwrap
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 DEFAULT_TOL = 0.03
 # What "auto" and None stand for, by default and with preset="paper".
@@ -247,6 +247,9 @@ class EmbeddingOptions(FitOptions):
 
     n_components: int = 2
     seed: int = 0
+    if TYPE_CHECKING:  # no longer None
+        tol: float
+        max_iter: int
 
     @property
     def optimizer(self) -> str:
@@ -263,7 +266,6 @@ class EmbeddingOptions(FitOptions):
     @property
     def energy_tol(self) -> float:
         """Tolerance on the energy; the recursion's own is on alignments."""
-        assert self.tol is not None
         return self.tol if self.optimizer == "lbfgs" else DEFAULT_TOL
 
     @property
@@ -286,10 +288,7 @@ class EmbeddingOptions(FitOptions):
 
 
 def resolve_options(n_components: int, *, seed: int | None = None, **given: Any) -> EmbeddingOptions:
-    """Check every option and fill in what the preset says.
-
-    Anything given explicitly wins over the preset; "auto" and None ask the preset.
-    """
+    """Check every option and fill in what the preset says where "auto" or None is given."""
     import numpy as np
 
     from isoweave._memory import parse_memory_limit

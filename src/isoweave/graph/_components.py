@@ -104,12 +104,9 @@ def bridge_components(
 
 
 def _spanning_tree(space: FeatureSpace, labels: IntArray, n_components: int) -> list[tuple[int, int]]:
-    """Pairs of components that a minimum spanning tree over their nearest points joins (Boruvka).
-
-    Each round finds, for every part but the largest, its nearest point outside. Two parts differ in some bit
-    of their numbers; so for each bit the points with a 0 there are searched among those with a 1, and vice
-    versa: log2 of the number of parts searches instead of one per part.
-    """
+    """Pairs of components that a minimum spanning tree over their nearest points joins (Boruvka)."""
+    # Each round finds, for every part but the largest, its nearest point outside. Two parts differ in some
+    # bit of their numbers: for each bit, zeros are searched among ones and vice versa.
     part_of = np.arange(n_components)
     edges: list[tuple[int, int]] = []
     while len(edges) < n_components - 1:
@@ -251,10 +248,7 @@ class PreparedGraph:
         return self.graph.degrees[self.parts[c]]
 
     def part(self, *components: int) -> NeighborGraph:
-        """Graph of one component, or of several, one after the other.
-
-        In a time that depends on their own sizes only: there may be thousands.
-        """
+        """Graph of one component, or of several, one after the other; in the time of their own sizes."""
         graph = self.graph
         if len(self.parts) == 1:
             return graph

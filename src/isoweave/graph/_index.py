@@ -271,10 +271,8 @@ def _tree_search(space: FeatureSpace) -> Search:
 
 
 def _query(tree: Any, queries: FloatArray, k: int, p: float | None, team: ThreadTeam) -> Found:
-    """Neighbours from a k-d tree (with its exponent) or a ball tree, in pieces on the team's own threads.
-
-    The threads of cKDTree outlive an interrupted wait for them, and the process does not outlive that.
-    """
+    """Neighbours from a k-d tree (with its exponent) or a ball tree, in pieces on the team's own threads."""
+    # Those of cKDTree outlive an interrupted wait for them, and the process does not outlive that.
     m = len(queries)
     neighbors, distances = np.empty((m, k), dtype=np.int32), np.empty((m, k))
     # All points go in the order of the leaves: successive queries then touch the same part of the tree.

@@ -143,10 +143,7 @@ def place_points(
 def _checked_rows(
     placed: FinishedMap, indptr: Any, indices: Any, distances: Any
 ) -> tuple[AnyArray, IntArray, IntArray, FloatArray]:
-    """Rows over the distinct vertices, nearest first, in the map's unit: starts, lengths and entries.
-
-    A vertex given twice counts once, at the smaller distance; ties go by vertex.
-    """
+    """Rows over the distinct vertices, each once, nearest first, in the map's unit; ties go by vertex."""
     bounds, columns, values = np.asarray(indptr), np.asarray(indices), np.asarray(distances, dtype=np.float64)
     rises = bounds.ndim == 1 and len(bounds) > 0 and bounds[0] == 0 and np.all(np.diff(bounds) >= 0)
     if not rises or not bounds[-1] == len(columns) == len(values):
