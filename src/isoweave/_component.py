@@ -19,6 +19,8 @@ from isoweave.optimise import (
     ALONE,
     ENDED_EARLY,
     LBFGS,
+    LOW_DIMENSION,
+    SYNCHRONIZED_LIMIT,
     Alternating,
     IterationResult,
     Problem,
@@ -43,6 +45,8 @@ _LARGEST_START = 1e75
 MOST_ENERGY = 1.0 + 1e-6
 # Long bends relax last, and the misfit that the tolerance is relative to is large where there are any.
 _GLOBAL_TOL = 1 / 3
+# Larger weight of the long distances that small problems come down from.
+_ABOVE = 100.0
 # Part of its length, at least of the median, below which an edge has no length in the map.
 _NO_LENGTH = 1e-6
 _EDGES_AT_ONCE = 2**16
@@ -128,11 +132,12 @@ def _embed_once(
         frames = frames_from(stored, paths, options, team)
     name, problem, result = _optimise(frames, options, known.anchors, start, run)
     solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
-    weight, far = long_distances(frames, known.anchors, result, options.global_weight, run)
+    weight, part, far = long_distances(frames, known.anchors, result, options.global_weight, run)
     if far is not None:
         # One factor at a time.
         del problem
-        problem, result = globalise(frames, options, known.anchors, far, result, run)
+        part = part if options.refine == "auto" else 0.0
+        problem, result = globalise(frames, graph, options, known.anchors, far, part, result, run)
     mass = problem.mass
     if options.refine == "distances" and result.status not in ENDED_EARLY:
         mass, result = _refine(problem, graph, options, 1.0, result, run.within("refine"))
@@ -259,17 +264,37 @@ def _optimise(
 
 def globalise(
     frames: FrameEnergy,
+    graph: NeighborGraph,
     options: EmbeddingOptions,
     anchors: AnchorEnergy | None,
     far: GlobalEnergy,
+    part: float,
     result: IterationResult,
     run: Run,
 ) -> tuple[Problem, IterationResult]:
-    """Continue with the long distances in the energy; energy and rotations are those of the frames there."""
-    problem = build_problem(frames, solver=options.solver, anchors=anchors, far=far, near=result.coordinates)
+    """Continue with the long distances in the energy; energy and rotations are those of the frames there.
+
+    ``part`` of the frames' weight goes to the distances. Then small problems are also solved coming from a
+    larger weight of the long distances, and the lower minimum is taken.
+    """
     optimiser = LBFGS(_GLOBAL_TOL * options.energy_tol, options.max_iter)
-    run.stage("global")
-    moved = minimise(optimiser, problem, result.coordinates, stage="global", run=run.within("global"))
+
+    def descend(far: GlobalEnergy, x: FloatArray, name: str) -> tuple[Problem, IterationResult]:
+        run.stage(name)
+        problem = build_problem(frames, solver=options.solver, anchors=anchors, far=far, near=x)
+        mixed = problem.of_distances(graph, part) if part > 0.0 else problem
+        return problem, minimise(optimiser, mixed, x, stage="global", run=run.within(name))
+
+    problem, moved = descend(far, result.coordinates, "global")
+    is_small = options.n_components <= LOW_DIMENSION and moved.coordinates.size <= SYNCHRONIZED_LIMIT
+    if part > 0.0 and is_small and moved.status not in ENDED_EARLY:
+        _, above = descend(replace(far, weight=_ABOVE * far.weight), result.coordinates, "from above")
+        if above.status not in ENDED_EARLY:
+            _, above = descend(far, above.coordinates, "global again")
+        if above.status in ENDED_EARLY:
+            moved = replace(moved, status=above.status)
+        elif above.energy < moved.energy:
+            moved = above
     here = problem.frames.evaluate(moved.coordinates)
     result = IterationResult(moved.coordinates, here.alignments, here.energy, result.history, moved.status)
     return replace(problem, far=None), result

@@ -14,7 +14,7 @@ from isoweave._files import write_text
 from isoweave.cli._app import command
 from isoweave.cli._console import duration, one_line, printed_warnings
 
-_EXPERIMENTS = "swiss, difficult, klein, torus, mnist, fmnist, rnaseq, robustness, graphs, or all."
+_EXPERIMENTS = "swiss, difficult, klein, torus, mnist, fmnist, rnaseq, robustness, graphs, all; or front."
 _METHODS = "default, paper-energy, paper, isomap, lle, hlle, ltsa, laplacian, diffusion, tsne, umap, mde"
 _NO_FIGURES = "no figures: they need matplotlib, pip install 'isoweave\\[plot]'"
 
@@ -87,6 +87,11 @@ def reproduce(
     scale = experiments.QUICK if quick else experiments.FULL
     if n_seeds is not None:
         scale = replace(scale, n_seeds=n_seeds)
+    if "front" in names:
+        _front(out, scale, data_home, fetch)
+        names = [name for name in names if name != "front"]
+        if not names:
+            return
     asked = [name for text in methods or () for name in text.split(",") if name] or None
     tasks, skipped = experiments.plan_tasks(names, asked, scale)
     records = experiments.Records(out / "records.jsonl")
@@ -133,6 +138,30 @@ def reproduce(
         return
     page = experiments.write_page(runs, scale, figures, out / "index.html", reasons)
     console.print(f"wrote {page}", highlight=False, soft_wrap=True)
+
+
+def _front(out: Path, scale: Any, data_home: Path | None, fetch: bool) -> None:
+    """Neighbourhoods against long distances: a table and a figure."""
+    from rich.console import Console
+
+    from isoweave.experiments import front
+
+    console = Console()
+    out.mkdir(parents=True, exist_ok=True)
+    table = out / ("front.csv" if scale.name == "full" else f"front_{scale.name}.csv")
+    with Console(stderr=True).status("front") as status:
+        skipped = front.run_front(table, scale, data_home=data_home, fetch=fetch, progress=status.update)
+    written, lines = [table], front.read_front(table)
+    if find_spec("matplotlib") is None:
+        console.print(_NO_FIGURES)
+    elif lines:
+        written += [table.with_suffix(".svg"), table.with_suffix(".png")]
+        for path in written[1:]:
+            front.draw_front(lines, path)
+    for line in _skipped_lines(skipped):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    for path in written:
+        console.print(f"wrote {path}", highlight=False, soft_wrap=True)
 
 
 def _skipped_lines(skipped: Sequence[str]) -> list[str]:

@@ -3,9 +3,11 @@
 from isoweave.optimise._global import (
     agreement,
     balanced_weight,
+    energy_over_stress,
     flatness,
     global_energy,
     long_distances,
+    mixed_part,
     openness,
     unflat_share,
 )
@@ -79,6 +81,7 @@ __all__ = [
     "coarsen",
     "companion_width",
     "connection_laplacian",
+    "energy_over_stress",
     "find_landmarks",
     "flatness",
     "frame_transitions",
@@ -87,6 +90,7 @@ __all__ = [
     "minimise",
     "minimise_from",
     "minimise_many",
+    "mixed_part",
     "numerical_stage",
     "openness",
     "refine_many",
