@@ -35,6 +35,7 @@ from isoweave.optimise import (
     minimise,
     minimise_from,
     numerical_stage,
+    opened,
 )
 from isoweave.options import EmbeddingOptions
 
@@ -274,8 +275,8 @@ def globalise(
 ) -> tuple[Problem, IterationResult]:
     """Continue with the long distances in the energy; energy and rotations are those of the frames there.
 
-    ``part`` of the frames' weight goes to the distances. Then small problems are also solved coming from a
-    larger weight of the long distances, and the lower minimum is taken.
+    ``part`` of the frames' weight goes to the distances. With refine="auto", small problems that are not flat
+    are also solved coming from a larger weight of the long distances, and the lower minimum is taken.
     """
     optimiser = LBFGS(_GLOBAL_TOL * options.energy_tol, options.max_iter)
 
@@ -287,7 +288,8 @@ def globalise(
 
     problem, moved = descend(far, result.coordinates, "global")
     is_small = options.n_components <= LOW_DIMENSION and moved.coordinates.size <= SYNCHRONIZED_LIMIT
-    if part > 0.0 and is_small and moved.status not in ENDED_EARLY:
+    is_open = options.refine == "auto" and opened(frames, result)[1] > 0.0
+    if is_open and is_small and moved.status not in ENDED_EARLY:
         _, above = descend(replace(far, weight=_ABOVE * far.weight), result.coordinates, "from above")
         if above.status not in ENDED_EARLY:
             _, above = descend(far, above.coordinates, "global again")

@@ -134,8 +134,8 @@ def test_what_auto_goes_by():
     assert energy_over_stress(0.04, far, 2) == pytest.approx(0.04 / stress(far, scaled))
     assert (balanced_weight(2.5), balanced_weight(100.0)) == (pytest.approx(0.2), 1.2)
     parts = np.array([mixed_part(ratio, 1.0) for ratio in np.linspace(0.0, 10.0, 1001)])
-    assert (parts[0], parts[-1]) == (0.0, pytest.approx(0.7))
-    assert 0.0 <= np.diff(parts).min() <= np.diff(parts).max() < 1.6 * 0.7 * 0.01 / 8.0
+    assert (parts[300], parts[-1]) == (0.0, pytest.approx(0.7))
+    assert 0.0 <= np.diff(parts).min() <= np.diff(parts).max() < 1.6 * 0.7 * 0.01 / 5.0
     # Edges of a tree can all be met.
     assert mixed_part(0.0, 0.0) == pytest.approx(0.7)
 

@@ -8,6 +8,7 @@ from isoweave.optimise._global import (
     global_energy,
     long_distances,
     mixed_part,
+    opened,
     openness,
     unflat_share,
 )
@@ -92,6 +93,7 @@ __all__ = [
     "minimise_many",
     "mixed_part",
     "numerical_stage",
+    "opened",
     "openness",
     "refine_many",
     "sample_vertices",

@@ -33,8 +33,8 @@ _SHARE = 0.08
 _MOST_WEIGHT = 1.2
 # Of the distances beside the frames on data that are not flat. In full they would crumple the map.
 _MIXED = 0.7
-# Energy over stress at which they count so: 2.4 on the torus, 9 on the Klein bottle, more on images.
-_ROOMY = 8.0
+# Energy over stress from which they count, and count so: torus 2.4, Klein bottle 9, images more.
+_CRAMPED, _ROOMY = 3.0, 8.0
 # Nobody could see what less does.
 _NO_WEIGHT = 1e-6
 # Extent of a map, in units of the median length, that is none.
@@ -113,7 +113,15 @@ def mixed_part(ratio: float, known: float) -> float:
     Where long distances fit badly beside what the frames leave, lengths are only to be had by crumpling,
     unless there are so few edges that they fit anyway.
     """
-    return _MIXED * max(_smooth(ratio / _ROOMY), 1.0 - known)
+    return _MIXED * max(_smooth((ratio - _CRAMPED) / (_ROOMY - _CRAMPED)), 1.0 - known)
+
+
+def opened(frames: FrameEnergy, result: IterationResult) -> tuple[float, float]:
+    """:func:`unflat_share` and :func:`openness` of a local fit."""
+    graph, n_components = frames.graph, frames.frames.n_components
+    share = result.energy / frames.mass if frames.mass > 0 else 0.0
+    share = unflat_share(graph, n_components, share)
+    return share, openness(graph, n_components, share)
 
 
 def long_distances(
@@ -124,9 +132,7 @@ def long_distances(
     The energy is None where the weight is 0.
     """
     x, n_components, graph = result.coordinates, frames.frames.n_components, frames.graph
-    share = result.energy / frames.mass if frames.mass > 0 else 0.0
-    share = unflat_share(graph, n_components, share)
-    opening = openness(graph, n_components, share)
+    share, opening = opened(frames, result)
     # Anchors tell where things are, better than paths can.
     unwanted = weight == 0.0 or (weight == "auto" and (opening == 0.0 or anchors is not None))
     # Where all points lie in one place the stress has no direction to pull them apart.
