@@ -38,7 +38,8 @@ _MOST_TSNE = 3
 _CURVE, _STAR = "#0072B2", "#D55E00"
 _COLORS = {"isomap": "#009E73", "umap": "#CC79A7", "tsne": "#E69F00", "mde": "#56B4E9"}
 _MARKS = {"isomap": "s", "umap": "^", "tsne": "D", "mde": "v"}
-_NAMED = ("0", "1", "10", "100")
+_NAMED = ("0", "100", "10", "1")
+_APART = 10.0  # of their places, in dots
 
 
 def run_front(
@@ -148,10 +149,6 @@ def _draw_panel(axes: Any, means: dict[str, Any]) -> None:
     curve = np.array([means[name] for name in WEIGHTS[:-1] if name in means]).reshape(-1, 2)
     style: Any = {"markersize": 2.5, "linewidth": 1.2, "label": "isoweave, weight 0 to 100"}
     axes.plot(*(1.0 - curve.T), "-o", color=_CURVE, **style)
-    for name in _NAMED:
-        if name in means:
-            at = 1.0 - means[name]
-            axes.annotate(name, at, (3, 3), textcoords="offset points", fontsize=6.5, color=_CURVE)
     if "auto" in means:
         style = {"color": _STAR, "linestyle": "none", "zorder": 4}
         axes.plot(*(1.0 - means["auto"]), marker="*", markersize=9, label='isoweave, "auto"', **style)
@@ -168,6 +165,15 @@ def _draw_panel(axes: Any, means: dict[str, Any]) -> None:
         axis.set_major_locator(FixedLocator(lost))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(lambda v, _: f"{1.0 - v:.3g}".lstrip("0"))
+    axes.margins(0.08)
+    taken: list[Any] = []
+    for name in _NAMED:
+        at = axes.transData.transform(1.0 - means[name]) if name in means else None
+        # Where the curve is short, numbers would lie on each other.
+        if at is not None and all(np.abs(at - other).max() > _APART for other in taken):
+            taken.append(at)
+            style = {"textcoords": "offset points", "fontsize": 6.5, "color": _CURVE}
+            axes.annotate(name, 1.0 - means[name], (3, 3), **style)
     axes.tick_params(labelsize=7, width=0.6)
     axes.grid(alpha=0.25, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
