@@ -74,19 +74,15 @@ def test_free_edges_agree_with_the_loop(n_components):
     total = np.zeros(40)
     for e, (i, j) in enumerate(zip(graph.sources, graph.indices, strict=True)):
         step = x[j] - x[i]
-        residual = (
-            np.linalg.norm(step) - graph.lengths[e] if e in free else step - rows[e] @ here.alignments[i]
-        )
-        total[i] += confidence[e] * np.sum(residual**2)
+        off = np.linalg.norm(step) - graph.lengths[e] if e in free else step - rows[e] @ here.alignments[i]
+        total[i] += confidence[e] * np.sum(off**2)
     np.testing.assert_allclose(here.energies, total, rtol=1e-12)
-    assert energy.mass == pytest.approx(
-        np.sum(confidence * np.where(np.isin(np.arange(len(rows)), free), graph.lengths**2, (rows**2).sum(1)))
-    )
+    squares = np.where(np.isin(np.arange(len(rows)), free), graph.lengths**2, (rows**2).sum(1))
+    assert energy.mass == pytest.approx(np.sum(confidence * squares))
     for _ in range(5):
         direction, h = rng.normal(size=x.shape), 1e-6
-        slope = (energy.evaluate(x + h * direction).energy - energy.evaluate(x - h * direction).energy) / (
-            2 * h
-        )
+        up, down = (energy.evaluate(x + side * direction).energy for side in (h, -h))
+        slope = (up - down) / (2 * h)
         assert slope == pytest.approx(2 * np.sum(here.half_gradient * direction), rel=1e-6, abs=1e-6)
     # One sweep of the recursion never raises the energy: the Laplacian bounds it from above.
     laplacian = energy.laplacian().toarray()

@@ -28,18 +28,14 @@ def never_rises(result):
 
 
 @CASES
-def test_a_step_without_memory_is_one_sweep_of_the_recursion(kind, n_components):
+def test_descents_never_rise_and_end_where_the_recursion_does(kind, n_components):
+    """A step without memory is one sweep; from bad starts too: far too small, random, far too large."""
     problem, rng = make_problem(kind, n_components)
     start = rng.normal(size=(50, n_components))
     step = descend(problem, start, tol=1e-9, max_iter=1)
     assert step.history[1].step == 1.0
     sweep = problem.integrate(problem.evaluate(start).alignments)
     np.testing.assert_allclose(step.coordinates, sweep, atol=1e-9 * np.abs(sweep).max())
-
-
-@CASES
-def test_descents_never_rise_and_end_where_the_recursion_does(kind, n_components):
-    """From bad starts too: far too small, random, far too large."""
     for scale in (0.01, 1.0, 100.0):
         problem, rng = make_problem(kind, n_components)
         result = descend(problem, scale * rng.normal(size=(50, n_components)), tol=1e-6, max_iter=3000)
@@ -76,11 +72,8 @@ def sweep_dense(problem, rotations):
     return x, energies.sum(), best
 
 
-RECURSIONS = pytest.mark.parametrize(("kind", "n_components"), [("hub", 2), ("paper", 1), ("paper", 3)])
-
-
-@RECURSIONS
-def test_first_sweeps_of_the_recursion_agree_with_dense_algebra(kind, n_components):
+@pytest.mark.parametrize(("kind", "n_components"), [("hub", 2), ("paper", 1), ("paper", 3)])
+def test_the_recursion_agrees_with_dense_algebra_and_ends_in_a_fixed_point(kind, n_components):
     problem, rng = make_problem(kind, n_components)
     start = rng.normal(size=(50, n_components))
     rotations = problem.evaluate(start).alignments
@@ -95,11 +88,6 @@ def test_first_sweeps_of_the_recursion_agree_with_dense_algebra(kind, n_componen
         assert record.gradient_norm == pytest.approx(error, rel=1e-5, abs=1e-6)
         rotations = best
     np.testing.assert_allclose(result.coordinates, x, atol=1e-7 * np.abs(x).max())
-
-
-@RECURSIONS
-def test_the_recursion_never_rises_and_ends_in_a_fixed_point(kind, n_components):
-    problem, _ = make_problem(kind, n_components)
     start = problem.integrate(np.tile(np.eye(n_components), (50, 1, 1)))
     result = recur(problem, start, tol=1e-6, max_iter=30_000)
     assert never_rises(result)
@@ -217,16 +205,9 @@ def test_anchored_minimum_of_exact_frames_is_the_truth(n_components):
     result = descend(problem, points + 0.1 * rng.normal(size=points.shape), tol=1e-9)
     np.testing.assert_allclose(result.coordinates, points, atol=1e-6)
     np.testing.assert_array_equal(result.coordinates[vertices[:3]], points[vertices[:3]])
-
-
-@pytest.mark.parametrize("n_components", [1, 2, 3])
-def test_laying_on_finds_motions_and_reflections(n_components):
-    rng = np.random.default_rng(8)
-    points = rng.normal(size=(20, n_components))
+    # Without them, a motion or reflection lays the map on the anchors.
     moved = points @ random_rotations(1, n_components, rng)[0] + 3.0
-    vertices = np.arange(0, 20, 3)
-    anchors = AnchorEnergy(vertices, moved[vertices], np.where(vertices % 2, np.inf, 0.5), 20)
-    np.testing.assert_allclose(anchors.lay_on(points), moved, atol=1e-9)
+    np.testing.assert_allclose(problem.anchors.lay_on(moved), points, atol=1e-9)
 
 
 def exact_problem(n_components, kind):
@@ -260,11 +241,7 @@ def test_exact_frames_give_back_the_points(n_components, kind):
     if kind == "paper" and n_components <= 3:
         recursion = recur(problem, near, tol=1e-12, max_iter=20_000)
         assert procrustes_error(points, recursion.coordinates) <= 1e-18
-
-
-@pytest.mark.parametrize("n_components", [2, 3])
-def test_wrong_frames_are_not_recovered(n_components):
-    """Frames one percent too long in places: the error is seen, so the tests above can fail."""
-    points, _, _, problem = exact_problem(n_components, "edge")
+    # One percent too long in places: the error is seen, so the comparison can fail.
     problem.frames.frames.rows[::7] *= 1.01
-    assert procrustes_error(points, descend(problem, points).coordinates) > 1e-10
+    if kind == "edge" and n_components > 1:
+        assert procrustes_error(points, descend(problem, points).coordinates) > 1e-10

@@ -23,7 +23,6 @@ from isoweave.energy._operators import divergence, edge_laplacian, paper_differe
 from isoweave.geometry import SHORTEST_ROW, LocalFrames, long_edges, rigid_motion
 from isoweave.graph import NeighborGraph, rows_by_length
 
-EDGE_WEIGHTS = ("uniform", "inverse", "inverse-square")
 # How much a hard anchor counts beside soft ones when the embedding is laid on them: what the hard ones leave
 # open, the soft ones decide.
 _HARD_SHARE = 1e3
@@ -187,37 +186,25 @@ FrameEnergy = EdgeEnergy | PaperEnergy
 def edge_energy(
     graph: NeighborGraph,
     frames: LocalFrames,
-    weights: str = "uniform",
-    confidence: FloatArray | None = None,
     *,
+    confidence: FloatArray | None = None,
     team: ThreadTeam = ONE_THREAD,
     starts: AnyArray | None = None,
 ) -> EdgeEnergy:
-    """Energy of the frames with a weight per edge: 1, 1/d or 1/d^2, relative to the median length.
+    """Energy of the frames; an edge has the weight 1, or its ``confidence``, positive, shape (m,) (eq. 18).
 
-    ``confidence``, positive of shape (m,), multiplies it (eq. 18); ``starts`` as in
-    :func:`isoweave.geometry.local_frames`.
+    ``starts`` as in :func:`isoweave.geometry.local_frames`.
     """
-    if weights not in EDGE_WEIGHTS:
-        raise ValueError(f"edge weights must be one of {EDGE_WEIGHTS}, got {weights!r}.")
-    power = EDGE_WEIGHTS.index(weights)
-    if power == 0 or len(graph.lengths) == 0:
-        values = np.ones(len(graph.lengths))
-    else:
-        typical = np.median(graph.lengths)
-        # Lengths far under the median (near duplicates) must not outweigh everything else.
-        values = (typical / np.maximum(graph.lengths, 1e-3 * typical)) ** power
-    if confidence is not None:
-        values = values * confidence
-    has_row = frames.included
+    given = np.ones(len(graph.lengths)) if confidence is None else confidence
+    values, has_row = given, frames.included
     if not has_row.all():
-        values = np.where(has_row, values, 0.0)
+        values = np.where(has_row, given, 0.0)
         lost = ~has_row & ~has_row[graph.reverse]
         if lost.any():
             # Long edges count with their relative error (eq. 27).
             lost &= long_edges(graph, frames.n_components, rows_by_length(graph, team))
             shares = np.minimum(1.0, (_median_lengths(graph, starts)[lost] / graph.lengths[lost]) ** 2)
-            values[lost] = shares if confidence is None else shares * confidence[lost]
+            values[lost] = shares * given[lost]
     squares = np.einsum("ej,ej->e", frames.rows, frames.rows)
     size = frames.spectrum[graph.sources, 0]
     nowhere = (squares <= SHORTEST_ROW**2 * np.minimum(graph.lengths**2, size)) & (squares > 0)

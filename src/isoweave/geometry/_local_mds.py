@@ -85,27 +85,13 @@ def local_frames(
     the leading eigenvectors. A graph of many small components has the first vertex of each, and the number
     of all, in ``starts``: every component gets the frames it would get alone.
     """
-    bounds = [0, graph.n_vertices] if starts is None else starts.tolist()
-    sizes = [
-        resolve_frame_size(graph.degrees[lo:hi], frame_size, n_components) for lo, hi in pairwise(bounds)
-    ]
-    return _frames_of_sizes(graph, n_components, sizes, bounds, with_inverse, team)
-
-
-def _frames_of_sizes(
-    graph: NeighborGraph,
-    n_components: int,
-    sizes: list[int],
-    bounds: list[int],
-    with_inverse: bool,
-    team: ThreadTeam,
-) -> LocalFrames:
-    """Frames of so many vertices, for each of the components between the bounds."""
     # Compiled code is imported where it is used: importing isoweave must stay cheap.
     from isoweave.engines import local_mds as kernels
 
+    bounds = [0, graph.n_vertices] if starts is None else starts.tolist()
+    parts = [(lo, hi, graph.degrees[lo:hi]) for lo, hi in pairwise(bounds)]
     whole, near, by_length = graph, None, rows_by_length(graph, team)
-    if sizes[0] > 0 and not with_inverse:
+    if frame_size != "all" and not with_inverse:
         near = ~long_edges(graph, n_components, by_length)
         if not near.all():
             graph = keep_edges(whole, near)
@@ -116,8 +102,11 @@ def _frames_of_sizes(
     spectrum = np.empty((n, n_components + 1))
     included = np.empty(m, dtype=bool)
     arrays = (graph.indptr, graph.indices, graph.lengths, *by_length)
-    for size, lo, hi in zip(sizes, bounds, bounds[1:], strict=False):
-        limits = _limits(size)
+    for lo, hi, degrees in parts:
+        size = resolve_frame_size(degrees, frame_size, n_components)
+        limits = (size + 1, ceil(ROOM_PER_FRAME * size) + 1, max(size, HUB_LIMIT))
+        if size == 0:
+            limits = ALL_FRAME_LIMIT, ALL_ROOM_LIMIT, ALL_FRAME_LIMIT
         # Small components, of which there may be many, have no hubs.
         hubs = _edges_between_hubs(graph, limits[-1]) if hi - lo == n else np.empty(0, dtype=bool)
         more = (*limits, size == 0, hubs, rows, inverse, spectrum, included)
@@ -130,20 +119,10 @@ def _frames_of_sizes(
     fidelity = np.divide(explained, power, out=np.ones(n), where=power > 0)
     leading, fidelity = np.ascontiguousarray(leading), np.minimum(fidelity, 1.0)
     if graph is not whole:
-        kept, has_row = rows, included
-        rows, included = (
-            np.zeros((len(whole.indices), n_components)),
-            np.zeros(len(whole.indices), dtype=bool),
-        )
-        rows[near], included[near] = kept, has_row
+        kept, rows = rows, np.zeros((len(whole.indices), n_components))
+        rows[near], near[near] = kept, included
+        included = near
     return LocalFrames(rows, included, leading, fidelity, inverse if with_inverse else None)
-
-
-def _limits(size: int) -> tuple[int, int, int]:
-    """Vertices of a frame and of the room for its paths, and neighbours from which on a vertex is a hub."""
-    if size == 0:
-        return ALL_FRAME_LIMIT, ALL_ROOM_LIMIT, ALL_FRAME_LIMIT
-    return size + 1, ceil(ROOM_PER_FRAME * size) + 1, max(size, HUB_LIMIT)
 
 
 def long_edges(graph: NeighborGraph, n_components: int, by_length: tuple[IntArray, FloatArray]) -> BoolArray:
@@ -176,11 +155,8 @@ def long_edges(graph: NeighborGraph, n_components: int, by_length: tuple[IntArra
 
 
 def _edges_between_hubs(graph: NeighborGraph, row_limit: int) -> BoolArray:
-    """Edges that every frame must hold so that no edge the graph hangs on loses both its rows.
-
-    An edge between two hubs may be outside the nearest neighbours of both. Those of a minimum
-    spanning forest are forced, hence the rows always connect what the graph connects.
-    """
+    """Edges that every frame must hold so that no edge the graph hangs on loses both its rows."""
+    # An edge between two hubs may be outside the nearest neighbours of both: a spanning forest is forced.
     hub = graph.degrees > row_limit
     between = hub[graph.sources] & hub[graph.indices]
     if not between.any():

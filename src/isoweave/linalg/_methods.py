@@ -47,8 +47,6 @@ _EXTRA = 30
 _SHIFTS = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
 _SEED = 20240607  # of the multigrid hierarchy
 
-_Csr = tuple[IntArray, IntArray, FloatArray]
-
 
 @dataclass(frozen=True, eq=False)
 class SolveResult:
@@ -171,18 +169,14 @@ def prepare_laplacian(laplacian: Any) -> Laplacian:
     most = np.iinfo(np.int32).max
     if matrix.nnz > most:
         raise ValueError(f"laplacian has {matrix.nnz} entries; at most {most} are supported.")
-    indptr, indices = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
-    diagonal = np.empty(n)
-    largest, most, norm, gap = sparse.inspect(indptr, indices, matrix.data, diagonal)
-    if max(most, gap) > _SLACK * largest or not np.isfinite(matrix.data).all():
-        _check_entries(matrix)
+    _check_entries(matrix)
     n_parts, labels = connected_components(matrix, directed=False)
     return Laplacian(
-        indptr=indptr,
-        indices=indices,
+        indptr=matrix.indptr.astype(np.int32),
+        indices=matrix.indices.astype(np.int32),
         data=matrix.data,
-        diagonal=diagonal,
-        norm=norm,
+        diagonal=matrix.diagonal(),
+        norm=float((abs(matrix) @ np.ones(n)).max()),
         labels=labels.astype(np.int32),
         sizes=np.bincount(labels, minlength=n_parts).astype(np.float64),
     )
@@ -197,18 +191,22 @@ def _check_entries(matrix: sp.csr_array) -> None:
             f"laplacian has {len(bad)} entries that are not finite, the first in row {row}, column "
             f"{matrix.indices[bad[0]]}: {matrix.data[bad[0]]}. Check the weights or frames it was made from."
         )
-    scale = float(abs(matrix.data).max()) if matrix.nnz else 0.0
-    limit = _SLACK * scale
+    scale = float(np.abs(matrix.data).max(initial=0.0))
     sums = np.abs(matrix.sum(axis=1))
-    if sums.max() > limit:
+    if sums.max() > _SLACK * scale:
         row = int(np.argmax(sums))
         raise ValueError(
             f"rows of a Laplacian sum to zero, but row {row} sums to {sums[row]:.3g} "
             f"(largest entry {scale:.3g}). Build it with the diagonal equal to minus the rest of the row."
         )
-    gaps = abs(matrix - matrix.T).tocoo()
-    if gaps.nnz and gaps.data.max() > limit:
-        e = int(np.argmax(gaps.data))
+    mirror = sp.csr_array(matrix.T)
+    same = np.array_equal(mirror.indices, matrix.indices)
+    # Without the memory of a difference of matrices, which is needed to name the entry only.
+    if same and np.abs(matrix.data - mirror.data).max(initial=0.0) <= _SLACK * scale:
+        return
+    gaps = sp.coo_array(abs(matrix - mirror))
+    e = int(np.argmax(gaps.data))
+    if gaps.data[e] > _SLACK * scale:
         raise ValueError(
             f"laplacian must be symmetric, but entry ({gaps.row[e]}, {gaps.col[e]}) and its mirror differ "
             f"by {gaps.data[e]:.3g}. Symmetrise it with (L + L.T) / 2."
@@ -418,8 +416,8 @@ class Multigrid(ConjugateGradient):
             # The coarsest matrix inherits the constants in its kernel, hence a pseudo-inverse.
             inverse = (vectors * _invert(values, negligible)) @ vectors.T
         # As a sparse matrix: BLAS and einsum round by the number of columns, and threads share those.
-        self._coarse = _csr_arrays(sp.csr_array(inverse))
-        self._levels = [tuple(map(_csr_arrays, (level.A, level.P.T, level.P))) for level in levels[:-1]]
+        self._coarse = sp.csr_array(inverse)
+        self._levels = [tuple(map(sp.csr_array, (level.A, level.P.T, level.P))) for level in levels[:-1]]
         self._inverses = [_invert(level.A.diagonal(), negligible) for level in levels[:-1]]
 
     def apply(self, residual: FloatArray, out: FloatArray) -> None:
@@ -432,20 +430,14 @@ class Multigrid(ConjugateGradient):
 
     def _cycle(self, depth: int, rhs: FloatArray) -> FloatArray:
         if depth == len(self._levels):
-            return _multiply(self._coarse, rhs)
-        (matrix, restrict, prolong), inverse = self._levels[depth], self._inverses[depth]
+            return self._coarse @ rhs
+        matrix, restrict, prolong = self._levels[depth]
+        arrays = (matrix.indptr, matrix.indices, matrix.data, self._inverses[depth], rhs)
         value = np.zeros_like(rhs)
-        sparse.gauss_seidel(*matrix, inverse, rhs, value, False)
-        defect = rhs - _multiply(matrix, value)
-        value += _multiply(prolong, self._cycle(depth + 1, _multiply(restrict, defect)))
-        sparse.gauss_seidel(*matrix, inverse, rhs, value, True)
+        sparse.gauss_seidel(*arrays, value, False)
+        value += prolong @ self._cycle(depth + 1, restrict @ (rhs - matrix @ value))
+        sparse.gauss_seidel(*arrays, value, True)
         return value
-
-
-def _multiply(matrix: _Csr, block: FloatArray) -> FloatArray:
-    out = np.empty((len(matrix[0]) - 1, block.shape[1]))
-    sparse.multiply_rows(0, len(out), *matrix, block, out)
-    return out
 
 
 # One hierarchy at a time: another thread's would draw from the same global random numbers.
@@ -465,11 +457,6 @@ def _build_hierarchy(matrix: sp.csr_array) -> list:
             return smoothed_aggregation_solver(sp.csr_matrix(matrix), symmetry="symmetric", **options).levels
         finally:
             np.random.set_state(state)  # noqa: NPY002
-
-
-def _csr_arrays(matrix: sp.spmatrix) -> _Csr:
-    matrix = sp.csr_array(matrix)
-    return matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data.astype(np.float64)
 
 
 def _invert(values: FloatArray, negligible: float) -> FloatArray:

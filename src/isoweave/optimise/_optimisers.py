@@ -5,7 +5,7 @@ The driver is the only place that knows callback, progress, interrupt and checkp
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,8 +37,6 @@ _MAX_IDLE = 5
 # Relative misfit below which the data count as flat and iterations go on longer: long bends of a flat map
 # cost little energy and relax last, while on data that cannot be flattened they are better left alone.
 _GOOD_FIT = 0.2
-# Annotation of the fields that a checkpoint stores as a list of numbers; other tuples are of arrays.
-_NUMBERS = "tuple[float, ...]"
 
 
 @dataclass
@@ -89,7 +87,6 @@ class LBFGS:
     tol: float = 0.03
     max_iter: int = 500
     enough: float = _ROUNDING
-    state = LBFGSState
 
     def init(self, problem: Problem, start: FloatArray, stage: str) -> LBFGSState:
         x = problem.settle(start)
@@ -158,19 +155,11 @@ def _relative(problem: Problem, here: Evaluation, preconditioned: FloatArray) ->
 
 
 def _two_loop(
-    problem: Problem,
-    gradient: FloatArray,
-    preconditioned: FloatArray,
-    pairs: tuple[FloatArray, ...],
-    curvatures: tuple[float, ...],
+    problem: Problem, gradient: FloatArray, preconditioned: FloatArray, pairs: Any, curvatures: Any
 ) -> FloatArray:
-    """Quasi-Newton direction with ``L^-1`` as initial inverse Hessian.
-
-    The images ``L^-1 y`` are kept beside the pairs, so the inverse is applied to the combination
-    ``g - sum a y`` without another solve.
-    """
-    result = preconditioned.copy()
-    residual = gradient.copy()
+    """Quasi-Newton direction with ``L^-1`` as initial inverse Hessian."""
+    # The images ``L^-1 y`` are kept beside the pairs: ``g - sum a y`` needs no other solve.
+    result, residual = preconditioned.copy(), gradient.copy()
     triples = [pairs[k : k + 3] for k in range(0, len(pairs), 3)]
     factors = []
     for (move, change, image), curvature in zip(reversed(triples), reversed(curvatures), strict=True):
@@ -199,7 +188,6 @@ class Alternating:
 
     tol: float = 1e-7
     max_iter: int = 1000
-    state = State
 
     def init(self, problem: Problem, start: FloatArray, stage: str) -> State:
         """One global step from the best alignments of ``start``."""
@@ -287,8 +275,7 @@ def minimise(
                 run.stop(record)
                 state.status = "stopped"
     run.forget()
-    values = {"status": state.status, "iteration": 0, **_solver_values(problem)}
-    ended = Record(values, {"x": state.x, "history": _table(state.history)})
+    ended = _record(problem, State(state.x, state.here, state.history, 0, state.status))
     run.keep("state", lambda: ended)
     return _result(problem, state)
 
@@ -307,44 +294,34 @@ def _result(problem: Problem, state: State) -> IterationResult:
 
 def _record(problem: Problem, state: State) -> Record:
     """A state by its fields: everything the iteration needs to continue bit by bit."""
-    values: dict[str, Any] = _solver_values(problem)
-    arrays = {"history": _table(state.history)}
-    for f in fields(state):
-        value = getattr(state, f.name)
-        if isinstance(value, np.ndarray):
-            arrays[f.name] = value
-        elif f.type in ("int", "str"):
-            values[f.name] = value
-        elif f.type == _NUMBERS:
-            values[f.name] = list(value)
-        elif isinstance(value, tuple):
-            arrays |= {f"{f.name}.{k}": item for k, item in enumerate(value)}
+    values = {"status": state.status, "iteration": state.iteration, **_solver_values(problem)}
+    arrays = {"x": state.x, "history": _table(state.history)}
+    if isinstance(state, LBFGSState):
+        values |= {"idle": state.idle, "curvatures": list(state.curvatures)}
+        arrays["preconditioned"] = state.preconditioned
+        arrays |= {f"pairs.{k}": array for k, array in enumerate(state.pairs)}
     return Record(values, arrays)
 
 
-def _restored(optimiser: Optimiser, problem: Problem, record: Record, stage: str) -> Any:
+def _restored(optimiser: Optimiser, problem: Problem, record: Record, stage: str) -> State:
     """The state in a record, checked against the problem, whose solver is put back to where it stood."""
     restore_solver(problem, record)
     x, table = record.array("x", problem.shape), record.array("history", (None, 4))
     if len(table) == 0:
         raise ValueError("it holds the state of another optimiser")
     history = [StepRecord(int(i), float(e), float(g), float(s)) for i, e, g, s in table]
-    status, iteration = record.value("status", str), record.value("iteration", int)
     here = checked_evaluation(problem, x, f"{stage}, step {history[-1].iteration}")
-    if status != RUNNING:
-        return State(x, here, history, iteration, status)
-    more: dict[str, Any] = {}
-    for f in fields(optimiser.state)[len(fields(State)) :]:
-        if f.type == "int":
-            more[f.name] = record.value(f.name, int)
-        elif f.type == _NUMBERS:
-            more[f.name] = tuple(float(number) for number in record.value(f.name, list))
-        elif f.type == "FloatArray":
-            more[f.name] = record.array(f.name, problem.shape)
-        else:
-            count = sum(name.startswith(f"{f.name}.") for name in record.arrays)
-            more[f.name] = tuple(record.array(f"{f.name}.{k}", problem.shape) for k in range(count))
-    return optimiser.state(x, here, history, iteration, status, **more)
+    state = State(x, here, history, record.value("iteration", int), record.value("status", str))
+    if state.status != RUNNING or isinstance(optimiser, Alternating):
+        return state
+    count = sum(name.startswith("pairs.") for name in record.arrays)
+    return LBFGSState(
+        **vars(state),
+        preconditioned=record.array("preconditioned", problem.shape),
+        idle=record.value("idle", int),
+        pairs=tuple(record.array(f"pairs.{k}", problem.shape) for k in range(count)),
+        curvatures=tuple(map(float, record.value("curvatures", list))),
+    )
 
 
 def _table(history: list[StepRecord]) -> FloatArray:
