@@ -98,8 +98,6 @@ def test_flat_neighbourhoods_lower_the_rank(n_components):
     graph = ref.knn_of(np.sort(np.random.default_rng(227).uniform(size=30))[:, None], 6)
     for frame_size in ("auto", "all"):
         frames = local_frames(graph, n_components, team=TEAM, frame_size=frame_size, with_inverse=True)
-        assert np.isfinite(frames.rows).all()
-        assert np.isfinite(frames.inverse).all()
         assert np.abs(frames.inverse).max() < 1e6
         np.testing.assert_allclose(np.linalg.norm(frames.rows, axis=1), graph.lengths, rtol=1e-7)
         ranks = [np.linalg.matrix_rank(frames.rows[graph.sources == i], tol=1e-5) for i in range(30)]

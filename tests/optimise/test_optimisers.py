@@ -10,7 +10,7 @@ import pytest
 from isoweave.energy import AnchorEnergy, PaperEnergy, edge_energy
 from isoweave.graph import connected_components
 from isoweave.metrics import procrustes_error
-from isoweave.optimise import IterationState, _optimisers as module, build_problem
+from isoweave.optimise import IterationState, build_problem
 from isoweave.optimise._starts import synchronized_alignments
 from reference_graphs import knn_of, random_rotations
 from reference_loops import divergence_loop, energy_loop, inner_matrix
@@ -97,16 +97,6 @@ def test_the_recursion_agrees_with_dense_algebra_and_ends_in_a_fixed_point(kind,
     again = problem.integrate(result.alignments)
     again -= again.mean(axis=0)
     np.testing.assert_allclose(again, result.coordinates, atol=1e-3 * np.abs(again).max())
-
-
-def test_memory_takes_fewer_steps(monkeypatch):
-    problem, rng = make_problem("edge", 2, n=120)
-    start = rng.normal(size=(120, 2))
-    fast = descend(problem, start, tol=1e-4, max_iter=3000)
-    # Every step a plain sweep.
-    monkeypatch.setattr(module, "_two_loop", lambda problem, gradient, sweep, pairs, curvatures: -sweep)
-    slow = descend(problem, start, tol=1e-4, max_iter=3000)
-    assert fast.n_iter < 0.5 * slow.n_iter
 
 
 @pytest.mark.parametrize(("run", "stage"), [(descend, "optimise"), (recur, "recursion")])

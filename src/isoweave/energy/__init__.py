@@ -12,9 +12,7 @@ from isoweave.energy._energies import (
     edge_energy as edge_energy,
     paper_energy as paper_energy,
 )
-from isoweave.energy._global import (
-    GlobalEnergy as GlobalEnergy,
-)
+from isoweave.energy._global import GlobalEnergy as GlobalEnergy
 from isoweave.energy._operators import (
     differences as differences,
     divergence as divergence,

@@ -1,9 +1,9 @@
 """Energies: of frames (how far the differences of an embedding are from rotated frames), distances, anchors.
 
-An energy of N-dimensional embeddings x of shape (n, N) has ``evaluate(x)``: its value, half its gradient, and
-whatever rotations it found on the way; ``laplacian()``: the matrix of its quadratic part, the metric in which
-it is minimised; ``mass``: its value where all points coincide, the scale of all its values; ``suspects()``:
-the arrays it was made from, by name, for the error when a value is not finite. A sum of energies is one.
+An energy of embeddings x of shape (n, N) has ``evaluate(x)``: its value, half its gradient, and the rotations
+it found on the way; ``laplacian()``: the matrix of its quadratic part, the metric in which it is minimised;
+``mass``: its value where all points coincide, the scale of all its values; ``suspects()``: the arrays it was
+made from, by name, for the error when a value is not finite. A sum of energies is one.
 """
 
 from __future__ import annotations
@@ -96,11 +96,9 @@ class EdgeEnergy(_OnFrames):
 
     @computed_once
     def free(self) -> IntArray:
-        """Edges without direction, shape (f,).
-
-        Rows of zeros far from the size of their frames, as lengths of many orders of magnitude make them, are
-        left at zero: paths are much shorter there than the edge, or the edge is too short to be seen.
-        """
+        """Edges without direction, shape (f,)."""
+        # Not those far from the size of their frames: there paths are much shorter than the edge, or the edge
+        # is too short to be seen.
         free = np.flatnonzero((self.weights > 0) & ~self.frames.rows.any(axis=1)).astype(np.int32)
         if len(free) == 0:
             return free
@@ -111,8 +109,6 @@ class EdgeEnergy(_OnFrames):
     @computed_once
     def _seen(self) -> FloatArray:
         """The weights of the other edges."""
-        if len(self.free) == 0:
-            return self.weights
         seen = self.weights.copy()
         seen[self.free] = 0.0
         return seen
@@ -233,8 +229,7 @@ def paper_energy(
 class DistanceEnergy:
     """Weighted squares of ``|x_j - x_i| - d_ij`` over the edges, both directions (eq. 22).
 
-    With frames the edges at a vertex rotate together; here every edge rotates on its own, and only its length
-    counts. The quadratic part is the same Laplacian, so the same factor serves, and the sweep it makes is
+    The quadratic part is the Laplacian of the frames, so the same factor serves, and the sweep it makes is
     that of SMACOF restricted to the edges. The minimum is the most likely embedding under independent
     Gaussian errors of the distances (the lengths of ``graph``) with variances inverse to the weights.
     """

@@ -1,9 +1,8 @@
 """Differences, divergence and Laplacian on the graph.
 
 Signs are stated once: ``differences`` sends f to f_j - f_i on edge (i, j), the divergence is its adjoint
-(``sum_i f_i div(z)_i = sum_ij z_ij (f_j - f_i)``), and a Laplacian is the divergence of weighted differences:
-positive semi-definite, symmetric, with the constants of each connected component as kernel. All are
-integrated quantities (no division by volumes).
+(``sum_i f_i div(z)_i = sum_ij z_ij (f_j - f_i)``), and a Laplacian is the divergence of weighted differences.
+All are integrated quantities (no division by volumes).
 """
 
 from __future__ import annotations
@@ -58,8 +57,5 @@ def paper_differential(graph: NeighborGraph, inverse: FloatArray) -> sp.csr_arra
     off = sp.csr_array(
         (inverse.ravel(), (rows, np.repeat(graph.indices, n_components))), shape=(n * n_components, n)
     )
-    centre = sp.csr_array(
-        (-off.sum(axis=1), (np.arange(n * n_components), np.repeat(np.arange(n), n_components))),
-        shape=off.shape,
-    )
-    return sp.csr_array(off + centre)
+    centre = (-off.sum(axis=1), np.repeat(np.arange(n), n_components), np.arange(n * n_components + 1))
+    return sp.csr_array(off + sp.csr_array(centre, shape=off.shape))

@@ -46,16 +46,14 @@ def resolve_frame_size(degrees: IntArray, frame_size: int | float | str, n_compo
     frame never has fewer than ``n_components + 1`` members.
     """
     typical = max(typical_degree(degrees), 1.0) if len(degrees) else 1.0
-    if isinstance(frame_size, str):
-        if frame_size == "all":
-            return 0
-        if frame_size != "auto":
-            raise ValueError(f"frame_size must be 'auto', 'all', an int or a float, got {frame_size!r}.")
+    if frame_size == "all":
+        return 0
+    if frame_size == "auto":
         size = min(FRAME_PER_NEIGHBOR * typical, HUB_LIMIT)
-    elif isinstance(frame_size, float):
-        size = frame_size * typical
+    elif isinstance(frame_size, str):
+        raise ValueError(f"frame_size must be 'auto', 'all', an int or a float, got {frame_size!r}.")
     else:
-        size = frame_size
+        size = frame_size * typical if isinstance(frame_size, float) else frame_size
     return max(ceil(min(size, len(degrees))), n_components + 1)
 
 
@@ -70,20 +68,16 @@ def local_frames(
 ) -> LocalFrames:
     """Coordinates of every vertex's neighbours in axes of its own (eqs. 1 to 4).
 
-    Long edges, over four times as long as those that a frame needs, have no row: paths to their far ends lead
-    over the centre, so that the far end would seem to lie opposite to everything else.
-
     The frame of vertex i scales i, its neighbours and the vertices geodesically nearest to it, up to
-    ``frame_size``; distances among them are shortest paths through twice as many nearest vertices.
-    With ``frame_size="all"`` the frame is the second-order neighbourhood and paths stay inside the third, as
-    in the paper (up to 1,000 and 1,500 vertices).
+    ``frame_size`` (see :func:`resolve_frame_size`); distances among them are shortest paths through twice as
+    many. With "all" the frame is the second-order neighbourhood and paths stay inside the third, as in the
+    paper (up to 1,000 and 1,500 vertices). Long edges, over four times as long as those that a frame needs,
+    have no row: paths to their far ends lead over the centre, opposite to everything else.
 
-    All lengths are positive: merge duplicates first. ``n_components`` is N, the number of directions kept,
-    ``frame_size`` as in :func:`resolve_frame_size`; ``with_inverse`` adds V S^(-1/2), which the paper's inner
-    product needs. Exact distances of points of R^N give back those points up to an orthogonal map. Time per
-    vertex does not depend on the degrees: O(frame^2 room) for paths and Gram matrix, plus O(frame^2 N) for
-    the leading eigenvectors. A graph of many small components has the first vertex of each, and the number
-    of all, in ``starts``: every component gets the frames it would get alone.
+    All lengths are positive: merge duplicates first. ``with_inverse`` adds V S^(-1/2), which the paper's
+    inner product needs. Exact distances of points of R^N give back those points up to an orthogonal map. Time
+    per vertex, O(frame^2 (room + N)), does not depend on the degrees. A graph of many small components has
+    the first vertex of each, and the number of all, in ``starts``: each gets the frames it would get alone.
     """
     # Compiled code is imported where it is used: importing isoweave must stay cheap.
     from isoweave.engines import local_mds as kernels

@@ -89,10 +89,8 @@ class Elimination(NamedTuple):
 
 
 def plan_elimination(indptr: IntArray, indices: IntArray, order: IntArray) -> Elimination:
-    """Elimination tree and column counts for an order, replaced by one with contiguous subtrees.
-
-    Time and memory are linear in the entries of the matrix, however large the factor would be.
-    """
+    """Elimination tree and column counts for an order, replaced by one with contiguous subtrees."""
+    # In time and memory that are linear in the entries of the matrix, however large the factor would be.
     p, c, _ = kernels.permute(indptr, indices, order)
     order = order[kernels.postorder(kernels.elimination_tree(p, c))]
     p, c, _ = kernels.permute(indptr, indices, order)
@@ -121,8 +119,7 @@ def analyse(plan: Elimination) -> Structure:
     heights = heights[:n_super][::-1]
     row_ptr = np.concatenate([[0], np.cumsum(heights)])
     value_ptr = np.concatenate([[0], np.cumsum(heights * np.diff(starts))])
-    arrays = (plan.indptr, plan.indices, plan.parent, starts, row_ptr)
-    rows, n_children, stack = kernels.supernode_rows(*arrays)
+    rows, n_children, stack = kernels.supernode_rows(*plan[1:4], starts, row_ptr)
     front = int(np.max(heights, initial=0)) ** 2
     return Structure(plan.order, starts, row_ptr, rows, value_ptr, n_children, int(stack), front)
 
@@ -169,10 +166,9 @@ def lowest_eigenvectors(
 ) -> tuple[FloatArray, FloatArray]:
     """Smallest eigenvalues and vectors of a positive semi-definite matrix by block inverse iteration.
 
-    On flat data the eigenvalue zero of a connection Laplacian is exactly N-fold, which single-vector Krylov
-    methods miss copies of; a block of more than N vectors cannot. ``rough``, for a caller that improves the
-    vectors anyway: stop once the eigenvalues hardly move (25 sweeps at most) instead of at small residuals
-    (200 sweeps), with a wider block.
+    On flat data the eigenvalue zero of a connection Laplacian is exactly N-fold: single-vector Krylov methods
+    miss copies of it, a block of more than N vectors cannot. ``rough``: a wider block, and an end once the
+    eigenvalues hardly move (25 sweeps at most) instead of at small residuals (200 sweeps).
     """
     n_extra, max_sweeps = (6, 25) if rough else (3, 200)
     size = matrix.shape[0]

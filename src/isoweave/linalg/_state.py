@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
+from isoweave._validation import check_option
 from isoweave.linalg._cholesky import MAX_FILL, MAX_FILL_RATIO
 from isoweave.linalg._methods import (
     Cholmod,
@@ -49,11 +50,10 @@ class SolverChoice:
 def choose_solver(laplacian: Any, n_components: int) -> SolverChoice:
     """Pick a solver for a Laplacian (a sparse matrix) by its size, the fill of its factor and the dimension.
 
-    ``direct`` up to 3,000 vertices, or if the Cholesky factor, counted exactly from its elimination tree
-    without being computed, has at most 50 times the entries of the Laplacian (and 2.5e8). Graphs of surfaces
-    have 3 to 5 times, 50,000 points of a cube 28 times, 10,000 MNIST digits 37 times, 20,000 points in five
-    dimensions 97 times; a factor was worth making from 16, 24 and 80 solves on in the last three. Otherwise
-    ``jacobi`` for ``n_components`` of 8 and more, ``amg`` for less.
+    ``direct`` up to 3,000 vertices, or if the Cholesky factor, counted exactly from its elimination tree, has
+    at most 50 times the entries of the Laplacian (and 2.5e8). Surfaces have 3 to 5 times, 50,000 points of a
+    cube 28, 10,000 MNIST digits 37, 20,000 points in five dimensions 97 times; a factor was worth making from
+    16, 24 and 80 solves on in the last three. Otherwise ``jacobi`` for 8 components and more, else ``amg``.
     """
     laplacian = prepare_laplacian(laplacian)
     if laplacian.n <= _SMALL:
@@ -94,13 +94,11 @@ class PoissonState:
         team: ThreadTeam = ONE_THREAD,
         tol: float = 1e-10,
     ) -> None:
-        if solver not in SOLVERS:
-            raise ValueError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}.")
+        check_option("solver", solver, SOLVERS)
         self._laplacian, self._team, self._tol = prepare_laplacian(laplacian), team, _check_tol(tol)
+        self.choice = SolverChoice(solver, "asked for", None)
         if solver == "auto":
             self.choice = choose_solver(self._laplacian, n_components)
-        else:
-            self.choice = SolverChoice(solver, "asked for", None)
         self.notes: list[str] = []
         self._queue = [self.choice.solver, *_LADDERS.get(self.choice.solver, ("jacobi", "direct"))]
         method = self._next_method()
@@ -133,9 +131,8 @@ class PoissonState:
         ``tol`` is the largest allowed ``||b - L x|| / ||b||`` of a column instead of the state's own. A
         residual that is rounding, ``4 eps ||L|| ||x||``, also counts as converged.
         """
-        lap = self._laplacian
         tol = self._tol if tol is None else _check_tol(tol)
-        rhs = lap.project(_as_block(rhs, lap.n))
+        rhs = self._laplacian.project(_as_block(rhs, self._laplacian.n))
         sizes = np.sqrt(column_dots(rhs, rhs, self._team))
         guess: FloatArray | None = None
         best: SolveResult | None = None

@@ -14,11 +14,7 @@ from isoweave.optimise._many import (
     minimise_many as minimise_many,
     refine_many as refine_many,
 )
-from isoweave.optimise._optimisers import (
-    LBFGS as LBFGS,
-    Alternating as Alternating,
-    minimise as minimise,
-)
+from isoweave.optimise._optimisers import LBFGS as LBFGS, Alternating as Alternating, minimise as minimise
 from isoweave.optimise._problem import (
     NumericalError as NumericalError,
     Problem as Problem,

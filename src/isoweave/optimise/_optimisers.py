@@ -13,15 +13,7 @@ import numpy as np
 from isoweave._typing import FloatArray
 from isoweave.energy import Evaluation
 from isoweave.optimise._problem import Problem, check_finite, checked_evaluation, checked_solve
-from isoweave.optimise._run import (
-    ALONE,
-    IterationResult,
-    IterationState,
-    Progress,
-    Record,
-    Run,
-    StepRecord,
-)
+from isoweave.optimise._run import ALONE, IterationResult, IterationState, Progress, Record, Run, StepRecord
 
 RUNNING = "running"
 _MEMORY = 10
@@ -41,31 +33,25 @@ _GOOD_FIT = 0.2
 
 @dataclass
 class State:
-    """Where an optimiser stands; ``iteration`` is the next step. Subclasses add arrays and numbers.
-
-    ``here`` is not stored in a checkpoint, because it follows from ``x``.
-    """
+    """Where an optimiser stands."""
 
     x: FloatArray
-    here: Evaluation
+    here: Evaluation  # at ``x``, hence not stored in a checkpoint
     history: list[StepRecord]
-    iteration: int
+    iteration: int  # the next
     status: str
 
 
 @dataclass
 class LBFGSState(State):
-    """``pairs`` of the last steps: step, change of the gradient, its image under the metric's inverse.
+    """With what the next direction is made of."""
 
-    ``preconditioned`` is the metric's inverse applied to half the gradient. Stored although it follows from
-    ``x``: a solve that made the solver move on would be repeated by the next method. ``idle`` counts steps
-    in a row without gain, ``curvatures`` are step times change.
-    """
-
+    # The metric's inverse applied to half the gradient. Stored although it follows from ``x``: a solve that
+    # made the solver move on would be repeated by the next method.
     preconditioned: FloatArray
-    idle: int
-    pairs: tuple[FloatArray, ...]
-    curvatures: tuple[float, ...]
+    idle: int  # steps in a row without gain
+    pairs: tuple[FloatArray, ...]  # of the last steps: step, change of the gradient, the latter's image
+    curvatures: tuple[float, ...]  # step times change
 
 
 @dataclass(frozen=True)
@@ -115,15 +101,12 @@ class LBFGS:
             if slope >= 0.0:
                 state.status = "stalled"
                 return state
-        step = 1.0
-        accepted: Evaluation | None = None
-        for _ in range(_MAX_HALVINGS):
-            trial = checked_evaluation(problem, state.x + step * direction, where)
-            if trial.energy <= here.energy + _SUFFICIENT_DECREASE * step * slope:
-                accepted = trial
+        for halvings in range(_MAX_HALVINGS):
+            step = 0.5**halvings
+            accepted = checked_evaluation(problem, state.x + step * direction, where)
+            if accepted.energy <= here.energy + _SUFFICIENT_DECREASE * step * slope:
                 break
-            step *= 0.5
-        if accepted is None:
+        else:
             if pairs:
                 # Once more without the memory.
                 state.pairs, state.curvatures, state.iteration = (), (), state.iteration + 1
@@ -141,9 +124,8 @@ class LBFGS:
         history = [*state.history, StepRecord(state.iteration, accepted.energy, size, step)]
         idle = state.idle + 1 if here.energy - accepted.energy <= _NO_GAIN * accepted.energy else 0
         status = "stalled" if idle == _MAX_IDLE else RUNNING
-        x = state.x + move
-        following = state.iteration + 1
-        return LBFGSState(x, accepted, history, following, status, preconditioned, idle, pairs, curvatures)
+        here_now = (state.x + move, accepted, history, state.iteration + 1, status)
+        return LBFGSState(*here_now, preconditioned, idle, pairs, curvatures)
 
 
 def _relative(problem: Problem, here: Evaluation, preconditioned: FloatArray) -> float:

@@ -32,9 +32,8 @@ class StepRecord:
 class IterationState:
     """Handed to callbacks after every step; a callback that returns True stops the fit.
 
-    The coordinates are read-only where they are the optimiser's own. A callback given to
-    :func:`isoweave.embed_graph` or the estimator sees a copy in the order and unit of its input, NaN outside
-    the component at work.
+    A callback given to :func:`isoweave.embed_graph` or the estimator sees a copy of the coordinates in the
+    order and unit of its input, NaN outside the component at work; others see the optimiser's own, read-only.
     """
 
     stage: str
@@ -51,9 +50,8 @@ Callback = Callable[[IterationState], object]
 class IterationResult:
     """Where an iteration ended and why.
 
-    Coordinates have zero mean, or hard anchors in their places. The status is "converged" (the gradient is
-    below the tolerance), "stalled" (no step lowers the energy any more within rounding), "max_iter",
-    "stopped" (by the callback) or "interrupted" (by Ctrl-C).
+    Coordinates have zero mean, or hard anchors in their places. The status is "converged", "stalled" (no step
+    lowers the energy any more within rounding), "max_iter", "stopped" (by the callback) or "interrupted".
     """
 
     coordinates: FloatArray
