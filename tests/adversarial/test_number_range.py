@@ -46,33 +46,24 @@ def test_lengths_whose_sums_or_squares_are_no_numbers():
     assert large.relative_energy == pytest.approx(one.relative_energy)
 
 
-LAPLACIAN = sp.csr_array(np.array([[2.0, -1.0, -1.0], [-1.0, 1.0, 0.0], [-1.0, 0.0, 1.0]]))
-RHS = np.array([[1.0], [-1.0], [0.0]])
-
-
-def test_a_solution_that_is_nan_never_wins(monkeypatch):
+def test_a_solution_that_is_nan_never_wins_and_one_whose_norm_overflows_has_not_converged(monkeypatch):
     """The ladder's next method fails worse than the one before: what there was is kept."""
-    original = _state.PoissonState._attempt
+    laplacian = sp.csr_array(np.array([[2.0, -1.0, -1.0], [-1.0, 1.0, 0.0], [-1.0, 0.0, 1.0]]))
+    rhs, original = np.array([[1.0], [-1.0], [0.0]]), _state.PoissonState._attempt
 
     def attempt(self, method, *args):
-        result = original(self, method, *args)
-        value, residual = (
-            (result.value + 1e-3, 1e-3) if method.name == "jacobi" else (result.value * np.nan, np.nan)
-        )
-        return replace(result, value=value, residual=residual, status="stalled")
+        result, residual = original(self, method, *args), 1e-3 if method.name == "jacobi" else np.nan
+        return replace(result, value=result.value + residual, residual=residual, status="stalled")
 
-    monkeypatch.setattr(_state.PoissonState, "_attempt", attempt)
-    result = factor(LAPLACIAN, solver="jacobi", n_components=1, team=ThreadTeam(1)).solve(RHS)
-    assert np.isfinite(result.value).all()
-    assert result.residual == 1e-3
-
-
-def test_a_solution_whose_norm_overflows_has_not_converged(monkeypatch):
-    state = factor(LAPLACIAN, solver="direct", n_components=1, team=ThreadTeam(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(_state.PoissonState, "_attempt", attempt)
+        result = factor(laplacian, solver="jacobi", n_components=1).solve(rhs)
+        assert np.isfinite(result.value).all()
+        assert result.residual == 1e-3
+    state = factor(laplacian, solver="direct", n_components=1)
     huge = 1e200 * np.array([[1.0], [-2.0], [1.0]])
     monkeypatch.setattr(type(state._method), "attempt", lambda self, rhs, guess, goal: (huge, 0))
-    result = state._attempt(state._method, RHS, None, np.array([np.sqrt(2.0)]), 1e-10)
-    assert result.status == "stalled"
+    assert state._attempt(state._method, rhs, None, np.array([np.sqrt(2.0)]), 1e-10).status == "stalled"
 
 
 def test_lengths_too_far_apart_for_the_papers_weights():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -211,11 +212,7 @@ def test_cholmod_agrees_or_names_the_extra(monkeypatch):
     lap = CASES["edge-parts"]
     rhs = random_block(lap.shape[0], 2, seed=6)
     expected = factored(lap, "direct").solve(rhs).value
-    try:
-        import sksparse.cholmod  # noqa: F401
-    except ImportError:
-        pass
-    else:
+    if find_spec("sksparse"):
         result = factored(lap, "cholmod").solve(rhs)
         assert result.solver == "cholmod"
         np.testing.assert_allclose(result.value, expected, atol=1e-9 * np.abs(expected).max())
@@ -270,9 +267,8 @@ def test_direct_solution_is_refined_once(monkeypatch):
     # 1e-14 by the refinement, 1e-12 by rounding: close points have weights far above the rest.
     assert result.residual < 1e-11
     assert state.notes == []
-
-
-def test_residuals_at_rounding_level_count_as_converged():
+    monkeypatch.undo()
+    # Residuals at rounding level count as converged.
     n = 20_000
     ones = -np.ones(n - 1)
     path = sp.diags_array([ones, np.r_[1, np.full(n - 2, 2.0), 1], ones], offsets=[-1, 0, 1])
@@ -310,16 +306,11 @@ def test_anchors_agree_with_dense_elimination(solver, held, pulled):
 
 
 def test_held_vertices():
-    """Rows do not count; one is a shift of the free problem; a huge pull holds; all of them are zero."""
+    """Their rows do not count; all of them are zero; there must be some."""
     changed = RHS.copy()
     changed[[4, 9]] = 1e3
     state = anchored([4, 9])
     np.testing.assert_array_equal(state.solve(RHS).value, state.solve(changed).value)
-    rhs = RHS - RHS.mean(axis=0)
-    free = factored(LAP).solve(rhs).value
-    np.testing.assert_allclose(anchored([17]).solve(rhs).value, free - free[17], atol=1e-9)
-    held, pulled = anchored([2, 44]).solve(RHS).value, anchored([], [2, 44], [1e9, 1e9]).solve(RHS).value
-    np.testing.assert_allclose(pulled, held, atol=1e-6 * np.abs(held).max())
     for solver in SOLVERS:
         everything = anchored(range(60), solver=solver)
         assert not everything.solve(RHS).value.any()
@@ -366,12 +357,8 @@ def test_incomplete_factor(monkeypatch):
     lap = prepare_laplacian(uniform(30, 2, 4))
     pre, dense = IncompleteCholesky(lap, TEAM), lap.to_matrix().toarray()
     dense[lap.ground, lap.ground] *= 2.0
-    ptr, rows, values = pre._factor
     assert pre.shift == 0.0
-    found = sp.csc_array((values, rows, ptr), shape=(30, 30)).toarray()
-    np.testing.assert_allclose(found, np.linalg.cholesky(dense), atol=1e-12)
-    block = random_block(30, 2, seed=3)
-    out = np.empty_like(block)
+    block, out = random_block(30, 2, seed=3), np.empty((30, 2))
     pre.apply(block, out)
     np.testing.assert_allclose(out, np.linalg.solve(dense, block), rtol=1e-9)
     # Positive off-diagonals make a bad incomplete factor: d^T d of second differences on a cycle.
@@ -461,15 +448,7 @@ def test_counts_structure_and_solutions(name):
         np.testing.assert_allclose(solution(matrix, rhs), expected, rtol=1e-9, atol=1e-9)
 
 
-def test_vertices_left_out_are_held_at_zero_and_indefinite_ones_named():
-    matrix = MATRICES["sparse"]
-    kept = np.setdiff1d(np.arange(matrix.shape[0]), [0, 17, 50]).astype(np.int32)
-    rhs = random_block(matrix.shape[0], 2, seed=5)
-    expected = np.zeros_like(rhs)
-    expected[kept] = np.linalg.solve(matrix.toarray()[np.ix_(kept, kept)], rhs[kept])
-    found = solution(matrix, rhs, kept[::-1].copy())
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
-    assert np.all(found[[0, 17, 50]] == 0.0)
+def test_vertices_without_a_pivot_are_named():
     every = np.arange(MATRICES["dense"].shape[0], dtype=np.int32)
     for broken in (0, 250):
         matrix = MATRICES["dense"].copy()

@@ -115,20 +115,20 @@ def test_ledger_keeps_and_skips(tmp_path):
     assert not ledger.Ledger(tmp_path, code).is_done(case, 2, 100.0)
 
 
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        ("tell(event='fitted', wall=2.0); tell(event='scored', f1=1.0)", "ok"),
-        ("tell(event='failed', status='failed: no')", "failed: no"),
-        ("time.sleep(60)", "stopped after 1 s"),
-        ("x = bytearray(300_000_000); time.sleep(60)", "stopped at 0."),
-        ("raise SystemExit('out of luck')", "failed: exit status 1 out of luck"),
-    ],
-)
-def test_watched_processes(tmp_path, body, status):
+BODIES = {
+    "ok": "tell(event='fitted', wall=2.0); tell(event='scored', f1=1.0)",
+    "failed: no": "tell(event='failed', status='failed: no')",
+    "stopped after 1 s": "time.sleep(60)",
+    "stopped at 0.": "x = bytearray(300_000_000); time.sleep(60)",
+    "failed: exit status 1 out of luck": "raise SystemExit('out of luck')",
+}
+
+
+@pytest.mark.parametrize("status", BODIES)
+def test_watched_processes(tmp_path, status):
     path = tmp_path / "child.py"
     tell = "def tell(**v):\n    open(sys.argv[1], 'a').write(json.dumps(v) + '\\n')\n"
-    path.write_text(f"import json, sys, time\n{tell}tell(event='ready'); {body}")
+    path.write_text(f"import json, sys, time\n{tell}tell(event='ready'); {BODIES[status]}")
     limits = {"prepare_limit": 30, "limit": 1.0 if "after" in status else 30.0, "memory_limit": 2e8}
     found = process.run_watched([sys.executable, str(path)], process.environment(1), **limits)
     assert found["status"].startswith(status)
