@@ -1,4 +1,4 @@
-"""Local frames: against loops, of odd neighbourhoods, at the measured lengths, compared with a map; volumes."""
+"""Local frames: against loops, of odd neighbourhoods, calibrated, compared with maps; volumes."""
 
 from __future__ import annotations
 

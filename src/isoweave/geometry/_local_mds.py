@@ -84,7 +84,7 @@ def local_frames(
 
     bounds = [0, graph.n_vertices] if starts is None else starts.tolist()
     parts = [(lo, hi, graph.degrees[lo:hi]) for lo, hi in pairwise(bounds)]
-    whole, near, by_length = graph, None, rows_by_length(graph, team)
+    whole, near, by_length = graph, np.ones(len(graph.indices), dtype=bool), rows_by_length(graph, team)
     if frame_size != "all" and not with_inverse:
         near = ~long_edges(graph, n_components, by_length)
         if not near.all():
@@ -115,8 +115,9 @@ def local_frames(
     if graph is not whole:
         kept, rows = rows, np.zeros((len(whole.indices), n_components))
         rows[near], near[near] = kept, included
-        included = near
-    return LocalFrames(rows, included, leading, fidelity, inverse if with_inverse else None)
+    else:
+        near = included
+    return LocalFrames(rows, near, leading, fidelity, inverse if with_inverse else None)
 
 
 def long_edges(graph: NeighborGraph, n_components: int, by_length: tuple[IntArray, FloatArray]) -> BoolArray:
