@@ -21,16 +21,11 @@ from scipy.sparse.linalg import eigsh
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
+from isoweave import graph as graphs
 from isoweave._parallel import resolve_n_jobs, thread_team
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_integer, check_option
-from isoweave.graph import (
-    NeighborGraph,
-    connected_components,
-    geodesic_neighbors,
-    geodesics,
-    graph_from_matrix,
-)
+from isoweave.graph import NeighborGraph, graph_from_matrix
 
 __all__ = ["BASELINES", "Baseline", "available_baselines", "run_baseline"]
 
@@ -44,7 +39,7 @@ _LLE_REGULARISATION = 1e-3
 
 def all_geodesics(graph: NeighborGraph) -> FloatArray:
     """Shortest-path distances between all vertices of a connected graph, shape (n, n), symmetric."""
-    distances = geodesics(graph)
+    distances = graphs.geodesics(graph)
     # A path summed from its other end may differ in the last bit.
     return np.minimum(distances, distances.T)
 
@@ -232,7 +227,7 @@ def _umap(
         raise ImportError("UMAP needs umap-learn: pip install 'isoweave[baselines]'.") from error
     k = min(n_neighbors or max(5, int(graph.degrees.min())), graph.n_vertices - 1)
     with thread_team(n_jobs) as team:
-        near = geodesic_neighbors(graph, k, team=team).to_matrix()
+        near = graphs.geodesic_neighbors(graph, k, team=team).to_matrix()
     seed = check_random_state(random_state).randint(2**31 - 1)
     options = {"metric": "precomputed", "random_state": seed, "n_jobs": 1}
     return UMAP(n_components=n_components, n_neighbors=k, **options).fit_transform(sp.csr_matrix(near))
@@ -330,7 +325,7 @@ def run_baseline(
     n_components = check_integer("n_components", n_components, minimum=1)
     if n_components >= n - 1:
         raise ValueError(f"n_components must be below n - 1 = {n - 1}, got {n_components}.")
-    n_parts, labels = connected_components(checked)
+    n_parts, labels = graphs.connected_components(checked)
     if n_parts > 1:
         outside = np.flatnonzero(labels > 0)[:3].tolist()
         raise ValueError(
