@@ -14,7 +14,7 @@ from isoweave._files import append_text, atomic_write
 from isoweave.datasets import DatasetMissingError
 from isoweave.embed import embed_graph
 from isoweave.experiments._problems import EXPERIMENTS, FULL, METHODS, Request, Scale, Setting
-from isoweave.experiments._run import reference_distances, score
+from isoweave.experiments._run import score
 from isoweave.experiments.baselines import available_baselines, run_baseline
 
 __all__ = ["DATA", "WEIGHTS", "draw_front", "run_front"]
@@ -81,7 +81,7 @@ def _scores(setting: Setting, request: Request, methods: Iterable[str]) -> Itera
     if not methods:
         return
     problem = setting.load(request)
-    reference, n_components = reference_distances(problem), problem.n_components
+    n_components = problem.n_components
     for name in methods:
         if name == "tsne" and n_components > _MOST_TSNE:
             continue
@@ -93,7 +93,7 @@ def _scores(setting: Setting, request: Request, methods: Iterable[str]) -> Itera
             else:
                 given: Any = {"n_neighbors": problem.n_neighbors, "random_state": request.seed}
                 y = run_baseline(name, problem.graph, n_components, **given)
-        found = score(problem, y, reference)
+        found = score(problem, y)
         yield name, found["f1"], found["pearson"]
 
 
