@@ -17,6 +17,7 @@ from isoweave.graph import NeighborGraph, bypass_doubtful, longer_than_detours
 from isoweave.known import Known
 from isoweave.optimise import (
     ALONE,
+    AT_ONCE,
     ENDED_EARLY,
     LBFGS,
     LOW_DIMENSION,
@@ -287,7 +288,8 @@ def globalise(
         return problem, minimise(optimiser, mixed, x, stage="global", run=run.within(name))
 
     problem, moved = descend(far, result.coordinates, "global")
-    is_small = options.n_components <= LOW_DIMENSION and moved.coordinates.size <= SYNCHRONIZED_LIMIT
+    n, n_components = moved.coordinates.shape
+    is_small = n_components <= LOW_DIMENSION and AT_ONCE < n <= SYNCHRONIZED_LIMIT // n_components
     is_open = options.refine == "auto" and opened(frames, result)[1] > 0.0
     if is_open and is_small and moved.status not in ENDED_EARLY:
         _, above = descend(replace(far, weight=_ABOVE * far.weight), result.coordinates, "from above")
