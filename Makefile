@@ -66,6 +66,7 @@ test-min: $(MIN_STAMP)
 
 $(PARAMETRIC_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[parametric]" onnxruntime
+	if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix build/web onnxruntime-web; fi
 	@touch $@
 
 test-parametric: $(PARAMETRIC_STAMP)
