@@ -182,7 +182,8 @@ def frames_of(
         edges = edge_energy(paths, frames, confidence=known.per_edge(graph), team=team, starts=starts)
         check_finite("inner product", "weights", edges.weights)
         return edges
-    volumes = neighborhood_volumes(graph, raw, options.volumes, seed=options.seed)
+    kind = "hull" if options.preset == "paper" else "equal"
+    volumes = neighborhood_volumes(graph, raw, kind, seed=options.seed)
     if known.vertex_weights is not None:
         volumes = volumes * known.vertex_weights
     check_finite("inner product", "volumes", volumes)

@@ -181,7 +181,7 @@ def _prepared(graph: NeighborGraph, options: EmbeddingOptions, team: ThreadTeam,
     if stored is not None:
         prepared = prepared_from(stored, graph)
     else:
-        prepared = prepare_graph(graph, options.drop_shortcuts, team=team, on_stage=run.stage)
+        prepared = prepare_graph(graph, options.shortcuts == "drop", team=team, on_stage=run.stage)
         run.keep("graph", lambda: prepared_record(prepared))
         n_merged = graph.n_vertices - prepared.graph.n_vertices
         for count, what in (

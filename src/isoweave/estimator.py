@@ -239,19 +239,13 @@ class IsometricEmbedding(  # type: ignore[misc]
         if self._is_given_graph(X):
             self.n_neighbors_ = None
             return graph_from_matrix(X, asymmetry=self.asymmetry)
-        k = self.n_neighbors
-        if k >= X.shape[0]:
-            k = X.shape[0] - 1
-            warnings.warn(
-                f"n_neighbors={self.n_neighbors} is not smaller than n_samples={X.shape[0]}; "
-                f"{k} neighbours are used.",
-                UserWarning,
-                stacklevel=4,
-            )
-        self.n_neighbors_ = k
+        (n, d), given = X.shape, self.n_neighbors
+        self.n_neighbors_ = k = min(given, n - 1)
+        if k < given:
+            said = f"n_neighbors={given} is not smaller than n_samples={n}; {k} neighbours are used."
+            warnings.warn(said, UserWarning, stacklevel=4)
         if self._is_precomputed():
             return graphs.knn_from_distances(X, k)
-        n, d = X.shape
         if sp.issparse(X):
             # Sparse features are made dense while that is cheap.
             d = min(d, max(2 * X.nnz, 2**25) // n)
@@ -285,9 +279,8 @@ class IsometricEmbedding(  # type: ignore[misc]
         if self._is_precomputed():
             value = graphs.intrinsic_dimension_graph(graph)
         else:
-            value = graphs.intrinsic_dimension(
-                X, n_jobs=self.n_jobs, metric=self.metric, metric_params=self.metric_params
-            )
+            about: Any = {"metric": self.metric, "metric_params": self.metric_params, "n_jobs": self.n_jobs}
+            value = graphs.intrinsic_dimension(X, **about)
         return min(max(1, round(value)), graph.n_vertices - 1)
 
     def _joined(self, X: Any, graph: NeighborGraph, n_components: int) -> NeighborGraph:
@@ -324,12 +317,11 @@ class IsometricEmbedding(  # type: ignore[misc]
         lost = np.flatnonzero(np.isnan(placement.residual))
         if len(lost):
             shown = ", ".join(map(str, lost[:5])) + (", ..." if len(lost) > 5 else "")
-            warnings.warn(
-                f"{len(lost)} of {len(placement.residual)} new points (rows {shown}) have neighbours that "
-                "are not in the map (components='largest'); their coordinates are NaN.",
-                UserWarning,
-                stacklevel=3,
+            said = (
+                f"{len(lost)} of {len(placement.residual)} new points (rows {shown}) have neighbours that are"
             )
+            said += " not in the map (components='largest'); their coordinates are NaN."
+            warnings.warn(said, UserWarning, stacklevel=3)
         return replace(placement, coordinates=placement.coordinates.astype(self.embedding_.dtype))
 
     def _neighbors_of(self, X: Any, k: int, team: ThreadTeam) -> tuple[AnyArray, AnyArray, FloatArray]:
@@ -338,9 +330,8 @@ class IsometricEmbedding(  # type: ignore[misc]
             X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=_NUMBERS)
             lookup = self.__dict__.setdefault("_lookup", {})
             if "index" not in lookup:
-                lookup["index"] = graphs.build_index(
-                    self._features(), self.metric, self.metric_params, team=team
-                )
+                space = (self._features(), self.metric, self.metric_params)
+                lookup["index"] = graphs.build_index(*space, team=team)
             neighbors, distances = lookup["index"].neighbors(X, k, team=team)
             bounds = np.arange(len(neighbors) + 1) * neighbors.shape[1]
             return bounds, neighbors.reshape(-1), distances.reshape(-1)
@@ -379,11 +370,9 @@ class IsometricEmbedding(  # type: ignore[misc]
             )
         previous = np.full((graph.n_vertices, self.n_components_), np.nan)
         previous[: len(kept)] = self.embedding_[kept]
-        factors = None
         with thread_team(self.n_jobs) as team:
-            if not options.keeps_lengths:
-                placed = self._placed(team)
-                factors = placed.factors[placed.representative[kept]]
+            placed = None if options.keeps_lengths else self._placed(team)
+            factors = None if placed is None else placed.factors[placed.representative[kept]]
             result = placing.embed_again(graph, options, previous, self.relative_energy_, factors, team=team)
         fresh._keep(X, graph, result)
         self.__dict__.update(fresh.__dict__)

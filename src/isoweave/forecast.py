@@ -191,7 +191,7 @@ class FitSizes:
         # Lengths in their unit, the numbering, the graph in it; then sources and reverse edges.
         peaks = {"graph": kept + 33 * m + 12 * n}
         kept += 20 * m + 12 * n
-        if part.options.drop_shortcuts:
+        if part.options.shortcuts == "drop":
             kept += 8 * m + 4 * n
             peaks["shortcuts"] = kept + 45 * m
         kept += 24 * n
@@ -213,7 +213,7 @@ class FitSizes:
     def cpu_seconds(self) -> dict[str, float]:
         """Processor seconds by stage."""
         seconds = {"graph": 1e-9 * (90 * self.m + 300 * self.n)}
-        if self.largest.options.drop_shortcuts:
+        if self.largest.options.shortcuts == "drop":
             seconds["shortcuts"] = 1e-9 * (22 * self.squares + 40 * self.m)
         share = (self.n + self.m) / (self.largest.n + self.largest.m) if self.n_others else 1.0
         n_alone = 1 + self.n_others - (1 - _TOGETHER) * self.n_small

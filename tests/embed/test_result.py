@@ -46,13 +46,7 @@ def test_what_a_user_would_try(found, tmp_path):
     assert page.stat().st_size > 1000
     assert isinstance(found.plot(), matplotlib.axes.Axes)
     found.save(tmp_path / "map.isoweave")
-    for again in (isoweave.load(tmp_path / "map.isoweave"), as_embedding(tmp_path / "map.isoweave")):
-        np.testing.assert_array_equal(again.coordinates, found.coordinates)
-        np.testing.assert_array_equal(again.stretch, found.stretch)
-        assert (again.status, again.energy, again.history) == (found.status, found.energy, found.history)
-
-
-def test_as_a_data_frame(found):
+    np.testing.assert_array_equal(as_embedding(tmp_path / "map.isoweave").stretch, found.stretch)
     frame = found.to_frame()
     assert list(frame) == ["x1", "x2", "component", "largest_stretch", "smallest_stretch"]
     np.testing.assert_array_equal(frame[["x1", "x2"]], found.coordinates)
@@ -82,8 +76,7 @@ def test_any_map_as_an_embedding(found):
     np.testing.assert_array_equal(ours.alignments, found.alignments)
     np.testing.assert_array_equal(ours.graph.lengths, found.graph.lengths)
     assert (ours.energy, ours.status, ours.history) == (found.energy, found.status, found.history)
-    assert ours.features is model._fit_X
-    assert ours.parameters["n_neighbors"] == 8
+    assert (ours.features is model._fit_X, ours.parameters["n_neighbors"]) == (True, 8)
     assert "callback" not in ours.parameters
     theirs = as_embedding(Isomap(n_neighbors=8).fit(DATA), graph=MATRIX)
     assert theirs.coordinates.dtype == np.float64

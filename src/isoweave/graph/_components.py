@@ -147,15 +147,13 @@ def _shortest_pairs(space: FeatureSpace, a: AnyArray, b: AnyArray, n_pairs: int)
     rows, cols, lengths = np.repeat(near, found.shape[1]), b[found.reshape(-1)], distance.reshape(-1)
     used: set[int] = set()
     separate: list[int] = []
-    rest: list[int] = []
-    for e in np.lexsort((cols, rows, lengths)).tolist():
+    ranked = np.lexsort((cols, rows, lengths)).tolist()
+    for e in ranked:
         ends = {int(rows[e]), int(cols[e])}
-        if used & ends:
-            rest.append(e)
-        else:
+        if not used & ends:
             separate.append(e)
             used |= ends
-    chosen = (separate + rest)[:n_pairs]
+    chosen = [*separate, *(e for e in ranked if e not in separate)][:n_pairs]
     return rows[chosen], cols[chosen], space.to_user(lengths[chosen])
 
 

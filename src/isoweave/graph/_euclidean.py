@@ -139,8 +139,7 @@ class ProductSearch:
         neighbors, distances = np.empty((m, k), dtype=np.int32), np.empty((m, k))
         far, pending = np.flatnonzero(norms >= _FARTHEST), np.flatnonzero(norms < _FARTHEST)
         for dtype in (np.float32, np.float64, None):
-            if dtype is None:
-                pending = np.sort(np.concatenate((pending, far)))
+            pending = np.sort(np.concatenate((pending, far))) if dtype is None else pending
             if len(pending) == 0:
                 continue
             at, order = pending, self._order(dtype, team)
@@ -183,12 +182,11 @@ class GraphSearch:
 
     def _near_points(self, own: IntArray, k: int, team: ThreadTeam) -> IntArray:
         table, n_others = self.exact.single, len(self.exact.points) - 1
-        width = min(_CANDIDATES * k, n_others)
-        build_effort, effort = _PROJECTED_EFFORT, max(64, width + k)
-        searched = project(table, k, width, team, self.seed)
+        width, build_effort = min(_CANDIDATES * k, n_others), _PROJECTED_EFFORT
+        searched, effort = project(table, k, width, team, self.seed), max(64, width + k)
         if searched is None:
-            width = n_candidates(k, n_others)
-            build_effort, effort, searched = _FULL_EFFORT, max(64, 3 * width), table
+            searched, width, build_effort = table, n_candidates(k, n_others), _FULL_EFFORT
+            effort = max(64, 3 * width)
         index = _build_hnsw(searched, build_effort, team, self.seed)
         # Every point finds itself too.
         return _search_hnsw(index, searched[own], width + 1, effort, team)

@@ -43,7 +43,6 @@ DTYPES = {
 }
 _CODES = {dtype: code for code, dtype in DTYPES.items()}
 _METADATA = ("format", "format_version", "isoweave_version", "kind", "sha256", "fortran", "content")
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}", re.ASCII)
 _UNSIGNED = b"0" * 64
 _MAX_HEADER, _MAX_CONTENT, _MAX_ARRAYS, _MAX_DEPTH = 64 << 20, 16 << 20, 10_000, 64
 _PIECE_BYTES = 1 << 22
@@ -218,8 +217,6 @@ def read_header(file: io.FileIO, path: Path, kind: str | None = None) -> Store:
     for field in _METADATA:
         value = metadata.get(field)
         require(isinstance(value, str), path, field, f"must be text, found {shown(value)}")
-    unknown = [field for field in metadata if field not in _METADATA]
-    require(not unknown, path, "header", f"unknown field {shown(unknown[:1])}")
     sha256, found_kind = metadata["sha256"], metadata["kind"]
     is_checksum = re.fullmatch("[0-9a-f]{64}", sha256) is not None
     require(is_checksum, path, "sha256", f"{shown(sha256)} is not a checksum")
@@ -237,7 +234,6 @@ def _places(path: Path, table: dict[str, Any], start: int, size: int, fortran: s
     spans = []
     for name, entry in table.items():
         where = f"arrays.{shown(name)[1:-1]}"
-        require(_NAME.fullmatch(name) is not None, path, where, "cannot be the name of an array")
         is_whole = isinstance(entry, dict) and set(entry) == {"dtype", "shape", "data_offsets"}
         require(is_whole, path, where, f"must have dtype, shape and data_offsets, found {shown(entry)}")
         code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]

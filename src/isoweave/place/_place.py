@@ -41,15 +41,6 @@ class FinishedMap:
     factors: FloatArray  #: size of the map against the distances around a vertex: 1 where it keeps them
     unit: float  #: a power of two near the median length
 
-    @property
-    def n_vertices(self) -> int:
-        return len(self.representative)
-
-    def of_distinct(self, coordinates: FloatArray) -> FinishedMap:
-        """The map of the distinct vertices alone, in units of ``unit``, with other coordinates."""
-        own = np.arange(len(coordinates), dtype=np.int32)
-        return replace(self, coordinates=coordinates.copy(), representative=own, unit=1.0)
-
 
 @dataclass(frozen=True, eq=False)
 class Placement:
@@ -158,10 +149,10 @@ def _checked_rows(
             f"must be finite, not negative and at most {_LONGEST * placed.unit:.0g}. Leave out pairs whose "
             "distance is unknown."
         )
-    for at in np.flatnonzero((columns < 0) | (columns >= placed.n_vertices))[:1]:
+    for at in np.flatnonzero((columns < 0) | (columns >= len(placed.representative)))[:1]:
         raise ValueError(
             f"New point {rows[at]} has a distance to point {columns[at]}, but the map has the points 0 .. "
-            f"{placed.n_vertices - 1}."
+            f"{len(placed.representative) - 1}."
         )
     empty = np.flatnonzero(np.diff(bounds) == 0)
     if len(empty):
@@ -298,7 +289,7 @@ def _fill(placed: FinishedMap, coordinates: FloatArray, team: ThreadTeam) -> Non
     done = _has_place(coordinates)
     rows = np.repeat(np.arange(len(done)), degrees)
     count = np.bincount(rows[done[near]], minlength=len(done))
-    enough = coordinates.shape[1] + 1
+    enough, own = coordinates.shape[1] + 1, np.arange(len(done), dtype=np.int32)
     while True:
         ready = ~done & (count >= enough)
         if not ready.any():
@@ -310,7 +301,7 @@ def _fill(placed: FinishedMap, coordinates: FloatArray, team: ThreadTeam) -> Non
         edges = graphs.edges_of(indptr, chosen)
         use = done[near[edges]]
         bounds = np.concatenate(([0], np.cumsum(use)))[np.concatenate(([0], np.cumsum(degrees[chosen])))]
-        here = placed.of_distinct(coordinates)
+        here = replace(placed, coordinates=coordinates.copy(), representative=own, unit=1.0)
         step = place_points(here, bounds, near[edges][use], lengths[edges][use], team=team)
         coordinates[chosen] = step.coordinates
         done[chosen] = True
