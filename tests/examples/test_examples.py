@@ -59,3 +59,12 @@ def test_example(path, monkeypatch, tmp_path):
     assert found["__doc__"].strip(), "the gallery takes its title from the docstring"
     assert CLAIMS.get(path.stem, lambda v: True)(found)
     assert not list(tmp_path.iterdir()), "an example leaves no files behind"
+
+
+def test_the_command_of_the_sensor_network(tmp_path, capsys, monkeypatch):
+    figure = tmp_path / "sensors.png"
+    monkeypatch.setattr("sys.argv", ["sensor_network.py", "--sensors", "100", "--figure", str(figure)])
+    runpy.run_path(str(EXAMPLES / "sensor_network.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert printed.count("\nsquare ") == printed.count("\nhole ") == 4
+    assert figure.stat().st_size > 10_000
