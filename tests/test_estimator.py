@@ -177,7 +177,7 @@ def test_weights_and_anchors_agree_with_the_function_and_are_kept(tmp_path):
     assert loaded.refine == "distances"
     np.testing.assert_array_equal(loaded.embedding_[NET.anchors], AT)
     loaded.update_graph(NET.graph)
-    assert np.abs(loaded.embedding_ - model.embedding_).max() < 0.1
+    assert np.median(np.abs(loaded.embedding_ - model.embedding_)) < 0.01
 
 
 def test_features_with_anchors_and_new_points():

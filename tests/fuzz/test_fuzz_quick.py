@@ -1,4 +1,4 @@
-"""Hostile inputs, those that once broke a promise, and whether the fuzzer would notice a reader that breaks one.
+"""Hostile inputs, those that once broke a promise, and whether the fuzzer would notice a broken one.
 
 100 inputs, and 20,000 with ``make test-full``.
 """
