@@ -17,14 +17,7 @@ import numpy as np
 from isoweave import graph as graphs
 from isoweave._memory import MemoryLimit, resident_bytes, resolve_limit, show_bytes, too_large
 from isoweave._parallel import resolve_n_jobs
-from isoweave._part_costs import (
-    PartSizes,
-    bytes_by_stage,
-    part_sizes,
-    squares_of,
-    time_by_stage,
-    with_factor,
-)
+from isoweave._part_costs import PartSizes, bytes_by_stage, part_sizes, squares_of, time_by_stage, with_factor
 from isoweave.graph import NeighborGraph
 from isoweave.linalg import MAX_FILL, MAX_FILL_RATIO
 from isoweave.optimise import AT_ONCE, N_LANDMARKS
