@@ -1,9 +1,7 @@
 """Every option of a fit, declared once.
 
-The signatures of :func:`isoweave.embed_graph` and :class:`isoweave.IsometricEmbedding`, their documentation,
-the command line, the checks and the fingerprint of a checkpoint all come from the fields below. A new option
-is one field here, one line in docs/choosing.md, and the code that uses it. Nothing heavy is imported before a
-value is checked: the command line reads this module for its help.
+Signatures, documentation, command line, checks and the fingerprint of a checkpoint come from the fields below
+(docs/architecture.md). Nothing heavy is imported before a value is checked: the command line reads the help.
 """
 
 from __future__ import annotations

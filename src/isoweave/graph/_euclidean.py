@@ -1,9 +1,7 @@
 """Neighbours from all pairs, Euclidean ones by matrix products or an index of faiss.
 
-The latter fetch more candidates than wanted and measure them again from coordinate differences. A search is
-called with queries and their numbers ``own`` among the points of the index, so that no point is its own
-neighbour; all are -1 for new rows. What a new row finds does not depend on the others of its batch, although
-products round differently from batch to batch.
+A search is called with queries and their numbers ``own`` among the points, so that no point is its own
+neighbour; all are -1 for new rows, and what one finds does not depend on the others of its batch.
 """
 
 from __future__ import annotations
@@ -95,9 +93,8 @@ def _scores(table: AnyArray, halves: AnyArray, rows: AnyArray) -> AnyArray:
 class ProductSearch:
     """Exact neighbours, by matrix products in single precision where that is provably enough.
 
-    Products give |x - y|^2 with an error bounded by the norms. A query is settled if no point outside its
-    candidates can be nearer than its k-th neighbour, given the bound. The others go on to double precision
-    and then to differences throughout.
+    A query is settled if no point outside its candidates can be nearer than its k-th neighbour, given the
+    error of products. The others go on to double precision and then to differences throughout.
     """
 
     def __init__(self, points: FloatArray, team: ThreadTeam) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import PAIRWISE_BOOLEAN_FUNCTIONS
 from sklearn.neighbors import VALID_METRICS
 from sklearn.utils import check_array
@@ -193,12 +192,6 @@ def prepare_features(X: Any, metric: Metric, metric_params: Params, team: Thread
     points = features[groups.first]
     if boolean:
         points = points.astype(np.bool_)
-    if metric_params and isinstance(name, str):
-        try:
-            pairwise_distances(points[:1], metric=name, **params)
-        except (TypeError, ValueError) as error:
-            # scikit-learn would find out in the middle of the search.
-            raise type(error)(f"metric_params={params!r} do not go with metric={name!r}: {error}") from error
     return FeatureSpace(points, groups, name, params, squared, cosine, scale)
 
 

@@ -19,8 +19,6 @@ Estimator = TypeVar("Estimator")
 
 # Private attributes that belong to a fit, and what scikit-learn's set_output sets.
 _PRIVATE = ("_fit_X", "_sklearn_output_config")
-# What watched the fit, and the generator that it drew from, do not belong to the model.
-_LEFT_OUT = "{name} is not saved; give it again after loading, with set_params({name}=...)."
 # Fields that maps of earlier versions do not have.
 _ADDED = {"global_weight"}
 _INTEGER, _FLOAT = (int, np.integer), (float, np.floating)
@@ -65,7 +63,9 @@ def _encoded_parameters(estimator: Any, arrays: dict[str, Any]) -> dict[str, Any
         if name == "checkpoint":
             continue
         if (name == "callback" and value is not None) or isinstance(value, np.random.RandomState):
-            warnings.warn(_LEFT_OUT.format(name=name), UserWarning, stacklevel=3)
+            # What watched the fit, and the generator that it drew from, do not belong to the model.
+            said = f"{name} is not saved; give it again after loading, with set_params({name}=...)."
+            warnings.warn(said, UserWarning, stacklevel=3)
             continue
         try:
             encoded[name] = encode(value, name, arrays)
@@ -130,9 +130,9 @@ def _made_estimator(store: Store, cls: type[Estimator], mmap: bool) -> Estimator
     made = Decoder(path, store.arrays(mmap=mmap)).decode(content, "content")
     estimator: Any = cls(**made["parameters"])
     vars(estimator).update(made["attributes"])
+    values = {name.removesuffix("_"): value for name, value in made["attributes"].items()}
     try:
-        if "embedding_" in made["attributes"]:
-            values = {name.removesuffix("_"): value for name, value in made["attributes"].items()}
+        if "embedding" in values:
             _check_map({**values, "coordinates": values["embedding"]})
         estimator._check_stored()
     except (ValueError, TypeError, AttributeError) as error:

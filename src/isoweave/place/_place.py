@@ -223,8 +223,8 @@ def embed_again(
 ) -> Embedding:
     """Embed a graph of which some vertices had a position before, and move the result to where they were.
 
-    ``previous`` is NaN for new vertices, ``misfit`` is the relative energy of the former map, ``factors`` is
-    how much longer than its edges that was around each of its vertices, the first ones of the graph.
+    ``previous`` is NaN for new vertices, ``misfit`` the relative energy of the former map, ``factors`` its
+    size against the edges around its vertices, the first ones of the graph.
     """
     if not isinstance(options.start, str):
         # It was for the former vertices.
