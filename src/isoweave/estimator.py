@@ -217,6 +217,9 @@ class IsometricEmbedding(  # type: ignore[misc]
         given = {f.name: getattr(self, f.name) for f in fields(FitOptions)}
         return resolve_options(n_components, seed=seed, **given)
 
+    def _metric_and_params(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(SearchOptions) if f.name != "n_neighbors"}
+
     def _is_precomputed(self) -> bool:
         return _is(self.metric, "precomputed")
 
@@ -250,9 +253,7 @@ class IsometricEmbedding(  # type: ignore[misc]
             # Sparse features are made dense while that is cheap.
             d = min(d, max(2 * X.nnz, 2**25) // n)
         graphs.check_search_memory(n, d, k, parse_memory_limit(self.memory_limit), self.n_jobs)
-        return graphs.knn_graph(
-            X, k, n_jobs=self.n_jobs, random_state=seed, metric=self.metric, metric_params=self.metric_params
-        )
+        return graphs.knn_graph(X, k, n_jobs=self.n_jobs, random_state=seed, **self._metric_and_params())
 
     def _graph_and_dimension(self, X: Any, seed: int, run: Run, anchors: Any) -> tuple[NeighborGraph, int]:
         """Graph of checked input and dimension of the embedding; sets ``n_neighbors_``."""
@@ -279,8 +280,7 @@ class IsometricEmbedding(  # type: ignore[misc]
         if self._is_precomputed():
             value = graphs.intrinsic_dimension_graph(graph)
         else:
-            about: Any = {"metric": self.metric, "metric_params": self.metric_params, "n_jobs": self.n_jobs}
-            value = graphs.intrinsic_dimension(X, **about)
+            value = graphs.intrinsic_dimension(X, n_jobs=self.n_jobs, **self._metric_and_params())
         return min(max(1, round(value)), graph.n_vertices - 1)
 
     def _joined(self, X: Any, graph: NeighborGraph, n_components: int) -> NeighborGraph:
@@ -292,9 +292,7 @@ class IsometricEmbedding(  # type: ignore[misc]
                 "components='bridge' needs features to measure distances between components, but "
                 "metric='precomputed' was given. Use components='separate', 'largest' or 'error'."
             )
-        return graphs.bridge_components(
-            graph, X, n_bridges=n_components + 1, metric=self.metric, metric_params=self.metric_params
-        )
+        return graphs.bridge_components(graph, X, n_bridges=n_components + 1, **self._metric_and_params())
 
     def _keep(self, X: Any, graph: NeighborGraph, result: Embedding) -> None:
         """Set the fitted attributes."""
@@ -317,10 +315,8 @@ class IsometricEmbedding(  # type: ignore[misc]
         lost = np.flatnonzero(np.isnan(placement.residual))
         if len(lost):
             shown = ", ".join(map(str, lost[:5])) + (", ..." if len(lost) > 5 else "")
-            said = (
-                f"{len(lost)} of {len(placement.residual)} new points (rows {shown}) have neighbours that are"
-            )
-            said += " not in the map (components='largest'); their coordinates are NaN."
+            said = f"{len(lost)} of {len(placement.residual)} new points (rows {shown}) have neighbours that "
+            said += "are not in the map (components='largest'); their coordinates are NaN."
             warnings.warn(said, UserWarning, stacklevel=3)
         return replace(placement, coordinates=placement.coordinates.astype(self.embedding_.dtype))
 
@@ -330,8 +326,7 @@ class IsometricEmbedding(  # type: ignore[misc]
             X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=_NUMBERS)
             lookup = self.__dict__.setdefault("_lookup", {})
             if "index" not in lookup:
-                space = (self._features(), self.metric, self.metric_params)
-                lookup["index"] = graphs.build_index(*space, team=team)
+                lookup["index"] = graphs.build_index(self._features(), team=team, **self._metric_and_params())
             neighbors, distances = lookup["index"].neighbors(X, k, team=team)
             bounds = np.arange(len(neighbors) + 1) * neighbors.shape[1]
             return bounds, neighbors.reshape(-1), distances.reshape(-1)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from isoweave._files import AnyPath, atomic_write
 from isoweave._stages import check_array, check_indices
 from isoweave.graph import NeighborGraph
-from isoweave.persist._store import Decoder, Store, StoreError, encode, require, shown, write_store
+from isoweave.persist._store import Store, StoreError, decode, encode, require, shown, write_store
 from isoweave.result import Embedding
 
 Estimator = TypeVar("Estimator")
@@ -105,7 +105,7 @@ def _made_embedding(store: Store, mmap: bool) -> Embedding:
     wanted, given = {field.name: field for field in fields(Embedding)}, set(store.content)
     odd = (set(wanted) ^ given) - _ADDED
     require(not odd, store.path, "content", f"differs in {shown(sorted(odd))}")
-    values = Decoder(store.path, store.arrays(mmap=mmap)).decode(store.content, "content")
+    values = decode(store.path, store.arrays(mmap=mmap), store.content)
     try:
         # Whatever is not known of a map is None.
         _check_map({k: v for k, v in values.items() if v is not None or wanted[k].default is not None})
@@ -127,7 +127,7 @@ def _made_estimator(store: Store, cls: type[Estimator], mmap: bool) -> Estimator
         require(name in known, path, f"content.parameters.{shown(name)[1:-1]}", reason)
     for name in content["attributes"]:
         require(_is_stored(cls, name), path, "content.attributes", f"{shown(name)} is not a fitted attribute")
-    made = Decoder(path, store.arrays(mmap=mmap)).decode(content, "content")
+    made = decode(path, store.arrays(mmap=mmap), content)
     estimator: Any = cls(**made["parameters"])
     vars(estimator).update(made["attributes"])
     values = {name.removesuffix("_"): value for name, value in made["attributes"].items()}

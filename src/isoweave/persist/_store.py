@@ -347,56 +347,55 @@ def _add(value: AnyArray, where: str, arrays: dict[str, AnyArray]) -> str:
     return name
 
 
-class Decoder:
-    """Makes values from the JSON and the arrays of one store; every array may stand in one place."""
+def decode(path: Path, arrays: Mapping[str, AnyArray], content: Any) -> Any:
+    """The values that were encoded; every array may stand in one place. StoreError says where a fault is."""
+    left = dict(arrays)
 
-    def __init__(self, path: Path, arrays: Mapping[str, AnyArray]) -> None:
-        self._path, self._arrays = path, dict(arrays)
+    def take(name: Any) -> AnyArray:
+        if not isinstance(name, str) or name not in left:
+            raise ValueError(f"there is no array {shown(name)}, or it is used elsewhere")
+        return left.pop(name)
 
-    def decode(self, value: Any, where: str) -> Any:
-        """The value that was encoded; StoreError with ``where`` it stands if it cannot be one."""
+    def made(value: Any, where: str) -> Any:
         try:
-            return self._decode(value, where)
+            return value_of(value, where)
         except StoreError:
             raise
         except (ValueError, TypeError, OverflowError) as error:
             kind = value[_TYPE] if isinstance(value, dict) else "value"
-            raise StoreError(self._path, where, f"is not a valid {shown(kind)}: {error!s:.300}") from error
+            raise StoreError(path, where, f"is not a valid {shown(kind)}: {error!s:.300}") from error
 
-    def _decode(self, value: Any, where: str) -> Any:
+    def value_of(value: Any, where: str) -> Any:
         match value:
             case list():
-                return [self.decode(item, f"{where}.{at}") for at, item in enumerate(value)]
+                return [made(item, f"{where}.{at}") for at, item in enumerate(value)]
             case dict() if _TYPE not in value:
-                return {k: self.decode(item, f"{where}.{shown(k)[1:-1]}"[:200]) for k, item in value.items()}
+                return {k: made(item, f"{where}.{shown(k)[1:-1]}"[:200]) for k, item in value.items()}
             case {"$type": "float", "value": "nan" | "inf" | "-inf" as text}:
                 return float(text)
             case {"$type": "tuple", "items": list(items)}:
-                return tuple(self.decode(items, where))
+                return tuple(made(items, where))
             case {"$type": "array", "name": str(name)}:
-                return self._take(name)
+                return take(name)
             case {"$type": "scalar", "name": str(name)}:
-                return check_array("it", self._take(name), None, ())[()]
+                return check_array("it", take(name), None, ())[()]
             case {"$type": "strings", "shape": list(shape), "items": list(items)}:
                 return _strings(shape, items)
             case {"$type": "history", "name": str(name)}:
-                return _history(self._take(name))
+                return _history(take(name))
             case {"$type": "graph", "names": [_, _, _] as names}:
-                return checked_graph(*map(self._take, names))
+                return checked_graph(*map(take, names))
             case {
                 "$type": "sparse",
                 "class": "csr_array" | "csr_matrix" as name,
                 "names": [_, _, _] as names,
             }:
-                return _sparse(getattr(sp, name), value.get("shape"), *map(self._take, names))
+                return _sparse(getattr(sp, name), value.get("shape"), *map(take, names))
             case {"$type": kind}:
-                raise StoreError(self._path, where, f"unknown type {shown(kind)}, or incomplete")
+                raise StoreError(path, where, f"unknown type {shown(kind)}, or incomplete")
         return value
 
-    def _take(self, name: Any) -> AnyArray:
-        if not isinstance(name, str) or name not in self._arrays:
-            raise ValueError(f"there is no array {shown(name)}, or it is used elsewhere")
-        return self._arrays.pop(name)
+    return made(content, "content")
 
 
 def _strings(shape: list[Any], items: list[Any]) -> AnyArray:
