@@ -23,8 +23,6 @@ _BY_PRESET: dict[str, tuple[Any, Any]] = {
     "tol": (DEFAULT_TOL, 1e-7),
     "max_iter": (500, 1000),
 }
-# Of as many vertices as there may be.
-_MOST_COMPONENTS = 2**31 - 2
 
 
 def option(
@@ -284,7 +282,7 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
         raise TypeError(f"There is no option {unknown[0]!r}; the options are {', '.join(sorted(declared))}.")
     values = {name: given.get(name, f.default) for name, f in declared.items()}
     check_integer("n_components", n_components, minimum=1)
-    check_integer("n_components", n_components, maximum=_MOST_COMPONENTS)
+    check_integer("n_components", n_components, maximum=2**31 - 2)
     for name, words in (("calibrate", ("none", "rows")), ("shortcuts", ("keep", "drop"))):
         if isinstance(values[name], bool | np.bool_):
             values[name] = words[int(values[name])]

@@ -334,6 +334,7 @@ def test_two_never_hold_one_checkpoint(tmp_path, unfinished):
     journal.close()
     embed_graph(GRAPH, checkpoint=Checkpoint(unfinished, resume=True))
     # A run that was killed before its first write is in nobody's way.
+    path = tmp_path / "begun"
     journal = FileJournal(path, {"a": 1}, every=None, resume=False)
     data = path.read_bytes()
     journal.close()

@@ -1,10 +1,8 @@
 """A store is one file in the safetensors format: 8 bytes of length, a JSON header, the bytes of the arrays.
 
-Written and read by hand: the safetensors package (0.8) takes only names, not files that are locked; it copies
-where we map; and it writes arrays that are not C-contiguous with their numbers in the wrong places.
-
-Python values are JSON and arrays: what JSON has as it is, everything else as ``{"$type": ...}``, arrays by
-names that say where they stand. Decoding makes values of the types named here and of no others.
+Written and read by hand: the safetensors package (0.8) takes only names, not files that are locked, copies
+where we map, and writes arrays that are not C-contiguous wrongly. Values are JSON as it is, everything else
+``{"$type": ...}``, arrays by name. Decoding makes values of the types named here and of no others.
 """
 
 from __future__ import annotations

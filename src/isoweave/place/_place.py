@@ -109,15 +109,9 @@ def place_points(
     the new point is put where these directions and the distances fit best, the map held fixed. Points do not
     see each other: a point has the same bits alone and in any batch, on any number of threads.
 
-    Parameters
-    ----------
-    placed : FinishedMap
-    indptr : int array of shape (m + 1,)
-    indices, distances : arrays of shape (e,)
-        Row i of the sparse matrix of distances, ``indptr[i]`` to ``indptr[i + 1]``: the neighbours of the new
-        point i among the vertices of the map, and how far they are; at least one. A distance of
-        zero gives the new point that vertex's own place. Of more than 128 neighbours the nearest are used.
-    team : ThreadTeam
+    Row i of the sparse matrix of distances, ``indptr[i]`` to ``indptr[i + 1]`` of ``indices`` and
+    ``distances``, has the neighbours of new point i among the vertices of the map, at least one. A distance
+    of zero gives it that vertex's own place. Of more than 128 neighbours the nearest are used.
     """
     from isoweave.engines import placing as kernels
 
@@ -174,11 +168,7 @@ def _checked_rows(
 
 
 def sparse_rows(matrix: Any) -> tuple[AnyArray, AnyArray, FloatArray]:
-    """Rows of a sparse matrix of distances as ``indptr, indices, distances``.
-
-    Stored zeros are kept, but for the DIA and BSR formats, where they only fill up diagonals and blocks.
-    Repeated entries are kept as they are, never summed.
-    """
+    """Rows of a sparse matrix of distances as ``indptr, indices, distances``; nothing stored is summed."""
     if matrix.dtype.kind not in "fiu":
         raise TypeError(f"Distances must be real numbers, got a matrix of dtype {matrix.dtype}.")
     entries = graphs.checked_sparse(matrix).tocoo(copy=False)
@@ -315,10 +305,9 @@ def _has_place(coordinates: FloatArray) -> BoolArray:
 def settle_on(
     previous: FloatArray, coordinates: FloatArray, alignments: FloatArray, labels: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Move every component of a new map rigidly to where its vertices were, so that old ones do not jump.
+    """Coordinates and alignments of a map whose components are moved rigidly to where they were.
 
-    ``previous`` is NaN for new vertices; components without old ones are laid beside the others. Returns
-    coordinates of shape (n, N) and alignments of shape (n, N, N).
+    ``previous`` is NaN for new vertices; components without old ones are laid beside the others.
     """
     moved, rotated = coordinates.copy(), alignments.copy()
     stays = _has_place(previous) & _has_place(coordinates)
