@@ -95,7 +95,8 @@ class IsometricEmbedding(  # type: ignore[misc]
         """
         # Options are checked before any work; a dimension that is still to be estimated counts as one.
         options = self._options(1 if _is(self.n_components, "auto") else self.n_components)
-        if not self._is_precomputed() and _has_edge_weights(weights):
+        edges = None if self._is_precomputed() else getattr(weights, "edges", weights)
+        if edges is not None and (sp.issparse(edges) or as_array("weights", edges).ndim == 2):
             raise ValueError("edge weights need metric='precomputed'; with features, fit builds the graph.")
         X = self._checked_input(X)
 
@@ -415,8 +416,3 @@ class IsometricEmbedding(  # type: ignore[misc]
 def _is(value: Any, word: str) -> bool:
     """Whether it is this word; other parameters may be arrays."""
     return isinstance(value, str) and value == word
-
-
-def _has_edge_weights(weights: Any) -> bool:
-    edges = getattr(weights, "edges", weights)
-    return edges is not None and (sp.issparse(edges) or as_array("weights", edges).ndim == 2)

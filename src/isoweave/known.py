@@ -68,9 +68,8 @@ class Weights(NamedTuple):
 class Known:
     """Checked weights and anchors of a graph: the user's, that without duplicates, or one of its components.
 
-    ``edge_weights`` are per stored edge of the graph, the same in both directions, and near 1 like the
-    ``vertex_weights``. ``weight_unit`` is the power of two that weights, those of the anchors too, were
-    divided by: no digit changes, and none of their products over- or underflows.
+    ``edge_weights``, the same in both directions, and ``vertex_weights`` are near 1: all weights were divided
+    by ``weight_unit``, a power of two, so that none of their products over- or underflows.
     """
 
     edge_weights: FloatArray | None = None

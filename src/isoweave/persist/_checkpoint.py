@@ -114,7 +114,6 @@ class FileJournal:
         self._next = time.monotonic() + (_SECONDS if every is None else every)
 
     def unusable(self, error: Exception) -> CheckpointError:
-        """The error for what came of a record that is not what it should be."""
         return CheckpointError(self.path, f"cannot be continued: {error!s:.300} Remove it to start afresh.")
 
     def load(self, slot: str) -> Record | None:
