@@ -92,9 +92,6 @@ def reproduce(
     failed = sum(record["error"] is not None for record in records.values())
     if failed:
         console.print(f"{failed} runs failed; their tables say why", highlight=False)
-    if find_spec("jinja2") is None:
-        console.print("no page: it needs jinja2, pip install 'isoweave\\[experiments]'")
-        return
     page = experiments.write_page(runs, scale, figures, out / "index.html", reasons)
     console.print(f"wrote {page}", highlight=False, soft_wrap=True)
 

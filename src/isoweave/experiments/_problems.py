@@ -299,4 +299,5 @@ def _experiment(name: str, entry: dict[str, Any]) -> Experiment:
 
 
 _CATALOG = tomllib.loads(Path(__file__).with_name("catalog.toml").read_text(encoding="utf-8"))
+TITLES: dict[str, str] = _CATALOG.pop("titles")
 EXPERIMENTS: dict[str, Experiment] = {name: _experiment(name, entry) for name, entry in _CATALOG.items()}

@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from functools import cache, lru_cache, partial
 from importlib import metadata
+from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -269,7 +270,8 @@ class Records(dict[tuple[Any, ...], RunRecord]):
 
     def __init__(self, path: Path) -> None:
         super().__init__()
-        _import_pandas()  # now, not after hours of work
+        if find_spec("pandas") is None or find_spec("jinja2") is None:  # now, not after hours of work
+            raise ImportError("Experiments need pandas and jinja2: pip install 'isoweave[experiments]'.")
         self._path = path
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         # Whatever a crash left of the last line is closed first.
@@ -295,13 +297,16 @@ class Records(dict[tuple[Any, ...], RunRecord]):
 
 def runs_frame(records: Iterable[RunRecord]) -> pd.DataFrame:
     """A line per run, in order of seeds: fixed columns, then every metric that any run has."""
+    import pandas as pd
+
     lines = [{name: record.get(name) for name in COLUMNS} | record["scores"] for record in records]
-    return _typed(_import_pandas().DataFrame(lines, columns=None if lines else COLUMNS))
+    return _typed(pd.DataFrame(lines, columns=None if lines else COLUMNS))
 
 
 def read_runs(paths: Iterable[Path]) -> pd.DataFrame:
     """The runs of CSV files written by :func:`write_tables`, whose tables can be made again from them."""
-    pd = _import_pandas()
+    import pandas as pd
+
     # As text: pandas before 3 reads numbers that may differ in the last bit from those written.
     return _typed(pd.concat([pd.read_csv(path, dtype=str) for path in paths], ignore_index=True))
 
@@ -317,14 +322,6 @@ def select(runs: pd.DataFrame, experiment: str, scale: str, row: str | None = No
     """Runs of an experiment, or of one of its rows."""
     keep = (runs["experiment"] == experiment) & (runs["scale"] == scale)
     return runs[keep if row is None else keep & (runs["row"] == row)]
-
-
-def _import_pandas() -> Any:
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError("The experiments need pandas: pip install 'isoweave[experiments]'.") from error
-    return pandas
 
 
 def without_nan(value: Any) -> Any:

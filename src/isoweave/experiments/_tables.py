@@ -11,37 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from isoweave._files import write_text
 from isoweave._pages import render
-from isoweave.experiments._problems import EXPERIMENTS, METHODS, Experiment, Scale, Setting
+from isoweave.experiments._problems import EXPERIMENTS, METHODS, TITLES, Experiment, Scale, Setting
 from isoweave.experiments._run import COLUMNS, select, versions
 from isoweave.metrics import METRIC_MEANINGS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TITLES = {
-    "f1": "F1",
-    "local_distance": "edge error",
-    "local_angle": "angle error (°)",
-    "local_metric": "Gram error",
-    "global_stress": "stress",
-    "pearson": "Pearson",
-    "kendall": "Kendall",
-    "parameter_error": "parameter error",
-    "procrustes_error": "procrustes",
-    "accuracy": "accuracy",
-    "nmi": "NMI",
-    "ari": "ARI",
-    # Of one thread: the time on the wall depends on what else the machine does.
-    "cpu_seconds": "CPU seconds",
-}
-LEVEL = (
-    "Level: the paired difference is within two standard errors (with fewer than three seeds: within one "
-    "hundredth)."
-)
-LEGEND = (
-    "Means ± standard deviations over the seeds; the best of a column in bold. Spectral methods, t-SNE and "
-    "UMAP have no unit of length, so their edge errors and stress say little.\n"
-)
 OURS = "default"
 
 
@@ -59,14 +35,6 @@ class ResultTable:
     def add(self, cells: tuple[str, ...], kind: str = "") -> None:
         self.kinds[len(self.lines)] = kind
         self.lines.append(cells)
-
-    def markdown(self) -> list[str]:
-        lines = [self.head]
-        for number, cells in enumerate(self.lines):
-            shown = (f"**{c}**" if (number, at) in self.best else c for at, c in enumerate(cells))
-            lines.append(tuple(shown))
-        head, *body = (f"| {' | '.join(cells)} |" for cells in lines)
-        return [head, "|" + "---|" * len(self.head), *body]
 
 
 def show(value: float, metric: str) -> str:
@@ -156,13 +124,9 @@ def write_tables(
     """Write ``NAME.md`` and ``NAME.csv`` and return their paths; ``skipped`` says what could not be run."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{experiment.name}.md", folder / f"{experiment.name}.csv"]
-    lines = [f"# {experiment.title}", "", experiment.about, ""]
-    if scale.note:
-        lines += [f"**{scale.note}**", ""]
-    lines += [f"- Skipped: {reason}" for reason in skipped]
-    for table in make_tables(experiment, runs, scale):
-        lines += ["", f"## {table.title}", "", *table.notes, "", *table.markdown()]
-    write_text(paths[0], "\n".join([*lines, "", LEGEND]))
+    texts = {"title": experiment.title, "about": experiment.about, "warning": scale.note, "skipped": skipped}
+    template = "experiments/templates/tables.md"
+    write_text(paths[0], render(template, tables=make_tables(experiment, runs, scale), **texts))
     own = select(runs, experiment.name, scale.name)
     metrics = [name for name in METRIC_MEANINGS if name in own and own[name].notna().any()]
     write_text(paths[1], own[[*COLUMNS, *metrics]].to_csv(index=False, lineterminator="\n"))
@@ -229,8 +193,8 @@ def _summary_table(comparisons: Sequence[Comparison]) -> ResultTable:
 
 def summary_markdown(comparisons: Sequence[Comparison]) -> str:
     """Page that says who wins where."""
-    text = ["# Who wins where", count_wins(comparisons), f"Means over the seeds both methods have. {LEVEL}"]
-    return "\n\n".join([*text, "\n".join(_summary_table(comparisons).markdown())]) + "\n"
+    values = {"counts": count_wins(comparisons), "table": _summary_table(comparisons)}
+    return render("experiments/templates/summary.md", **values)
 
 
 def write_page(
@@ -244,7 +208,7 @@ def write_page(
     sections: list[dict[str, Any]] = []
     comparisons = compare(runs, scale)
     if comparisons:
-        about, tables = f"{count_wins(comparisons)} {LEVEL}", [_summary_table(comparisons)]
+        about, tables = count_wins(comparisons), [_summary_table(comparisons)]
         sections.append({"name": "summary", "title": "Who wins where", "about": about, "tables": tables})
     for name, experiment in EXPERIMENTS.items():
         parts = {"tables": make_tables(experiment, runs, scale), "skipped": (skipped or {}).get(name, ())}

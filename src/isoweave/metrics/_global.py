@@ -53,18 +53,15 @@ def as_points(points: Any, name: str, n: int | None = None) -> FloatArray:
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] == 0 or not np.can_cast(array.dtype, np.float64, "same_kind"):
-        raise ValueError(
-            f"{name} must be a real array of shape (n, N), "
-            f"got shape {np.shape(points)} and dtype {array.dtype}."
-        )
+        got = f"shape {np.shape(points)} and dtype {array.dtype}"
+        raise ValueError(f"{name} must be a real array of shape (n, N), got {got}.")
     if n is not None and len(array) != n:
         raise ValueError(f"{name} must have one row per vertex: expected {n} rows, got {len(array)}.")
     array = np.ascontiguousarray(array, dtype=np.float64)
     bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
     if len(bad):
-        raise ValueError(
-            f"{name} must be finite, got {array[bad[0]]} in row {bad[0]} and {len(bad) - 1} more such rows."
-        )
+        got = f"{array[bad[0]]} in row {bad[0]} and {len(bad) - 1} more such rows"
+        raise ValueError(f"{name} must be finite, got {got}.")
     return array
 
 
