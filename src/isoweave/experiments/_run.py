@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import multiprocessing
 import platform
 import time
@@ -189,7 +188,6 @@ def _run_tasks(
 
 
 def map_path(folder: Path, task: Task) -> Path:
-    """File of a map that is drawn: of the row's first seed."""
     return folder / f"{task.experiment}-{task.row}-{task.method}-{task.scale.name}.npz"
 
 
@@ -284,10 +282,11 @@ class Records(dict[tuple[Any, ...], RunRecord]):
 
     def add(self, record: RunRecord) -> None:
         """Keep a record, in memory and on disk."""
-        line = json.dumps(without_nan(record), allow_nan=False)
-        self[tuple(record[name] for name in KEYS)] = json.loads(line)
+        # JSON has no numbers that are not finite.
+        kept = json.loads(json.dumps(record), parse_constant=lambda _: None)
+        self[tuple(record[name] for name in KEYS)] = kept
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        append_text(self._path, f"{self._before}{line}\n")
+        append_text(self._path, f"{self._before}{json.dumps(kept)}\n")
         self._before = ""
 
     def frame(self) -> pd.DataFrame:
@@ -322,13 +321,6 @@ def select(runs: pd.DataFrame, experiment: str, scale: str, row: str | None = No
     """Runs of an experiment, or of one of its rows."""
     keep = (runs["experiment"] == experiment) & (runs["scale"] == scale)
     return runs[keep if row is None else keep & (runs["row"] == row)]
-
-
-def without_nan(value: Any) -> Any:
-    """The same with None for numbers that JSON does not have."""
-    if isinstance(value, dict):
-        return {key: without_nan(part) for key, part in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @cache

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OURS = "default"
+# 1 where more is better, -1 where less is.
+_SIGN = {metric: sign for metric, (_, sign) in METRIC_MEANINGS.items()}
 
 
 @dataclass
@@ -56,11 +58,6 @@ def _cell(values: pd.Series) -> str:
     return f"{show(values.mean(), metric)} ± {show(values.std(), metric)}"
 
 
-def _sign(metric: str) -> int:
-    """1 where more is better, -1 where less is."""
-    return METRIC_MEANINGS[metric][1]
-
-
 def make_tables(experiment: Experiment, runs: pd.DataFrame, scale: Scale) -> list[ResultTable]:
     """A table for every row that has runs; the first has the paper's numbers."""
     found = [(row, select(runs, experiment.name, scale.name, row.name)) for row in experiment.rows_for(scale)]
@@ -78,7 +75,7 @@ def _table(experiment: Experiment, row: Setting, runs: pd.DataFrame, has_printed
         means.loc[experiment.reference, "parameter_error"] = float("nan")
         cells.loc[experiment.reference, "parameter_error"] = "reference"
     scored = [m for m in columns if m != "cpu_seconds" and means[m].count() > 1]
-    is_best = means[scored] * [_sign(m) for m in scored]
+    is_best = means[scored] * [_SIGN[m] for m in scored]
     is_best = is_best == is_best.max()
     n_runs, n_good = (part["method"].value_counts() for part in (runs, good))
     table = ResultTable(
@@ -157,7 +154,7 @@ def compare(runs: pd.DataFrame, scale: Scale) -> list[Comparison]:
                 unfair = {OURS, experiment.reference if metric == "parameter_error" else OURS}
                 others = [name for name in METHODS if name in values and name not in unfair]
                 if others:
-                    other = str((_sign(metric) * values[others].mean()).idxmax())
+                    other = str((_SIGN[metric] * values[others].mean()).idxmax())
                     both = values[[OURS, other]].dropna()
                     result = (*both.mean(), other, _winner(both[OURS], both[other], metric))
                     found.append(Comparison(experiment.title, row.title, metric, *result))
@@ -165,7 +162,7 @@ def compare(runs: pd.DataFrame, scale: Scale) -> list[Comparison]:
 
 
 def _winner(ours: pd.Series, theirs: pd.Series, metric: str) -> str:
-    gain = _sign(metric) * (ours - theirs)
+    gain = _SIGN[metric] * (ours - theirs)
     # Of fewer than three runs no spread is known; then differences under a hundredth count as none.
     least = 2.0 * gain.sem() if len(gain) >= 3 else 0.01 * max(abs(ours.mean()), abs(theirs.mean()))
     if abs(gain.mean()) <= least:

@@ -171,10 +171,7 @@ def read_npz(path: Path) -> dict[str, AnyArray]:
 
 
 def read_archive(file: IO[bytes], size: int) -> dict[str, AnyArray]:
-    """The arrays of an open archive, which may become as large as those of a file of ``size`` bytes.
-
-    Arrays of Python objects are left out: reading them would run code from the file.
-    """
+    """The arrays of an open archive, within the limits of a file of ``size`` bytes; never Python objects."""
     arrays: dict[str, AnyArray] = {}
     total, seen = 0, set()
     hint = "; numpy.savez (without _compressed) writes files as large as their arrays"

@@ -33,10 +33,6 @@ class GeodesicRows:
     rows: AnyArray
     distances: FloatArray
 
-    @property
-    def n_vertices(self) -> int:
-        return int(self.distances.shape[1])
-
 
 Reference: TypeAlias = GraphLike | GeodesicRows | FloatArray
 
@@ -126,7 +122,7 @@ def distance_pairs(reference: Reference, embedding: Any) -> tuple[FloatArray, Fl
     likely. Pairs in different components are left out. See :func:`global_stress` for the parameters.
     """
     paths = as_geodesics(reference)
-    y = as_points(embedding, "embedding", paths.n_vertices)
+    y = as_points(embedding, "embedding", paths.distances.shape[1])
     rank = np.full(len(y), -1)
     rank[paths.rows] = np.arange(len(paths.rows))
     graph_parts, embedded_parts = [], []
@@ -215,7 +211,7 @@ def continuity(reference: Reference, embedding: Any, *, n_neighbors: int) -> flo
 
 def rank_scores(paths: GeodesicRows, embedding: Any, n_neighbors: int) -> tuple[float, float]:
     """Trustworthiness and continuity from one pass over the rows."""
-    n = paths.n_vertices
+    n = paths.distances.shape[1]
     y = as_points(embedding, "embedding", n)
     k = neighbor_count(n_neighbors, n)
     if 2 * k >= n:
