@@ -38,22 +38,14 @@ def _figures_are_closed():
     plt.close("all")
 
 
-def test_there_are_examples():
-    assert set(CLAIMS) <= {path.stem for path in SCRIPTS}
-
-
 # It fits dozens of maps; `make docs` runs it as well.
-SLOW = {"grid_search"}
+SLOW = {"grid_search": [pytest.mark.slow]}
+CASES = [pytest.param(path, id=path.stem, marks=SLOW.get(path.stem, [])) for path in SCRIPTS]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in SLOW else [])
-        for path in SCRIPTS
-    ],
-)
+@pytest.mark.parametrize("path", CASES)
 def test_example(path, monkeypatch, tmp_path):
+    assert set(CLAIMS) <= {path.stem for path in SCRIPTS}
     monkeypatch.chdir(tmp_path)
     found = runpy.run_path(str(path))
     assert found["__doc__"].strip(), "the gallery takes its title from the docstring"
