@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import stat
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -46,17 +45,19 @@ def refused(path, match):
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.usefixtures("in_process", "no_waiting")
 @pytest.mark.skipif(os.name != "posix", reason="pipes and devices of POSIX")
-def test_what_is_no_file(put, tmp_path, suffix):
-    refused(put(f"x{suffix}", b""), ".")
-    refused(tmp_path / f"none{suffix}", "no such file")
-    (tmp_path / f"folder{suffix}").mkdir()
-    refused(tmp_path / f"folder{suffix}", "is a folder, not a file")
-    os.mkfifo(tmp_path / f"pipe{suffix}")
-    refused(tmp_path / f"pipe{suffix}", "is not a regular file")
-    (tmp_path / f"zero{suffix}").symlink_to("/dev/zero")
-    refused(tmp_path / f"zero{suffix}", "is not a regular file")
-    (tmp_path / f"loop{suffix}").symlink_to(tmp_path / f"loop{suffix}")
-    refused(tmp_path / f"loop{suffix}", "cannot be read .*symbolic links")
+def test_what_is_no_file(tmp_path, suffix):
+    empty, none, folder, pipe, zero, loop = (tmp_path / f"{kind}{suffix}" for kind in "enfpzl")
+    empty.touch()
+    folder.mkdir()
+    os.mkfifo(pipe)
+    zero.symlink_to("/dev/zero")
+    loop.symlink_to(loop)
+    refused(empty, ".")
+    refused(none, "no such file")
+    refused(folder, "is a folder, not a file")
+    refused(pipe, "is not a regular file")
+    refused(zero, "is not a regular file")
+    refused(loop, "cannot be read .*symbolic links")
 
 
 def test_errors_of_the_system_are_translated(put, tmp_path, monkeypatch):
@@ -112,12 +113,3 @@ def test_text_file_that_changes(put, monkeypatch, change):
     with pytest.raises(InputFileError, match="the file changed while it was read|expected 3 cells"):
         read_input(path)
     assert len(calls) < 30_000
-
-
-def test_readers_in_threads(put):
-    """Nothing is shared between readings."""
-    path = put("x.edges", "".join(f"{k} {k + 1} {k}\n" for k in range(500)))
-    with ThreadPoolExecutor(4) as pool:
-        first, *others = pool.map(read_input, [path] * 4)
-    for loaded in others:
-        np.testing.assert_array_equal(loaded.graph.toarray(), first.graph.toarray())

@@ -84,7 +84,8 @@ def command(*names: str, **own: Any) -> Callable[[Callable[..., None]], Callable
                 function(**given)
 
         def parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
-            return inspect.Parameter(name, _KEYWORD, default=default, annotation=annotation)
+            kind = inspect.Parameter.KEYWORD_ONLY
+            return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
         declared = _SHARED | own
         parameters = [
@@ -98,12 +99,10 @@ def command(*names: str, **own: Any) -> Callable[[Callable[..., None]], Callable
         parameters.append(parameter("verbose", Annotated[bool, declared["verbose"]], False))
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in parameters}
-        return app.command()(run)
+        app.command()(run)
+        return function
 
     return decorate
-
-
-_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def _fit_options() -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The paper's experiments: a catalogue, its runs, records as JSON lines, tables, figures and a page."""
 
 from isoweave.experiments._figures import (
+    aligned as aligned,
     draw_experiment as draw_experiment,
     save_png as save_png,
 )
@@ -14,13 +15,11 @@ from isoweave.experiments._problems import (
 )
 from isoweave.experiments._run import (
     Records as Records,
-    RunProgress as RunProgress,
     plan_tasks as plan_tasks,
     read_runs as read_runs,
     run_experiments as run_experiments,
     runs_frame as runs_frame,
     versions as versions,
-    without_nan as without_nan,
 )
 from isoweave.experiments._tables import (
     compare as compare,

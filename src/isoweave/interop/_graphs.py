@@ -52,15 +52,11 @@ def from_networkx(
     """
     if not all(hasattr(G, part) for part in ("nodes", "edges", "adj")):
         raise TypeError(f"Expected a networkx graph, got {type(G).__name__}.")
-    names = tuple(G.nodes)
-    position = {name: i for i, name in enumerate(names)}
+    position = {name: i for i, name in enumerate(G.nodes)}
     edges = list(G.edges(data=True))
     ends = [(position[u], position[v]) for u, v, _ in edges]
-    if callable(weight):
-        lengths = [weight(u, v, data) for u, v, data in edges]
-    else:
-        lengths = [1.0 if weight is None else data.get(weight) for _, _, data in edges]
-    return _assembled(names, ends, lengths, weight, asymmetry)
+    lengths = [weight(*edge) if callable(weight) else edge[2].get(weight) for edge in edges]
+    return _assembled(tuple(position), ends, lengths, weight, asymmetry)
 
 
 def from_igraph(
@@ -73,16 +69,12 @@ def from_igraph(
     """
     if not all(hasattr(G, part) for part in ("vs", "es", "get_edgelist")):
         raise TypeError(f"Expected an igraph graph, got {type(G).__name__}.")
-    named = "name" in G.vs.attributes()
-    names = tuple(G.vs["name"]) if named else tuple(range(G.vcount()))
-    ends = G.get_edgelist()
+    names = tuple(G.vs["name"] if "name" in G.vs.attributes() else range(G.vcount()))
     if callable(weight):
         lengths = [weight(edge) for edge in G.es]
-    elif weight in G.es.attributes():
-        lengths = list(G.es[weight])
     else:
-        lengths = [1.0 if weight is None else None] * len(ends)
-    return _assembled(names, ends, lengths, weight, asymmetry)
+        lengths = list(G.es[weight]) if weight in G.es.attributes() else [None] * G.ecount()
+    return _assembled(names, G.get_edgelist(), lengths, weight, asymmetry)
 
 
 def distances_of(X: Any) -> Any:
@@ -99,6 +91,8 @@ def distances_of(X: Any) -> Any:
 def _assembled(
     names: tuple[Any, ...], ends: Sequence[tuple[int, int]], lengths: list[Any], weight: Any, asymmetry: str
 ) -> NamedDistances:
+    if weight is None:
+        lengths = [1.0] * len(ends)
     for (u, v), length in zip(ends, lengths, strict=True):
         if type(length) is float and 0 <= length < np.inf:
             continue
@@ -106,13 +100,12 @@ def _assembled(
         if length is None:
             where = f"attribute {weight!r}" if isinstance(weight, str) else "length"
             hint = (
-                "Name the attribute with the lengths by weight=..., or give every edge length 1: weight=None."
+                "Name the attribute with the lengths by weight=..., or give every edge length 1: weight=None"
             )
-            raise ValueError(f"{edge} has no {where}. {hint}")
+            raise ValueError(f"{edge} has no {where}. {hint}.")
         if not isinstance(length, numbers.Real) or isinstance(length, bool | np.bool_):
-            raise TypeError(
-                f"{edge} has the length {length!r} of type {type(length).__name__}, not a number."
-            )
+            kind = type(length).__name__
+            raise TypeError(f"{edge} has the length {length!r} of type {kind}, not a number.")
         if not 0 <= float(length) < np.inf:
             said = f"{edge} has the length {float(length)}; lengths must be finite and not negative"
             raise ValueError(f"{said}. Leave out edges of unknown length.")
@@ -137,24 +130,19 @@ def from_anndata(adata: Any, key: str = "distances", *, asymmetry: str = "max") 
     if obsp is None:
         raise TypeError(f"Expected an AnnData object, got {type(adata).__name__}.")
     if key not in obsp:
-        raise ValueError(
-            f"obsp has no {key!r}; it has {sorted(obsp.keys())}. Compute the neighbour graph first, for "
-            "example with scanpy.pp.neighbors(adata), or name another entry with key=."
+        cure = (
+            "Compute the neighbour graph, as by scanpy.pp.neighbors(adata), or name another entry with key="
         )
+        raise ValueError(f"obsp has no {key!r}; it has {sorted(obsp.keys())}. {cure}.")
     if key.endswith("connectivities"):
-        raise ValueError(
-            f"obsp[{key!r}] holds connectivities, which are similarities: near cells have large values. "
-            "Distances are needed; scanpy keeps them in obsp['distances']."
-        )
+        cure = "Distances are needed; scanpy keeps them in obsp['distances']"
+        raise ValueError(f"obsp[{key!r}] holds similarities: near cells have large values. {cure}.")
     matrix = obsp[key]
-    if hasattr(matrix, "to_memory"):
-        # Backed by a file that is open.
+    if hasattr(matrix, "to_memory"):  # backed by a file that is open
         matrix = matrix.to_memory()
     if not sp.issparse(matrix):
-        raise TypeError(
-            f"obsp[{key!r}] is a {type(matrix).__name__}, not a sparse matrix. A matrix of all distances can "
-            "be given to IsometricEmbedding(metric='precomputed'), which takes n_neighbors of each row."
-        )
+        cure = "Give a matrix of all distances to IsometricEmbedding(metric='precomputed', n_neighbors=...)"
+        raise TypeError(f"obsp[{key!r}] is a {type(matrix).__name__}, not a sparse matrix. {cure}.")
     graph = graph_from_matrix(matrix, asymmetry=asymmetry)
     return NamedDistances(graph.to_matrix(), tuple(adata.obs_names))
 
@@ -171,10 +159,8 @@ def to_anndata(adata: Any, result: Any, key_added: str = "X_isoweave") -> None:
     found = getattr(result, "embedding_" if ending else "coordinates", result)
     coordinates = np.asarray(found)
     if coordinates.ndim != 2 or len(coordinates) != adata.n_obs:
-        raise ValueError(
-            f"The map has the shape {coordinates.shape}, but adata has {adata.n_obs} observations; there "
-            "must be one row for each, in their order."
-        )
+        said = f"The map has the shape {coordinates.shape}, but adata has {adata.n_obs} observations"
+        raise ValueError(f"{said}; there must be one row for each, in their order.")
     adata.obsm[key_added] = coordinates
     if found is not result:
         facts = {name: getattr(result, name + ending) for name in ("status", "relative_energy", "n_iter")}
