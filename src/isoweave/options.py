@@ -9,6 +9,7 @@ value is checked: the command line reads this module for its help.
 from __future__ import annotations
 
 import inspect
+import os
 import textwrap
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
@@ -195,6 +196,16 @@ class FitOptions:
         kind="int, RandomState instance or None",
         command="Seed of everything random.",
     )
+    engine: str | None = option(
+        None,
+        """Where components of many vertices are embedded: on the CPU, on an NVIDIA GPU ("cuda", needs the extra
+        ``gpu``), or on one if it is there and can do what is asked for ("auto"). None is what the environment
+        variable ISOWEAVE_ENGINE says, otherwise the CPU. Embeddings agree to about nine digits.""",
+        kind='{"cpu", "cuda", "auto"} or None',
+        choices=("cpu", "cuda", "auto"),
+        command="Where to compute: on the CPU, on an NVIDIA GPU, or on one if there is one.",
+        matters=False,
+    )
     n_jobs: int | None = option(
         None,
         "Number of threads; None and -1 use all cores. Results do not depend on it.",
@@ -311,6 +322,8 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
     for name, words in (("calibrate", ("none", "rows")), ("shortcuts", ("keep", "drop"))):
         if isinstance(values[name], bool | np.bool_):
             values[name] = words[int(values[name])]
+    if values["engine"] is None:
+        values["engine"] = os.environ.get("ISOWEAVE_ENGINE") or "cpu"
     for name, f in declared.items():
         if f.metadata["choices"] and (name != "start" or isinstance(values[name], str)):
             check_option(name, values[name], f.metadata["choices"])
