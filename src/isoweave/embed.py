@@ -98,11 +98,12 @@ def embed(
     run = run or Run(report=Reporter(options.verbose), callback=options.callback)
     say = run.report
     start = _checked_start(options.start, graph.n_vertices, options.n_components)
-    device = _device(options, known)
-    check_memory(graph, options, options.n_jobs)
+    device = _device(graph, options, known)
+    if device is None:
+        check_memory(graph, options, options.n_jobs)
     say.begin(graph, options)
     with thread_team(options.n_jobs) as team:
-        prepared = _prepared(graph, options, team, run)
+        prepared = _prepared(graph, options, team, run, device)
         merged = known.merged(prepared)
         _check_parts(options, prepared, merged)
         if start is not None:
@@ -168,13 +169,13 @@ def running(
             journal.close()
 
 
-def _device(options: EmbeddingOptions, known: Known) -> Any:
+def _device(graph: NeighborGraph, options: EmbeddingOptions, known: Known) -> Any:
     """The device that large components are embedded on; None is the CPU."""
     if options.engine == "cpu":
         return None
     from isoweave.cuda import device_for
 
-    return device_for(options, known)
+    return device_for(graph, options, known)
 
 
 def _checked_start(start: str | FloatArray, n: int, n_components: int) -> FloatArray | None:
@@ -187,13 +188,20 @@ def _checked_start(start: str | FloatArray, n: int, n_components: int) -> FloatA
     return array
 
 
-def _prepared(graph: NeighborGraph, options: EmbeddingOptions, team: ThreadTeam, run: Run) -> PreparedGraph:
+def _prepared(
+    graph: NeighborGraph, options: EmbeddingOptions, team: ThreadTeam, run: Run, device: Any
+) -> PreparedGraph:
     """The graph as it is worked on, from the checkpoint if it is there."""
     stored = run.load("graph")
     if stored is not None:
         prepared = prepared_from(stored, graph)
     else:
-        prepared = prepare_graph(graph, options.drop_shortcuts, team=team, on_stage=run.stage)
+        found = None
+        if device is not None:
+            from isoweave.cuda import prepare_on_device
+
+            found = prepare_on_device(graph, options.drop_shortcuts, device, run.stage)
+        prepared = found or prepare_graph(graph, options.drop_shortcuts, team=team, on_stage=run.stage)
         run.keep("graph", lambda: prepared_record(prepared))
         merged = graph.n_vertices - prepared.graph.n_vertices
         if merged:

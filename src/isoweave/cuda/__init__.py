@@ -28,6 +28,11 @@ from isoweave.cuda._frames import (
     long_edges as long_edges,
 )
 from isoweave.cuda._graph import DeviceGraph as DeviceGraph
+from isoweave.cuda._prepare import (
+    is_connected as is_connected,
+    prepare_on_device as prepare_on_device,
+    without_shortcuts as without_shortcuts,
+)
 from isoweave.cuda._solver import DeviceSolver as DeviceSolver
 from isoweave.cuda._starts import (
     coarsen as coarsen,

@@ -35,6 +35,7 @@ from isoweave.known import Known
 from isoweave.optimise import (
     ENDED_EARLY,
     LBFGS,
+    SYNCHRONIZED_LIMIT,
     IterationResult,
     Run,
     check_finite,
@@ -63,19 +64,33 @@ def missing_feature(options: EmbeddingOptions, known: Known) -> str:
     return next((name for name, wanted in asked.items() if wanted), "")
 
 
-def device_for(options: EmbeddingOptions, known: Known) -> CudaDevice | None:
-    """The device that a fit runs on, None for the CPU; refuses what engine="cuda" cannot do."""
-    if options.engine == "cpu":
-        return None
+def device_for(graph: NeighborGraph, options: EmbeddingOptions, known: Known) -> CudaDevice | None:
+    """The device that a fit runs on, None for the CPU; refuses what engine="cuda" cannot do.
+
+    With engine="auto" whatever it cannot do is done on the CPU. A graph of up to 6,000 unknowns always is.
+    """
     lacking, strict = missing_feature(options, known), options.engine == "cuda"
     if lacking and strict:
         raise ValueError(f"{lacking} is not there on the device yet: use engine='cpu', or 'auto'.")
     try:
-        return None if lacking else find_device()
-    except DeviceError:
+        device = None if lacking else find_device()
+        if device is None or graph.n_vertices * options.n_components <= SYNCHRONIZED_LIMIT:
+            return None
+        _check_device_memory(graph, options, device)
+        return device
+    except (DeviceError, MemoryError):
         if strict:
             raise
         return None
+
+
+def _check_device_memory(graph: NeighborGraph, options: EmbeddingOptions, device: CudaDevice) -> None:
+    needed, free = device_bytes(graph.n_vertices, len(graph.indices), options), device.free_bytes()
+    if needed > free:
+        raise MemoryError(
+            f"The fit would need {show_bytes(needed)} of memory on the device {device.name}, where "
+            f"{show_bytes(free)} are free. Use engine='cpu', or a graph with fewer edges (n_neighbors)."
+        )
 
 
 def device_bytes(n: int, m: int, options: EmbeddingOptions) -> int:
@@ -104,12 +119,6 @@ def embed_on_device(
     check_finite("distance graph", "lengths", graph.lengths)
     check_start(start)
     device = device or find_device()
-    needed, free = device_bytes(graph.n_vertices, len(graph.indices), options), device.free_bytes()
-    if needed > free:
-        raise MemoryError(
-            f"The fit would need {show_bytes(needed)} of memory on the device {device.name}, where "
-            f"{show_bytes(free)} are free. Use engine='cpu', or a graph with fewer edges (n_neighbors)."
-        )
     with device.stream:
         return _embed(DeviceGraph.of(graph, device), graph, options, known, team, start, run)
 

@@ -18,8 +18,12 @@ _ROOM_PER_FRAME = 2.0
 _LONG, _NEEDED_PER_DIRECTION, _NEEDED = 4.0, 2, 6
 _SAME_SIZE = 1e8
 # More vertices than the room as a rule holds, in the first pass, which works in fast memory.
-_SPARE_ROOM = 13
-_TEAMS_WITH_SCRATCH = 1024
+_SPARE_ROOM, _SPARE_FRAME = 6, 7
+# What does not fit is tried again with so many times that; what still does not, in ordinary memory.
+_GROWTHS = (1.0, 1.6, 2.6)
+_TEAMS_WITH_SCRATCH = 2048
+# Vertices whose rooms are kept at once, and so many where rooms are large.
+_VERTICES_AT_ONCE, _LARGE_AT_ONCE = 2**20, 2**12
 _BLOCK = 512
 
 
@@ -29,10 +33,7 @@ def device_frames(graph: DeviceGraph, n_components: int, frame_size: int | float
     near = ~long_edges(graph, n_components)
     if bool(near.all()):
         return _frames_of_size(graph, n_components, size)
-    before = xp.zeros(len(near) + 1, dtype=xp.int32)
-    before[1:] = xp.cumsum(near)
-    edges = before[graph.indptr], graph.indices[near], graph.lengths[near]
-    kept = _frames_of_size(DeviceGraph(graph.device, *edges), n_components, size)
+    kept = _frames_of_size(graph.keep(near), n_components, size)
     rows, included = xp.zeros((len(near), n_components)), xp.zeros(len(near), dtype=bool)
     rows[near], included[near] = kept.rows, kept.included
     return replace(kept, rows=rows, included=included)
@@ -40,47 +41,111 @@ def device_frames(graph: DeviceGraph, n_components: int, frame_size: int | float
 
 def _frames_of_size(graph: DeviceGraph, n_components: int, size: int) -> LocalFrames:
     device, n, m = graph.device, graph.n_vertices, len(graph.indices)
-    xp, kernels = device.xp, device.module("frames.cu", n_components)
-    frame_size, row_limit = size + 1, max(size, HUB_LIMIT)
-    room_size = int(np.ceil(_ROOM_PER_FRAME * size)) + 1
-    most = min(room_size + frame_size, n)
+    xp = device.xp
+    row_limit, room_size = max(size, HUB_LIMIT), int(np.ceil(_ROOM_PER_FRAME * size)) + 1
+    most = min(room_size + size + 1, n)
     rows, included = xp.zeros((m, n_components)), xp.zeros(m, dtype=bool)
     spectrum, status = xp.zeros((n, n_components + 1)), xp.ones(n, dtype=xp.int32)
     hubs = graph.degrees > row_limit
     forced = None
     if bool((hubs[graph.sources] & hubs[graph.indices]).any()):
         forced = device.put(edges_between_hubs(graph.to_host(), row_limit))
-    arrays = (graph.indptr, graph.indices, graph.lengths, *graph.by_length, forced)
-    out = (rows, included, spectrum, status)
-    answer = xp.empty(1, dtype=xp.int32)
-
-    def attempt(items: Any, capacity: int, room: int, full: bool, shared: bool) -> None:
-        kernels.each("frame_memory", 1, capacity, most, room, int(full), answer)
-        words = int(answer[0])
-        teams = min(len(items), _TEAMS_WITH_SCRATCH)
-        scratch = None if shared else xp.empty(teams * words)
-        sizes = (frame_size, room_size, row_limit, most, capacity, room, int(full), words)
-        more = {"words": words} if shared else {"most": teams}
-        kernels.teams("local_frames", len(items), len(items), items, *sizes, scratch, *arrays, *out, **more)
-
-    # Most fit into fast memory; the rest, and those that need all eigenvectors, are done again in more of it.
-    full = 3 * (n_components + 2) >= size
-    small, room = _power_of_two(4 * most), min(room_size + _SPARE_ROOM, n)
-    kernels.each("frame_memory", 1, small, most, room, int(full), answer)
-    if 8 * int(answer[0]) <= device.shared_bytes:
-        attempt(xp.arange(n, dtype=xp.int32), small, room, full, True)
-    items = xp.flatnonzero(status == 2).astype(xp.int32)
-    kernels.each("frame_memory", 1, small, most, room, 1, answer)
-    if len(items) and 8 * int(answer[0]) <= device.shared_bytes:
-        attempt(items, small, room, True, True)
-    items = xp.flatnonzero(status > 0).astype(xp.int32)
-    if len(items):
-        own = min(int(graph.degrees[items].max()), row_limit + (m if forced is not None else 0))
-        attempt(items, _power_of_two(min(most * most + own, n) + 1), min(own + most + 1, n), True, False)
+    maker = _Maker(graph, n_components, size, room_size, row_limit, most, forced, rows, included, spectrum, status)
+    for first in range(0, n, _VERTICES_AT_ONCE):
+        maker.make(first, min(first + _VERTICES_AT_ONCE, n))
     leading, power = spectrum[:, :-1].copy(), spectrum[:, -1]
     explained = (leading * leading).sum(axis=1)
     fidelity = xp.where(power > 0, explained / xp.where(power > 0, power, 1.0), 1.0)
     return LocalFrames(rows, included, leading, xp.minimum(fidelity, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class _Maker:
+    """Makes the frames of a range of vertices: most in fast memory, the others again in as much as they need."""
+
+    graph: DeviceGraph
+    n_components: int
+    size: int
+    room_size: int
+    row_limit: int
+    most: int
+    forced: Any
+    rows: Any
+    included: Any
+    spectrum: Any
+    status: Any
+
+    def make(self, first: int, last: int) -> None:
+        xp, n = self.graph.device.xp, self.graph.n_vertices
+        everyone, status = xp.arange(first, last, dtype=xp.int32), self.status[first:last]
+        # Where most of the spectrum is wanted, all of it is computed at once.
+        full = 3 * (self.n_components + 2) >= self.size
+        for growth in _GROWTHS:
+            items = everyone[status > 0]
+            room = min(int(growth * (self.room_size + _SPARE_ROOM)), n)
+            frame = min(int(growth * (self.size + _SPARE_FRAME)), n)
+            if len(items) == 0 or not self._fits(self._words(room, frame, full)):
+                break
+            tables, slots = self._tables(len(items), room), xp.zeros(last - first, xp.int32)
+            slots[items - first] = xp.arange(len(items), dtype=xp.int32)
+            capacity = _power_of_two(3 * self.most)
+            while len(items) and self._fits(3 * capacity + self.most):
+                self._find(items, slots[items - first], capacity, room, tables)
+                items, capacity = items[status[items - first] == 1], 4 * capacity
+            for wanted, complete in ((4, full), (2, True)):
+                items = everyone[status == wanted]
+                if len(items) and self._fits(self._words(room, frame, complete)):
+                    self._frame(items, slots[items - first], room, frame, complete, tables)
+        left = everyone[status > 0]
+        for lo in range(0, len(left), _LARGE_AT_ONCE):
+            items = left[lo : lo + _LARGE_AT_ONCE]
+            own, slots = int(self.graph.degrees[items].max()), xp.arange(len(items), dtype=xp.int32)
+            own = min(own, self.row_limit) if self.forced is None else own
+            room = min(own + self.most + 1, n)
+            tables = self._tables(len(items), room)
+            self._find(items, slots, _power_of_two(min(self.most**2 + own, n) + 1), room, tables)
+            self._frame(items, slots, room, room, True, tables)
+
+    def _words(self, room: int, frame: int, full: bool) -> int:
+        """Of fast memory that a frame takes; the kernels know."""
+        kernels = self.graph.device.module("frames.cu", self.n_components)
+        answer = self.graph.device.xp.empty(1, "int32")
+        kernels.each("frame_memory", 1, _power_of_two(room), room, frame, int(full), answer)
+        return int(answer[0])
+
+    def _fits(self, words: int) -> bool:
+        return bool(8 * words <= self.graph.device.shared_bytes)
+
+    def _memory(self, words: int, n_items: int) -> tuple[Any, dict[str, int]]:
+        """Scratch on the device where fast memory is too small, and what a launch needs to know."""
+        if self._fits(words):
+            return None, {"words": words}
+        teams = min(n_items, _TEAMS_WITH_SCRATCH)
+        return self.graph.device.xp.empty(teams * words), {"most": teams}
+
+    def _find(self, items: Any, slots: Any, capacity: int, room: int, tables: tuple[Any, ...]) -> None:
+        graph, words = self.graph, 3 * capacity + (self.most + 1) // 2
+        scratch, more = self._memory(words, len(items))
+        sizes = (self.size + 1, self.room_size, self.row_limit, self.most, capacity, room, words, scratch)
+        edges = (graph.indptr, graph.indices, *graph.by_length, self.forced)
+        kernels = graph.device.module("frames.cu", self.n_components)
+        arrays = (items, slots, *sizes, *edges, *tables, self.status)
+        kernels.teams("find_rooms", len(items), len(items), *arrays, **more)
+
+    def _frame(
+        self, items: Any, slots: Any, room: int, frame: int, full: bool, tables: tuple[Any, ...]
+    ) -> None:
+        graph, size = self.graph, _power_of_two(room)
+        kernels, words = graph.device.module("frames.cu", self.n_components), self._words(room, frame, full)
+        scratch, more = self._memory(words, len(items))
+        sizes = (self.row_limit, room, size, frame, int(full), words, scratch)
+        edges = (graph.indptr, graph.indices, graph.lengths)
+        arrays = (items, slots, *sizes, *edges, *tables, self.rows, self.included, self.spectrum, self.status)
+        kernels.teams("local_frames", len(items), len(items), *arrays, **more)
+
+    def _tables(self, n: int, room: int) -> tuple[Any, Any, Any]:
+        xp = self.graph.device.xp
+        return xp.empty((n, room), xp.int32), xp.empty(n, xp.int32), xp.empty(n, xp.int32)
 
 
 def _power_of_two(least: int) -> int:

@@ -25,10 +25,18 @@ class DeviceGraph:
 
     @classmethod
     def of(cls, graph: NeighborGraph, device: Any) -> DeviceGraph:
-        return cls(device, *map(device.put, (graph.indptr, graph.indices, graph.lengths)))
+        """A copy of a graph, or where it came from."""
+        found: DeviceGraph | None = graph.__dict__.get("on_device")
+        return found or cls(device, *map(device.put, (graph.indptr, graph.indices, graph.lengths)))
 
     def to_host(self) -> NeighborGraph:
         return NeighborGraph(*map(self.device.get, (self.indptr, self.indices, self.lengths)))
+
+    def keep(self, used: Any) -> DeviceGraph:
+        """The same vertices with the edges in use (m,)."""
+        before = self.device.xp.zeros(len(used) + 1, dtype=self.device.xp.int32)
+        before[1:] = self.device.xp.cumsum(used)
+        return DeviceGraph(self.device, before[self.indptr], self.indices[used], self.lengths[used])
 
     @property
     def n_vertices(self) -> int:

@@ -20,6 +20,7 @@ from isoweave.cuda._frames import (
     device_frames,
 )
 from isoweave.cuda._graph import DeviceGraph, column_dots
+from isoweave.cuda._prepare import is_connected
 from isoweave.cuda._solver import DeviceSolver
 from isoweave.energy import Evaluation
 from isoweave.optimise import (
@@ -182,18 +183,6 @@ DEVICE_STARTS: dict[str, Callable[[Any, float, Run], Any]] = {
     "landmark": _landmark,
     "coarse": _coarse,
 }
-
-
-def is_connected(graph: DeviceGraph) -> bool:
-    """Whether all vertices are joined."""
-    xp, kernels = graph.device.xp, graph.device.module("balls.cu", 2)
-    labels, changed = xp.arange(graph.n_vertices, dtype=xp.int32), xp.ones(1, xp.int32)
-    while int(changed[0]):
-        changed[:] = 0
-        for _ in range(_RELAXATIONS):
-            arrays = (graph.n_vertices, graph.indptr, graph.indices, labels, changed)
-            kernels.each("spread_labels", graph.n_vertices, *arrays)
-    return not bool(labels.any())
 
 
 def sampled(graph: DeviceGraph, size: int) -> Any:

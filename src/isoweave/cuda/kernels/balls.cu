@@ -116,21 +116,3 @@ KERNEL sums_of_lengths(int n, const int *indptr, const double *lengths, double *
         out[i] = total;
     }
 }
-
-// Labels of connected components: the smallest vertex number spreads; `changed` says whether it did.
-KERNEL spread_labels(int n, const int *indptr, const int *indices, int *labels, int *changed) {
-    FOR_EACH(i, n) {
-        int best = labels[i];
-        for (int e = indptr[i]; e < indptr[i + 1]; e++) {
-            int other = ((volatile int *)labels)[indices[e]];
-            if (other < best) best = other;
-        }
-        // The label of a label is in the same component.
-        int further = ((volatile int *)labels)[best];
-        if (further < best) best = further;
-        if (best < labels[i]) {
-            labels[i] = best;
-            *changed = 1;
-        }
-    }
-}

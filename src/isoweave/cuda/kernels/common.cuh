@@ -2,6 +2,7 @@
 // With HOST_TWIN the same source is ordinary C++ in which a team is one thread: the tests run it anywhere.
 // Within a team all lanes take the same branches around sync, team_* and insert.
 #ifdef HOST_TWIN
+#define NO_UNROLL
 #include <math.h>
 #define LANES 1
 #define KERNEL extern "C" void
@@ -24,6 +25,7 @@ template <class T> DEVICE bool claim(T *slot, T value) {
     return true;
 }
 #else
+#define NO_UNROLL _Pragma("unroll 1")
 #define KERNEL extern "C" __global__ void
 #define DEVICE static __device__ __forceinline__
 #define INF __longlong_as_double(0x7ff0000000000000LL)
