@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from contextlib import nullcontext
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +17,10 @@ import scipy.sparse as sp
 from isoweave.cuda import kernel_defines, kernel_source
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler (g++ or clang++) to run kernels with")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run the kernels with")
 
 
-@lru_cache(maxsize=None)
+@cache
 def library(name, n_components, real):
     folder = Path(tempfile.mkdtemp(prefix="isoweave-kernels-"))
     source = folder / "kernels.cpp"
@@ -57,10 +57,9 @@ class HostDevice:
     """What the engine asks of a device, on the host."""
 
     xp, sparse, name, stream = np, sp, "host", nullcontext()
-    shared_bytes = 2**24
 
-    def __init__(self, free=2**40):
-        self._free = free
+    def __init__(self, free=2**40, shared=2**24):
+        self._free, self.shared_bytes = free, shared
 
     def module(self, name, n_components=1, real="double"):
         return HostModule(name, n_components, real)

@@ -48,6 +48,8 @@ from isoweave.optimise import (
 from isoweave.options import EmbeddingOptions
 
 _MOST_DIMENSIONS = 64
+# The identity depends on the axes that frames happen to have.
+_HOST_STARTS = ("synchronized", "identity")
 
 
 def missing_feature(options: EmbeddingOptions, known: Known) -> str:
@@ -57,7 +59,7 @@ def missing_feature(options: EmbeddingOptions, known: Known) -> str:
         "checkpoints": options.checkpoint is not None,
         "the paper's method (preset or inner_product 'paper')": "paper" in (options.preset, options.inner_product),
         "frame_size='all'": options.frame_size == "all",
-        "start='synchronized'": isinstance(options.start, str) and options.start == "synchronized",
+        f"start={options.start!r:.20}": isinstance(options.start, str) and options.start in _HOST_STARTS,
         f"solver={options.solver!r}": options.solver not in ("auto", "amg", "jacobi"),
         f"more than {_MOST_DIMENSIONS} dimensions": options.n_components > _MOST_DIMENSIONS,
     }

@@ -151,14 +151,6 @@ def _landmark(problem: DeviceProblem, tol: float, run: Run) -> Any:
     return scaled_landmarks(problem.graph, *device_landmarks(problem.graph, width), width)
 
 
-def _identity(problem: DeviceProblem, tol: float, run: Run) -> Any:
-    graph, frames, (n, width) = problem.graph, problem.frames, problem.shape
-    flux, out = frames.weights[:, None] * frames.frames.rows, graph.device.xp.empty((n, width))
-    kernels = graph.device.module("align.cu", width)
-    kernels.each("divergence", n * width, n, graph.indptr, graph.reverse, flux, out)
-    return problem.solve(out)
-
-
 def _coarse(problem: DeviceProblem, tol: float, run: Run) -> Any:
     """Embed a sample of the vertices with its geodesics, and place the others around it."""
     graph, width, device = problem.graph, problem.shape[1], problem.graph.device
@@ -179,7 +171,6 @@ def _coarse(problem: DeviceProblem, tol: float, run: Run) -> Any:
 
 
 DEVICE_STARTS: dict[str, Callable[[Any, float, Run], Any]] = {
-    "identity": _identity,
     "landmark": _landmark,
     "coarse": _coarse,
 }

@@ -7,6 +7,8 @@
 #define TOLERANCE 1e-11
 #define RANK_TOLERANCE 1e-10
 #define TIE (1.0 + 1e-9)
+// Lanes that share a row of the graph.
+#define GROUP (LANES < 8 ? 1 : 8)
 
 // Rows of up to `longest` edges in order of length, ties as stored, by insertion.
 KERNEL sort_rows(int n, int longest, const int *indptr, const int *indices, const double *lengths,
@@ -192,7 +194,17 @@ DEVICE bool block_iteration(const double *g, int m, double *values, double *vect
             }
         }
         sync();
-        for (int a = lane(); a < BLOCK * m; a += LANES) rows[a] = image[a];
+        // Turned by the rotation just found, the next small matrix is nearly diagonal.
+        bool turned = sweep % 3 == 2;
+        for (int a = lane(); a < m; a += LANES)
+            for (int c = 0; c < BLOCK; c++) {
+                double x = image[c * m + a];
+                if (turned) {
+                    x = 0.0;
+                    for (int p = 0; p < BLOCK; p++) x += image[p * m + a] * rotation[p * BLOCK + c];
+                }
+                rows[c * m + a] = x;
+            }
         sync();
     }
     return false;
@@ -442,15 +454,17 @@ KERNEL local_frames(int n_items, const int *items, const int *slots, int row_lim
         // 1. Geodesics among the frame's vertices: edges, then Floyd-Warshall, outsiders first.
         for (int a = lane(); a < n_room * (n_room + 1) / 2; a += LANES) dense[a] = INF;
         sync();
-        for (int a = 0; a < n_room; a++) {
+        // Several rows at once: most of the time goes into waiting for them.
+        for (int a = lane() / GROUP; a < n_room; a += LANES / GROUP) {
             int u = room[a], begin = indptr[u], end = indptr[u + 1];
-            if (lane() == 0) dense[packed(a, a)] = 0.0;
+            dense[packed(a, a)] = 0.0;
             if (end - begin > row_limit) { n_hubs++; continue; }
-            for (int e = begin + lane(); e < end; e += LANES) {
+            for (int e = begin + lane() % GROUP; e < end; e += GROUP) {
                 int b = place_of(table, mask, room, indices[e]);
                 if (b >= 0) dense[packed(a, b)] = lengths[e];
             }
         }
+        n_hubs = (int)team_sum(n_hubs) / GROUP;
         for (int a = 0; n_hubs > 1 && a < n_room; a++) {
             int u = room[a];
             if (indptr[u + 1] - indptr[u] <= row_limit) continue;
