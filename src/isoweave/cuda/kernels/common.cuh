@@ -7,6 +7,7 @@
 #define LANES 1
 #define KERNEL extern "C" void
 #define DEVICE static inline
+#define ROUTINE static
 #define INF INFINITY
 #define FOR_ITEMS(i, n) for (long long i = 0; i < (n); i++)
 #define FOR_EACH(i, n) FOR_ITEMS(i, n)
@@ -28,6 +29,7 @@ template <class T> DEVICE bool claim(T *slot, T value) {
 #define NO_UNROLL _Pragma("unroll 1")
 #define KERNEL extern "C" __global__ void
 #define DEVICE static __device__ __forceinline__
+#define ROUTINE static __device__ __noinline__
 #define INF __longlong_as_double(0x7ff0000000000000LL)
 #define FOR_ITEMS(i, n) \
     for (long long i = (blockIdx.x * (long long)blockDim.x + threadIdx.x) / LANES; i < (n); \

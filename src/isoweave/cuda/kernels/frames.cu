@@ -102,7 +102,7 @@ DEVICE double gram_at(const double *g, int u, int v) { return g[packed(u + 1, v 
 
 // Leading eigenpairs of the Gram matrix by block power iteration; false when it does not settle.
 // vectors[c * m + a]; rows and image hold BLOCK vectors, small and rotation BLOCK squared.
-DEVICE bool block_iteration(const double *g, int m, double *values, double *vectors, double *rows,
+ROUTINE bool block_iteration(const double *g, int m, double *values, double *vectors, double *rows,
                             double *image, double *small, double *rotation) {
     if (3 * BLOCK >= m) return false;
     double *weight = image, power = 0.0;
@@ -139,18 +139,17 @@ DEVICE bool block_iteration(const double *g, int m, double *values, double *vect
             if (!(square > 1e-24 * before)) return false;
             double scale = 1.0 / sqrt(square);
             for (int a = lane(); a < m; a += LANES) row[a] *= scale;
-            sync();
-            for (int a = lane(); a < m; a += LANES) {
-                double total = 0.0;
-                int at = packed(a + 1, 1);
-                for (int k = 0; k <= a; k++) total += row[k] * g[at++];
-                at += a + 1;
-                for (int k = a + 1; k < m; k++) {
-                    total += row[k] * g[at];
-                    at += k + 2;
-                }
-                image[c * m + a] = total;
+        }
+        sync();
+        for (int a = lane(); a < m; a += LANES) {
+            double total[BLOCK];
+            for (int c = 0; c < BLOCK; c++) total[c] = 0.0;
+            int at = packed(a + 1, 1);
+            for (int k = 0; k < m; k++) {
+                for (int c = 0; c < BLOCK; c++) total[c] += rows[c * m + k] * g[at];
+                at += k < a ? 1 : k + 2;
             }
+            for (int c = 0; c < BLOCK; c++) image[c * m + a] = total[c];
         }
         sync();
         if (sweep % 3 == 2) {
@@ -212,7 +211,7 @@ DEVICE bool block_iteration(const double *g, int m, double *values, double *vect
 
 // The N largest eigenpairs of a (m x m), which is overwritten: Householder's tridiagonal form, implicit QL with all
 // its vectors in z (z[i * m + k] is entry k of vector i), and the reflections back. `work` holds 7 * m numbers.
-DEVICE void full_spectrum(double *a, int m, double *values, double *vectors, double *z, double *work) {
+ROUTINE void full_spectrum(double *a, int m, double *values, double *vectors, double *z, double *work) {
     double *d = work, *e = d + m, *scale = e + m, *v = scale + m, *w = v + m, *cosines = w + m;
     double *sines = cosines + m;
     for (int at = lane(); at < m * m; at += LANES) z[at] = at % (m + 1) == 0 ? 1.0 : 0.0;
@@ -481,17 +480,18 @@ KERNEL local_frames(int n_items, const int *items, const int *slots, int row_lim
             for (int v = lane(); v < width; v += LANES) column[v] = dense[packed(k, v)];
             sync();
             for (int begin = 0; begin < width; begin += LANES) {
-                int v = begin + lane(), at = begin * (begin + 1) / 2 + v;
+                int v = begin + lane();
                 double from_k = v < width ? column[v] : INF;
-#ifndef HOST_TWIN
-#pragma unroll 4
-#endif
-                for (int u = begin; u < width; u++) {
-                    if (v <= u) {
-                        double t = column[u] + from_k;
-                        if (t < dense[at]) dense[at] = t;
+                // Four rows at a time: all are read before any is written, so that none waits for another.
+                for (int u = begin; u < width; u += 4) {
+                    double t[4], now[4];
+                    for (int b = 0; b < 4; b++) {
+                        bool mine = u + b < width && v <= u + b;
+                        t[b] = mine ? column[u + b] + from_k : INF;
+                        now[b] = mine ? dense[packed(u + b, v)] : 0.0;
                     }
-                    at += u + 1;
+                    for (int b = 0; b < 4; b++)
+                        if (t[b] < now[b]) dense[packed(u + b, v)] = t[b];
                 }
             }
             sync();
