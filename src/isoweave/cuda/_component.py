@@ -100,8 +100,8 @@ def device_bytes(n: int, m: int, options: EmbeddingOptions) -> int:
     c = options.n_components
     # Graph with sources, reverse edges and rows by length; frames, weights, fluxes of an evaluation or two.
     edges = 4 + 8 + 4 + 4 + 12 + 9 * c + 8 + 16 * c
-    # The Laplacian in both precisions, the hierarchy and what is made on the way to it.
-    solver = 12 + 8 + 40
+    # The Laplacian in both precisions, the hierarchy and what is made on the way to it; sorting takes as much.
+    solver = 12 + 8 + 100
     # Memory of L-BFGS (30 vectors), conjugate gradients, rotations.
     vertices = 8 * c * (30 + 16) + 24 * c * c + 100
     landmarks = 0 if c <= 3 else 16 * max(50, 20 * c)

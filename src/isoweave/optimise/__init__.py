@@ -1,6 +1,7 @@
 """Minimising an energy: starts, L-BFGS, the paper's recursion, and the driver that runs them."""
 
 from isoweave.optimise._global import (
+<<<<<<< HEAD
     agreement,
     balanced_weight,
     far_landmarks,
@@ -9,30 +10,44 @@ from isoweave.optimise._global import (
     long_distances,
     openness,
     unflat_share,
+=======
+    agreement as agreement,
+    balanced_weight as balanced_weight,
+    flatness as flatness,
+    global_energy as global_energy,
+    long_distances as long_distances,
+    openness as openness,
+    unflat_share as unflat_share,
+>>>>>>> main
 )
-from isoweave.optimise._many import AT_ONCE, minimise_many, refine_many
-from isoweave.optimise._optimisers import LBFGS, Alternating, minimise
+from isoweave.optimise._many import (
+    AT_ONCE as AT_ONCE,
+    minimise_many as minimise_many,
+    refine_many as refine_many,
+)
+from isoweave.optimise._optimisers import LBFGS as LBFGS, Alternating as Alternating, minimise as minimise
 from isoweave.optimise._problem import (
-    NumericalError,
-    Problem,
-    UnsolvedError,
-    badly_solved,
-    build_problem,
-    check_finite,
-    numerical_stage,
+    NumericalError as NumericalError,
+    Problem as Problem,
+    UnsolvedError as UnsolvedError,
+    badly_solved as badly_solved,
+    build_problem as build_problem,
+    check_finite as check_finite,
+    numerical_stage as numerical_stage,
 )
 from isoweave.optimise._run import (
-    ALONE,
-    Callback,
-    Interrupt,
-    IterationResult,
-    IterationState,
-    Progress,
-    Record,
-    Run,
-    StepRecord,
+    ALONE as ALONE,
+    Callback as Callback,
+    Interrupt as Interrupt,
+    IterationResult as IterationResult,
+    IterationState as IterationState,
+    Progress as Progress,
+    Record as Record,
+    Run as Run,
+    StepRecord as StepRecord,
 )
 from isoweave.optimise._starts import (
+<<<<<<< HEAD
     DENSE_DEGREE,
     ENDED_EARLY,
     LOW_DIMENSION,
@@ -101,3 +116,20 @@ __all__ = [
     "sample_vertices",
     "unflat_share",
 ]
+=======
+    DENSE_DEGREE as DENSE_DEGREE,
+    ENDED_EARLY as ENDED_EARLY,
+    LOW_DIMENSION as LOW_DIMENSION,
+    N_LANDMARKS as N_LANDMARKS,
+    SYNCHRONIZED_LIMIT as SYNCHRONIZED_LIMIT,
+    THINNING as THINNING,
+    Blocks as Blocks,
+    coarsen as coarsen,
+    companion_width as companion_width,
+    connection_laplacian as connection_laplacian,
+    find_landmarks as find_landmarks,
+    frame_transitions as frame_transitions,
+    minimise_from as minimise_from,
+    sample_vertices as sample_vertices,
+)
+>>>>>>> main
