@@ -209,20 +209,10 @@ def _factored(
     return problem
 
 
-<<<<<<< HEAD
 def check_energy(problem: Any, options: EmbeddingOptions, result: IterationResult) -> None:
-    """Refuse an embedding with more energy than all points in one place: a solve or tol is to blame.
-
-    The solution x' of the next Poisson problem has at most the energy of one place. F(x) is F(x') plus the
-    square of the step that is left, and L-BFGS ends where that is at most tol^2 F(x).
-    """
-    assert options.tol is not None
-=======
-def _check_energy(problem: Problem, options: EmbeddingOptions, result: IterationResult) -> None:
     """Refuse an embedding with more energy than all points in one place: a solve or tol is to blame."""
     # The solution x' of the next Poisson problem has at most that energy. F(x) is F(x') plus the square of
     # the step that is left, and L-BFGS ends where that is at most tol^2 F(x).
->>>>>>> main
     is_paper = options.optimizer == "alternating"
     share = result.energy / problem.mass if problem.mass > 0 else 0.0
     if share <= MOST_ENERGY or not (is_paper or result.status in ("converged", "stalled")):
@@ -340,15 +330,8 @@ def refine_if_flat(
 def _at_lost_edges(graph: NeighborGraph, x: FloatArray) -> BoolArray:
     """Vertices with an edge that has no length in the map. Frames of a lower rank may not see it."""
     found = np.zeros(graph.n_vertices, dtype=np.bool_)
-<<<<<<< HEAD
-    for at, steps in _steps(graph, x):
-        i, lengths = graph.sources[at], graph.lengths[at]
-        longest = np.abs(steps).max(axis=1)
-        found[i[(longest <= NO_LENGTH * lengths) & (lengths > NO_LENGTH)]] = True
-=======
-    is_lost = (_lengths(graph, x) <= _NO_LENGTH * graph.lengths) & (graph.lengths > _NO_LENGTH)
+    is_lost = (_lengths(graph, x) <= NO_LENGTH * graph.lengths) & (graph.lengths > NO_LENGTH)
     found[graph.sources[is_lost]] = True
->>>>>>> main
     return found
 
 

@@ -267,15 +267,10 @@ def _embed_parts(
         place = run.within(f"component-{c}")
         if run.callback is not None:
             place = replace(place, callback=_in_users_terms(run.callback, prepared, known, c))
-<<<<<<< HEAD
-        part = merged.part(prepared.graph, graph, vertices)
+        part = merged.part(prepared.graph, vertices)
         # A smaller one takes the CPU no longer than the device.
         large = has_device and graph.n_vertices * options.n_components > SYNCHRONIZED_LIMIT
         results[c] = embed_component(graph, options, part, team=team, start=here, run=place, on_device=large)
-=======
-        part = merged.part(prepared.graph, vertices)
-        results[c] = embed_component(graph, options, part, team=team, start=here, run=place)
->>>>>>> main
         place.forget()
         keep()
 

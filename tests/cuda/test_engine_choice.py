@@ -6,9 +6,9 @@ import sys
 
 import numpy as np
 import pytest
-from host_device import HostDevice
 
 import isoweave.cuda._component as component
+from host_device import HostDevice
 from isoweave import Anchors, Checkpoint, embed_graph
 from isoweave.cuda import CudaDevice, DeviceError, device_bytes, device_for, missing_feature
 from isoweave.graph import knn_graph

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from host_device import HostDevice, needs_compiler
 from scipy.sparse.csgraph import dijkstra
 
+from host_device import HostDevice, needs_compiler
 from isoweave import embed_graph
 from isoweave._parallel import ONE_THREAD
 from isoweave.cuda import (
@@ -85,7 +85,10 @@ def products(graph, rows):
     ids=["surface", "little memory", "nine dimensions", "hubs in little memory", "long edges"],
 )
 def test_frames(graph, n_components, shared):
-    ours, theirs = device_frames(on_host(graph, shared=shared), n_components, "auto"), local_frames(graph, n_components)
+    ours, theirs = (
+        device_frames(on_host(graph, shared=shared), n_components, "auto"),
+        local_frames(graph, n_components),
+    )
     assert np.array_equal(ours.included, theirs.included)
     np.testing.assert_allclose(ours.spectrum, theirs.spectrum, rtol=0, atol=1e-12 * theirs.spectrum.max())
     np.testing.assert_allclose(ours.fidelity, theirs.fidelity, atol=1e-12)
@@ -105,7 +108,9 @@ def test_a_row_longer_than_the_limit_is_sorted_too():
 
 def test_long_edges_and_calibration():
     graph = with_long_edges()
-    assert np.array_equal(long_edges(on_host(graph), 2), long_edges_on_cpu(graph, 2, rows_by_length(graph, ONE_THREAD)))
+    assert np.array_equal(
+        long_edges(on_host(graph), 2), long_edges_on_cpu(graph, 2, rows_by_length(graph, ONE_THREAD))
+    )
     frames = local_frames(graph, 2)
     for mode in ("rows", "vertices", "none"):
         ours, theirs = calibrated(on_host(graph), frames, mode), calibrate_frames(graph, frames, mode)
@@ -121,7 +126,9 @@ def energies(graph, n_components):
 def check_energy(ours, theirs, x):
     a, b = ours.evaluate(x), theirs.evaluate(x)
     assert a.energy == pytest.approx(b.energy, rel=1e-12)
-    np.testing.assert_allclose(a.half_gradient, b.half_gradient, rtol=0, atol=1e-11 * np.abs(b.half_gradient).max())
+    np.testing.assert_allclose(
+        a.half_gradient, b.half_gradient, rtol=0, atol=1e-11 * np.abs(b.half_gradient).max()
+    )
     np.testing.assert_allclose(a.alignments, b.alignments, rtol=0, atol=1e-10)
     np.testing.assert_allclose(a.energies, b.energies, rtol=1e-10, atol=1e-12)
 
@@ -156,7 +163,9 @@ def test_energies_of_distances():
     both = DeviceDistances(device_graph, 2, weights, frames)
     alone = DeviceDistances(device_graph, 2, weights).evaluate(x), frames.evaluate(x)
     assert both.evaluate(x).energy == pytest.approx(sum(part.energy for part in alone), rel=1e-13)
-    np.testing.assert_allclose(both.evaluate(x).half_gradient, alone[0].half_gradient + alone[1].half_gradient)
+    np.testing.assert_allclose(
+        both.evaluate(x).half_gradient, alone[0].half_gradient + alone[1].half_gradient
+    )
 
 
 def test_energy_of_long_distances():
@@ -205,7 +214,9 @@ def test_a_failing_multigrid_gives_way_to_the_diagonal(monkeypatch):
 def test_geodesics_have_the_same_bits():
     graph = roll()
     sources = np.array([0, 17, 333])
-    assert np.array_equal(device_geodesics(on_host(graph), sources), dijkstra(graph.to_matrix(), indices=sources).T)
+    assert np.array_equal(
+        device_geodesics(on_host(graph), sources), dijkstra(graph.to_matrix(), indices=sources).T
+    )
     landmarks, distances = device_landmarks(on_host(graph), 2)
     theirs = find_landmarks(graph, 2)
     assert np.array_equal(landmarks, theirs.vertices)
@@ -224,7 +235,9 @@ def test_the_coarse_start_samples_the_same():
     assert np.array_equal(distances[used], theirs.distances[used])
     places = np.random.default_rng(1).standard_normal((sample.n_vertices, 2))
     ours = prolong(on_host(graph), anchors, distances, filled, places)
-    np.testing.assert_allclose(ours, prolong_on_cpu(graph, theirs, places, team=ONE_THREAD), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        ours, prolong_on_cpu(graph, theirs, places, team=ONE_THREAD), rtol=0, atol=1e-9
+    )
     # Without anchors a vertex goes to its nearest neighbour that has some.
     filled, few = filled.copy(), theirs.filled.copy()
     filled[5] = few[5] = 0
@@ -256,7 +269,9 @@ def test_duplicates_and_parts_are_left_to_the_cpu():
     assert prepare_on_device(apart, True, HostDevice(), print) is None
     assert not is_connected(on_host(apart))
     with pytest.raises(ValueError, match="rescale or remove the extreme ones"):
-        prepare_on_device(graph_from_matrix(sp.csr_array(np.diag([1e-160, 1e160], 1))), True, HostDevice(), print)
+        prepare_on_device(
+            graph_from_matrix(sp.csr_array(np.diag([1e-160, 1e160], 1))), True, HostDevice(), print
+        )
 
 
 def fit(graph, **options):

@@ -1,6 +1,6 @@
 """The GPU engine: one component of a graph embedded on an NVIDIA device, through CuPy.
 
-The kernels are in ``kernels/``, CUDA C++ compiled when they are first needed and kept by CuPy. The same source
+The kernels are in ``kernels/``: CUDA C++, compiled when first needed and kept by CuPy. The same source
 compiles as C++ for the host, which is how the tests check it where there is no device. Optimisers and driver
 are those of :mod:`isoweave.optimise`: they work on the device's arrays as on any others.
 """

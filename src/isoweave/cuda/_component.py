@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from isoweave._component import (
     GLOBAL_TOL,
     NO_LENGTH,
@@ -57,7 +55,8 @@ def missing_feature(options: EmbeddingOptions, known: Known) -> str:
     asked = {
         "known positions (anchors)": known.anchors is not None,
         "checkpoints": options.checkpoint is not None,
-        "the paper's method (preset or inner_product 'paper')": "paper" in (options.preset, options.inner_product),
+        "the paper's method (preset or inner_product 'paper')": "paper"
+        in (options.preset, options.inner_product),
         "frame_size='all'": options.frame_size == "all",
         f"start={options.start!r:.20}": isinstance(options.start, str) and options.start in _HOST_STARTS,
         f"solver={options.solver!r}": options.solver not in ("auto", "amg", "jacobi"),
@@ -100,7 +99,7 @@ def device_bytes(n: int, m: int, options: EmbeddingOptions) -> int:
     c = options.n_components
     # Graph with sources, reverse edges and rows by length; frames, weights, fluxes of an evaluation or two.
     edges = 4 + 8 + 4 + 4 + 12 + 9 * c + 8 + 16 * c
-    # The Laplacian in both precisions, the hierarchy and what is made on the way to it; sorting takes as much.
+    # The Laplacian in both precisions, the hierarchy, and what is made on the way to it.
     solver = 12 + 8 + 100
     # Memory of L-BFGS (30 vectors), conjugate gradients, rotations.
     vertices = 8 * c * (30 + 16) + 24 * c * c + 100
@@ -249,8 +248,7 @@ def _stretch(graph: DeviceGraph, energy: DeviceEdgeEnergy, x: Any) -> tuple[Any,
     words = 0 if width <= 3 else 5 * width * width + width
     edges = (graph.indptr, graph.indices, energy.frames.included, energy.frames.rows)
     device.module("align.cu", width).teams("local_stretch", n, n, *edges, x, stretch, words=words)
-    longest = device.xp.abs(x[graph.indices] - x[graph.sources]).max(axis=1)
-    at = (longest <= NO_LENGTH * graph.lengths) & (graph.lengths > NO_LENGTH)
+    at = (_lengths(graph, x) <= NO_LENGTH * graph.lengths) & (graph.lengths > NO_LENGTH)
     lost[graph.sources[at]] = True
     stretch[lost, -1] = 0.0
     return stretch, lost

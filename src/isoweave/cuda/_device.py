@@ -102,7 +102,9 @@ class CudaDevice:
                 "Use engine='cpu', or 'auto', which falls back to it."
             ) from error
         if n_devices == 0:
-            raise DeviceError("engine='cuda' found no GPU; use engine='cpu', or 'auto', which falls back to it.")
+            raise DeviceError(
+                "engine='cuda' found no GPU; use engine='cpu', or 'auto', which falls back to it."
+            )
         self.xp, self.sparse = cupy, cupyx.scipy.sparse
         properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
         self.name = properties["name"].decode()

@@ -50,7 +50,9 @@ def _frames_of_size(graph: DeviceGraph, n_components: int, size: int) -> LocalFr
     forced = None
     if bool((hubs[graph.sources] & hubs[graph.indices]).any()):
         forced = device.put(edges_between_hubs(graph.to_host(), row_limit))
-    maker = _Maker(graph, n_components, size, room_size, row_limit, most, forced, rows, included, spectrum, status)
+    maker = _Maker(
+        graph, n_components, size, room_size, row_limit, most, forced, rows, included, spectrum, status
+    )
     for first in range(0, n, _VERTICES_AT_ONCE):
         maker.make(first, min(first + _VERTICES_AT_ONCE, n))
     leading, power = spectrum[:, :-1].copy(), spectrum[:, -1]
@@ -61,7 +63,7 @@ def _frames_of_size(graph: DeviceGraph, n_components: int, size: int) -> LocalFr
 
 @dataclass(frozen=True, eq=False)
 class _Maker:
-    """Makes the frames of a range of vertices: most in fast memory, the others again in as much as they need."""
+    """Makes the frames of ranges of vertices, most in fast memory, the others again in ordinary memory."""
 
     graph: DeviceGraph
     n_components: int

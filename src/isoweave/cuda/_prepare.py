@@ -81,7 +81,7 @@ def without_shortcuts(graph: DeviceGraph) -> tuple[DeviceGraph, Any]:
     trusted = share >= threshold
     forward = graph.sources < graph.indices
     suspects = xp.flatnonzero(~trusted & forward).astype(xp.int32)
-    limits = _detour_limits(graph) if len(suspects) else None
+    limits: Any = _detour_limits(graph) if len(suspects) else None
     n_rounds = 0
     while len(suspects):
         found = _has_detour(graph, suspects, limits[suspects], trusted)

@@ -1,8 +1,8 @@
 """Poisson problems on the device: conjugate gradients with a multigrid cycle, or the diagonal.
 
-Smoothed aggregation: around a maximal set of vertices three steps apart their neighbourhoods become the
-vertices of the next level. Vectors and products of the iteration are float64; the cycle, which only shapes the
-direction of its steps, is float32.
+Smoothed aggregation: the neighbourhoods of a maximal set of vertices three steps apart become the vertices of
+the next level. Vectors and products of the iteration are float64; the cycle, which only shapes the direction
+of its steps, is float32.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from isoweave.cuda._graph import DeviceGraph, column_dots, n_chunks
-from isoweave.linalg import SolveResult, SolverChoice
+from isoweave.linalg import SolverChoice, SolveResult
 
 # Largest relative residual of a column. The CPU's factor leaves nothing; with this much, energies of finished
 # embeddings agree to ten digits (docs/gpu.md).
@@ -47,9 +47,7 @@ class Csr(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Level:
-    """One level of the cycle, in float32: matrix, prolongation, restriction, inverse diagonal; vectors x and y,
-    and of the next level its right-hand side and solution.
-    """
+    """One level of the cycle, in float32, with the right-hand side and the solution of the next level."""
 
     matrix: Csr
     prolong: Csr
@@ -120,7 +118,9 @@ class DeviceSolver:
             kernels.each("residual", n * self._width, n, *self._matrix, value, rhs, residual)
             norms = np.sqrt(device.get(column_dots(device, residual, residual)))
             rounding = 4 * np.finfo(float).eps * self._norm
-            wanted = np.maximum(tol * sizes, rounding * np.sqrt(device.get(column_dots(device, value, value))))
+            wanted = np.maximum(
+                tol * sizes, rounding * np.sqrt(device.get(column_dots(device, value, value)))
+            )
             relative = float(np.max(norms / np.where(sizes > 0, sizes, 1.0), initial=0.0))
             left = (norms > wanted) & (norms < 0.5 * previous)
             if not left.any() or iterations >= most:
@@ -186,7 +186,9 @@ class DeviceSolver:
         low.each("direction", n * width, n, self._state, self._z, self._p)
 
     def _products(self, kernels: Any, a: Any, b: Any, z: Any, what: int) -> None:
-        kernels.teams("dot_chunks", self._n_chunks, self._n_chunks, len(a), self._chunk, a, b, z, self._partial)
+        kernels.teams(
+            "dot_chunks", self._n_chunks, self._n_chunks, len(a), self._chunk, a, b, z, self._partial
+        )
         state = (self._partial, None, self._state, self._active)
         kernels.teams("finish_dots", self._width, self._n_chunks, what, *state)
 
@@ -261,7 +263,9 @@ def _largest_eigenvalue(device: Any, matrix: Csr, inverse: Any) -> float:
     return 1.1 * value
 
 
-def _prolongation(device: Any, matrix: Csr, inverse: Any, aggregate: Any, n_coarse: int, weight: float) -> Csr:
+def _prolongation(
+    device: Any, matrix: Csr, inverse: Any, aggregate: Any, n_coarse: int, weight: float
+) -> Csr:
     """``(I - w D^-1 A)`` applied to the aggregates: equal entries of a row are summed in a fixed order."""
     xp, n, kernels = device.xp, matrix.n, device.module("multigrid.cu")
     keys, values = xp.empty(len(matrix.data), xp.int64), xp.empty(len(matrix.data))
@@ -286,7 +290,8 @@ def _single(device: Any, matrix: Csr) -> Csr:
 
 def _hierarchy(device: Any, matrix: Csr, diagonal: Any, width: int) -> tuple[list[_Level], Any]:
     """The levels of the cycle, and the pseudo-inverse of the coarsest matrix."""
-    xp, sparse, levels = device.xp, device.sparse, []
+    xp, sparse = device.xp, device.sparse
+    levels: list[_Level] = []
     negligible = 1e-12 * float(diagonal.max())
     while matrix.n > _COARSEST and len(levels) < _MOST_LEVELS:
         n, inverse = matrix.n, 1.0 / diagonal
@@ -299,8 +304,8 @@ def _hierarchy(device: Any, matrix: Csr, diagonal: Any, width: int) -> tuple[lis
         a = sparse.csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape=(n, n))
         restrict = p.T.tocsr()
         product = restrict @ (a @ p)
-        single = (_single(device, m) for m in (matrix, prolong, _csr(xp, restrict)))
-        blocks = (xp.zeros((k, width), xp.float32) for k in (n, n, n_coarse, n_coarse))
+        single: Any = (_single(device, m) for m in (matrix, prolong, _csr(xp, restrict)))
+        blocks: Any = (xp.zeros((k, width), xp.float32) for k in (n, n, n_coarse, n_coarse))
         weights = tuple(part * 2.0 / largest for part in _SWEEPS)
         levels.append(_Level(*single, inverse.astype(xp.float32), weights, *blocks))
         matrix = _csr(xp, product)

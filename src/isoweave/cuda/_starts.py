@@ -166,7 +166,9 @@ def _coarse(problem: DeviceProblem, tol: float, run: Run) -> Any:
     else:
         frames = calibrated(sample, device_frames(sample, width, SAMPLE_FRAME), "rows")
         there = device_problem(device_energy(sample, frames), problem.team)
-        places = minimise_from(there, optimiser, "auto", tol, "coarse start", aside, DEVICE_STARTS)[1].coordinates
+        places = minimise_from(there, optimiser, "auto", tol, "coarse start", aside, DEVICE_STARTS)[
+            1
+        ].coordinates
     return prolong(graph, anchors, distances, filled, places)
 
 
@@ -187,7 +189,7 @@ def sampled(graph: DeviceGraph, size: int) -> Any:
 
 
 def coarsen(graph: DeviceGraph) -> tuple[DeviceGraph, Any, Any, Any]:
-    """As :func:`isoweave.optimise.coarsen`: the graph of a sample; anchors of all vertices, how far, how many."""
+    """As :func:`isoweave.optimise.coarsen`: the sample's graph; anchors of the vertices, how far, how many."""
     device, n = graph.device, graph.n_vertices
     xp, kernels = device.xp, device.module("balls.cu", 2)
     sample = sampled(graph, max(n // THINNING, 2))

@@ -149,18 +149,9 @@ def long_edges(graph: NeighborGraph, n_components: int, by_length: tuple[IntArra
     return found | found[graph.reverse]
 
 
-<<<<<<< HEAD
 def edges_between_hubs(graph: NeighborGraph, row_limit: int) -> BoolArray:
-    """Edges that every frame must hold so that no edge the graph hangs on loses both its rows.
-
-    An edge between two hubs may be outside the nearest neighbours of both. Those of a minimum
-    spanning forest are forced, hence the rows always connect what the graph connects.
-    """
-=======
-def _edges_between_hubs(graph: NeighborGraph, row_limit: int) -> BoolArray:
     """Edges that every frame must hold so that no edge the graph hangs on loses both its rows."""
     # An edge between two hubs may be outside the nearest neighbours of both: a spanning forest is forced.
->>>>>>> main
     hub = graph.degrees > row_limit
     between = hub[graph.sources] & hub[graph.indices]
     if not between.any():

@@ -130,7 +130,9 @@ def _has_detour(
     return found > 0
 
 
-def rejoining_edges(graph: NeighborGraph, suspects: AnyArray, share: FloatArray, trusted: BoolArray) -> AnyArray:
+def rejoining_edges(
+    graph: NeighborGraph, suspects: AnyArray, share: FloatArray, trusted: BoolArray
+) -> AnyArray:
     """Suspects that join what trusted edges leave apart: the best supported first, then the shortest."""
     n_parts, labels = join(graph.n_vertices, graph.sources[trusted], graph.indices[trusted])
     ranked = suspects[np.lexsort((graph.lengths[suspects], -share[suspects]))]

@@ -137,7 +137,9 @@ def long_distances(
     run.stage("landmarks")
     far = made_by(frames, x)
     check_finite("landmarks", "geodesics", far.geodesics)
-    chosen = opening * balanced_weight(share, far, n_components, scaled_by) if weight == "auto" else float(weight)
+    chosen = (
+        opening * balanced_weight(share, far, n_components, scaled_by) if weight == "auto" else float(weight)
+    )
     if chosen < _NO_WEIGHT:
         return 0.0, None
     return chosen, replace(far, weight=chosen * far.weight)

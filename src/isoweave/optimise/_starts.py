@@ -272,11 +272,7 @@ def _crowding(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
 
 
 def landmark_start(landmarks: IntArray, distances: FloatArray, n_components: int) -> FloatArray:
-<<<<<<< HEAD
-    """Coordinates of all vertices from their distances to the landmarks, shape (n, N), or of stacks of these.
-
-    Directions in which the landmarks have no positive eigenvalue are zero.
-    """
+    """Coordinates (n, N) from distances to the landmarks, or stacks; zero where no eigenvalue is positive."""
     between = np.take_along_axis(distances, landmarks[..., None, :], axis=-1)
     means, projector = landmark_projector(between, n_components)
     return -0.5 * (distances**2 - means[..., :, None]).swapaxes(-1, -2) @ projector
@@ -285,10 +281,6 @@ def landmark_start(landmarks: IntArray, distances: FloatArray, n_components: int
 def landmark_projector(between: FloatArray, n_components: int) -> tuple[FloatArray, FloatArray]:
     """What squared distances to the landmarks (l,) are compared with, and multiplied by (l, N), in stacks."""
     squared = between**2
-=======
-    """Coordinates (n, N) from distances to the landmarks, or stacks; zero where no eigenvalue is positive."""
-    squared = np.take_along_axis(distances, landmarks[..., None, :], axis=-1) ** 2
->>>>>>> main
     squared = 0.5 * (squared + squared.swapaxes(-1, -2))
     means = squared.mean(axis=-1)
     overall = means.mean(axis=-1)[..., None, None]
