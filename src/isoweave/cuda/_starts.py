@@ -189,7 +189,7 @@ def sampled(graph: DeviceGraph, size: int) -> Any:
 
 
 def coarsen(graph: DeviceGraph) -> tuple[DeviceGraph, Any, Any, Any]:
-    """As :func:`isoweave.optimise.coarsen`: the sample's graph; anchors of the vertices, how far, how many."""
+    """As :func:`isoweave.optimise.coarsen`: the sample's graph; anchors of vertices, how far, how many."""
     device, n = graph.device, graph.n_vertices
     xp, kernels = device.xp, device.module("balls.cu", 2)
     sample = sampled(graph, max(n // THINNING, 2))
