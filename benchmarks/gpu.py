@@ -1,6 +1,6 @@
 """Time of fits on a GPU, everything compiled: python benchmarks/gpu.py [VERTICES | mnist]... [--cpu].
 
-Numbers are vertices of a swiss roll, k = 10, N = 2; "mnist" (k = 15, N = 13) needs ISOWEAVE_DATA. The results are
+Numbers are vertices of a swiss roll, k = 10, N = 2; "mnist" (k = 15, N = 13) needs ISOWEAVE_DATA. Results are
 in docs/gpu.md.
 """
 

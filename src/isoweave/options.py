@@ -195,8 +195,8 @@ class FitOptions:
     engine: str | None = option(
         None,
         """Where large components are embedded: on the CPU, on an NVIDIA GPU ("cuda", needs the extra
-        ``gpu``), or on one if it is there and can do what is asked for ("auto"). None is what the environment variable
-        ISOWEAVE_ENGINE says, otherwise the CPU. Embeddings agree to about nine digits.""",
+        ``gpu``), or on one if it is there and can do what is asked for ("auto"). None is what the environment
+        variable ISOWEAVE_ENGINE says, otherwise the CPU. Embeddings agree to about nine digits.""",
         kind='{"cpu", "cuda", "auto"} or None',
         choices=("cpu", "cuda", "auto"),
         command="Where to compute: on the CPU, on an NVIDIA GPU, or on one if there is one.",

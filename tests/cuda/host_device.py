@@ -56,7 +56,7 @@ class HostModule:
 class HostDevice:
     """What the engine asks of a device, on the host."""
 
-    xp, sparse, name, stream = np, sp, "host", nullcontext()
+    xp, sparse, name, busy = np, sp, "host", nullcontext
 
     def __init__(self, free=2**40, shared=2**24):
         self._free, self.shared_bytes = free, shared

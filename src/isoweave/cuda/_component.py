@@ -120,7 +120,7 @@ def embed_on_device(
     check_finite("distance graph", "lengths", graph.lengths)
     check_start(start)
     device = device or find_device()
-    with device.stream:
+    with device.busy():
         return _embed(DeviceGraph.of(graph, device), graph, options, known, team, start, run)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -110,7 +113,21 @@ class CudaDevice:
         self.name = properties["name"].decode()
         self.shared_bytes = int(properties["sharedMemPerBlockOptin"])
         self.stream = cupy.cuda.Stream(non_blocking=True)
+        # One fit at a time: what is recorded must hold nobody else's calls.
+        self.lock = threading.RLock()
+        self._process = os.getpid()
         self._modules: dict[tuple[str, int, str], Module] = {}
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """While a fit works here."""
+        if os.getpid() != self._process:
+            raise DeviceError(
+                "engine='cuda': the GPU cannot be used in a process forked from one that has used it; start "
+                "processes with multiprocessing's 'spawn', or use engine='cpu'."
+            )
+        with self.lock, self.stream:
+            yield
 
     def module(self, name: str, n_components: int = 1, real: str = "double") -> Module:
         """The kernels of a file, compiled once."""
@@ -122,8 +139,10 @@ class CudaDevice:
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
         """A function that repeats these kernel calls, in one launch; they have been called once before."""
         self.stream.begin_capture()
-        work()
-        graph = self.stream.end_capture()
+        try:
+            work()
+        finally:
+            graph = self.stream.end_capture()
         return lambda: graph.launch(self.stream)
 
     def put(self, array: AnyArray) -> Any:

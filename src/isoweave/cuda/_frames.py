@@ -55,6 +55,7 @@ def _frames_of_size(graph: DeviceGraph, n_components: int, size: int) -> LocalFr
     )
     for first in range(0, n, _VERTICES_AT_ONCE):
         maker.make(first, min(first + _VERTICES_AT_ONCE, n))
+    assert not bool((status > 0).any()), "a frame was left out"
     leading, power = spectrum[:, :-1].copy(), spectrum[:, -1]
     explained = (leading * leading).sum(axis=1)
     fidelity = xp.where(power > 0, explained / xp.where(power > 0, power, 1.0), 1.0)
@@ -101,12 +102,22 @@ class _Maker:
         left = everyone[status > 0]
         for lo in range(0, len(left), _LARGE_AT_ONCE):
             items = left[lo : lo + _LARGE_AT_ONCE]
-            own, slots = int(self.graph.degrees[items].max()), xp.arange(len(items), dtype=xp.int32)
-            own = min(own, self.row_limit) if self.forced is None else own
+            slots, own = xp.arange(len(items), dtype=xp.int32), int(self._own[items].max())
             room = min(own + self.most + 1, n)
             tables = self._tables(len(items), room)
             self._find(items, slots, _power_of_two(min(self.most**2 + own, n) + 1), room, tables)
             self._frame(items, slots, room, room, True, tables)
+
+    @computed_once
+    def _own(self) -> Any:
+        """Of a vertex's neighbours, how many its frame may hold, shape (n,)."""
+        xp, indptr = self.graph.device.xp, self.graph.indptr
+        own = xp.minimum(self.graph.degrees, self.row_limit)
+        if self.forced is None:
+            return own
+        before = xp.zeros(len(self.forced) + 1, dtype=xp.int32)
+        before[1:] = xp.cumsum(self.forced)
+        return own + before[indptr[1:]] - before[indptr[:-1]]
 
     def _words(self, room: int, frame: int, full: bool) -> int:
         """Of fast memory that a frame takes; the kernels know."""

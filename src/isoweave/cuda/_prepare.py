@@ -30,7 +30,7 @@ def prepare_on_device(
 
     That is where duplicates have to be merged, or the graph is not connected.
     """
-    with device.stream:
+    with device.busy():
         given = DeviceGraph.of(graph, device)
         xp, lengths = device.xp, given.lengths
         least, most = float(lengths.min()), float(lengths.max())

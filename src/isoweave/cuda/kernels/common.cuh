@@ -19,7 +19,6 @@ DEVICE int lane() { return 0; }
 DEVICE double team_sum(double x) { return x; }
 DEVICE void team_argmin(double &key, int &item) {}
 DEVICE int team_rank(bool flag, int &total) { total = flag; return 0; }
-DEVICE bool team_any(bool flag) { return flag; }
 template <class T> DEVICE bool claim(T *slot, T value) {
     if (*slot != (T)-1) return false;
     *slot = value;
@@ -44,7 +43,6 @@ extern __shared__ double shared_memory[];
 DEVICE void sync() {}
 DEVICE int lane() { return 0; }
 DEVICE double team_sum(double x) { return x; }
-DEVICE bool team_any(bool flag) { return flag; }
 DEVICE void team_argmin(double &key, int &item) {}
 DEVICE int team_rank(bool flag, int &total) { total = flag; return 0; }
 #else
@@ -56,7 +54,6 @@ DEVICE double team_sum(double x) {
     for (int step = LANES / 2; step > 0; step /= 2) x += __shfl_xor_sync(ALL_LANES, x, step);
     return x;
 }
-DEVICE bool team_any(bool flag) { return __any_sync(ALL_LANES, flag); }
 // The smallest key, and of equal keys the smallest item, in every lane.
 DEVICE void team_argmin(double &key, int &item) {
     for (int step = LANES / 2; step > 0; step /= 2) {
@@ -77,4 +74,3 @@ DEVICE bool claim(int *slot, int value) { return atomicCAS(slot, -1, value) == -
 #endif
 
 DEVICE double largest(double a, double b) { return a > b ? a : b; }
-DEVICE double smallest(double a, double b) { return a < b ? a : b; }

@@ -9,9 +9,7 @@ struct Search {
     int *order;         // entries as they were settled
 };
 
-// 8-byte words that a search of so many entries takes, `most` of them settled.
-DEVICE int search_words(int capacity, int most) { return capacity + 2 * capacity + (most + 1) / 2; }
-
+// It takes 3 capacity + (most + 1) / 2 words of 8 bytes, `most` being how many are settled, if in order.
 DEVICE Search make_search(double *memory, int capacity) {
     Search s;
     s.capacity = capacity;
