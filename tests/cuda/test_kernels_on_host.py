@@ -62,6 +62,18 @@ def with_long_edges():
     return graph_from_matrix(sp.csr_array(patch))
 
 
+def two_hubs():
+    """Two patches that hang together by an edge between their hubs, which is none of the nearest of either."""
+    x = np.random.default_rng(4).random((320, 2))
+    x[160:, 0] += 3.0
+    matrix = knn_graph(x, 6).to_matrix().tolil()
+    for hub in (0, 160):
+        for other in range(hub + 1, hub + 160):
+            matrix[hub, other] = matrix[other, hub] = np.linalg.norm(x[hub] - x[other])
+    matrix[0, 160] = matrix[160, 0] = 4.0
+    return graph_from_matrix(sp.csr_array(matrix))
+
+
 def on_host(graph, **sizes):
     return DeviceGraph.of(graph, HostDevice(**sizes))
 
@@ -81,8 +93,9 @@ def products(graph, rows):
         (cloud(300, 20, 8), 9, 2**24),
         (cloud(250, 30, 6), 9, 40_000),
         (with_long_edges(), 2, 2**24),
+        (two_hubs(), 2, 2**14),
     ],
-    ids=["surface", "little memory", "nine dimensions", "hubs in little memory", "long edges"],
+    ids=["surface", "little memory", "nine dimensions", "hubs in little memory", "long edges", "two hubs"],
 )
 def test_frames(graph, n_components, shared):
     ours, theirs = (
