@@ -15,7 +15,7 @@ from isoweave._component import ComponentResult, embed_component
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._reporter import Reporter
 from isoweave._small_components import embed_many
-from isoweave._stages import arrays_of, finished_from, finished_record, prepared_from, prepared_record
+from isoweave._stages import arrays_of, finished_from, finished_record
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_array
 from isoweave.forecast import check_memory
@@ -103,7 +103,17 @@ def embed(
         check_memory(graph, options, options.n_jobs)
     say.begin(graph, options)
     with thread_team(options.n_jobs) as team:
-        prepared = _prepared(graph, options, team, run, device)
+        drop, prepared = options.shortcuts == "drop", None
+        if device is not None:
+            from isoweave.cuda import prepare_on_device
+
+            prepared = prepare_on_device(graph, drop, device, run.stage)
+        prepared = prepared or prepare_graph(graph, drop, team=team, on_stage=run.stage)
+        say.unit, n_dropped = prepared.unit, len(prepared.dropped)
+        n_merged = graph.n_vertices - prepared.graph.n_vertices
+        for count, what in ((n_merged, "duplicates merged"), (n_dropped, "edges dropped as shortcuts")):
+            if count:
+                say(f"{count} {what}")
         merged = known.merged(prepared)
         _check_parts(options, prepared, merged)
         if start is not None:
@@ -185,32 +195,6 @@ def _checked_start(start: str | FloatArray, n: int, n_components: int) -> FloatA
         row, column = np.argwhere(~np.isfinite(array))[0]
         raise ValueError(f"start must be finite, but entry ({row}, {column}) is {array[row, column]}.")
     return array
-
-
-def _prepared(
-    graph: NeighborGraph, options: EmbeddingOptions, team: ThreadTeam, run: Run, device: Any
-) -> PreparedGraph:
-    """The graph as it is worked on, from the checkpoint if it is there."""
-    stored = run.load("graph")
-    if stored is not None:
-        prepared = prepared_from(stored, graph)
-    else:
-        found = None
-        if device is not None:
-            from isoweave.cuda import prepare_on_device
-
-            found = prepare_on_device(graph, options.drop_shortcuts, device, run.stage)
-        prepared = found or prepare_graph(graph, options.drop_shortcuts, team=team, on_stage=run.stage)
-        run.keep("graph", lambda: prepared_record(prepared))
-        n_merged = graph.n_vertices - prepared.graph.n_vertices
-        for count, what in (
-            (n_merged, "duplicates merged"),
-            (len(prepared.dropped), "edges dropped as shortcuts"),
-        ):
-            if count:
-                run.report(f"{count} {what}")
-    run.report.unit = prepared.unit
-    return prepared
 
 
 def _check_parts(options: EmbeddingOptions, prepared: PreparedGraph, known: Known) -> None:
