@@ -63,7 +63,7 @@ def with_long_edges():
 
 
 def two_hubs():
-    """Two patches that hang together by an edge between their hubs, which is none of the nearest of either."""
+    """Two patches that hang together by an edge between their hubs, none of the nearest of either."""
     x = np.random.default_rng(4).random((320, 2))
     x[160:, 0] += 3.0
     matrix = knn_graph(x, 6).to_matrix().tolil()
