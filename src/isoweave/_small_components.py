@@ -12,6 +12,7 @@ from isoweave._component import (
     MOST_ENERGY,
     ComponentResult,
     edge_factors,
+    far_problem,
     frames_of,
     globalise,
     stretch_of,
@@ -71,8 +72,8 @@ def embed_many(
             own = frames_of(part, part, options, Known(), ONE_THREAD)
             weights[c], mixed, far = long_distances(own, None, led, options.global_weight, ALONE)
             if far is not None:
-                mixed = mixed if options.refine == "auto" else 0.0
-                found[c] = led = globalise(own, part, options, None, far, mixed, led, ALONE)[1]
+                build = far_problem(own, options, None)
+                found[c] = led = globalise(own, part, options, far, mixed, led, ALONE, build)[1]
         if options.refine == "auto" and weights[c] == 0.0 and led.status not in ENDED_EARLY:
             flat[c] = flatness(part, n_components, share)
         x[bounds[c] : bounds[c + 1]] = led.coordinates

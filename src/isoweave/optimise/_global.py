@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -55,11 +57,16 @@ def farthest_in(x: FloatArray, n_landmarks: int) -> IntArray:
     return np.array(chosen, dtype=np.int32)
 
 
-def global_energy(frames: FrameEnergy, x: FloatArray) -> GlobalEnergy:
-    """The stress to landmarks that are far apart in an embedding, with the weight of the frames' mass."""
+def far_landmarks(x: FloatArray) -> IntArray:
+    """As many of these as the long distances are measured from."""
     n, n_components = x.shape
     wanted = max(_FEWEST_LANDMARKS, _LANDMARKS_PER_DIMENSION * n_components)
-    landmarks = farthest_in(x, min(wanted, max(_MOST_GEODESICS // n, 2 * n_components + 2), n))
+    return farthest_in(x, min(wanted, max(_MOST_GEODESICS // n, 2 * n_components + 2), n))
+
+
+def global_energy(frames: FrameEnergy, x: FloatArray) -> GlobalEnergy:
+    """The stress to landmarks that are far apart in an embedding, with the weight of the frames' mass."""
+    landmarks = far_landmarks(x)
     distances = geodesics_from(frames.graph, landmarks, team=frames.team)
     return GlobalEnergy(landmarks, np.ascontiguousarray(distances.T), frames.mass, frames.team)
 
@@ -95,9 +102,15 @@ def _smooth(t: float) -> float:
     return t * t * (3.0 - 2.0 * t)
 
 
-def energy_over_stress(share: float, far: GlobalEnergy, n_components: int) -> float:
+def _scaled(far: GlobalEnergy, n_components: int) -> FloatArray:
+    return landmark_start(far.landmarks, np.ascontiguousarray(far.geodesics.T), n_components)
+
+
+def energy_over_stress(
+    share: float, far: Any, n_components: int, scaled_by: Callable[[Any, int], Any] = _scaled
+) -> float:
     """What frames leave over what long distances leave at best, about: after classical scaling (Isomap)."""
-    scaled = landmark_start(far.landmarks, np.ascontiguousarray(far.geodesics.T), n_components)
+    scaled = scaled_by(far, n_components)
     stress = far.evaluate(scaled).energy / far.weight
     return share / stress if stress > 0.0 else 0.0
 
@@ -116,7 +129,7 @@ def mixed_part(ratio: float, known: float) -> float:
     return _MIXED * max(_smooth((ratio - _CRAMPED) / (_ROOMY - _CRAMPED)), 1.0 - known)
 
 
-def opened(frames: FrameEnergy, result: IterationResult) -> tuple[float, float]:
+def opened(frames: Any, result: IterationResult) -> tuple[float, float]:
     """:func:`unflat_share` and :func:`openness` of a local fit."""
     graph, n_components = frames.graph, frames.frames.n_components
     share = result.energy / frames.mass if frames.mass > 0 else 0.0
@@ -125,11 +138,18 @@ def opened(frames: FrameEnergy, result: IterationResult) -> tuple[float, float]:
 
 
 def long_distances(
-    frames: FrameEnergy, anchors: AnchorEnergy | None, result: IterationResult, weight: float | str, run: Run
-) -> tuple[float, float, GlobalEnergy | None]:
+    frames: Any,
+    anchors: AnchorEnergy | None,
+    result: IterationResult,
+    weight: float | str,
+    run: Run,
+    made_by: Callable[[Any, Any], Any] = global_energy,
+    scaled_by: Callable[[Any, int], Any] = _scaled,
+) -> tuple[float, float, Any]:
     """After a local fit: the weight of the long distances (eq. 24), the part of the edges, and their energy.
 
-    The energy is None where the weight is 0.
+    The energy is None where the weight is 0. Another engine has its own functions for that energy and for
+    classical scaling.
     """
     x, n_components, graph = result.coordinates, frames.frames.n_components, frames.graph
     share, opening = opened(frames, result)
@@ -140,9 +160,9 @@ def long_distances(
     if unwanted or collapsed or result.status in ENDED_EARLY:
         return 0.0, 0.0, None
     run.stage("landmarks")
-    far = global_energy(frames, x)
+    far = made_by(frames, x)
     check_finite("landmarks", "geodesics", far.geodesics)
-    ratio = energy_over_stress(share, far, n_components) if opening > 0.0 else 0.0
+    ratio = energy_over_stress(share, far, n_components, scaled_by) if opening > 0.0 else 0.0
     chosen = opening * balanced_weight(ratio) if weight == "auto" else float(weight)
     if chosen < _NO_WEIGHT:
         return 0.0, 0.0, None
