@@ -81,7 +81,6 @@ def payload_of(path):
 @pytest.fixture
 def report(folder, run):
     """Writes a page and gives its data."""
-    pytest.importorskip("plotly")
 
     def write(*arguments):
         shown = run("report", *arguments, "-o", "r.html", "--no-diagnosis").output
@@ -120,7 +119,6 @@ def test_a_map_is_enough_and_names_are_matched(folder, report, named, sheet):
 
 
 def test_report_with_embed(folder, run):
-    pytest.importorskip("plotly")
     (folder / "about.csv").write_text("x\n" + "\n".join(str(i / 4) for i in range(300)))
     files = ("-o", "map.csv", "--report", "r.html", "--columns", "about.csv")
     assert run("embed", "x.npy", "-k", 8, "-q", *files).output == ""
@@ -136,7 +134,25 @@ def test_coordinates_of_another_tool_and_a_saved_model(folder, report, sheet):
     found = report(*options)
     assert found["graph"] is None
     assert found["columns"][0]["levels"] == ["a", "b"]
-    assert "<h1>&lt;b&gt;Mine&lt;/b&gt;</h1>" in (folder / "r.html").read_text(encoding="utf-8")
+    assert "<h1>&lt;b&gt;Mine&lt;/b&gt;" in (folder / "r.html").read_text(encoding="utf-8")
     assert report(*options, "-g", "a.npz")["shepard"]["n_pairs"] > 1000
     IsometricEmbedding(n_neighbors=8).fit(sheet).save("model.isoweave")
     assert report("model.isoweave")["n"] == 300
+
+
+def test_a_map_is_turned_towards_known_positions(folder, report, refused, sheet):
+    """Rotated, mirrored and moved, a sheet comes back to where it was; half of the rows are known."""
+    angle = 2.0
+    turn = np.array([[np.cos(angle), np.sin(angle)], [np.sin(angle), -np.cos(angle)]])
+    np.save("turned.npy", sheet @ turn + 7.0)
+    known = sheet.copy()
+    known[::2] = np.nan
+    np.save("truth.npy", known)
+    found = report("turned.npy", "--align", "truth.npy")
+    axes = [
+        np.frombuffer(base64.b64decode(axis["base64"]), dtype=np.float32) for axis in found["coordinates"]
+    ]
+    np.testing.assert_allclose(np.transpose(axes), sheet, atol=1e-5)
+    assert len(found["truth"]) == 2
+    np.save("short.npy", sheet[:9])
+    refused("9 rows, but the map has 300", "report", "turned.npy", "-o", "r.html", "--align", "short.npy")
