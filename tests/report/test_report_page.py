@@ -8,6 +8,7 @@ import html
 import json
 import re
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -230,6 +231,7 @@ def test_kinds_of_columns_and_data_frames(write):
         ({"graph": sp.eye_array(5, format="csr") * 0}, ValueError, "6 rows, but the graph has 5 vertices"),
         ({"align": np.zeros((6, 3))}, ValueError, r"align must have shape \(6, d\) with d from 1 to 2"),
         ({"align": np.full((6, 2), np.nan)}, ValueError, "fewer than two points"),
+        ({"view": np.zeros((6, 3))}, ValueError, r"view must have shape \(6, 2\), got \(6, 3\)"),
         ({"path": "r.txt"}, ValueError, r"must end in \.html"),
         ({"path": "none/r.html"}, OSError, "does not exist"),
     ],
@@ -245,6 +247,21 @@ def test_a_missing_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(ImportError, match=r"isoweave\[report\]"):
         write_report(np.zeros((3, 2)), tmp_path / "r.html")
+
+
+def test_in_a_notebook(result):
+    """A picture of every point, the numbers, names as text; and one line elsewhere."""
+    named = replace(result, names=tuple(f"{EVIL}{i}" for i in range(150)))
+    text = named._repr_html_()
+    assert text.count("<circle") == 150
+    assert "<script" not in text
+    assert "within 10 %" in text
+    wide = as_embedding(np.random.default_rng(5).normal(size=(3000, 5)))
+    assert wide._repr_html_().count("<circle") == 2000
+    assert repr(wide) == "<Embedding of 3,000 points in 5 dimensions>"
+    assert (
+        repr(result) == f"<Embedding of 150 points in 2 dimensions: {result.graph.n_edges} edges, converged>"
+    )
 
 
 def test_numbers_are_short_where_that_is_fine():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from isoweave._typing import AnyArray, FloatArray
 
 _GRAPH_HELP = "Distance graph: sparse square .npz, .mtx, .edges, .csv ..."
+MAP_ARGUMENT = Argument(metavar="MAP", help="What embed wrote (.npz), a saved model, or any coordinates.")
 _EXPERIMENTS = "swiss, difficult, klein, torus, mnist, fmnist, rnaseq, robustness, graphs, or all."
 _METHODS = "default, paper-energy, paper, isomap, lle, hlle, ltsa, laplacian, diffusion, tsne, umap, mde"
 
@@ -132,7 +133,7 @@ def _scores_table(scores: dict[str, float], n: int) -> Any:
 
 @command(
     "asymmetry",
-    map_file=Argument(metavar="MAP", help="What embed wrote (.npz), a saved model, or any coordinates."),
+    map_file=MAP_ARGUMENT,
     output=Option("--output", "-o", help="Where to write the page (.html)."),
     graph_file=Option("--graph", "-g", help=_GRAPH_HELP, show_default="the one in MAP"),
     align=Option(help="Positions to rotate the map towards, such as the truth: .npz, .npy, .csv."),

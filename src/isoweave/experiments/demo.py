@@ -108,8 +108,9 @@ def draw_case(case: DemoCase, results: Sequence[DemoResult], folder: Path) -> Pa
     grid = figure.add_gridspec(len(maps), 3) if is_roll else figure.add_gridspec(1, len(maps))
     first: Any = None
     for at, (title, points) in enumerate(maps.items()):
-        # The same scale everywhere: how large a map is belongs to what is compared.
-        axes: Any = figure.add_subplot(grid[at, 1:] if is_roll else grid[at], sharex=first, sharey=first)
+        # With a truth the size of a map is part of the comparison; without one every map fills its panel.
+        shared = first if is_roll else None
+        axes: Any = figure.add_subplot(grid[at, 1:] if is_roll else grid[at], sharex=shared, sharey=shared)
         plot_embedding(aligned(points, reference), color, axes, title=title, size=7)
         axes.set(xticks=[], yticks=[])
         first = first or axes

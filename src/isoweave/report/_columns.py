@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.plot import main_stretch, vertex_errors
+from isoweave.plot import main_stretch, natural_levels, vertex_errors
 from isoweave.result import Embedding
 
 # Whole numbers of so few distinct values are labels rather than quantities.
@@ -63,18 +62,10 @@ def _column(name: str, given: Any, n: int) -> Column:
     if values.dtype.kind == "O" and all(is_number):
         return _numbers(name, np.array(entries, dtype=float))
     words = np.array(["" if value is None else _as_word(value) for value in entries])
-    found, codes = np.unique(words, return_inverse=True)
-    # Parts that are numbers count as such: 1, 2, 10. An empty word is a missing one.
-    order = sorted(range(len(found)), key=lambda k: _natural(str(found[k])))
-    levels = [k for k in order if found[k]]
-    rank = np.full(len(found), -1)
-    rank[levels] = np.arange(len(levels))
-    return Column(name, rank[codes.reshape(-1)], tuple(str(found[k]) for k in levels))
-
-
-def _natural(word: str) -> list[tuple[int, int, str]]:
-    parts = re.split(r"(\d+)", word)
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part.casefold()) for part in parts if part]
+    levels, codes = natural_levels(words)
+    # An empty word is a missing one, and the first of all.
+    empty = int("" in levels[:1])
+    return Column(name, codes - empty, tuple(levels[empty:]))
 
 
 def _numbers(name: str, values: AnyArray) -> Column:

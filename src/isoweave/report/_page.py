@@ -20,7 +20,7 @@ from isoweave.diagnostics import diagnose, edge_table, local_fit
 from isoweave.geometry import rigid_motion
 from isoweave.graph import is_edge, subgraph
 from isoweave.metrics import METRIC_MEANINGS, evaluate
-from isoweave.plot import shepard_pairs
+from isoweave.plot import shepard_pairs, view as plotted_view
 from isoweave.report._columns import Column, map_columns, user_columns
 from isoweave.result import Embedding, as_embedding
 
@@ -50,6 +50,7 @@ def write_report(
     columns: Any = None,
     names: Any = None,
     align: Any = None,
+    view: Any = False,
     title: str | None = None,
     diagnosis: Any = True,
     metrics: bool = True,
@@ -79,6 +80,9 @@ def write_report(
         Positions to rotate or mirror the map towards, such as the truth; NaN where unknown. If d = N,
         the page can turn one into the other. By default the columns ``lon`` and ``lat`` (or longitude,
         latitude; x, y), where they are given: a country comes out with north at the top.
+    view : bool, View or array of shape (n, 2)
+        Whether the page opens with a picture of clusters (:func:`isoweave.plot.view`, extra ``view``), for
+        maps of more than two dimensions, or that picture.
     title : str, optional
     diagnosis : bool or Diagnosis
         Whether to run :func:`isoweave.diagnose`, which takes about as long as the embedding, or its result.
@@ -108,6 +112,9 @@ def write_report(
     _tell("Shepard diagram")
     data = build_payload(source, [*given, *known])
     data["truth"] = None if truth is None else [encode_numbers(axis) for axis in truth.T]
+    if view is not False and view is not None:
+        _tell("view")
+        data["view"] = [encode_numbers(axis) for axis in _view_of(source, view).T]
     _tell("writing the page")
     page = _page(
         title=title or "isoweave report",
@@ -124,6 +131,15 @@ def write_report(
     )
     write_text(path, page)
     return path
+
+
+def _view_of(source: Embedding, given: Any) -> FloatArray:
+    """The coordinates of a view, made or given."""
+    made = plotted_view(source) if given is True else given
+    picture = np.asarray(getattr(made, "coordinates", made), dtype=np.float64)
+    if picture.shape != (source.n_points, 2):
+        raise ValueError(f"view must have shape ({source.n_points}, 2), got {picture.shape}.")
+    return picture
 
 
 def _tell(stage: str) -> None:
