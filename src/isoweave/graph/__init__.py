@@ -21,6 +21,7 @@ from isoweave.graph._graph import (
     counting_argsort as counting_argsort,
     edge_distortion as edge_distortion,
     edge_keys as edge_keys,
+    edges_of as edges_of,
     geodesic_neighbors as geodesic_neighbors,
     geodesics as geodesics,
     geodesics_from as geodesics_from,
@@ -37,9 +38,8 @@ from isoweave.graph._graph import (
     sums_of_lengths as sums_of_lengths,
 )
 from isoweave.graph._index import (
-    TREE_DIMENSIONS as TREE_DIMENSIONS,
-    NeighborIndex as NeighborIndex,
     build_index as build_index,
+    check_search_memory as check_search_memory,
     intrinsic_dimension as intrinsic_dimension,
     intrinsic_dimension_graph as intrinsic_dimension_graph,
     knn_graph as knn_graph,

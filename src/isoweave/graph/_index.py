@@ -18,11 +18,12 @@ import numpy as np
 from scipy.spatial import cKDTree
 from sklearn.neighbors import BallTree
 
-from isoweave._parallel import ONE_THREAD, ThreadTeam, thread_team
+from isoweave._memory import resident_bytes, resolve_limit, too_large
+from isoweave._parallel import ONE_THREAD, ThreadTeam, resolve_n_jobs, thread_team
 from isoweave._typing import FloatArray, IntArray
 from isoweave._validation import check_integer
 from isoweave.graph._components import merge_duplicates
-from isoweave.graph._euclidean import Found, GraphSearch, ProductSearch, pairwise_search
+from isoweave.graph._euclidean import Found, GraphSearch, ProductSearch, block_rows, pairwise_search
 from isoweave.graph._features import MINKOWSKI_P, FeatureSpace, Metric, prepare_features, spread_neighbors
 from isoweave.graph._graph import NeighborGraph, assemble_graph
 
@@ -39,6 +40,8 @@ EXACT_SAMPLES = 50_000
 # how many points at most are looked at.
 _DISCARDED = 0.1
 _MAX_SAMPLES = 10_000
+# Bytes of a search beside its arrays.
+_ALLOWANCE = 8_000_000
 # The last four by a ball tree, as functions are.
 _TREE_METRICS = (*MINKOWSKI_P, "minkowski", "haversine", "canberra", "mahalanobis", "seuclidean")
 
@@ -157,6 +160,18 @@ def knn_graph(
     return assemble_graph(n, *spread_neighbors(groups, *found, k))
 
 
+def check_search_memory(n: int, d: int, k: int, limit: float | None, n_jobs: int | None = None) -> None:
+    """Refuse a search for the k nearest of n points with d features that would exceed ``limit`` bytes."""
+    resolved, resident = resolve_limit(limit), resident_bytes()
+    # Distances of up to 256 points to all others, by every thread.
+    blocks = 0 if d <= TREE_DIMENSIONS else 4 * n * block_rows(n)
+    growth = 24 * n * d + max(80 * n * k, resolve_n_jobs(n_jobs) * blocks + 12 * n * k) + _ALLOWANCE
+    if resident + growth > resolved.bytes:
+        what = f"The search for {k} neighbours of {n:,} points with {d:,} features would need {{}} of memory"
+        cures = "Lower n_neighbors, or the number of features (PCA) or points. "
+        raise too_large(what, growth, resident, resolved, cures)
+
+
 def intrinsic_dimension(
     X: Any,
     *,
@@ -256,10 +271,8 @@ def _tree_search(space: FeatureSpace) -> Search:
 
 
 def _query(tree: Any, queries: FloatArray, k: int, p: float | None, team: ThreadTeam) -> Found:
-    """Neighbours from a k-d tree (with its exponent) or a ball tree, in pieces on the team's own threads.
-
-    The threads of cKDTree outlive an interrupted wait for them, and the process does not outlive that.
-    """
+    """Neighbours from a k-d tree (with its exponent) or a ball tree, in pieces on the team's own threads."""
+    # Those of cKDTree outlive an interrupted wait for them, and the process does not outlive that.
     m = len(queries)
     neighbors, distances = np.empty((m, k), dtype=np.int32), np.empty((m, k))
     # All points go in the order of the leaves: successive queries then touch the same part of the tree.

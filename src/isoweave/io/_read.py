@@ -25,7 +25,7 @@ from isoweave.io._text import DELIMITERS, read_table
 
 _Found: TypeAlias = tuple[AnyArray | sp.csr_array, tuple[str, ...] | None]
 _SUFFIXES = ".npy .npz .csv .tsv .txt .parquet .h5ad .mtx .edges"
-NEEDED = {
+_NEEDED = {
     "parquet": ("pyarrow", ".parquet files need pyarrow: pip install 'isoweave[parquet]', or use .npy."),
     "h5ad": ("h5py", ".h5ad files need h5py: pip install 'isoweave[anndata]', or use .npz or .npy."),
 }
@@ -38,10 +38,9 @@ _WAIT_FACTOR = 10
 
 @dataclass(frozen=True, eq=False)
 class LoadedInput:
-    """What a file held: ``features`` (finite floats) or a distance ``graph``, never both.
+    """What a file held: ``features`` (finite floats) or a distance ``graph``, and the ``names`` of its rows.
 
-    Lengths of the graph are finite and not negative, zero lengths are explicit. ``names`` are those of the
-    rows, where the file has them.
+    Lengths of the graph are finite and not negative, zero lengths are explicit.
     """
 
     features: AnyArray | None = None
@@ -118,11 +117,16 @@ def _read_matrix(path: Path, suffix: str, as_graph: bool | None) -> _Found:
     raise Fault(f"cannot read {kind} with suffix {quoted(suffix)}; known suffixes: {_SUFFIXES}")
 
 
-def _read_isolated(path: Path, kind: str, as_graph: bool) -> _Found:
-    """What a worker makes of a file."""
-    package, message = NEEDED[kind]
+def check_installed(kind: str) -> None:
+    """Refuse a kind of file whose library is not there."""
+    package, message = _NEEDED[kind]
     if importlib.util.find_spec(package) is None:
         raise ImportError(message)
+
+
+def _read_isolated(path: Path, kind: str, as_graph: bool) -> _Found:
+    """What a worker makes of a file."""
+    check_installed(kind)
     with _source.open_input(path) as (_, size), tempfile.TemporaryFile() as output:
         run_worker(path, kind, as_graph, size, output)
         output.seek(0)
@@ -132,7 +136,7 @@ def _read_isolated(path: Path, kind: str, as_graph: bool) -> _Found:
             arrays = _source.read_archive(output, size)
         except Fault as fault:
             # Out of memory or time, or a crash of the library.
-            said = f"the process reading it failed: {fault.reason}"
+            said = f"the process reading it failed: {fault.args[0]}"
             raise Fault(f"the file is damaged ({said})") from fault
         names = arrays.pop("vertex_names", None)
         found = _sparse.matrix_from_npz(path, arrays)
@@ -152,8 +156,7 @@ def run_worker(path: Path, kind: str, as_graph: bool, size: int, output: IO[byte
         "PYTHONWARNINGS": "ignore",
         "ARROW_DEFAULT_MEMORY_POOL": "system",
     }
-    what = "graph" if as_graph else "features"
-    limits = (str(_source.memory_limit(size)), str(seconds))
+    what, limits = "graph" if as_graph else "features", (str(_source.memory_limit(size)), str(seconds))
     with suppress(subprocess.TimeoutExpired):
         # -P: a file of the current folder must not be taken for a module. A list of arguments and no shell:
         # the file's name, the only one from outside, is never parsed.
