@@ -284,11 +284,16 @@ def test_three_dimensions(open_report):
 
 
 def test_five_dimensions_and_vertices_without_coordinates(open_report):
-    """Principal axes, the tour through all of them, the scatter matrix."""
+    """A view, principal axes, the tour through all of them, the scatter matrix; each says what it is."""
     graph = knn_graph(BOX, 12)
     points = embed_graph(graph, n_components=5).coordinates
     points[:10] = np.nan
-    browser = open_report(points, graph=graph)
+    picture = np.random.default_rng(3).normal(size=(150, 2))
+    browser = open_report(points, graph=graph, view=picture)
+    np.testing.assert_allclose(drawn(browser, 0, 1), picture, atol=1e-6)
+    assert "distances are not to scale" in text_of(browser, "#kind")
+    browser.choose("picture", "2-D")
+    assert "Projection of a 5-dimensional map: principal 1" in text_of(browser, "#kind")
     x, y = drawn(browser, 0, 1)[10:].astype(float).T
     values = np.linalg.eigvalsh(np.cov(points[10:].T))[::-1]
     np.testing.assert_allclose([x.var(ddof=1), y.var(ddof=1)], values[:2], rtol=1e-4)
