@@ -60,6 +60,12 @@ function unpick() {
   return draw();
 }
 
+// With a sign, except for zero.
+function percent(ratio) {
+  const text = (100 * ratio).toFixed(1);
+  return Number(text) === 0 ? "0.0 %" : `${ratio > 0 ? "+" : ""}${text} %`;
+}
+
 function showNeighborhood(v) {
   const found = neighborhood(v);
   const plane = inPlane(found);
@@ -83,7 +89,7 @@ function showNeighborhood(v) {
   const shownRows = found.vertices.slice(1, 41);
   const rows = shownRows.map((w, k) => [
     nameOf(w), format(found.lengths[k + 1]), format(mapDistance(v, w)),
-    `${ratios[k + 1] >= 0 ? "+" : ""}${(100 * ratios[k + 1]).toFixed(1)} %`,
+    percent(ratios[k + 1]),
   ]);
   element("vertex-neighbors").replaceChildren(
     table(["neighbour", "measured", "map", "change"], rows, (k) => pick(shownRows[k])),
