@@ -32,7 +32,7 @@ LEVELS = (
     ("metrics", "datasets", "persist", "io", "diagnostics"),
     ("plot",),
     ("report",),
-    ("experiments",),
+    ("experiments", "parametric"),
     ("cli", "__init__", "__main__"),
 )
 # Methods that open an outer room when they are called: those of an Embedding, and saving a model.
