@@ -21,7 +21,7 @@ _LANES = 32
 _IN_REGISTERS = 3
 
 
-class DeviceError(RuntimeError):
+class DeviceError(ImportError):
     """There is no usable device: no CuPy, no driver, or no GPU."""
 
 
