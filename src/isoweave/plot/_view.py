@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _EARLY_STEPS, _LATE_STEPS, _EXAGGERATION = 100, 300, 12.0
 # Barnes-Hut is faster for few points, interpolation on a grid for many.
 _FEW = 10_000
+# By so much principal axes must be ahead in rank correlation to take the place of an isometric map.
+_CLEARLY = 0.05
 # What the picture keeps is measured from so many points, and for so many neighbours.
 _ROWS, _NEIGHBORS = 500, 15
 
@@ -73,7 +75,7 @@ def view(
     Neighbours are those in the map, in all its dimensions. They attract each other as in t-SNE (openTSNE,
     extra ``view``), which starts from a flat map and is pulled back to it in every step (the idea of DREAMS,
     Kury, Kobak and Damrich 2025): the isometric map of the plane, or the two principal axes of the map
-    where these keep the order of its distances better. Distances are not to scale: read clusters, their
+    where these keep the order of its distances clearly better. Distances are not to scale: read clusters, their
     inside and their places off the picture, and distances off the map.
 
     Parameters
@@ -128,7 +130,7 @@ def view(
 def _flat(source: Embedding, placed: Any) -> FloatArray:
     """The flat map that the picture is pulled to, centred and of unit size, shape (placed, 2).
 
-    Of the isometric one and the principal axes, the one that keeps the order of the map's distances better:
+    The isometric one, or the principal axes if these keep the order of the map's distances clearly better:
     where two dimensions are far too few, an isometric map of the plane is folded.
     """
     points = source.coordinates[placed]
@@ -139,7 +141,8 @@ def _flat(source: Embedding, placed: Any) -> FloatArray:
         if len(placed) < source.n_points:
             graph = subgraph(graph, placed)
         isometric = embed_graph(graph.to_matrix(), n_components=2, shortcuts="keep").coordinates
-        flat = max(isometric, flat, key=lambda each: _kept(points, each)["spearman"])
+        if _kept(points, flat)["spearman"] < _kept(points, isometric)["spearman"] + _CLEARLY:
+            flat = isometric
     flat = np.pad(flat, ((0, 0), (0, 2 - flat.shape[1])))
     flat = flat - flat.mean(axis=0)
     return flat / (flat.std() or 1.0)
