@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from isoweave.embed import embed_graph
     from isoweave.estimator import IsometricEmbedding
     from isoweave.forecast import ResourceEstimate, estimate_resources
+    from isoweave.graph import geodesic_neighbors
     from isoweave.interop import from_anndata, from_igraph, from_networkx, to_anndata
     from isoweave.known import Anchors, Weights
     from isoweave.optimise import NumericalError, UnsolvedError
@@ -41,6 +42,7 @@ __all__ = [
     "from_anndata",
     "from_igraph",
     "from_networkx",
+    "geodesic_neighbors",
     "load",
     "save",
     "to_anndata",
@@ -54,6 +56,7 @@ _HOMES = {
     "embed_graph": "isoweave.embed",
     "ResourceEstimate": "isoweave.forecast",
     "estimate_resources": "isoweave.forecast",
+    "geodesic_neighbors": "isoweave.graph",
     "Anchors": "isoweave.known",
     "Weights": "isoweave.known",
     "Embedding": "isoweave.result",

@@ -25,6 +25,7 @@ from isoweave.graph import (
     block_rows,
     connected_components,
     graph_from_matrix,
+    join_along,
     local_order,
     renumber,
     subgraph,
@@ -332,6 +333,8 @@ def fit_sizes(
     graph: NeighborGraph, options: EmbeddingOptions, n_threads: int, counted: float = math.inf
 ) -> FitSizes:
     """Sizes of a fit; the factor of the largest component is counted up to so many vertices."""
+    if options.along_graph is not None and graph.n_edges:
+        graph = join_along(graph, options.along_graph)
     n_parts, labels = connected_components(graph)
     connected = graph if n_parts == 1 else subgraph(graph, np.flatnonzero(labels == 0))
     largest = _part(connected, options, n_threads)

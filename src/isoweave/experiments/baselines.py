@@ -27,9 +27,9 @@ from isoweave._validation import check_integer, check_option
 from isoweave.graph import (
     NeighborGraph,
     connected_components,
-    geodesic_neighbors,
     geodesics,
     graph_from_matrix,
+    join_along,
 )
 
 __all__ = ["BASELINES", "Baseline", "available_baselines", "run_baseline"]
@@ -232,7 +232,7 @@ def _umap(
         raise ImportError("UMAP needs umap-learn: pip install 'isoweave[baselines]'.") from error
     k = min(n_neighbors or max(5, int(graph.degrees.min())), graph.n_vertices - 1)
     with thread_team(n_jobs) as team:
-        near = geodesic_neighbors(graph, k, team=team).to_matrix()
+        near = join_along(graph, k, team=team).to_matrix()
     seed = check_random_state(random_state).randint(2**31 - 1)
     options = {"metric": "precomputed", "random_state": seed, "n_jobs": 1}
     return UMAP(n_components=n_components, n_neighbors=k, **options).fit_transform(sp.csr_matrix(near))

@@ -4,6 +4,7 @@ from isoweave.graph._components import (
     PreparedGraph as PreparedGraph,
     bridge_components as bridge_components,
     connected_components as connected_components,
+    geodesic_neighbors as geodesic_neighbors,
     members_of as members_of,
     merge_duplicates as merge_duplicates,
     normalise_lengths as normalise_lengths,
@@ -21,11 +22,11 @@ from isoweave.graph._graph import (
     counting_argsort as counting_argsort,
     edge_distortion as edge_distortion,
     edge_keys as edge_keys,
-    geodesic_neighbors as geodesic_neighbors,
     geodesics as geodesics,
     geodesics_from as geodesics_from,
     graph_from_matrix as graph_from_matrix,
     is_edge as is_edge,
+    join_along as join_along,
     keep_edges as keep_edges,
     knn_from_distances as knn_from_distances,
     local_order as local_order,
@@ -37,9 +38,11 @@ from isoweave.graph._graph import (
     sums_of_lengths as sums_of_lengths,
 )
 from isoweave.graph._index import (
+    FEWEST_GROWN as FEWEST_GROWN,
     TREE_DIMENSIONS as TREE_DIMENSIONS,
     NeighborIndex as NeighborIndex,
     build_index as build_index,
+    estimate_dimension as estimate_dimension,
     intrinsic_dimension as intrinsic_dimension,
     intrinsic_dimension_graph as intrinsic_dimension_graph,
     knn_graph as knn_graph,
@@ -48,4 +51,5 @@ from isoweave.graph._shortcuts import (
     bypass_doubtful as bypass_doubtful,
     drop_shortcuts as drop_shortcuts,
     longer_than_detours as longer_than_detours,
+    shared_neighborhood as shared_neighborhood,
 )
