@@ -138,24 +138,35 @@ class IsometricEmbedding(  # type: ignore[misc]
     def score(self, X: Any, y: Any = None) -> float:
         """How well the map keeps the distances of new points to their neighbours; 0 is best.
 
-        Minus the mean relative error of the distances from the placed points, which were not in the fit, to
-        their 10 nearest points of the fit (all that are stored, if X is sparse and ``metric="precomputed"``).
-        Points that cannot be placed count with an error of 1, coinciding points not at all.
+        Minus the mean relative error of the distances from the placed points to their 10 nearest points of
+        the fit (all that are stored, if X is sparse and ``metric="precomputed"``). Points of the fit are
+        placed as if they were new, so that scores of both mean the same. Points that cannot be placed count
+        with an error of 1, coinciding points not at all.
 
         The 10 does not depend on ``n_neighbors``, so that ``GridSearchCV`` can search over it. Scores under
         different metrics cannot be compared, and more dimensions hardly ever score lower: choose
         ``n_components`` where the score stops rising.
         """
-        coordinates = self._place(X).coordinates
+        check_is_fitted(self)
+        given = self._is_given_graph(X)
+        k = self.n_neighbors if self.n_neighbors_ is None else self.n_neighbors_
         with thread_team(self.n_jobs) as team:
-            bounds, neighbors, distances = self._neighbors_of(X, _SCORED_NEIGHBORS, team)
-        rows = np.repeat(np.arange(len(coordinates)), np.diff(bounds))
-        apart = distances > 0
-        if not apart.any():
-            return 0.0
-        rows, neighbors, distances = rows[apart], neighbors[apart], distances[apart]
-        steps = coordinates[rows].astype(np.float64) - np.asarray(self.embedding_)[neighbors]
-        errors = np.abs(np.linalg.norm(steps, axis=1) - distances) / distances
+            # One more, because a point of the fit finds itself.
+            bounds, neighbors, distances = self._neighbors_of(X, max(k, _SCORED_NEIGHBORS) + 1, team)
+            apart = distances > 0
+            if not apart.any():
+                return 0.0
+            rows = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))[apart]
+            neighbors, distances = neighbors[apart], distances[apart]
+            # Rows that have neighbours at all, and the rank of every neighbour in its row, nearest first.
+            _, rows, counts = np.unique(rows, return_inverse=True, return_counts=True)
+            rank = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+            used = (rank < k) | given
+            bounds = np.concatenate(([0], np.cumsum(np.bincount(rows[used]))))
+            placed = self._placement(bounds, neighbors[used], distances[used], team=team)
+        scored = (rank < _SCORED_NEIGHBORS) | given
+        steps = placed.coordinates[rows[scored]] - np.asarray(self.embedding_, np.float64)[neighbors[scored]]
+        errors = np.abs(np.linalg.norm(steps, axis=1) - distances[scored]) / distances[scored]
         return -float(np.mean(np.where(np.isnan(errors), 1.0, errors)))
 
     def add_samples(self, X: Any) -> Self:
@@ -321,7 +332,11 @@ class IsometricEmbedding(  # type: ignore[misc]
         with thread_team(self.n_jobs) as team:
             k = self.n_neighbors if self.n_neighbors_ is None else self.n_neighbors_
             rows = self._neighbors_of(X, k, team)
-            placement = placing.place_points(self._placed(team), *rows, team=team)
+            placement = self._placement(*rows, team=team)
+        return replace(placement, coordinates=placement.coordinates.astype(self.embedding_.dtype))
+
+    def _placement(self, *rows: AnyArray, team: ThreadTeam) -> Placement:
+        placement = placing.place_points(self._placed(team), *rows, team=team)
         lost = np.flatnonzero(np.isnan(placement.residual))
         if len(lost):
             shown = ", ".join(map(str, lost[:5])) + (", ..." if len(lost) > 5 else "")
@@ -329,9 +344,9 @@ class IsometricEmbedding(  # type: ignore[misc]
                 f"{len(lost)} of {len(placement.residual)} new points (rows {shown}) have neighbours that "
                 "are not in the map (components='largest'); their coordinates are NaN.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        return replace(placement, coordinates=placement.coordinates.astype(self.embedding_.dtype))
+        return placement
 
     def _neighbors_of(self, X: Any, k: int, team: ThreadTeam) -> tuple[AnyArray, AnyArray, FloatArray]:
         """The k nearest points of the fit (all that are stored in a sparse matrix) in compressed rows."""
@@ -413,7 +428,7 @@ class IsometricEmbedding(  # type: ignore[misc]
             raise ValueError("_fit_X: must hold finite numbers")
 
     def __getstate__(self) -> dict[str, Any]:
-        # What placing has prepared can be made again, and may be large.
+        # What placing has prepared can be made again.
         return {name: value for name, value in super().__getstate__().items() if name != "_lookup"}
 
     @property

@@ -124,6 +124,9 @@ def test_points_of_the_fit_and_coincidences():
         IsometricEmbedding().score(SHEET.data)
     model = IsometricEmbedding(n_neighbors=8).fit(SHEET.data)
     assert -0.1 < model.score(SHEET.data) < 0
+    # The same quantity for old and for new points.
+    part = IsometricEmbedding(n_neighbors=8).fit(SHEET.data[:200])
+    assert part.score(SHEET.data[:200]) == pytest.approx(part.score(SHEET.data[200:]), rel=0.5)
     same = IsometricEmbedding(n_neighbors=4).fit(np.ones((30, 3)))
     assert same.score(np.ones((2, 3))) == 0.0
 

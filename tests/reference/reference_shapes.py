@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import dijkstra
+from scipy.sparse.csgraph import dijkstra, minimum_spanning_tree
+from scipy.spatial import ConvexHull, Delaunay
 
 from isoweave.graph import graph_from_matrix, knn_graph
 
@@ -76,6 +77,27 @@ def grid_graph(side):
     """Unit squares without diagonals."""
     line, one = sp.diags_array([np.ones(side - 1)], offsets=[1], shape=(side, side)), sp.eye_array(side)
     return graph_from_matrix(sp.coo_array(sp.kron(line, one) + sp.kron(one, line)))
+
+
+def road_graph(n, seed):
+    """Places in the unit square, and roads between them: a tree, and others that are short."""
+    points = np.random.default_rng(seed).uniform(size=(n, 2))
+    sides = np.sort(Delaunay(points).simplices[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+    rows, cols = np.unique(sides, axis=0).T
+    lengths = np.linalg.norm(points[rows] - points[cols], axis=1)
+    every = sp.csr_array((lengths, (rows, cols)), shape=(n, n))
+    near = lengths < 0.75 / np.sqrt(n)
+    short = sp.csr_array((lengths[near], (rows[near], cols[near])), shape=(n, n))
+    return points, sp.csr_array(short.maximum(sp.csr_array(minimum_spanning_tree(every))))
+
+
+def hull_mesh(n, seed):
+    """Random points of a sphere, and the graph of the triangles of their hull."""
+    points = sphere_points(n, seed)
+    sides = np.sort(ConvexHull(points).simplices[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+    rows, cols = np.unique(sides, axis=0).T
+    lengths = np.linalg.norm(points[rows] - points[cols], axis=1)
+    return points, graph_from_matrix(sp.coo_array((lengths, (rows, cols)), shape=(n, n)))
 
 
 def nearest_loop(graph, places, targets):

@@ -357,8 +357,11 @@ def _border(graph: NeighborGraph, team: ThreadTeam) -> int | None:
 
 
 def needed_degree(n_components: int) -> int:
-    """Neighbours that leave a frame undetermined: a grid's 2 N up to N = 3 (1 on a line), beyond N - 1."""
-    return {1: 1, 2: 4, 3: 6}.get(n_components, n_components - 1)
+    """Neighbours that leave a frame undetermined: a grid's 2 N up to N = 3 (1 on a line).
+
+    Beyond, frames of two and a half times as many vertices that have no more than N directions.
+    """
+    return {1: 1, 2: 4, 3: 6}.get(n_components, max(3, int((n_components + 1) / 2.5)))
 
 
 def frame_dimension(graph: GraphFacts, dimension: DimensionFacts, n_components: int) -> int:

@@ -130,7 +130,7 @@ def _sparse(
 ) -> Iterator[Verdict]:
     d = frame_dimension(graph, dimension, n)
     numbers = {name: getattr(graph, name) for name in ("low_degree", "deficient", "triangles_per_edge")}
-    enough = needed_degree(d) + 4
+    enough = max(needed_degree(d) + 4, d + 2)
     option = "along_graph" if n_neighbors is None else "n_neighbors"
     facts: dict[str, Any] = {"n": d, "enough": enough, "options": {option: enough}}
     way = "" if n_neighbors is None else ".features"
