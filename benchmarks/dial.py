@@ -33,10 +33,10 @@ FIRST_SEED = 601
 
 def far_scores(graph, embedding, n_rows=200):
     """Spearman and the stress at the best scale, over geodesics of 200 vertices."""
-    from isoweave.graph import geodesics
+    from isoweave.graph import geodesics, graph_from_matrix
 
     rows = np.random.default_rng(0).choice(len(embedding), min(n_rows, len(embedding)), replace=False)
-    g = geodesics(graph, rows).ravel()
+    g = geodesics(graph_from_matrix(graph), rows).ravel()
     d = np.linalg.norm(embedding[rows, None] - embedding, axis=-1).ravel()
     cosine = np.sum(d * g) / np.sqrt(np.sum(d * d) * np.sum(g * g))
     return np.corrcoef(rankdata(d), rankdata(g))[0, 1], np.sqrt(max(0.0, 1.0 - cosine**2))

@@ -53,20 +53,6 @@ def test_wrong_matrices_and_options(embed, matrix, settings, text):
         embed(matrix, **settings)
 
 
-@pytest.mark.parametrize(
-    ("settings", "error", "text"),
-    [
-        ({"n_neighbors": 0}, ValueError, "n_neighbors must be an integer >= 1, got 0"),
-        ({"n_neighbors": 2.5}, TypeError, "n_neighbors must be an integer, got 2.5"),
-        ({"metric": "euclidian"}, ValueError, "euclidian"),
-        ({"n_components": "some"}, TypeError, "n_components must be an integer, got 'some'"),
-    ],
-)
-def test_wrong_options_with_features(settings, error, text):
-    with pytest.raises(error, match=text):
-        IsometricEmbedding(**settings).fit(SHEET)
-
-
 @BOTH
 def test_formats_give_the_same_bits(embed):
     coo, expected = sp.coo_array(MATRIX), embed(MATRIX)

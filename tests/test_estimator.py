@@ -47,11 +47,9 @@ def test_parameters_and_fitted_attributes():
     assert (model.graph_ != knn_graph(SHEET.data, 8).to_matrix()).nnz == 0
     assert model.alignments_.shape == (250, 2, 2)
     assert model.energy_ == pytest.approx(model.history_[-1].energy)
-    assert model.n_iter_ == model.history_[-1].iteration
-    assert model.status_ == "converged"
+    assert (model.n_iter_, model.status_) == (model.history_[-1].iteration, "converged")
     assert model.component_labels_.tolist() == [0] * 250
-    assert model.stretch_.shape == (250, 2)
-    assert model.dropped_edges_.shape == (0, 2)
+    assert (model.stretch_.shape, model.dropped_edges_.shape) == ((250, 2), (0, 2))
     assert (model.n_components_, model.n_neighbors_, model.n_features_in_) == (2, 8, 3)
     assert procrustes_error(SHEET.truth, model.embedding_) < 0.01
 
@@ -71,19 +69,14 @@ def test_features_graphs_and_all_distances_agree():
     assert distance_gap(expected, dense.embedding_) < 1e-6
 
 
-def test_metrics():
-    data = np.abs(SHEET.data) + 0.5
-    for metric in ("manhattan", "cosine", "chebyshev"):
-        model = IsometricEmbedding(n_neighbors=8, metric=metric, components="largest").fit(data)
-        assert (model.graph_ != knn_graph(data, 8, metric=metric).to_matrix()).nnz == 0
-    named = IsometricEmbedding(n_neighbors=8, metric="minkowski", metric_params={"p": 3}).fit(SHEET.data)
-    function = IsometricEmbedding(n_neighbors=8, metric=_cubic).fit(SHEET.data)
-    assert named.graph_.nnz == function.graph_.nnz
-    assert distance_gap(named.embedding_, function.embedding_) < 1e-6
-
-
-def _cubic(a, b):
+def cubic(a, b):
     return np.sum(np.abs(a - b) ** 3) ** (1.0 / 3.0)
+
+
+def test_metrics():
+    named = IsometricEmbedding(n_neighbors=8, metric="minkowski", metric_params={"p": 3}).fit(SHEET.data)
+    function = IsometricEmbedding(n_neighbors=8, metric=cubic).fit(SHEET.data)
+    assert distance_gap(named.embedding_, function.embedding_) < 1e-6
 
 
 def test_dimension_is_estimated():
@@ -97,28 +90,29 @@ def test_dimension_is_estimated():
     assert 1 <= IsometricEmbedding("auto", n_neighbors=5).fit(few).n_components_ <= 5
 
 
-def test_neighbours_are_clipped_with_a_warning():
+def test_numbers_of_neighbours():
     text = "n_neighbors=10 is not smaller than n_samples=7; 6 neighbours are used"
     with pytest.warns(UserWarning, match=text) as seen:
         model = IsometricEmbedding().fit(SHEET.data[:7])
-    assert len(seen) == 1
-    assert seen[0].filename == __file__
-    assert model.n_neighbors_ == 6
+    assert (len(seen), seen[0].filename, model.n_neighbors_) == (1, __file__, 6)
+    for wrong, error in ((0, ValueError), (2.5, TypeError)):
+        with pytest.raises(error, match=f"n_neighbors must be an integer.* got {wrong}"):
+            IsometricEmbedding(n_neighbors=wrong).fit(SHEET.data)
 
 
 def test_separate_parts_and_the_largest():
     points, label = blobs()
-    with pytest.warns(UserWarning, match=r"3 connected components \(sizes 40, 25, 10\)") as caught:
-        model = IsometricEmbedding(n_neighbors=6).fit(points)
-    assert len(caught) == 1
-    np.testing.assert_array_equal(model.component_labels_, label)
-    assert np.isfinite(model.embedding_).all()
-    for blob in range(3):
-        assert procrustes_error(points[label == blob], model.embedding_[label == blob]) < 0.2
-    with pytest.warns(UserWarning, match="only the largest|Only the largest") as caught:
-        model = IsometricEmbedding(n_neighbors=6, components="largest").fit(points)
-    assert len(caught) == 1
-    np.testing.assert_array_equal(np.isnan(model.embedding_).any(axis=1), label != 0)
+    for components, text in (
+        ("separate", r"3 connected .* \(sizes 40, 25, 10\)"),
+        ("largest", "Only the largest"),
+    ):
+        with pytest.warns(UserWarning, match=text) as caught:
+            model = IsometricEmbedding(n_neighbors=6, components=components).fit(points)
+        assert len(caught) == 1
+        np.testing.assert_array_equal(model.component_labels_, label)
+        placed = label == 0 if components == "largest" else label >= 0
+        np.testing.assert_array_equal(np.isfinite(model.embedding_).all(axis=1), placed)
+        assert procrustes_error(points[label == 0], model.embedding_[label == 0]) < 0.2
 
 
 def test_bridged_parts():
@@ -144,68 +138,29 @@ def test_bridged_parts():
     np.testing.assert_array_equal(bridged, plain)
 
 
-def test_points_in_one_place_and_on_a_line():
-    model = IsometricEmbedding(n_neighbors=4).fit(np.ones((30, 3)))
-    np.testing.assert_array_equal(model.embedding_, np.zeros((30, 2)))
-    assert model.status_ == "converged"
-    line = np.outer(np.sort(np.random.default_rng(311).uniform(size=60)), [1.0, 2.0, -1.0])
-    y = IsometricEmbedding(2, n_neighbors=8).fit_transform(line)
-    assert np.isfinite(y).all()
-    assert procrustes_error(line, y) < 1e-12
-
-
-def test_single_precision_and_sparse_features():
-    single, double = (
-        IsometricEmbedding(n_neighbors=8).fit_transform(SHEET.data.astype(kind))
-        for kind in (np.float32, np.float64)
-    )
-    assert distance_gap(double, single.astype(float)) < 1e-2
-    data = np.where(np.random.default_rng(313).uniform(size=(120, 15)) < 0.3, 1.0, 0.0)
-    data = data * np.random.default_rng(317).normal(size=(120, 15))
-    dense, sparse = (
-        IsometricEmbedding(n_neighbors=12, components="largest").fit_transform(kind(data))
-        for kind in (np.asarray, sp.csr_array)
-    )
-    inside = ~np.isnan(dense[:, 0])
-    assert distance_gap(dense[inside], sparse[inside]) < 1e-6
-
-
-def test_callback_and_limit():
+def test_callback_limit_and_kinds_of_seeds():
     model = IsometricEmbedding(n_neighbors=8, callback=lambda state: state.iteration >= 2).fit(SHEET.data)
     assert (model.status_, model.n_iter_) == ("stopped", 2)
-    for settings in ({"max_iter": 1, "tol": 1e-9}, {"max_iter": 5, "preset": "paper"}):
-        with pytest.warns(ConvergenceWarning, match=f"max_iter={settings['max_iter']}"):
-            model = IsometricEmbedding(n_neighbors=8, **settings).fit(SHEET.data)
-        assert (model.status_, model.n_iter_) == ("max_iter", settings["max_iter"])
-        assert np.isfinite(model.embedding_).all()
-
-
-def test_kinds_of_seeds():
+    with pytest.warns(ConvergenceWarning, match="max_iter=5"):
+        model = IsometricEmbedding(n_neighbors=8, max_iter=5, preset="paper").fit(SHEET.data)
+    assert (model.status_, model.n_iter_) == ("max_iter", 5)
     expected = IsometricEmbedding(n_neighbors=8).fit_transform(SHEET.data)
     for random_state in (5, np.int64(5), np.random.RandomState(5)):
         model = IsometricEmbedding(n_neighbors=8, random_state=random_state)
         np.testing.assert_array_equal(model.fit_transform(SHEET.data), expected)
 
 
-def test_clones_and_pickles():
-    model = IsometricEmbedding(n_neighbors=8).fit(SHEET.data)
-    twin = clone(model)
-    assert not [name for name in vars(twin) if name.endswith("_")]
-    np.testing.assert_array_equal(twin.fit_transform(SHEET.data), model.embedding_)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.embedding_, model.embedding_)
-    assert again.history_ == model.history_
-
-
 def test_parameters_are_stored_untouched_and_refitting_forgets():
     start = np.zeros((250, 2))
     model = IsometricEmbedding(n_neighbors=8, start=start, calibrate=True, shortcuts=False).fit(SHEET.data)
     assert model.start is start
-    assert model.calibrate is True
-    assert model.shortcuts is False
+    assert (model.calibrate, model.shortcuts) == (True, False)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.embedding_, model.embedding_)
+    assert again.history_ == model.history_
+    assert not [name for name in vars(clone(model)) if name.endswith("_")]
     model.set_params(n_components=3, start="auto").fit(SHEET.data[:100])
-    assert model.embedding_.shape == (100, 3)
-    assert model.alignments_.shape == (100, 3, 3)
+    assert (model.embedding_.shape, model.alignments_.shape) == ((100, 3), (100, 3, 3))
 
 
 NET = sensor_network(200, radius=0.17, n_anchors=6, noise=0.05, random_state=8)

@@ -1,4 +1,4 @@
-"""What an embedding may not depend on: numbering, motions, units, order of edges, axes of the frames."""
+"""What an embedding may not depend on: numbering, motions, units, duplicates, axes of the frames."""
 
 from __future__ import annotations
 
@@ -136,24 +136,13 @@ def test_any_unit_for_graphs_that_are_sampled():
 
 
 @given(graphs())
-@settings(max_examples=5)
-def test_order_and_form_of_the_edges_and_a_twin_change_no_bit(case):
+@settings(max_examples=4)
+def test_a_twin_changes_no_bit(case):
     graph, n_components, rng = case
-    matrix, n = graph.to_matrix(), graph.n_vertices
-    result = embed_graph(matrix, n_components)
-    expected = result.coordinates
-    coo = sp.coo_array(matrix)
-    order = rng.permutation(coo.nnz)
-    shuffled = sp.coo_array((coo.data[order], (coo.row[order], coo.col[order])), shape=coo.shape)
-    once = sp.triu(matrix)
-    flipped = [edge if rng.uniform() < 0.5 else (edge[1], edge[0], edge[2]) for edge in edges_of(graph)]
-    i, j, lengths = zip(*flipped, strict=True)
-    either = sp.coo_array((np.array(lengths), (i, j)), shape=coo.shape)
-    for form in (shuffled, matrix.tocsc(), once, either):
-        np.testing.assert_array_equal(embed_graph(form, n_components).coordinates, expected)
-    v = int(rng.integers(n))
+    n, v = graph.n_vertices, int(rng.integers(graph.n_vertices))
+    result = embed_graph(graph.to_matrix(), n_components)
     wider = embed_graph(graph_of([*edges_of(graph), (v, n, 0.0)], n + 1).to_matrix(), n_components)
-    np.testing.assert_array_equal(wider.coordinates, expected[[*range(n), v]])
+    np.testing.assert_array_equal(wider.coordinates, result.coordinates[[*range(n), v]])
     assert wider.energy == result.energy
 
 

@@ -10,67 +10,46 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from isoweave.diagnostics import Diagnosis, diagnose
-    from isoweave.embed import embed_graph
-    from isoweave.estimator import IsometricEmbedding
-    from isoweave.forecast import ResourceEstimate, estimate_resources
-    from isoweave.graph import geodesic_neighbors
-    from isoweave.interop import from_anndata, from_igraph, from_networkx, to_anndata
-    from isoweave.known import Anchors, Weights
-    from isoweave.optimise import NumericalError, UnsolvedError
-    from isoweave.persist import Checkpoint, CheckpointError, load, save
-    from isoweave.result import Embedding, as_embedding
+    from isoweave.diagnostics import Diagnosis as Diagnosis, diagnose as diagnose
+    from isoweave.embed import embed_graph as embed_graph
+    from isoweave.estimator import IsometricEmbedding as IsometricEmbedding
+    from isoweave.forecast import (
+        ResourceEstimate as ResourceEstimate,
+        estimate_resources as estimate_resources,
+    )
+    from isoweave.graph import geodesic_neighbors as geodesic_neighbors
+    from isoweave.interop import (
+        from_anndata as from_anndata,
+        from_igraph as from_igraph,
+        from_networkx as from_networkx,
+        to_anndata as to_anndata,
+    )
+    from isoweave.known import Anchors as Anchors, Weights as Weights
+    from isoweave.optimise import NumericalError as NumericalError, UnsolvedError as UnsolvedError
+    from isoweave.persist import (
+        Checkpoint as Checkpoint,
+        CheckpointError as CheckpointError,
+        load as load,
+        save as save,
+    )
+    from isoweave.result import Embedding as Embedding, as_embedding as as_embedding
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Anchors",
-    "Checkpoint",
-    "CheckpointError",
-    "Diagnosis",
-    "Embedding",
-    "IsometricEmbedding",
-    "NumericalError",
-    "ResourceEstimate",
-    "UnsolvedError",
-    "Weights",
-    "__version__",
-    "as_embedding",
-    "diagnose",
-    "embed_graph",
-    "estimate_resources",
-    "from_anndata",
-    "from_igraph",
-    "from_networkx",
-    "geodesic_neighbors",
-    "load",
-    "save",
-    "to_anndata",
-]
-
-_HOMES = {
-    "Checkpoint": "isoweave.persist",
-    "CheckpointError": "isoweave.persist",
-    "Diagnosis": "isoweave.diagnostics",
-    "diagnose": "isoweave.diagnostics",
-    "embed_graph": "isoweave.embed",
-    "ResourceEstimate": "isoweave.forecast",
-    "estimate_resources": "isoweave.forecast",
-    "geodesic_neighbors": "isoweave.graph",
-    "Anchors": "isoweave.known",
-    "Weights": "isoweave.known",
-    "Embedding": "isoweave.result",
-    "as_embedding": "isoweave.result",
-    "IsometricEmbedding": "isoweave.estimator",
-    "from_anndata": "isoweave.interop",
-    "from_igraph": "isoweave.interop",
-    "from_networkx": "isoweave.interop",
-    "to_anndata": "isoweave.interop",
-    "NumericalError": "isoweave.optimise",
-    "UnsolvedError": "isoweave.optimise",
-    "load": "isoweave.persist",
-    "save": "isoweave.persist",
+_ROOMS = {
+    "diagnostics": ("Diagnosis", "diagnose"),
+    "embed": ("embed_graph",),
+    "estimator": ("IsometricEmbedding",),
+    "forecast": ("ResourceEstimate", "estimate_resources"),
+    "graph": ("geodesic_neighbors",),
+    "interop": ("from_anndata", "from_igraph", "from_networkx", "to_anndata"),
+    "known": ("Anchors", "Weights"),
+    "optimise": ("NumericalError", "UnsolvedError"),
+    "persist": ("Checkpoint", "CheckpointError", "load", "save"),
+    "result": ("Embedding", "as_embedding"),
 }
+_HOMES = {name: f"isoweave.{room}" for room, names in _ROOMS.items() for name in names}
+__all__ = sorted(_HOMES)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:
@@ -83,4 +62,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return [*__all__, "__version__"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -110,11 +109,7 @@ def _embed_once(
     start: FloatArray | None,
     run: Run,
 ) -> ComponentResult:
-    """The stages in order.
-
-    What every stage hands on is checked to be finite: a pass over it costs nothing beside the stage, and an
-    error names the stage.
-    """
+    """The stages in order; what each hands on is checked to be finite, so that an error names the stage."""
     check_finite("distance graph", "lengths", graph.lengths)
     largest = 0.0 if start is None else float(np.abs(start).max(initial=0.0))
     if not largest <= _LARGEST_START:
@@ -206,12 +201,9 @@ def _factored(
 
 
 def _check_energy(problem: Problem, options: EmbeddingOptions, result: IterationResult) -> None:
-    """Refuse an embedding with more energy than all points in one place: a solve or tol is to blame.
-
-    The solution x' of the next Poisson problem has at most the energy of one place. F(x) is F(x') plus the
-    square of the step that is left, and L-BFGS ends where that is at most tol^2 F(x).
-    """
-    assert options.tol is not None
+    """Refuse an embedding with more energy than all points in one place: a solve or tol is to blame."""
+    # The solution x' of the next Poisson problem has at most that energy. F(x) is F(x') plus the square of
+    # the step that is left, and L-BFGS ends where that is at most tol^2 F(x).
     is_paper = options.optimizer == "alternating"
     share = result.energy / problem.mass if problem.mass > 0 else 0.0
     if share <= MOST_ENERGY or not (is_paper or result.status in ("converged", "stalled")):
@@ -229,15 +221,7 @@ def _optimise(
     start: FloatArray | None,
     run: Run,
 ) -> tuple[str, Problem, IterationResult]:
-    """The name of the start, the problem and where it ended.
-
-    With anchors: embed without them, lay the embedding on them, and continue with them. Anchors in the energy
-    would keep an embedding from unfolding that begins far from them. The first step towards them keeps the
-    rotations of the embedding that was laid on them, so that what they ask for is spread over their
-    surroundings and not left to the edges at each of them.
-    """
-    assert options.tol is not None
-    assert options.max_iter is not None
+    """The name of the start, the problem and where it ended."""
     is_paper = options.optimizer == "alternating"
     optimiser = (Alternating if is_paper else LBFGS)(options.tol, options.max_iter)
     stage = "recursion" if is_paper else "optimise"
@@ -259,6 +243,8 @@ def _optimise(
     _check_energy(problem, options, free)
     if anchors is None:
         return name, problem, free
+    # In the energy from the beginning, anchors would keep a map from unfolding: it is laid on them and goes
+    # on with its own rotations, so that what they ask for is spread over their surroundings.
     rotations = problem.evaluate(anchors.lay_on(free.coordinates)).alignments
     # One factor at a time.
     del problem
@@ -280,7 +266,6 @@ def globalise(
     run: Run,
 ) -> tuple[Problem, IterationResult]:
     """Continue with the long distances in the energy; energy and rotations are those of the frames there."""
-    assert options.max_iter is not None
     problem = build_problem(frames, solver=options.solver, anchors=anchors, far=far, near=result.coordinates)
     optimiser = LBFGS(_GLOBAL_TOL * options.energy_tol, options.max_iter)
     run.stage("global")
@@ -298,11 +283,7 @@ def _refine(
     result: IterationResult,
     run: Run,
 ) -> tuple[float, IterationResult]:
-    """Continue with the distances themselves (eq. 22); the energy of the collapsed map, and where it ends.
-
-    The energy is that of the distances, the rotations are those of the frames there.
-    """
-    assert options.max_iter is not None
+    """Continue with the distances themselves (eq. 22); the energy of the collapsed map, and where it ends."""
     run.stage("refine")
     measured, is_auto = problem.of_distances(graph, part), options.refine == "auto"
     enough = ENOUGH * min(max(graph.n_vertices / _MANY, 1.0), 100.0) if is_auto else 0.0
@@ -340,19 +321,15 @@ def _refine_if_flat(
 def _at_lost_edges(graph: NeighborGraph, x: FloatArray) -> BoolArray:
     """Vertices with an edge that has no length in the map. Frames of a lower rank may not see it."""
     found = np.zeros(graph.n_vertices, dtype=np.bool_)
-    for at, steps in _steps(graph, x):
-        i, lengths = graph.sources[at], graph.lengths[at]
-        longest = np.abs(steps).max(axis=1)
-        found[i[(longest <= _NO_LENGTH * lengths) & (lengths > _NO_LENGTH)]] = True
+    is_lost = (_lengths(graph, x) <= _NO_LENGTH * graph.lengths) & (graph.lengths > _NO_LENGTH)
+    found[graph.sources[is_lost]] = True
     return found
 
 
 def edge_factors(x: FloatArray, frames: FrameEnergy, graph: NeighborGraph, starts: AnyArray) -> FloatArray:
-    """The one factor for every component that brings its edges nearest to their lengths (least squares).
-
-    Frames that cannot all fit average each other out, so that the minimum of their energy is too small: by
-    12 % for images of digits in 13 dimensions, by 2 % for a Klein bottle, by .3 % for a swiss roll.
-    """
+    """The one factor for every component that brings its edges nearest to their lengths (least squares)."""
+    # Frames that cannot all fit average each other out, so that the minimum of their energy is too small: by
+    # 12 % for images of digits in 13 dimensions, by 2 % for a Klein bottle, by .3 % for a swiss roll.
     weights = frames.weights if isinstance(frames, EdgeEnergy) else np.ones(len(graph.lengths))
     lengths, bounds = _lengths(graph, x), graph.indptr[starts].tolist()
 
@@ -365,18 +342,13 @@ def edge_factors(x: FloatArray, frames: FrameEnergy, graph: NeighborGraph, start
 
 
 def _lengths(graph: NeighborGraph, x: FloatArray) -> FloatArray:
-    """Of the edges in an embedding, shape (m,)."""
+    """Of the edges in an embedding, shape (m,); so many at once that their differences take little memory."""
     lengths = np.empty(len(graph.lengths))
-    for at, steps in _steps(graph, x):
+    for lo in range(0, len(lengths), _EDGES_AT_ONCE):
+        at = slice(lo, lo + _EDGES_AT_ONCE)
+        steps = x[graph.indices[at]] - x[graph.sources[at]]
         lengths[at] = np.sqrt(np.einsum("ec,ec->e", steps, steps))
     return lengths
-
-
-def _steps(graph: NeighborGraph, x: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
-    """Differences along the edges, so many at once that they take little memory."""
-    for lo in range(0, len(graph.indices), _EDGES_AT_ONCE):
-        at = slice(lo, lo + _EDGES_AT_ONCE)
-        yield at, x[graph.indices[at]] - x[graph.sources[at]]
 
 
 def _geodesic_factor(coordinates: FloatArray, graph: NeighborGraph, team: ThreadTeam) -> float:

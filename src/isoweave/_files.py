@@ -54,11 +54,11 @@ def write_error(error: OSError, path: AnyPath) -> WriteError:
 def atomic_write(path: AnyPath) -> Iterator[IO[bytes]]:
     """A binary file that takes its name only once it is complete and on disk; raises WriteError.
 
-    If anything fails, an exception in the block included, what had the name before is left as it was.
-    Devices, pipes and names like /dev/stdout get everything when the block ends. The file has no ``fileno``,
-    so that no library writes past it.
+    If anything fails, an exception in the block included, what had the name before is left as it was. The
+    file has no ``fileno``, so that no library writes past it.
     """
     if _is_stream(path):
+        # Devices and pipes get everything when the block ends.
         buffer = io.BytesIO()
         yield buffer
         # /dev/stdout may be a file that others append to: nothing of theirs is overwritten or cut off.
@@ -95,10 +95,10 @@ def append_text(path: AnyPath, text: str) -> None:
 
 
 class NewFile(io.RawIOBase):
-    """A file beside its target that gets the target's name when it is complete. Write to ``file``.
+    """A file beside its target that gets its name when complete; until then none, or a hidden one.
 
-    On Linux it has no name until then, elsewhere a hidden one. After a failed write, and once released,
-    writes do nothing: a library that tidies up must not hide the first error, nor write to another's file.
+    Write to ``file``. After a failed write, and once released, writes do nothing: a library that tidies up
+    must not hide the first error, nor write to another's file.
     """
 
     def __init__(self, path: AnyPath) -> None:

@@ -29,10 +29,7 @@ _this_thread = _ThisThread()
 
 @contextmanager
 def forks_wait() -> Iterator[None]:
-    """Hold up forks by other threads while any thread is inside, for seconds at most.
-
-    Threads wait for a fork that waits, not for each other; one may fork from inside, as in a signal handler.
-    """
+    """Hold up forks by other threads while any is inside, for seconds; one may fork from inside itself."""
     global _inside
     with _changed:
         while _forking and not (_this_thread.depth or _this_thread.is_forking):

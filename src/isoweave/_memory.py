@@ -107,6 +107,15 @@ def _process_limits() -> list[MemoryLimit]:
     return limits
 
 
+def too_large(what: str, growth: float, resident: int, limit: MemoryLimit, cures: str) -> MemoryError:
+    """The error for what makes the process grow so much; its peak goes where ``what`` has braces."""
+    peak, now, most = map(show_bytes, (resident + growth, resident, limit.bytes))
+    return MemoryError(
+        f"{what.format(peak)}, {now} of which the process has already; the limit is {most} ({limit.source}). "
+        f"{cures}Or raise memory_limit ('none' switches this check off)."
+    )
+
+
 def process_status() -> dict[str, int]:
     """Sizes of this process in bytes by the kernel's names; empty where there is no ``/proc``."""
     sizes = (line.split() for line in _lines(Path("/proc/self/status")) if line.startswith("Vm"))

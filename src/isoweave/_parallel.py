@@ -129,14 +129,11 @@ ONE_THREAD = ThreadTeam(1)
 
 @contextmanager
 def _plain_interrupts() -> Iterator[None]:
-    """Ctrl-C is KeyboardInterrupt even where it meets a compiled call on its way in or out.
-
-    There numba runs a little Python and does not look whether it raised: Python notices when the call
-    returns, and says SystemError.
-    """
+    """Ctrl-C is KeyboardInterrupt even where it meets a compiled call on its way in or out."""
     try:
         yield
     except SystemError as error:
+        # numba does not look whether the Python it runs there has raised; when the call returns, Python does.
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, KeyboardInterrupt):
             cause = cause.__cause__ or cause.__context__
@@ -147,10 +144,7 @@ def _plain_interrupts() -> Iterator[None]:
 
 @contextmanager
 def thread_team(n_jobs: int | None = None) -> Iterator[ThreadTeam]:
-    """Threads for one computation, with BLAS held to one thread meanwhile.
-
-    BLAS threads inside kernels would oversubscribe the cores, and round differently for each thread count.
-    """
+    """Threads for one computation, with BLAS, whose rounding depends on its threads, held to one."""
     n_threads = resolve_n_jobs(n_jobs)
     with single_blas_thread(), _plain_interrupts():
         if n_threads == 1:

@@ -20,17 +20,13 @@ _SECONDS_BETWEEN_LINES = 1.0
 
 @dataclass(frozen=True)
 class Event:
-    """A stage that begins (no iteration), or a step that has been taken.
-
-    The energy is in squared units of the distances, the misfit its root over that of the collapsed map.
-    ``seconds_left`` of the whole fit are a rough guess, None if unknown.
-    """
+    """A stage that begins (no iteration), or a step that has been taken."""
 
     stage: str
     iteration: int | None = None
-    energy: float | None = None
-    misfit: float | None = None
-    seconds_left: float | None = None
+    energy: float | None = None  #: in squared units of the distances
+    misfit: float | None = None  #: root of the energy over that of the collapsed map
+    seconds_left: float | None = None  #: of the whole fit, a rough guess
 
     def __str__(self) -> str:
         parts = [self.stage]
@@ -51,11 +47,9 @@ def show_seconds(seconds: float) -> str:
 
 
 class Reporter:
-    """Tells of facts, stages and steps.
+    """Tells of facts (INFO, printed from ``verbose=1`` on), stages (INFO) and steps (DEBUG; from 2 on).
 
-    Facts are logged as INFO and printed from ``verbose=1`` on; stages are INFO and steps DEBUG, printed from
-    ``verbose=2`` on, steps at most once a second. Records of stages and steps carry an :class:`Event` as
-    ``isoweave_event``. ``unit`` is that of the lengths, for the energies.
+    Steps are printed at most once a second. ``unit`` is that of the lengths, for the energies.
     """
 
     def __init__(self, verbose: int) -> None:
@@ -71,23 +65,19 @@ class Reporter:
 
     def begin(self, graph: NeighborGraph, options: EmbeddingOptions) -> None:
         """Predict how long the run will take, if anybody wants to know: it takes a look at the graph."""
-        if self._is_told(logging.DEBUG) and graph.n_edges:
+        if (self._verbose > 1 or logger.isEnabledFor(logging.DEBUG)) and graph.n_edges:
             expected = expected_seconds(graph, options, resolve_n_jobs(options.n_jobs))
             self._end = time.monotonic() + expected
 
     def stage(self, name: str) -> None:
         """A stage begins."""
-        if self._is_told(logging.INFO):
-            self._tell(logging.INFO, Event(name, seconds_left=self._predicted()), is_printed=True)
+        self._tell(logging.INFO, Event(name, seconds_left=self._predicted()), is_printed=True)
 
     def step(self, progress: Progress) -> None:
         """A step has been taken."""
-        if not self._is_told(logging.DEBUG):
-            return
-        now = time.monotonic()
         energy = progress.energy * self.unit * self.unit
         event = Event(progress.stage, progress.iteration, energy, progress.misfit, self._predicted())
-        is_printed = now - self._printed >= _SECONDS_BETWEEN_LINES
+        is_printed = (now := time.monotonic()) - self._printed >= _SECONDS_BETWEEN_LINES
         self._printed = now if is_printed else self._printed
         self._tell(logging.DEBUG, event, is_printed)
 
@@ -95,9 +85,6 @@ class Reporter:
         logger.log(level, "%s", event, extra={"isoweave_event": event})
         if self._verbose > 1 and is_printed:
             print(f"[isoweave] {event}", flush=True)
-
-    def _is_told(self, level: int) -> bool:
-        return self._verbose > 1 or logger.isEnabledFor(level)
 
     def _predicted(self) -> float | None:
         left = self._end - time.monotonic()

@@ -21,10 +21,7 @@ except ImportError:
 
 @contextmanager
 def watched(estimator: Any, X: Any) -> Iterator[Callback | None]:
-    """The callback of a fit: the user's, and scikit-learn's if there are any.
-
-    Every step is a task of scikit-learn's callbacks; one that returns True stops the fit.
-    """
+    """The callback of a fit: the user's, and scikit-learn's if there are any, for which a step is a task."""
     if not hasattr(estimator, "_skl_callbacks"):
         yield estimator.callback
         return
@@ -50,8 +47,7 @@ class _Steps:
         self._begin()
 
     def __call__(self, state: IterationState) -> bool:
-        names = ("stage", "iteration", "energy", "gradient_norm")
-        metadata = {name: getattr(state, name) for name in names}
+        metadata = {n: getattr(state, n) for n in ("stage", "iteration", "energy", "gradient_norm")}
         stop = self._step.call_on_fit_task_end(estimator=self._estimator, metadata=metadata)
         self._begin()
         mine = self._estimator.callback

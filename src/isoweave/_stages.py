@@ -139,10 +139,7 @@ def frames_from(
 
 
 def finished_record(results: Sequence[ComponentResult | None]) -> Record:
-    """All components that have a result, one after the other, in one record.
-
-    A graph may have thousands of components; a record each would cost more than most of them take to embed.
-    """
+    """All components that have a result, in one record: one each would cost more than most take to embed."""
     found = [result for result in results if result is not None]
     iterations = [result.iteration for result in found]
     steps = [[(s.iteration, s.energy, s.gradient_norm, s.step) for s in it.history] for it in iterations]
@@ -182,19 +179,12 @@ def finished_from(
     def rows_of(name: str, sizes: list[int], *inner: int) -> list[FloatArray]:
         return np.split(record.array(name, (sum(sizes), *inner)), np.cumsum(sizes)[:-1])
 
-    columns = (
-        rows_of("coordinates", sizes, n_components),
-        rows_of("alignments", sizes, n_components, n_components),
-        rows_of("stretch", sizes, n_components),
-        rows_of("steps", n_steps, 4),
-        record.array("numbers", (len(at), 3)).tolist(),
-    )
+    coordinates, stretch = (rows_of(name, sizes, n_components) for name in ("coordinates", "stretch"))
+    alignments, steps = rows_of("alignments", sizes, n_components, n_components), rows_of("steps", n_steps, 4)
     results: dict[int, ComponentResult] = {}
-    for c, row, x, alignments, stretch, steps, (energy, mass, weight) in zip(
-        at, codes, *columns, strict=True
-    ):
-        history = tuple(StepRecord(int(i), *rest) for i, *rest in steps.tolist())
-        status, start, solver = (known[code] for code in row)
-        iteration = IterationResult(x, alignments, energy, history, status)
-        results[c] = ComponentResult(iteration, stretch, mass, start, solver, weight)
+    for k, (energy, mass, weight) in enumerate(record.array("numbers", (len(at), 3)).tolist()):
+        history = tuple(StepRecord(int(i), *rest) for i, *rest in steps[k].tolist())
+        status, start, solver = (known[code] for code in codes[k])
+        iteration = IterationResult(coordinates[k], alignments[k], energy, history, status)
+        results[at[k]] = ComponentResult(iteration, stretch[k], mass, start, solver, weight)
     return results

@@ -42,15 +42,15 @@ def check_real(
     except OverflowError:
         number = math.inf
     bounds = []
-    too_small = too_large = False
+    is_right = math.isfinite(number)
     if minimum is not None:
-        too_small = number < minimum or (number == minimum and not include_minimum)
+        is_right &= number >= minimum if include_minimum else number > minimum
         bounds.append(f"{'>=' if include_minimum else '>'} {minimum}")
     if maximum is not None:
-        too_large = number > maximum or (number == maximum and not include_maximum)
+        is_right &= number <= maximum if include_maximum else number < maximum
         bounds.append(f"{'<=' if include_maximum else '<'} {maximum}")
-    if not math.isfinite(number) or too_small or too_large:
-        wanted = " ".join(["a finite number", " and ".join(bounds)]).rstrip()
+    if not is_right:
+        wanted = f"a finite number {' and '.join(bounds)}".rstrip()
         raise ValueError(f"{name} must be {wanted}, got {value!r}.")
     return number
 

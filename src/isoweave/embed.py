@@ -137,16 +137,15 @@ def running(
     ``describe`` gives the inputs and the parameters that define the run; without it nothing is kept.
     """
     report, callback = Reporter(options.verbose), callback or options.callback
-    checkpoint = None if describe is None else options.checkpoint
-    if checkpoint is None and options.on_interrupt == "raise":
+    if options.on_interrupt == "raise" and (describe is None or options.checkpoint is None):
         # Python's own Ctrl-C is what is wanted.
         yield Run(report=report, callback=callback)
         return
     with Interrupt(options.on_interrupt) as interrupt:
-        if checkpoint is None or describe is None:
+        if describe is None or options.checkpoint is None:
             yield Run(None, interrupt, report, callback=callback)
             return
-        journal, raised = checkpoint.open(*describe()), []
+        journal, raised = options.checkpoint.open(*describe()), []
 
         def call(state: IterationState) -> object:
             try:
@@ -185,13 +184,15 @@ def _prepared(graph: NeighborGraph, options: EmbeddingOptions, team: ThreadTeam,
         how: Any = {"along": options.along_graph, "on_stage": run.stage}
         prepared = prepare_graph(graph, options.drop_shortcuts, team=team, **how)
         run.keep("graph", lambda: prepared_record(prepared))
-        if prepared.graph.n_edges > graph.n_edges:
-            run.report(f"{prepared.graph.n_edges:,} edges with neighbours along the graph")
-        merged = graph.n_vertices - prepared.graph.n_vertices
-        if merged:
-            run.report(f"{merged} duplicates merged")
-        if len(prepared.dropped):
-            run.report(f"{len(prepared.dropped)} edges dropped as shortcuts")
+        n_merged = graph.n_vertices - prepared.graph.n_vertices
+        n_more = max(0, prepared.graph.n_edges - graph.n_edges)
+        for count, what in (
+            (n_merged, "duplicates merged"),
+            (len(prepared.dropped), "edges dropped as shortcuts"),
+            (n_more, "edges added along the graph"),
+        ):
+            if count:
+                run.report(f"{count} {what}")
     run.report.unit = prepared.unit
     return prepared
 
@@ -249,7 +250,7 @@ def _embed_parts(
         place = run.within(f"component-{c}")
         if run.callback is not None:
             place = replace(place, callback=_in_users_terms(run.callback, prepared, known, c))
-        part = merged.part(prepared.graph, graph, vertices)
+        part = merged.part(prepared.graph, vertices)
         results[c] = embed_component(graph, options, part, team=team, start=here, run=place)
         place.forget()
         keep()
@@ -339,9 +340,8 @@ def _assemble(
     """Put the components in place, give duplicates their coordinates, restore the unit."""
     n_components, n_merged, unit = options.n_components, prepared.graph.n_vertices, prepared.unit
     parts = prepared.parts
-    coordinates = np.full((n_merged, n_components), np.nan)
-    alignments = np.broadcast_to(np.eye(n_components), (n_merged, n_components, n_components)).copy()
-    stretch = np.ones((n_merged, n_components))
+    coordinates, stretch = np.full((n_merged, n_components), np.nan), np.ones((n_merged, n_components))
+    alignments = np.tile(np.eye(n_components), (n_merged, 1, 1))
     if options.components == "largest":
         parts, results = parts[:1], results[:1]
     placed = [
@@ -356,19 +356,14 @@ def _assemble(
     check_finite("layout", "shifts of the components", np.array(offsets))
     energy = mass = 0.0
     status = 0
-    history: tuple[StepRecord, ...] = (StepRecord(0, 0.0, 0.0, 0.0),)
-    for c, (vertices, local, offset, result) in enumerate(zip(parts, placed, offsets, results, strict=True)):
+    for vertices, local, offset, result in zip(parts, placed, offsets, results, strict=True):
         coordinates[vertices] = local + offset
-        if result is None:
-            continue
-        alignments[vertices] = result.iteration.alignments
-        stretch[vertices] = result.stretch
-        energy += result.iteration.energy
-        mass += result.mass
-        status = max(status, _STATUSES.index(result.iteration.status))
-        if c == 0:
-            steps = result.iteration.history
-            history = tuple(replace(r, energy=r.energy * unit * unit * known.weight_unit) for r in steps)
+        if result is not None:
+            alignments[vertices] = result.iteration.alignments
+            stretch[vertices] = result.stretch
+            energy += result.iteration.energy
+            mass += result.mass
+            status = max(status, _STATUSES.index(result.iteration.status))
     with np.errstate(over="ignore"):
         coordinates *= unit
     if np.isinf(coordinates).any():
@@ -377,6 +372,7 @@ def _assemble(
             f"{np.finfo(np.float64).max:.2g}; divide the distances by a power of ten."
         )
     first, representative = results[0], prepared.representative
+    steps = (StepRecord(0, 0.0, 0.0, 0.0),) if first is None else first.iteration.history
     return Embedding(
         coordinates=known.finish(coordinates[representative], representative),
         graph=prepared.given,
@@ -387,7 +383,7 @@ def _assemble(
         energy=energy * unit * unit * known.weight_unit,
         # In the unit near the median, where neither over- nor underflows.
         relative_energy=energy / mass if mass > 0 else 0.0,
-        history=history,
+        history=tuple(replace(s, energy=s.energy * unit * unit * known.weight_unit) for s in steps),
         status=_STATUSES[status],
         start="none" if first is None else first.start,
         solver="none" if first is None else first.solver,

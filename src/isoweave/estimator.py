@@ -22,7 +22,6 @@ from isoweave._stages import arrays_of, graph_from
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import as_array, check_integer, check_vertices
 from isoweave.embed import embed, running
-from isoweave.forecast import check_search_memory
 from isoweave.graph import NeighborGraph, graph_from_matrix
 from isoweave.interop import distances_of
 from isoweave.known import Anchors, check_known
@@ -267,7 +266,7 @@ class IsometricEmbedding(  # type: ignore[misc]
         if sp.issparse(X):
             # Sparse features are made dense while that is cheap.
             d = min(d, max(2 * X.nnz, 2**25) // n)
-        check_search_memory(n, d, k, parse_memory_limit(self.memory_limit), self.n_jobs)
+        graphs.check_search_memory(n, d, k, parse_memory_limit(self.memory_limit), self.n_jobs)
         return graphs.knn_graph(
             X, k, n_jobs=self.n_jobs, random_state=seed, metric=self.metric, metric_params=self.metric_params
         )

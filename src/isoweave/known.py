@@ -16,6 +16,7 @@ from isoweave.graph import (
     PreparedGraph,
     assemble_graph,
     edge_keys,
+    edges_of,
     pack_components,
     positions_of,
 )
@@ -114,21 +115,19 @@ class Known:
             anchors = _merge(self.anchors, representative, self.origin, prepared.unit, n)
         return Known(edge, vertex, anchors, self.weight_unit)
 
-    def part(self, graph: NeighborGraph, part: NeighborGraph, vertices: AnyArray) -> Known:
+    def part(self, graph: NeighborGraph, vertices: AnyArray) -> Known:
         """Of the component of ``graph`` with these vertices."""
         vertex = edge = anchors = None
         if self.vertex_weights is not None:
             vertex = self.vertex_weights[vertices]
         if self.edge_weights is not None:
             # A component has all edges of its vertices.
-            skipped = np.repeat(graph.indptr[vertices] - part.indptr[:-1], part.degrees)
-            edge = self.edge_weights[np.arange(len(part.indices)) + skipped]
-        if self.anchors is not None:
+            edge = self.edge_weights[edges_of(graph.indptr, vertices)]
+        if self.anchors is not None and self.has_anchor(vertices):
             at = positions_of(self.anchors.vertices, vertices)
             inside, at = np.flatnonzero(at >= 0).astype(np.int32), at[at >= 0]
-            if len(inside):
-                places, weights = self.anchors.positions[at], self.anchors.weights[at]
-                anchors = AnchorEnergy(inside, places, weights, len(vertices))
+            places, weights = self.anchors.positions[at], self.anchors.weights[at]
+            anchors = AnchorEnergy(inside, places, weights, len(vertices))
         return Known(edge, vertex, anchors, self.weight_unit)
 
     def has_anchor(self, vertices: AnyArray) -> bool:
@@ -137,15 +136,14 @@ class Known:
     def offsets(self, parts: list[AnyArray], placed: list[FloatArray]) -> list[FloatArray]:
         """Shifts of the components: those with anchors are in place, the others are laid beside them."""
         shifts = [np.zeros(placed[0].shape[1]) for _ in parts]
-        anchored = [self.has_anchor(vertices) for vertices in parts]
-        if not any(anchored):
+        fixed = [c for c, vertices in enumerate(parts) if self.has_anchor(vertices)]
+        if not fixed or self.anchors is None:
             return pack_components(placed) if len(parts) > 1 else shifts
-        assert self.anchors is not None
-        for c, vertices in enumerate(parts):
-            if anchored[c] and len(vertices) == 1:
-                shifts[c] = self.anchors.positions[positions_of(self.anchors.vertices, vertices)[0]]
-        inside = np.concatenate([placed[c] + shifts[c] for c in range(len(parts)) if anchored[c]])
-        beside = [c for c in range(len(parts)) if not anchored[c]]
+        for c in fixed:
+            if len(parts[c]) == 1:
+                shifts[c] = self.anchors.positions[positions_of(self.anchors.vertices, parts[c])[0]]
+        inside = np.concatenate([placed[c] + shifts[c] for c in fixed])
+        beside = [c for c in range(len(parts)) if c not in fixed]
         if beside:
             packed = pack_components([inside, *(placed[c] for c in beside)])
             for c, shift in zip(beside, packed[1:], strict=True):
@@ -293,10 +291,7 @@ def _in_unit(name: str, weights: FloatArray | None) -> tuple[float, FloatArray |
 def _merge(
     anchors: AnchorEnergy, representative: AnyArray, origin: FloatArray | float, unit: float, n: int
 ) -> AnchorEnergy:
-    """Anchors of the merged vertices, in rising order.
-
-    Of several on one vertex, hard ones must agree and win; soft ones add up to one at their mean.
-    """
+    """Anchors of the merged vertices, rising: of several, hard ones agree and win, soft ones add up."""
     with np.errstate(over="ignore"):
         places = (anchors.positions - origin) / unit
     farthest = float(np.abs(places).max())
@@ -313,17 +308,17 @@ def _merge(
     merged, weights = np.zeros((len(vertices), places.shape[1])), np.zeros(len(vertices))
     for g in range(len(vertices)):
         inside = np.flatnonzero(group == g)
-        hard = inside[np.isinf(anchors.weights[inside])]
-        if len(hard):
-            apart = np.abs(places[hard] - places[hard[0]]).max(axis=1)
-            if apart.max() > _SAME_PLACE:
-                a, b = anchors.vertices[hard[0]], anchors.vertices[hard[int(np.argmax(apart))]]
-                raise ValueError(
-                    f"Vertices {a} and {b} are duplicates (distance zero), but their positions differ by "
-                    f"{apart.max() * unit:.3g}. Give them one position, or a finite weight."
-                )
-            merged[g], weights[g] = places[hard[0]], np.inf
-        else:
-            weights[g] = anchors.weights[inside].sum()
+        weights[g] = anchors.weights[inside].sum()
+        if np.isfinite(weights[g]):
             merged[g] = (anchors.weights[inside] / weights[g]) @ places[inside]
+            continue
+        hard = inside[np.isinf(anchors.weights[inside])]
+        merged[g] = places[hard[0]]
+        apart = np.abs(places[hard] - merged[g]).max(axis=1)
+        if apart.max() > _SAME_PLACE:
+            a, b = anchors.vertices[hard[0]], anchors.vertices[hard[int(np.argmax(apart))]]
+            raise ValueError(
+                f"Vertices {a} and {b} are duplicates (distance zero), but their positions differ by "
+                f"{apart.max() * unit:.3g}. Give them one position, or a finite weight."
+            )
     return AnchorEnergy(vertices, merged, weights, n)

@@ -12,7 +12,7 @@ import inspect
 import textwrap
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 DEFAULT_TOL = 0.03
 # What "auto" and None stand for, by default and with preset="paper".
@@ -46,17 +46,13 @@ def option(
     is given; ``kind`` says what it may be, by default one of its choices; ``flag`` is its short name. Options
     that do not ``matter`` change no result.
     """
-    words = textwrap.dedent(help).strip()
-    metadata = {
-        "help": words,
-        "kind": kind or "{" + ", ".join(f'"{choice}"' for choice in choices) + "}",
-        "choices": choices,
-        "command": command or " ".join(words.split(". ")[0].split()).rstrip(".") + ".",
-        "flag": flag,
-        "on_command": on_command,
-        "matters": matters,
-    }
-    return field(default=default, metadata=metadata)
+    words = " ".join(help.split())
+    kind = kind or "{" + ", ".join(f'"{choice}"' for choice in choices) + "}"
+    command = command or words.split(". ")[0].rstrip(".") + "."
+    metadata: dict[str, Any] = {"help": words, "kind": kind, "choices": choices, "command": command}
+    return field(
+        default=default, metadata=metadata | {"flag": flag, "on_command": on_command, "matters": matters}
+    )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -259,6 +255,9 @@ class EmbeddingOptions(FitOptions):
 
     n_components: int = 2
     seed: int = 0
+    if TYPE_CHECKING:  # no longer None
+        tol: float
+        max_iter: int
 
     @property
     def optimizer(self) -> str:
@@ -275,7 +274,6 @@ class EmbeddingOptions(FitOptions):
     @property
     def energy_tol(self) -> float:
         """Tolerance on the energy; the recursion's own is on alignments."""
-        assert self.tol is not None
         return self.tol if self.optimizer == "lbfgs" else DEFAULT_TOL
 
     @property
@@ -287,10 +285,9 @@ class EmbeddingOptions(FitOptions):
     def is_ordinary(self) -> bool:
         """Whether small components take all steps together; what is rarely asked for, each does alone."""
         start = self.start if isinstance(self.start, str) else "given"
-        refine = "none" if self.refine == "auto" else self.refine
-        settings = (self.preset, self.inner_product, start, self.solver, self.scale, refine)
-        usual = ("default", "edge", "auto", "auto", "edges", "none")
-        return self.loss == "squares" and settings == usual
+        settings = (self.preset, self.inner_product, start, self.solver, self.scale, self.loss)
+        usual = ("default", "edge", "auto", "auto", "edges", "squares")
+        return self.refine != "distances" and settings == usual
 
     def fingerprint(self) -> dict[str, Any]:
         """The values that a result depends on, by name."""
@@ -299,10 +296,7 @@ class EmbeddingOptions(FitOptions):
 
 
 def resolve_options(n_components: int, *, seed: int | None = None, **given: Any) -> EmbeddingOptions:
-    """Check every option and fill in what the preset says.
-
-    Anything given explicitly wins over the preset; "auto" and None ask the preset.
-    """
+    """Check every option and fill in what the preset says where "auto" or None is given."""
     import numpy as np
 
     from isoweave._memory import parse_memory_limit
@@ -343,10 +337,10 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
         values["refine"] = "none"
     for name, value in (("refine", "distances"), ("loss", "robust")):
         if values[name] == value and paper_product:
-            raise ValueError(
-                f"{name}={value!r} needs one weight per edge, but the inner product is the paper's; "
-                "use inner_product='edge'."
+            said = (
+                "needs one weight per edge, but the inner product is the paper's; use inner_product='edge'."
             )
+            raise ValueError(f"{name}={value!r} {said}")
     if not isinstance(values["global_weight"], str) or values["global_weight"] != "auto":
         values["global_weight"] = check_real("global_weight", values["global_weight"], minimum=0.0)
     if values["along_graph"] is not None:
@@ -365,22 +359,13 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
             f"checkpoint must be an isoweave.Checkpoint or None, got {checkpoint!r}; write "
             "checkpoint=isoweave.Checkpoint(path)."
         )
-    if seed is None:
-        seed = _seed(values["random_state"])
+    state = values["random_state"]
+    if seed is None and (state is np.random or isinstance(state, np.random.RandomState)):
+        seed = int(state.randint(np.iinfo(np.int32).max, size=1)[0])
+    elif seed is None:
+        state = check_integer("random_state", 0 if state is None else state, minimum=0)
+        seed = check_integer("random_state", state, maximum=2**32 - 1)
     return EmbeddingOptions(n_components=int(n_components), seed=seed, **values)
-
-
-def _seed(state: Any) -> int:
-    """A fixed seed for None, the number itself for an integer, otherwise a draw."""
-    import numpy as np
-
-    from isoweave._validation import check_integer
-
-    if state is None:
-        return 0
-    if state is np.random or isinstance(state, np.random.RandomState):
-        return int(state.randint(np.iinfo(np.int32).max, size=1)[0])
-    return check_integer("random_state", check_integer("random_state", state, minimum=0), maximum=2**32 - 1)
 
 
 def documented(*sources: type) -> Callable[[Any], Any]:
@@ -390,16 +375,16 @@ def documented(*sources: type) -> Callable[[Any], Any]:
     def decorate(target: Any) -> Any:
         lines = []
         for f in declared:
-            words = textwrap.wrap(" ".join(f.metadata["help"].split()), 100)
+            words = textwrap.wrap(f.metadata["help"], 100)
             lines += [f"{f.name} : {f.metadata['kind']}, default={f.default!r}", *(f"    {w}" for w in words)]
         target.__doc__ = inspect.cleandoc(target.__doc__ or "").replace("{options}", "\n".join(lines))
         if inspect.isfunction(target):
             signature = inspect.signature(target)
-            kept = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-            more = [
+            made = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+            made += [
                 inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default) for f in declared
             ]
-            target.__signature__ = signature.replace(parameters=[*kept, *more])  # type: ignore[attr-defined]
+            target.__signature__ = signature.replace(parameters=made)  # type: ignore[attr-defined]
         return target
 
     return decorate

@@ -163,7 +163,7 @@ class Embedding:
             import pandas
         except ImportError as error:
             raise ImportError("to_frame needs pandas: pip install pandas.") from error
-        columns: dict[str, Any] = {f"x{c + 1}": self.coordinates[:, c] for c in range(self.n_components)}
+        columns: dict[str, Any] = {f"x{c}": x for c, x in enumerate(self.coordinates.T, 1)}
         if self.component_labels is not None:
             columns["component"] = self.component_labels
         if self.stretch is not None:

@@ -42,10 +42,7 @@ def test_options_are_those_declared():
             for name, params in PARAMS.items():
                 if option.name in params and name not in ("evaluate", "reproduce"):
                     assert params[option.name].help == shown
-
-
-def test_names_of_options():
-    """Documented in README and docs, so they stay; every parameter of the estimator has one."""
+    # Documented in README and docs, so they stay; every parameter of the estimator has one.
     given = {flag for param in PARAMS["embed"].values() for flag in param.opts}
     flags = "-o -k -n -j -q -v --seed --n-jobs --memory-limit --anchors --anchor-weight --checkpoint --every"
     assert {*flags.split(), "--resume", "--report", "--columns", "--graph", "--frame-size"} <= given
@@ -74,9 +71,7 @@ REPORT = ("-o", "r.html")
 ERRORS = [
     (("embed", "none.npy", "-o", "y.npz"), "none.npy: no such file"),
     (("embed", "x.npy", "-o", "y.txt"), "suffix must be one of"),
-    (("embed", "x.npy", "-o", "none/y.npz"), "folder none does not exist"),
     (("embed", "x.npy", "-o", "y.npz", "--preset", "fastest"), "fastest"),
-    (("embed", "x.npy", "-o", "y.npz", "--n-components", "many"), "many"),
     (("embed", "a.npz", "-o", "y.npz", "--metric", "cosine"), "--metric is for features"),
     (("embed", "a.npz", "-o", "y.npz", "-k", "5"), "--n-neighbors is for features"),
     (("embed", "x.npy", "-o", "y.npz", "--asymmetry", "max"), "--asymmetry is for distance graphs"),
@@ -87,20 +82,16 @@ ERRORS = [
     (("embed", "x.npy", "-o", "y.npz", "--every", "5"), "--every needs --checkpoint FILE"),
     (("embed", "x.npy", "-o", "y.npz", "--anchor-weight", "1"), "--anchor-weight was given without"),
     (("embed", "a.npz", "-o", "y.npz", "--memory-limit", "20MB"), "the limit is 20 MB (memory_limit)"),
-    (("forecast", "x.npy", "--n-neighbors", "0"), "n_neighbors"),
     (("forecast", "x.npy", "--solver", "fastest"), "solver must be one of"),
     (("forecast", "a.npz", "--components", "bridge"), "components='bridge' needs features"),
     (("dimension", "x.npy", "--asymmetry", "max"), "--asymmetry is for distance graphs"),
     (("diagnose", "a.npz", "--solve", "--embedding", "y.npy"), "one of them"),
     (("diagnose", "a.npz", "--embedding", "x.npy", "-n", "2"), "leave it out"),
-    (("diagnose", "a.npz", "--embedding", "short.npy"), "short.npy: 2 rows, but the graph has 300"),
     (("diagnose", "a.npz", "--shortcuts", "dropp"), "Did you mean"),
     (("evaluate", "a.npz", "short.npy"), "short.npy: 2 rows, but the graph has 300"),
     (("evaluate", "a.npz", "nan.npy"), "nan.npy: row 0 has no coordinates"),
-    (("evaluate", "a.npz", "x.npy", "--labels", "short.npy"), "expected one label per vertex"),
     (("evaluate", "a.npz", "x.npy", "--truth", "short.npy"), "short.npy: 2 rows, but the graph has 300"),
     (("evaluate", "a.npz", "x.npy", "-k", "0"), "n_neighbors must be an integer from 1 to 299, got 0"),
-    (("report", "none.npz", *REPORT), "none.npz: no such file"),
     (("report", "x.npy", "-o", "r.txt"), "must end in .html"),
     (("report", "x.npy", *REPORT, "--columns", "short.csv"), "short.csv: 2 rows, but the map has 300"),
     (("report", "named.csv", *REPORT, "--columns", "short.csv"), "no row is named 'c'"),

@@ -75,12 +75,6 @@ def test_forecast(run, run_json, graph):
         assert [stage["name"] for stage in found["stages"]] == [stage.name for stage in wanted.stages]
 
 
-@pytest.mark.parametrize("command", ["forecast", "diagnose"])
-@pytest.mark.parametrize("source", ["x.npy", "a.npz"])
-def test_the_dimension_may_be_estimated(run_json, command, source):
-    assert run_json(command, source, "-n", "auto")["n_components"] == 2
-
-
 def test_what_does_not_fit_has_its_own_exit_code(run, run_json):
     assert "does not fit" in run("forecast", "a.npz", "--memory-limit", "20MB", code=3).stdout
     found = run_json("forecast", "a.npz", "--memory-limit", "20MB", code=3)
@@ -92,9 +86,8 @@ def test_what_does_not_fit_has_its_own_exit_code(run, run_json):
 
 def test_pieces_are_bridged(run_json, sheet):
     np.save("two.npy", np.concatenate([sheet, sheet + 50.0]))
-    apart, joined = (
-        run_json("forecast", "two.npy", "-k", 8, "--components", how) for how in ("separate", "bridge")
-    )
+    command = ("forecast", "two.npy", "-k", 8, "--components")
+    apart, joined = (run_json(*command, how) for how in ("separate", "bridge"))
     assert apart["n_edges"] < joined["n_edges"] <= apart["n_edges"] + 3
 
 
@@ -107,7 +100,7 @@ def test_dimension(run):
         assert float(run("dimension", source, "--asymmetry", "min").stdout) == pytest.approx(2, rel=0.2)
 
 
-def test_diagnosis(run, run_json, sheet):
+def test_diagnosis_and_an_estimated_dimension(run, run_json, sheet):
     estimator = IsometricEmbedding(n_neighbors=8, n_jobs=1).fit(sheet[:200])
     graph = estimator.graph_
     np.save("points.npy", sheet[:200])
@@ -120,3 +113,5 @@ def test_diagnosis(run, run_json, sheet):
     assert found == diagnose(estimator.embedding_, graph=graph).to_dict()
     assert found["map"]["status"] is None
     assert run_json("diagnose", "points.npy", "-k", 8, "--solve") == diagnose(estimator).to_dict()
+    for command, source in (("forecast", "points.npy"), ("diagnose", "graph.npz")):
+        assert run_json(command, source, "-n", "auto")["n_components"] == 2

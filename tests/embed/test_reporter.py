@@ -30,7 +30,11 @@ def test_quiet_by_default_and_nothing_is_measured_if_nobody_listens(capsys, monk
     assert captured.out == captured.err == ""
 
 
-def test_verbose_prints_stages_and_steps(capsys, monkeypatch):
+def test_verbose_prints_what_was_found_then_stages_and_steps(capsys, monkeypatch):
+    embed_graph(knn_graph(POINTS, 8).to_matrix(), verbose=1)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("[isoweave] start:")
+    assert not any("step 1" in line or line.endswith("frames") for line in lines)
     monkeypatch.setattr(_reporter, "_SECONDS_BETWEEN_LINES", 0.0)
     IsometricEmbedding(n_neighbors=8, verbose=2).fit(POINTS)
     lines = capsys.readouterr().out.splitlines()
@@ -39,17 +43,8 @@ def test_verbose_prints_stages_and_steps(capsys, monkeypatch):
     wanted = ["neighbours", "order", "shortcuts", "frames", "factor", "landmark start", "optimise"]
     assert [stage for stage in dict.fromkeys(stages) if stage in wanted] == wanted
     assert any("step 1  energy" in line and "misfit" in line for line in lines)
-
-
-def test_verbose_one_prints_what_was_found_and_no_stages(capsys):
-    embed_graph(knn_graph(POINTS, 8).to_matrix(), verbose=1)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("[isoweave] start:")
-    assert not any("step 1" in line or line.endswith("frames") for line in lines)
-
-
-def test_steps_are_printed_about_once_a_second(capsys, monkeypatch):
-    monkeypatch.setattr(_reporter, "_SECONDS_BETWEEN_LINES", 1e9)  # however slow the machine is
+    # Steps about once a second, however slow the machine is.
+    monkeypatch.setattr(_reporter, "_SECONDS_BETWEEN_LINES", 1e9)
     reporter = Reporter(2)
     for k in range(50):
         reporter.step(Progress("optimise", k, 500, 2.0, 0.1, 0.5**k, 1e-3))

@@ -18,7 +18,16 @@ from typer.testing import CliRunner
 import isoweave.experiments._run as run_module
 from isoweave.cli import _reproduce, app
 from isoweave.datasets import DATA_VARIABLE, load_digits, swiss_roll
-from isoweave.experiments import EXPERIMENTS, METHODS, Records, Request, Scale, plan_tasks, run_experiments
+from isoweave.experiments import (
+    EXPERIMENTS,
+    METHODS,
+    Records,
+    Request,
+    Scale,
+    demo,
+    plan_tasks,
+    run_experiments,
+)
 from isoweave.experiments._figures import aligned
 from isoweave.experiments.baselines import run_baseline
 from isoweave.graph import connected_components
@@ -174,7 +183,7 @@ def invoke(*arguments):
 def test_reproduce(tmp_path, monkeypatch, request):
     """Box plots, curves, maps and something skipped; a browser looks at the page, where there is one."""
     out = tmp_path / "results"
-    monkeypatch.setattr(_reproduce.experiments, "QUICK", TINY)
+    monkeypatch.setattr("isoweave.experiments.QUICK", TINY)
     options = ("--out", out, "--data", tmp_path, "--methods", "default,isomap", "--methods", "lle")
     with monkeypatch.context() as patch:
         # Without matplotlib and jinja2 there are tables only.
@@ -224,8 +233,8 @@ def test_reproduce_errors_are_one_line(tmp_path, monkeypatch):
     assert lines == ["skipped: umap: not here (a, b)", "skipped: x: other (b)"]
 
 
-def test_demo(tmp_path, capsys, monkeypatch):
-    demo, results = _reproduce.demo, []
+def test_demo(tmp_path, monkeypatch):
+    results = []
     roll, digits = swiss_roll(600, random_state=7), load_digits()
     digits = replace(digits, data=digits.data[:300], labels=digits.labels[:300])
     cases = (demo.DemoCase("Roll", roll, 2), demo.DemoCase("Digits", digits, 9))
@@ -233,8 +242,7 @@ def test_demo(tmp_path, capsys, monkeypatch):
     assert [case.n_components for case in demo.demo_cases()] == [2, 9]
     monkeypatch.setattr(demo, "demo_cases", lambda: cases)
     monkeypatch.setattr(demo, "run_case", lambda case: results.append(run_case(case)) or results[-1])
-    _reproduce.run_demo_command(tmp_path / "out")
-    printed = capsys.readouterr().out
+    printed = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "out")]).stdout
     assert all(word in printed for word in ("swiss_roll", "digits", "Isomap", "F1", "seconds", "index.html"))
     for name in ("swiss_roll.png", "digits.png"):
         with Image.open(tmp_path / "out" / name) as image:
@@ -249,12 +257,12 @@ def test_demo(tmp_path, capsys, monkeypatch):
     # Without optional packages.
     monkeypatch.setattr(_reproduce, "find_spec", lambda name: None)
     monkeypatch.setattr(demo, "demo_cases", lambda: ())
-    _reproduce.run_demo_command(tmp_path / "bare")
-    assert re.search(r"isoweave\[plot\](.|\n)*isoweave\[report\]", capsys.readouterr().out)
+    printed = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "bare")]).stdout
+    assert re.search(r"isoweave\[plot\](.|\n)*isoweave\[report\]", printed)
     assert not list((tmp_path / "bare").iterdir())
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(ImportError, match=r"isoweave\[report\]"):
-        demo.write_demo_page([], {}, tmp_path)
+        demo.write_demo_page(demo.demo_table([]), {}, tmp_path)
 
 
 def test_maps_are_laid_over_the_truth_and_seen_along_their_longest_axes():

@@ -149,7 +149,6 @@ def test_bridges_have_their_true_lengths(metric):
 @pytest.mark.parametrize(
     ("X", "n_bridges", "text"),
     [
-        (None, 3, r"2 components and no features.*components='separate'"),
         (np.eye(3), 3, "X has 3 rows, but the graph has 4 vertices"),
         (np.eye(4), 0, "n_bridges must be an integer >= 1"),
     ],

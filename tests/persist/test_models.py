@@ -130,13 +130,7 @@ VALUES = {
     "sparse": [sp.random(5, 4, 0.5, "csr", random_state=3), sp.csr_array((3, 3)), int64_indices()],
     "graph": GRAPH,
     "history": (StepRecord(0, 2.0, float("nan"), 0.0), StepRecord(1, 1.0, 0.1, 1.0)),
-    "names": {
-        "x": np.zeros(1),
-        "a/b": np.zeros(2),
-        "a_b": np.zeros(3),
-        "é": GRAPH,
-        "__metadata__": np.ones(4),
-    },
+    "names": {"a/b": np.zeros(2), "a_b": np.zeros(3), "é": GRAPH, "__metadata__": np.ones(4)},
 }
 
 
@@ -175,31 +169,34 @@ def test_other_programs_can_read_the_arrays(tmp_path, fitted):
     assert starts["F64"] % 8 == starts["I32"] % 4 == 0
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (b"bytes", "value_ is of type bytes"),
-        ({1: 2}, r"value_ has the key 1"),
-        ({"$type": "array"}, r"value_ has the key '\$type'"),
-        ([{"x": {1, 2}}], r"value_\.0\.x is of type set"),
-        (np.array([1, None], dtype=object), "value_ is an array of objects, 1 among them"),
-        (np.array(["2020-01-01"], dtype="M8[D]"), "value_ is an array of datetime64"),
-        (np.zeros(2, dtype=[("a", "f8")]), "value_ is an array of"),
-        (np.zeros(2, dtype=np.longdouble), "value_ is an array of"),
-        (np.complex128(1j), "value_ is an array of complex128"),
-        (sp.csc_array((2, 2)), "value_ is a sparse csc_array .* convert it to csr_array"),
-        (np.random.default_rng(3), "value_ is of type Generator"),
-        (len, "value_ is a function"),
-        (2**3000, "an integer of 3001 bits"),
-        (eval("[" * 20 + "]" * 20), "nested more than 12 levels deep"),
-        ("y" * (17 << 20), "bytes of values and 0 arrays are more than a file may hold"),
-    ],
-)
-def test_what_cannot_be_stored(tmp_path, value, message):
+REFUSED = [
+    (b"bytes", "value_ is of type bytes"),
+    ({1: 2}, r"value_ has the key 1"),
+    ({"$type": "array"}, r"value_ has the key '\$type'"),
+    ([{"x": {1, 2}}], r"value_\.0\.x is of type set"),
+    (np.array([1, None], dtype=object), "value_ is an array of objects, 1 among them"),
+    (np.array(["2020-01-01"], dtype="M8[D]"), "value_ is an array of datetime64"),
+    (np.zeros(2, dtype=[("a", "f8")]), "value_ is an array of"),
+    (np.zeros(2, dtype=np.longdouble), "value_ is an array of"),
+    (np.complex128(1j), "value_ is an array of complex128"),
+    (sp.csc_array((2, 2)), "value_ is a sparse csc_array .* convert it to csr_array"),
+    (np.random.default_rng(3), "value_ is of type Generator"),
+    (len, "value_ is a function"),
+    (2**3000, "an integer of 3001 bits"),
+    (eval("[" * 20 + "]" * 20), "nested more than 12 levels deep"),
+    ("y" * (17 << 20), "bytes of values and 0 arrays are more than a file may hold"),
+]
+
+
+def test_what_cannot_be_stored(tmp_path):
     model = IsometricEmbedding()
-    model.value_ = value
-    with pytest.raises((TypeError, ValueError), match=message):
-        save(model, tmp_path / "x")
+    for value, message in REFUSED:
+        model.value_ = value
+        with pytest.raises((TypeError, ValueError), match=message):
+            save(model, tmp_path / "x")
+    for value in (np.zeros(3), {}, IsometricEmbedding):
+        with pytest.raises(TypeError, match="save takes an Embedding or an IsometricEmbedding, got"):
+            save(value, tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -208,24 +205,21 @@ def test_what_lies_beside_a_file_stays(tmp_path, embedding):
     for file in (tmp_path / "map.isoweave", *beside):
         file.write_text("mine")
     save(embedding, tmp_path / "map.isoweave")
-    for value in (np.zeros(3), {}, IsometricEmbedding):
-        with pytest.raises(TypeError, match="save takes an Embedding or an IsometricEmbedding, got"):
-            save(value, tmp_path / "x")
     assert [file.read_text() for file in beside] == ["mine", "mine"]
     assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_samples():
     """These files were written once and are never changed: what they hold must come out as it did then."""
-    for mmap in (False, True):
-        result = load(SAMPLES / "embedding.isoweave", mmap=mmap)
-        assert (result.coordinates.shape, result.coordinates.dtype) == ((11, 2), np.float64)
-        assert result.coordinates[3].tolist() == [-1.1081014573046821, 0.7653142946967811]
-        assert result.energy.hex() == "0x1.3f32948c40000p-94"
-        assert result.component_labels.tolist() == [0] * 9 + [1, 1]
-        assert (result.graph.n_vertices, result.graph.n_edges) == (11, 37)
-        assert [step.iteration for step in result.history] == list(range(result.n_iter + 1))
-        assert (result.status, result.solver) == ("converged", "direct: 9 vertices, at most 3000")
+    result = load(SAMPLES / "embedding.isoweave")
+    assert (result.coordinates.shape, result.coordinates.dtype) == ((11, 2), np.float64)
+    assert result.coordinates[3].tolist() == [-1.1081014573046821, 0.7653142946967811]
+    assert result.energy.hex() == "0x1.3f32948c40000p-94"
+    assert result.component_labels.tolist() == [0] * 9 + [1, 1]
+    assert (result.graph.n_vertices, result.graph.n_edges) == (11, 37)
+    assert [step.iteration for step in result.history] == list(range(result.n_iter + 1))
+    assert (result.status, result.solver) == ("converged", "direct: 9 vertices, at most 3000")
+    assert plain(load(SAMPLES / "embedding.isoweave", mmap=True)) == plain(result)
     model = load(SAMPLES / "estimator.isoweave")
     assert model.metric_params["V"].tolist() == [1.0, 2.0, 0.5]
     assert type(model.n_components) is np.int64

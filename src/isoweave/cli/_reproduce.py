@@ -1,4 +1,4 @@
-"""What ``isoweave demo`` and ``isoweave reproduce`` do."""
+"""Commands that make their own data: demo, reproduce."""
 
 from __future__ import annotations
 
@@ -8,58 +8,80 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from typer import Argument, Option
 
-from isoweave import experiments
 from isoweave._files import write_text
+from isoweave.cli._app import command
 from isoweave.cli._console import duration, one_line, printed_warnings
-from isoweave.experiments import demo
 
+_EXPERIMENTS = "swiss, difficult, klein, torus, mnist, fmnist, rnaseq, robustness, graphs, or all."
+_METHODS = "default, paper-energy, paper, isomap, lle, hlle, ltsa, laplacian, diffusion, tsne, umap, mde"
 _NO_FIGURES = "no figures: they need matplotlib, pip install 'isoweave\\[plot]'"
 
 
-def run_demo_command(folder: Path) -> None:
-    """Run every case, print the table, write figures and page into ``folder``."""
-    folder.mkdir(parents=True, exist_ok=True)
+@command(out=Option(help="Folder for the figures and the page."))
+def demo(out: Path = Path("isoweave-demo")) -> None:
+    """Swiss roll and handwritten digits, against Isomap: a table, figures and a page."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from isoweave.experiments import demo
+
+    out.mkdir(parents=True, exist_ok=True)
     console = Console()
-    with console.status("compiling (only the first time)"):
-        demo.compile_kernels()
-    results: list[tuple[demo.DemoCase, demo.DemoResult]] = []
+    results: list[demo.DemoResult] = []
     figures: dict[str, Path] = {}
     can_draw = find_spec("matplotlib") is not None
     for case in demo.demo_cases():
         with console.status(case.title), printed_warnings():
-            case_results = demo.run_case(case)
-            results += [(case, result) for result in case_results]
+            found = demo.run_case(case)
+            results += found
             if can_draw:
-                figures[case.title] = demo.draw_case(case, case_results, folder)
-    found = demo.demo_table(results)
-    table = Table(*found.head)
-    for row in found.lines:
-        table.add_row(*row)
-    console.print(table)
+                figures[case.title] = demo.draw_case(case, found, out)
+    table = demo.demo_table(results)
+    shown = Table(*table.head)
+    for row in table.lines:
+        shown.add_row(*row)
+    console.print(shown)
     if not can_draw:
         console.print(_NO_FIGURES)
     written = list(figures.values())
     if find_spec("jinja2") is not None:
-        written.append(demo.write_demo_page(results, figures, folder))
+        written.append(demo.write_demo_page(table, figures, out))
     else:
         console.print("no page: it needs jinja2, pip install 'isoweave\\[report]'")
     for path in written:
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
 
 
-def run_reproduce(
-    names: Sequence[str],
+@command(
+    names=Argument(metavar="NAME...", help=_EXPERIMENTS),
+    out=Option(help="Folder for records, tables, figures and the page."),
+    quick=Option("--quick", help="Few seeds and points: minutes, and only a first look."),
+    data_home=Option("--data", help="Folder of the data files.", show_default="variable ISOWEAVE_DATA"),
+    fetch=Option("--fetch", help="Fetch MNIST and Fashion-MNIST from OpenML if not in the folder."),
+    methods=Option(help=f"Any of {_METHODS}, separated by commas.", show_default="by experiment"),
+    n_seeds=Option("--seeds", help="Maximum number of seeds per row.", show_default="by experiment"),
+    n_jobs=Option("--n-jobs", "-j", help="Problems solved at a time, each on a core; -1: all cores."),
+)
+def reproduce(
+    names: list[str],
     out: Path,
-    quick: bool,
-    methods: Sequence[str] | None,
-    n_seeds: int | None,
-    **given: Any,
+    quick: bool = False,
+    data_home: Path | None = None,
+    fetch: bool = False,
+    methods: list[str] | None = None,
+    n_seeds: int | None = None,
+    n_jobs: int = 1,
 ) -> None:
-    """Run what is not done yet and write tables, figures and the page of everything in the folder."""
+    """Rerun the paper's experiments: ours, the paper's recursion and other methods.
+
+    What OUT holds already is not run again.
+    """
+    from rich.console import Console
+
+    from isoweave import experiments
+
     if n_seeds is not None and n_seeds < 1:
         raise ValueError(f"--seeds must be at least 1, got {n_seeds}.")
     scale = experiments.QUICK if quick else experiments.FULL
@@ -79,26 +101,26 @@ def run_reproduce(
             left = "" if progress.seconds_left is None else f"{duration(progress.seconds_left)} left"
             bar.update(number, completed=progress.done, description=progress.label or "done", left=left)
 
+        given: Any = {"data_home": data_home, "fetch": fetch, "n_jobs": n_jobs}
         given |= {"maps_folder": out / "maps", "progress": show}
         skipped += experiments.run_experiments(tasks, records, **given)
     console = Console()
     for line in _skipped_lines(skipped):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    can_draw = find_spec("matplotlib") is not None
-    if not can_draw:
+    if find_spec("matplotlib") is None:
         console.print(_NO_FIGURES)
     figures: dict[str, dict[str, Path]] = {}
     # A reason begins with the name of its experiment.
     reasons = {name: [r for r in skipped if r.split(",")[0] == name] for name in experiments.EXPERIMENTS}
     runs = records.frame()
     present = set(runs.loc[runs["scale"] == scale.name, "experiment"])
-    for experiment in experiments.EXPERIMENTS.values():
-        if experiment.name in present:
-            experiments.write_tables(experiment, runs, scale, out, reasons[experiment.name])
-            if can_draw:
+    for name, experiment in experiments.EXPERIMENTS.items():
+        if name in present:
+            experiments.write_tables(experiment, runs, scale, out, reasons[name])
+            if find_spec("matplotlib") is not None:
                 folders = (out / "figures", out / "maps")
-                figures[experiment.name] = experiments.draw_experiment(experiment, runs, scale, *folders)
-            console.print(f"wrote {out / experiment.name}.md .csv", highlight=False, soft_wrap=True)
+                figures[name] = experiments.draw_experiment(experiment, runs, scale, *folders)
+            console.print(f"wrote {out / name}.md .csv", highlight=False, soft_wrap=True)
     comparisons = experiments.compare(runs, scale)
     if comparisons:
         write_text(out / "summary.md", experiments.summary_markdown(comparisons))
@@ -122,7 +144,10 @@ def _skipped_lines(skipped: Sequence[str]) -> list[str]:
     return [f"skipped: {reason} ({', '.join(found)})" for reason, found in names.items()]
 
 
-def _bar(console: Console) -> Progress:
-    texts = TextColumn("{task.description}"), TextColumn("{task.fields[left]}")
-    columns = (texts[0], BarColumn(bar_width=30), MofNCompleteColumn(), TimeElapsedColumn(), texts[1])
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+def _bar(console: Any) -> Any:
+    from rich import progress
+
+    texts = progress.TextColumn("{task.description}"), progress.TextColumn("{task.fields[left]}")
+    columns = (progress.BarColumn(bar_width=30), progress.MofNCompleteColumn(), progress.TimeElapsedColumn())
+    options = {"console": console, "transient": True, "disable": not console.is_terminal}
+    return progress.Progress(texts[0], *columns, texts[1], **options)

@@ -35,6 +35,7 @@ class DemoCase(NamedTuple):
 class DemoResult(NamedTuple):
     """One method's embedding of one data set, with its scores by metric."""
 
+    data: str
     method: str
     embedding: FloatArray
     scores: dict[str, float]
@@ -51,20 +52,16 @@ def demo_cases() -> tuple[DemoCase, ...]:
     )
 
 
-def compile_kernels() -> None:
-    """Embed a little data in every dimension the cases use, so that no clock runs while numba compiles."""
-    for n_components in (2, 9):
-        warm_up("default", n_components)
-
-
-def run_case(case: DemoCase) -> tuple[DemoResult, ...]:
+def run_case(case: DemoCase) -> list[DemoResult]:
     """Embed a data set with this package and with Isomap, and score both against the same graph."""
     from sklearn.manifold import Isomap
 
     from isoweave import IsometricEmbedding
 
+    warm_up("default", case.n_components)
     data, k = case.dataset, _N_NEIGHBORS
     graph = knn_graph(data.data, k)
+    known: dict[str, Any] = {"labels": data.labels, "truth": data.truth}
     methods = {
         "isoweave": IsometricEmbedding(case.n_components, n_neighbors=k, random_state=_SEED),
         "Isomap": Isomap(n_components=case.n_components, n_neighbors=k),
@@ -74,18 +71,17 @@ def run_case(case: DemoCase) -> tuple[DemoResult, ...]:
         started = time.perf_counter()
         embedding: FloatArray = method.fit_transform(data.data)
         seconds = time.perf_counter() - started
-        known: dict[str, Any] = {"labels": data.labels, "truth": data.truth}
         scores = evaluate(graph, embedding, n_neighbors=k, ranks=False, **known)
-        results.append(DemoResult(name, embedding, scores, seconds))
-    return tuple(results)
+        results.append(DemoResult(data.name, name, embedding, scores, seconds))
+    return results
 
 
-def demo_table(results: Sequence[tuple[DemoCase, DemoResult]]) -> ResultTable:
+def demo_table(results: Sequence[DemoResult]) -> ResultTable:
     """The scores as text."""
     lines = []
-    for case, result in results:
-        cells = (show(result.scores[m], m) if m in result.scores else "" for m in _METRICS)
-        lines.append((case.dataset.name, result.method, *cells, f"{result.seconds:.2f}"))
+    for data, method, _, scores, seconds in results:
+        cells = (show(scores[m], m) if m in scores else "" for m in _METRICS)
+        lines.append((data, method, *cells, f"{seconds:.2f}"))
     return ResultTable(("data", "method", *(TITLES[m] for m in _METRICS), "seconds"), lines)
 
 
@@ -129,11 +125,9 @@ def draw_case(case: DemoCase, results: Sequence[DemoResult], folder: Path) -> Pa
     return path
 
 
-def write_demo_page(
-    results: Sequence[tuple[DemoCase, DemoResult]], figures: Mapping[str, Path], folder: Path
-) -> Path:
+def write_demo_page(table: ResultTable, figures: Mapping[str, Path], folder: Path) -> Path:
     """Write ``index.html``, which needs no other file, and return its path; ``figures`` are PNG by title."""
-    sections = [section("scores", "Scores", tables=[demo_table(results)])]
+    sections = [section("scores", "Scores", tables=[table])]
     sections += [section(path.stem, title, figures={title: path}) for title, path in figures.items()]
     page = folder / "index.html"
     write_text(page, render("experiments/templates/demo.html", warning="", sections=sections, footer=""))

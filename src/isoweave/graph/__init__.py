@@ -22,6 +22,7 @@ from isoweave.graph._graph import (
     counting_argsort as counting_argsort,
     edge_distortion as edge_distortion,
     edge_keys as edge_keys,
+    edges_of as edges_of,
     geodesics as geodesics,
     geodesics_from as geodesics_from,
     graph_from_matrix as graph_from_matrix,
@@ -39,9 +40,8 @@ from isoweave.graph._graph import (
 )
 from isoweave.graph._index import (
     FEWEST_GROWN as FEWEST_GROWN,
-    TREE_DIMENSIONS as TREE_DIMENSIONS,
-    NeighborIndex as NeighborIndex,
     build_index as build_index,
+    check_search_memory as check_search_memory,
     estimate_dimension as estimate_dimension,
     intrinsic_dimension as intrinsic_dimension,
     intrinsic_dimension_graph as intrinsic_dimension_graph,

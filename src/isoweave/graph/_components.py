@@ -18,6 +18,7 @@ from isoweave.graph._features import FeatureSpace, Metric, Params, prepare_featu
 from isoweave.graph._graph import (
     NeighborGraph,
     assemble_graph,
+    edges_of,
     graph_from_matrix,
     is_edge,
     join,
@@ -126,17 +127,12 @@ def bridge_components(
     that of their nearest points, in the metric of ``X`` (see :func:`knn_graph`). Each pair is joined by up to
     ``n_bridges`` edges (N + 1 or more for an embedding in N dimensions), so that one part cannot rotate about
     the end of a single edge: the shortest with ends all different, and, where a component has too few points
-    for that, the shortest others. A connected graph is returned as it is, and then X may be None.
+    for that, the shortest others. A connected graph is returned as it is.
     """
     n_bridges = check_integer("n_bridges", n_bridges, minimum=1)
     n_components, labels = connected_components(graph)
     if n_components == 1:
         return graph
-    if X is None:
-        raise ValueError(
-            f"The graph has {n_components} components and no features to measure the distance between them, "
-            "so they cannot be bridged. Add edges between them, or choose components='separate' or 'largest'."
-        )
     with thread_team(n_jobs) as team:
         space = prepare_features(X, metric, metric_params, team)
         n = len(space.groups.members)
@@ -153,12 +149,9 @@ def bridge_components(
 
 
 def _spanning_tree(space: FeatureSpace, labels: IntArray, n_components: int) -> list[tuple[int, int]]:
-    """Pairs of components that a minimum spanning tree over their nearest points joins (Boruvka).
-
-    Each round finds, for every part but the largest, its nearest point outside. Two parts differ in some bit
-    of their numbers; so for each bit the points with a 0 there are searched among those with a 1, and vice
-    versa: log2 of the number of parts searches instead of one per part.
-    """
+    """Pairs of components that a minimum spanning tree over their nearest points joins (Boruvka)."""
+    # Each round finds, for every part but the largest, its nearest point outside. Two parts differ in some
+    # bit of their numbers: for each bit, zeros are searched among ones and vice versa.
     part_of = np.arange(n_components)
     edges: list[tuple[int, int]] = []
     while len(edges) < n_components - 1:
@@ -303,21 +296,17 @@ class PreparedGraph:
         return self.graph.degrees[self.parts[c]]
 
     def part(self, *components: int) -> NeighborGraph:
-        """Graph of one component, or of several, one after the other.
-
-        In a time that depends on their own sizes only: there may be thousands.
-        """
+        """Graph of one component, or of several, one after the other; in the time of their own sizes."""
         graph = self.graph
         if len(self.parts) == 1:
             return graph
         vertices = np.concatenate([self.parts[c] for c in components])
         number = np.empty(graph.n_vertices, dtype=np.int32)
         number[vertices] = np.arange(len(vertices), dtype=np.int32)
+        # A component has all edges of its vertices.
+        at = edges_of(graph.indptr, vertices)
         starts = np.zeros(len(vertices) + 1, dtype=np.int32)
         np.cumsum(graph.degrees[vertices], out=starts[1:])
-        # A component has all edges of its vertices.
-        skipped = graph.indptr[vertices] - starts[:-1]
-        at = np.arange(starts[-1], dtype=np.int32) + np.repeat(skipped, np.diff(starts))
         return NeighborGraph(starts, number[graph.indices[at]], graph.lengths[at])
 
 

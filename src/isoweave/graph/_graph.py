@@ -7,13 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
-from scipy.sparse.csgraph import (
-    connected_components,
-    dijkstra,
-    minimum_spanning_tree,
-    reverse_cuthill_mckee,
-)
+from scipy.sparse import csgraph
 
 from isoweave._lazy import computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam
@@ -64,11 +58,8 @@ class NeighborGraph:
 
     @computed_once
     def reverse(self) -> IntArray:
-        """Position of the opposite edge (j, i) for every stored edge (i, j), shape (m,).
-
-        Rows and columns are sorted, so listing the edges by (column, row) visits the opposite edges in
-        storage order: a stable sort of the columns is the whole computation.
-        """
+        """Position of the opposite edge (j, i) for every stored edge (i, j), shape (m,)."""
+        # Rows and columns are sorted: listed by (column, row), the opposite edges come in storage order.
         return np.argsort(self.indices, kind="stable").astype(np.int32)
 
     def to_matrix(self) -> sp.csr_array:
@@ -80,9 +71,8 @@ def assemble_graph(
     n: int, rows: AnyArray, cols: AnyArray, values: FloatArray, *, asymmetry: str = "max", rtol: float = 0.0
 ) -> NeighborGraph:
     """Graph of n vertices from entries whose ends differ; repeated ones as :func:`graph_from_matrix` says."""
-    # Every edge as (smaller, larger) end. Two stable counting sorts, by larger and then by smaller end, are
-    # linear in the number of entries and, unlike scipy's A.maximum(A.T), neither sum repeated entries nor
-    # drop explicit zeros.
+    # Every edge as (smaller, larger) end, in linear time by two stable counting sorts, which unlike scipy's
+    # A.maximum(A.T) neither sum repeated entries nor drop explicit zeros.
     small = np.minimum(rows, cols).astype(np.int32, copy=False)
     large = np.maximum(rows, cols).astype(np.int32, copy=False)
     order = counting_argsort(large, n)
@@ -187,11 +177,10 @@ def _check_kind(matrix: Any) -> None:
         raise ValueError(f"Distances must form a square matrix, got shape {matrix.shape}.")
     if matrix.shape[0] < 2:
         raise ValueError(f"Distances are needed of at least 2 vertices, got shape {matrix.shape}.")
-    kind = matrix.dtype.kind
-    if kind == "c":
+    if matrix.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: distances must be real, got dtype {matrix.dtype}.")
-    if kind not in "fiu":
-        hint = " A boolean adjacency has no lengths: multiply it by them." if kind == "b" else ""
+    if matrix.dtype.kind not in "fiu":
+        hint = " A boolean adjacency has no lengths: multiply it by them." if matrix.dtype == bool else ""
         raise TypeError(f"Distances must be real numbers, got a matrix of dtype {matrix.dtype}.{hint}")
 
 
@@ -241,8 +230,8 @@ def knn_from_distances(D: Any, n_neighbors: int = 10) -> NeighborGraph:
     n = len(matrix)
     if k >= n:
         raise ValueError(f"n_neighbors must be less than the number of points, got {k} for {n} points.")
-    keys, zero_rows, zero_cols = _check_distances(matrix)
-    n_groups, labels = join(n, zero_rows, zero_cols)
+    keys, zeros = _check_distances(matrix)
+    n_groups, labels = join(n, *zeros.T)
     # Groups in the order of a function of their distances, so that ties are settled by geometry.
     number = np.argsort(np.argsort(keys[np.unique(labels, return_index=True)[1]], kind="stable"))[labels]
     members = counting_argsort(number, n_groups).astype(np.int32)
@@ -258,42 +247,37 @@ def knn_from_distances(D: Any, n_neighbors: int = 10) -> NeighborGraph:
     return assemble_graph(n, rows, cols, lengths)
 
 
-def _check_distances(matrix: AnyArray) -> tuple[FloatArray, AnyArray, AnyArray]:
+def _check_distances(matrix: AnyArray) -> tuple[FloatArray, AnyArray]:
     """Check all entries; return a key of each row to settle ties by, and the pairs at distance zero."""
-    n = len(matrix)
-    blocks = [slice(lo, min(lo + block_rows(n), n)) for lo in range(0, n, block_rows(n))]
-
-    def refuse(bad: AnyArray, offset: int, why: str) -> None:
-        if bad.any():
-            i, j = np.argwhere(bad)[0] + (offset, 0)
-            why = why.format(f"({j}, {i}) is {matrix[j, i]}")
-            raise ValueError(f"Entry ({i}, {j}) of the distance matrix is {matrix[i, j]}; {why}.")
-
+    n, step = len(matrix), block_rows(len(matrix))
     precision = np.finfo(matrix.dtype if matrix.dtype.kind == "f" else np.float64).eps
     # Not a number, and then no test but the first fails, if an entry is none.
     tol = float(np.sqrt(precision)) * float(np.maximum(matrix.max(), 0))
-    keys = np.empty(n)
-    zeros: list[tuple[AnyArray, AnyArray]] = []
-    for rows in blocks:
-        block = matrix[rows].astype(np.float64)
-        refuse(~np.isfinite(block), rows.start, "distances must be finite")
-        own = np.eye(len(block), n, rows.start, dtype=np.bool_)
+    keys, zeros = np.empty(n), []
+    for lo in range(0, n, step):
+
+        def refuse(bad: AnyArray, why: str, lo: int = lo) -> None:
+            if bad.any():
+                i, j = np.argwhere(bad)[0] + np.array([lo, 0])
+                why = why.format(f"({j}, {i}) is {matrix[j, i]}")
+                raise ValueError(f"Entry ({i}, {j}) of the distance matrix is {matrix[i, j]}; {why}.")
+
+        block = matrix[lo : lo + step].astype(np.float64)
+        own = np.eye(len(block), n, lo, dtype=np.bool_)
+        refuse(~np.isfinite(block), "distances must be finite")
+        refuse(block < -tol, "Negative values in data: distances must not be negative")
+        refuse(own & (block > tol), "the diagonal must be zero")
+        refuse(np.abs(block - matrix[:, lo : lo + step].T) > tol, "entry {}: distances must be symmetric")
         # Roots, because plain sums of whole numbers are often equal.
-        keys[rows] = np.sqrt(np.maximum(block, 0)).sum(axis=1)
-        refuse(block < -tol, rows.start, "Negative values in data: distances must not be negative")
-        refuse(own & (block > tol), rows.start, "the diagonal must be zero")
-        apart = np.abs(block - matrix[:, rows].T) > tol
-        refuse(apart, rows.start, "entry {}: distances must be symmetric")
-        at = np.nonzero((block <= 0) & ~own)
-        zeros.append((at[0] + rows.start, at[1]))
-    zero_rows, zero_cols = (np.concatenate(side) for side in zip(*zeros, strict=True))
-    return keys, zero_rows, zero_cols
+        keys[lo : lo + step] = np.sqrt(np.maximum(block, 0)).sum(axis=1)
+        zeros.append(np.argwhere((block <= 0) & ~own) + np.array([lo, 0]))
+    return keys, np.concatenate(zeros)
 
 
-def counting_argsort(keys: AnyArray, n: int) -> NDArray[np.intp]:
+def counting_argsort(keys: AnyArray, n: int) -> AnyArray:
     """Stable argsort of integers in ``0 .. n``, linear in their number."""
-    # Reading the keys as a matrix with one entry per row and turning it into column order is exactly a
-    # counting sort, and scipy has it compiled; it takes a third of the time of numpy's lexsort.
+    # A matrix with one entry per row turned into column order: scipy has this counting sort compiled, and it
+    # takes a third of the time of numpy's lexsort.
     m = len(keys)
     index_type = np.int32 if max(m, n) < 2**31 else np.int64
     starts = np.arange(m + 1, dtype=index_type)
@@ -312,7 +296,7 @@ def join(n: int, rows: AnyArray, cols: AnyArray) -> tuple[int, IntArray]:
     """Number of groups that the pairs join ``0 .. n`` into, and the group of each, by smallest member."""
     # Ones for lengths, because csgraph reads stored zeros differently from version to version.
     links = sp.coo_array((np.ones(len(rows)), (rows, cols)), shape=(n, n)).tocsr()
-    n_groups, labels = connected_components(links, directed=False)
+    n_groups, labels = csgraph.connected_components(links, directed=False)
     return int(n_groups), labels
 
 
@@ -332,6 +316,13 @@ def subgraph(graph: NeighborGraph, vertices: AnyArray) -> NeighborGraph:
     rows, cols = number[graph.sources], number[graph.indices]
     keep = (rows >= 0) & (cols >= 0)
     return NeighborGraph(row_starts(rows[keep], len(vertices)), cols[keep], graph.lengths[keep])
+
+
+def edges_of(indptr: IntArray, vertices: AnyArray) -> AnyArray:
+    """Positions of all edges of these vertices, row after row."""
+    counts = indptr[vertices + 1] - indptr[vertices]
+    ends = np.cumsum(counts, dtype=np.int32)
+    return np.arange(ends[-1], dtype=np.int32) + np.repeat(indptr[vertices] - ends + counts, counts)
 
 
 def is_edge(graph: NeighborGraph, pairs: AnyArray) -> BoolArray:
@@ -376,9 +367,9 @@ def rows_by_length(graph: NeighborGraph, team: ThreadTeam) -> tuple[IntArray, Fl
     near_indices, near_lengths = np.empty_like(graph.indices), np.empty_like(graph.lengths)
     team.run(sort_rows_by_length, graph.n_vertices, _LONGEST_INSERTED, *arrays, near_indices, near_lengths)
     for i in np.flatnonzero(graph.degrees > _LONGEST_INSERTED):
-        row = slice(graph.indptr[i], graph.indptr[i + 1])
-        order = np.argsort(graph.lengths[row], kind="stable")
-        near_indices[row], near_lengths[row] = graph.indices[row][order], graph.lengths[row][order]
+        first, last = graph.indptr[i : i + 2]
+        order = first + np.argsort(graph.lengths[first:last], kind="stable")
+        near_indices[first:last], near_lengths[first:last] = graph.indices[order], graph.lengths[order]
     return near_indices, near_lengths
 
 
@@ -394,7 +385,7 @@ def local_order(graph: NeighborGraph) -> AnyArray | None:
     """A numbering in which neighbours are near each other in memory; None where it would gain nothing."""
     if graph.n_vertices < _SMALLEST_REORDERED:
         return None
-    return np.asarray(reverse_cuthill_mckee(graph.to_matrix(), symmetric_mode=True))
+    return np.asarray(csgraph.reverse_cuthill_mckee(graph.to_matrix(), symmetric_mode=True))
 
 
 def renumber(graph: NeighborGraph, order: AnyArray) -> NeighborGraph:
@@ -404,14 +395,12 @@ def renumber(graph: NeighborGraph, order: AnyArray) -> NeighborGraph:
     return NeighborGraph(matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data)
 
 
-def geodesics(graph: NeighborGraph | sp.csr_array, sources: Any = None) -> FloatArray:
+def geodesics(graph: NeighborGraph, sources: Any = None) -> FloatArray:
     """Shortest-path distances from some vertices (all by default), shape (r, n), or (n,) for a single one.
 
-    Infinite between components. Stored zeros are edges, and a matrix holds both directions of every edge. A
-    path summed from its other end may differ in the last bit.
+    Infinite between components. A path summed from its other end may differ in the last bit.
     """
-    matrix = graph.to_matrix() if isinstance(graph, NeighborGraph) else graph
-    return np.asarray(dijkstra(matrix, indices=sources))
+    return np.asarray(csgraph.dijkstra(graph.to_matrix(), indices=sources))
 
 
 def geodesics_from(graph: NeighborGraph, sources: AnyArray, *, team: ThreadTeam = ONE_THREAD) -> FloatArray:
@@ -438,7 +427,7 @@ def join_along(
     # long edge must not fall off.
     own: tuple[AnyArray, ...] = (graph.sources, graph.indices, graph.lengths)
     if thinned:
-        tree = minimum_spanning_tree(graph.to_matrix()).tocoo()
+        tree = csgraph.minimum_spanning_tree(graph.to_matrix()).tocoo()
         own = (tree.row, tree.col, tree.data)
     both = zip(nearest_entries(graph, n_neighbors, team=team), own, strict=True)
     rows, cols, lengths = (np.concatenate(pair) for pair in both)

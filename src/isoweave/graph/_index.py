@@ -19,11 +19,12 @@ from scipy.sparse.csgraph import breadth_first_order, dijkstra
 from scipy.spatial import cKDTree
 from sklearn.neighbors import BallTree
 
-from isoweave._parallel import ONE_THREAD, ThreadTeam, thread_team
+from isoweave._memory import resident_bytes, resolve_limit, too_large
+from isoweave._parallel import ONE_THREAD, ThreadTeam, resolve_n_jobs, thread_team
 from isoweave._typing import FloatArray, IntArray
 from isoweave._validation import check_integer
 from isoweave.graph._components import merge_duplicates
-from isoweave.graph._euclidean import Found, GraphSearch, ProductSearch, pairwise_search
+from isoweave.graph._euclidean import Found, GraphSearch, ProductSearch, block_rows, pairwise_search
 from isoweave.graph._features import MINKOWSKI_P, FeatureSpace, Metric, prepare_features, spread_neighbors
 from isoweave.graph._graph import NeighborGraph, assemble_graph
 
@@ -46,6 +47,8 @@ _SAME_DIMENSION = 1.7
 # Of the growth of balls: vertices that a graph must have, centres, vertices nearest by steps among which the
 # nearest by length are sought, and how many vertices the inner and the outer ball have.
 FEWEST_GROWN, _CENTRES, _BALL, _INNER, _OUTER = 500, 40, 1000, 40, 120
+# Bytes of a search beside its arrays.
+_ALLOWANCE = 8_000_000
 # The last four by a ball tree, as functions are.
 _TREE_METRICS = (*MINKOWSKI_P, "minkowski", "haversine", "canberra", "mahalanobis", "seuclidean")
 
@@ -162,6 +165,18 @@ def knn_graph(
             raise ValueError(f"n_neighbors must be less than the number of samples, got {k} for {n} samples.")
         found = index.among_points(min(k, groups.n_groups - 1), team=team)
     return assemble_graph(n, *spread_neighbors(groups, *found, k))
+
+
+def check_search_memory(n: int, d: int, k: int, limit: float | None, n_jobs: int | None = None) -> None:
+    """Refuse a search for the k nearest of n points with d features that would exceed ``limit`` bytes."""
+    resolved, resident = resolve_limit(limit), resident_bytes()
+    # Distances of up to 256 points to all others, by every thread.
+    blocks = 0 if d <= TREE_DIMENSIONS else 4 * n * block_rows(n)
+    growth = 24 * n * d + max(80 * n * k, resolve_n_jobs(n_jobs) * blocks + 12 * n * k) + _ALLOWANCE
+    if resident + growth > resolved.bytes:
+        what = f"The search for {k} neighbours of {n:,} points with {d:,} features would need {{}} of memory"
+        cures = "Lower n_neighbors, or the number of features (PCA) or points. "
+        raise too_large(what, growth, resident, resolved, cures)
 
 
 def intrinsic_dimension(
@@ -302,10 +317,8 @@ def _tree_search(space: FeatureSpace) -> Search:
 
 
 def _query(tree: Any, queries: FloatArray, k: int, p: float | None, team: ThreadTeam) -> Found:
-    """Neighbours from a k-d tree (with its exponent) or a ball tree, in pieces on the team's own threads.
-
-    The threads of cKDTree outlive an interrupted wait for them, and the process does not outlive that.
-    """
+    """Neighbours from a k-d tree (with its exponent) or a ball tree, in pieces on the team's own threads."""
+    # Those of cKDTree outlive an interrupted wait for them, and the process does not outlive that.
     m = len(queries)
     neighbors, distances = np.empty((m, k), dtype=np.int32), np.empty((m, k))
     # All points go in the order of the leaves: successive queries then touch the same part of the tree.

@@ -132,7 +132,7 @@ def _read_isolated(path: Path, kind: str, as_graph: bool) -> _Found:
             arrays = _source.read_archive(output, size)
         except Fault as fault:
             # Out of memory or time, or a crash of the library.
-            said = f"the process reading it failed: {fault.reason}"
+            said = f"the process reading it failed: {fault.args[0]}"
             raise Fault(f"the file is damaged ({said})") from fault
         names = arrays.pop("vertex_names", None)
         found = _sparse.matrix_from_npz(path, arrays)

@@ -58,11 +58,7 @@ class InputFileError(ValueError):
 
 
 class Fault(Exception):
-    """What is wrong with the file at hand; :func:`reading` adds its name."""
-
-    def __init__(self, reason: str, line: int | None = None, offset: int | None = None) -> None:
-        self.reason, self.line, self.offset = reason, line, offset
-        super().__init__(reason)
+    """What is wrong with the file at hand: reason, line, byte; :func:`reading` adds its name."""
 
 
 @contextmanager
@@ -71,7 +67,7 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except Fault as fault:
-        raise InputFileError(path, fault.reason, fault.line, fault.offset) from fault.__cause__
+        raise InputFileError(path, *fault.args) from fault.__cause__
     except FileNotFoundError as error:
         raise InputFileError(path, "no such file") from error
     except IsADirectoryError as error:
@@ -88,8 +84,8 @@ def within(part: object) -> Iterator[None]:
     try:
         yield
     except Fault as fault:
-        said = f"array {quoted(part)}: {fault.reason}"
-        raise Fault(said, fault.line, fault.offset) from fault.__cause__
+        reason, *where = fault.args
+        raise Fault(f"array {quoted(part)}: {reason}", *where) from fault.__cause__
 
 
 def quoted(text: object) -> str:
@@ -209,12 +205,12 @@ def read_archive(file: IO[bytes], size: int) -> dict[str, AnyArray]:
 
 def _open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, is_second: bool) -> IO[bytes]:
     if is_second:
-        raise Fault("there are two of that name", offset=info.header_offset)
+        raise Fault("there are two of that name", None, info.header_offset)
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         # Others expand without bound, and numpy never writes them.
-        raise Fault(f"compression method {info.compress_type} is not supported", offset=info.header_offset)
+        raise Fault(f"compression method {info.compress_type} is not supported", None, info.header_offset)
     if info.header_offset + info.compress_size > archive.start_dir:
-        raise Fault("it reaches into the archive's directory", offset=info.header_offset)
+        raise Fault("it reaches into the archive's directory", None, info.header_offset)
     return archive.open(info)
 
 
@@ -227,11 +223,11 @@ def _read_header(file: IO[bytes], n_bytes: int) -> _Header:
         raise Fault(damaged)
     if version not in ((1, 0), (2, 0)):
         # Version 3 exists for structured arrays with Unicode field names, which hold no features.
-        raise Fault(f".npy format version {version} is not supported", offset=6)
+        raise Fault(f".npy format version {version} is not supported", None, 6)
     first = 10 if version == (1, 0) else 12
     length = int.from_bytes(start[8:first], "little")
     if length > _MAX_HEADER_BYTES:
-        raise Fault(f"a header of {length} bytes is refused", offset=8)
+        raise Fault(f"a header of {length} bytes is refused", None, 8)
     text = (start[first:] + file.read(max(0, length - (12 - first)))).decode("latin-1")
     match = _HEADER.fullmatch(text[:length])
     if match is None or len(text) < length:

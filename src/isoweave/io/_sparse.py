@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from isoweave._typing import AnyArray
 from isoweave.io._source import Fault, check_expansion, quoted, within
-from isoweave.io._text import Row, check_words, is_written_number, parse_number, read_cells, read_rows
+from isoweave.io._text import check_words, is_number, next_row, parse_number, read_cells, read_rows
 
 # A graph this much larger than its number of entries is a mistake (or an attack), not a data set.
 _MAX_EMPTY_VERTICES = 1_000_000
@@ -142,17 +142,14 @@ def _check_size(shape: tuple[int, int], n_entries: int, file_size: int, line: in
     check_expansion(_BYTES_PER_VERTEX * largest, file_size, what)
 
 
-def _sorted_pairs(row: AnyArray, col: AnyArray, shape: tuple[int, int]) -> AnyArray:
-    """Stable order of entries by row and then by column; all must lie inside ``shape``."""
-    from isoweave.graph import counting_argsort
-
-    order = counting_argsort(col, shape[1])
-    return order[counting_argsort(row[order], shape[0])]
+def _sorted_pairs(row: AnyArray, col: AnyArray, n_columns: int) -> AnyArray:
+    """Stable order of entries by row and then by column; quick where they are nearly in order."""
+    return np.argsort(row * n_columns + col, kind="stable")
 
 
 def _csr_from_triplets(row: AnyArray, col: AnyArray, data: AnyArray, shape: tuple[int, int]) -> sp.csr_array:
     """Compressed rows with sorted columns; explicit zeros and repeated entries are kept as they are."""
-    order = _sorted_pairs(row, col, shape)
+    order = _sorted_pairs(row, col, shape[1])
     indptr = np.zeros(shape[0] + 1, dtype=np.int64)
     np.cumsum(np.bincount(row, minlength=shape[0]), out=indptr[1:])
     index_type = np.int32 if max(*shape, len(data)) <= _TOP else np.int64
@@ -197,7 +194,7 @@ def _csr_from_entries(
     """A matrix from entries, each given once, or equally often if it ``may_repeat``; of either triangle."""
     i, j = ends.T.astype(np.int64)
     row, col = (np.maximum(i, j), np.minimum(i, j)) if is_symmetric else (i, j)
-    order = _sorted_pairs(row, col, shape)
+    order = _sorted_pairs(row, col, shape[1])
     row, col, values = row[order], col[order], values[order]
     repeated = np.zeros(len(row), dtype=bool)
     repeated[1:] = (row[1:] == row[:-1]) & (col[1:] == col[:-1])
@@ -221,22 +218,19 @@ def read_edge_list(path: Path, delimiter: str | None) -> tuple[sp.csr_array, tup
     and rows follow their first appearance. Edges may be given once or in both directions.
     """
     rows, size = read_rows(path, delimiter), path.stat().st_size
-    first = next(rows, None)
+    wanted = "edges; expected lines of: i j distance"
+    first = next_row(rows, wanted)
     # A header has a word where the distance belongs, and no numbers: "0 1 1.5x" is a mistake instead.
-    cells = ["0"] if first is None else first.cells
-    numbers = [cell for cell in cells if parse_number(cell) is not None or is_written_number(cell)]
-    if _WORD.fullmatch(cells[-1]) and not numbers:
-        first = next(rows, None)
-    if first is None:
-        raise Fault("the file holds no edges; expected lines of: i j distance")
-    is_named = any(parse_number(cell) is None for cell in first.cells[:2])
+    if _WORD.fullmatch(first[1][-1]) and not any(map(is_number, first[1])):
+        first = next_row(rows, wanted)
+    is_named = any(parse_number(cell) is None for cell in first[1][:2])
     what = " (i, j, distance)" if is_named else " (row numbers i and j, distance)"
     found = read_cells(chain([first], rows), 3, 2 * is_named, what)
     ends, names, lines, lengths = found.numbers[:, :2], None, found.lines, found.numbers[:, -1]
     if is_named:
         number_of: dict[str, int] = {}
-        pairs = zip(*found.words, strict=True)
-        ends = np.array([[number_of.setdefault(name, len(number_of)) for name in pair] for pair in pairs])
+        both = chain.from_iterable(zip(*found.words, strict=True))
+        ends = np.array([number_of.setdefault(name, len(number_of)) for name in both]).reshape(-1, 2)
         names = tuple(number_of)
         first_lines = lines[np.unique(ends, return_index=True)[1] // 2]
         if "" in names:
@@ -257,7 +251,7 @@ def read_matrix_market(path: Path) -> sp.csr_array:
     # By hand, because scipy's reader can crash the interpreter on a NUL byte.
     # Comments may be in any encoding; what is read as numbers must be ASCII and is checked there.
     rows = read_rows(path, None, comment="", encoding="latin-1")
-    line, cells, _ = next(rows, Row(1, []))
+    line, cells, _ = next(rows, (1, [], True))
     words = [cell.lower() for cell in cells]
     if line != 1 or len(words) != 5 or words[:2] != ["%%matrixmarket", "matrix"]:
         raise Fault("not a Matrix Market file: it must open with '%%MatrixMarket matrix'", 1)
@@ -265,20 +259,21 @@ def read_matrix_market(path: Path) -> sp.csr_array:
     if words[2] != "coordinate" or words[3] not in ("real", "integer") or words[4] not in _SYMMETRIES:
         said = f"a matrix of type {quoted(' '.join(words[2:]))} is not supported"
         raise Fault(f"{said}; write it as coordinate, real (with lengths), general or symmetric", 1)
-    row = next((row for row in rows if not row.cells[0].startswith("%")), None)
+    row = next((row for row in rows if not row[1][0].startswith("%")), None)
     if row is None:
         raise Fault("the size line (rows columns entries) is missing")
+    line, cells, _ = row
     sizes = read_cells([row], 3, what=" (rows, columns, entries)").numbers[0].tolist()
     if not all(0 <= size < 2**62 and size.is_integer() for size in sizes):
-        raise Fault(f"the size line needs three integers, got {quoted(' '.join(row.cells))}", row.line)
+        raise Fault(f"the size line needs three integers, got {quoted(' '.join(cells))}", line)
     n_rows, n_columns, n_entries = map(int, sizes)
     file_size = path.stat().st_size
     if is_symmetric and n_rows != n_columns:
-        raise Fault(f"a symmetric matrix cannot be {n_rows} x {n_columns}", row.line)
+        raise Fault(f"a symmetric matrix cannot be {n_rows} x {n_columns}", line)
     # An entry takes at least six bytes ("1 1 1\n", the last line feed may be missing).
     if 6 * n_entries > file_size:
-        raise Fault(f"the file is too short for the {n_entries} entries it declares", row.line)
-    _check_size((n_rows, n_columns), n_entries, file_size, row.line)
+        raise Fault(f"the file is too short for the {n_entries} entries it declares", line)
+    _check_size((n_rows, n_columns), n_entries, file_size, line)
     found = read_cells(rows, 3, what=" (row, column, value)")
     ends, values, lines = found.numbers[:, :2], found.numbers[:, 2], found.lines
     if len(lines) > n_entries:

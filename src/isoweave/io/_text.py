@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,10 +17,11 @@ from isoweave._typing import AnyArray, FloatArray
 from isoweave.io._source import Fault, brief, check_characters, open_input, quoted, read_npy, reading
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": None}
-_MAX_LINE_BYTES = 1 << 24
-# All control characters but tab. Python's str.split takes some of them, and characters beyond ASCII, for
-# spaces; a reader that did would see cells no other program sees.
-_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+# Text is read in blocks of whole lines.
+_BLOCK_BYTES, _MAX_LINE_BYTES = 1 << 16, 1 << 24
+# All control characters but tab and the ends of lines. Python's str.split takes some of them, and characters
+# beyond ASCII, for spaces; a reader that did would see cells no other program sees.
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 _SPACES = re.compile("[ \t]+")
 # An array of n words takes 4 n times the longest one, and words rarely shrink as much as numbers.
 _FREE_WORD_BYTES = 1 << 26
@@ -37,23 +38,8 @@ _HINT = "write plain numbers such as 1000, 0.1 or 1e5"
 # A first column with one of these headers holds names of the vertices.
 _NAME_HEADERS = ("", "vertex", "name", "id")
 
-
-class Row(NamedTuple):
-    """One line of a text file that holds data."""
-
-    line: int
-    cells: list[str]
-    is_plain: bool = True  # all ASCII, without underscores: float accepts only numbers
-
-    def number(self, at: int, what: str = "") -> float:
-        """The number in a cell; the fault if there is none says which cell holds what instead."""
-        cell = self.cells[at]
-        value = parse_number(cell)
-        if value is None:
-            shown = f"holds {quoted(cell)}, not a number" if cell else "is empty"
-            hint = f"; {_HINT}" if is_written_number(cell) else ""
-            raise Fault(f"cell {at + 1}{what} {shown}{hint}", self.line)
-        return value
+# Line, cells, and whether all is ASCII without underscores: then float takes nothing but numbers.
+Row: TypeAlias = tuple[int, list[str], bool]
 
 
 def read_rows(
@@ -64,44 +50,68 @@ def read_rows(
     Cells end at runs of white space if ``delimiter`` is None, and if it is "auto" at what the first row has:
     commas, tabs or spaces. Between delimiters cells may be quoted, and end on their line.
     """
+    line = 0
     with open_input(path) as (file, size):
-        line = done = 0
-        # Not beyond the size at the beginning, however fast somebody appends.
-        while done < size and (raw := file.readline(_MAX_LINE_BYTES + 1)):
-            line, done = line + 1, done + len(raw)
-            text = _decoded(raw, line, encoding)
-            if not text.strip(" \t") or (comment and text.startswith(comment)):
-                continue
-            if delimiter == "auto":
-                delimiter = next((mark for mark in ",\t" if mark in text), None)
-            is_ascii = text.isascii()
-            if delimiter is None:
-                # Unlike for str.split, no other character counts as space.
-                cells = text.split() if is_ascii else _SPACES.split(text.strip(" \t"))
-            else:
-                cells = _quoted_cells(text, delimiter, line) if '"' in text else text.split(delimiter)
-                if " " in text or "\t" in text:
-                    cells = [cell.strip(" \t") for cell in cells]
-            yield Row(line, cells, is_ascii and "_" not in text)
+        for block in _blocks(file, size, encoding):
+            is_ascii = block.isascii()
+            is_plain, has_spaces = is_ascii and "_" not in block, " " in block or "\t" in block
+            for text in block.replace("\r\n", "\n").split("\n"):
+                line += 1
+                if not text or (comment and text.startswith(comment)) or not text.strip(" \t"):
+                    continue
+                if delimiter == "auto":
+                    delimiter = next((mark for mark in ",\t" if mark in text), None)
+                if delimiter is None:
+                    # Unlike for str.split, no other character counts as space.
+                    cells = text.split() if is_ascii else _SPACES.split(text.strip(" \t"))
+                else:
+                    cells = _quoted_cells(text, delimiter, line) if '"' in text else text.split(delimiter)
+                    if has_spaces:
+                        cells = [cell.strip(" \t") for cell in cells]
+                yield line, cells, is_plain
 
 
-def _decoded(raw: bytes, line: int, encoding: str) -> str:
-    """A line without its end, which is LF or CR LF, and the byte order mark that may open a file."""
-    if len(raw) > _MAX_LINE_BYTES:
-        raise Fault(f"line longer than {_MAX_LINE_BYTES} bytes", line)
-    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
-    found = _CONTROL.search(raw)
-    if found is not None and found[0] == b"\r":
-        raise Fault("carriage return inside a line; end lines with a line feed", line)
+def next_row(rows: Iterator[Row], what: str) -> Row:
+    """The next row of a file that must have one."""
+    for row in rows:
+        return row
+    raise Fault(f"the file holds no {what}")
+
+
+def _blocks(file: IO[bytes], size: int, encoding: str) -> Iterator[str]:
+    """The text in pieces of whole lines, without the line feed that ends each of them."""
+    done, line, rest = 0, 1, b""
+    # Not beyond the size at the beginning, however fast somebody appends.
+    while done < size and (piece := file.read(min(max(_BLOCK_BYTES, len(rest)), size - done))):
+        done += len(piece)
+        block, feed, rest = (rest + piece).rpartition(b"\n")
+        if feed:
+            yield _decoded(block, line, encoding)
+        line += block.count(b"\n") + len(feed)
+        if len(rest) > _MAX_LINE_BYTES:
+            raise Fault(f"line longer than {_MAX_LINE_BYTES} bytes", line)
+    yield _decoded(rest, line, encoding)
+
+
+def _decoded(block: bytes, first: int, encoding: str) -> str:
+    """Lines from number ``first`` on, without the byte order mark that may open a file."""
+    block = block.removesuffix(b"\r")
+    found = _CONTROL.search(block)
     if found is not None:
-        what = "NUL byte" if found[0] == b"\0" else f"control character {found[0][0]:#04x}"
-        raise Fault(f"{what}: not a text file", line)
-    if line == 1 and encoding == "utf-8":
-        raw = raw.removeprefix(b"\xef\xbb\xbf")
+        reason = f"control character {found[0][0]:#04x}: not a text file"
+        if found[0] == b"\r":
+            reason = "carriage return inside a line; end lines with a line feed"
+        elif found[0] == b"\0":
+            reason = "NUL byte: not a text file"
+        raise Fault(reason, first + block.count(b"\n", 0, found.start()))
+    if first == 1 and encoding == "utf-8":
+        block = block.removeprefix(b"\xef\xbb\xbf")
     try:
-        return raw.decode(encoding)
+        return block.decode(encoding)
     except UnicodeDecodeError as error:
-        raise Fault(f"not UTF-8 text (byte {error.start} of the line)", line) from error
+        at = error.start - block.rfind(b"\n", 0, error.start) - 1
+        line = first + block.count(b"\n", 0, error.start)
+        raise Fault(f"not UTF-8 text (byte {at} of the line)", line) from error
 
 
 def _quoted_cells(text: str, delimiter: str, line: int) -> list[str]:
@@ -121,21 +131,26 @@ class Cells(NamedTuple):
 
 def read_cells(rows: Iterable[Row], n_cells: int, n_words: int = 0, what: str = "") -> Cells:
     """Rows of some words and then numbers, all equally long."""
-    words: list[list[str]] = [[] for _ in range(n_words)]
+    words: list[str] = []
     values, lines = array("d"), array("q")
-    for row in rows:
-        if len(row.cells) != n_cells:
-            raise Fault(f"expected {n_cells} cells{what}, found {len(row.cells)}", row.line)
-        for column, word in zip(words, row.cells, strict=False):
-            column.append(word)
+    for line, cells, is_plain in rows:
+        if len(cells) != n_cells:
+            raise Fault(f"expected {n_cells} cells{what}, found {len(cells)}", line)
+        if n_words:
+            words += cells[:n_words]
+            cells = cells[n_words:]
         try:
-            if not row.is_plain:
+            if not is_plain:
                 raise ValueError
-            values.extend([*map(float, row.cells[n_words:])])
+            values.fromlist([*map(float, cells)])
         except ValueError:  # slower, stricter, and it says which cell is at fault
-            values.extend([row.number(at, what) for at in range(n_words, n_cells)])
-        lines.append(row.line)
-    return Cells(words, np.asarray(values).reshape(len(lines), n_cells - n_words), np.asarray(lines))
+            for at, cell in enumerate(cells, n_words + 1):
+                if (value := parse_number(cell)) is None:
+                    raise _not_a_number(cell, f"cell {at}{what}", line) from None
+                values.append(value)
+        lines.append(line)
+    columns = [words[k::n_words] for k in range(n_words)]
+    return Cells(columns, np.asarray(values).reshape(len(lines), n_cells - n_words), np.asarray(lines))
 
 
 def parse_number(text: str) -> float | None:
@@ -148,14 +163,20 @@ def parse_number(text: str) -> float | None:
         return None
 
 
-def is_written_number(text: str) -> bool:
+def _is_written_number(text: str) -> bool:
     """Whether a cell holds a number in a notation that is not read: 1,000 or 10% or 1d5."""
     is_like_one = len(text) <= _MAX_NUMBER_LENGTH and _WRITTEN_NUMBER.fullmatch(text) is not None
     return is_like_one and parse_number(text) is None
 
 
-def _is_number(text: str) -> bool:
-    return parse_number(text) is not None or is_written_number(text)
+def is_number(text: str) -> bool:
+    """Whether a cell holds a number in any notation."""
+    return parse_number(text) is not None or _is_written_number(text)
+
+
+def _not_a_number(text: str, where: str, line: int, hint: str = "") -> Fault:
+    said = f"holds {quoted(text)}, not a number" if text else "is empty"
+    return Fault(f"{where} {said}" + (f"; {_HINT}{hint}" if _is_written_number(text) else ""), line)
 
 
 def check_words(words: Sequence[str], file_size: int, where: str = "", lines: AnyArray | None = None) -> None:
@@ -167,18 +188,19 @@ def check_words(words: Sequence[str], file_size: int, where: str = "", lines: An
     if 4 * len(words) * len(longest) > max(_FREE_WORD_BYTES, _MAX_WORD_EXPANSION * file_size):
         said = f"{quoted(longest)} of {len(longest)} characters is too long among {len(words)}"
         raise Fault(f"the word {said}; shorten it")
-    if lines is not None and all(not word or _is_number(word) for word in words):
+    if lines is not None and all(not word or is_number(word) for word in words):
         for word, line in zip(words, lines, strict=True):
-            if is_written_number(word):
+            if _is_written_number(word):
                 hint = ", or put 'name' over them if they are names" if where == "cell 1" else ""
-                raise Fault(f"{where} holds {quoted(word)}, not a number; {_HINT}{hint}", int(line))
+                raise _not_a_number(word, where, int(line), hint)
 
 
 def _check_header(row: Row, hint: str = ", or put # before the line if it is a header") -> None:
     """A row without numbers is a header only if nothing in it may be meant as a number."""
-    for at, cell in enumerate(row.cells, 1):
-        if is_written_number(cell) and row.cells[0].lower() not in _NAME_HEADERS:
-            raise Fault(f"cell {at} holds {quoted(cell)}, not a number; {_HINT}{hint}", row.line)
+    line, cells, _ = row
+    for at, cell in enumerate(cells, 1):
+        if _is_written_number(cell) and cells[0].lower() not in _NAME_HEADERS:
+            raise _not_a_number(cell, f"cell {at}", line, hint)
 
 
 def read_table(path: Path, delimiter: str | None, is_named: bool = False) -> Cells:
@@ -187,25 +209,26 @@ def read_table(path: Path, delimiter: str | None, is_named: bool = False) -> Cel
     A first row without a number is a header, and so is one whose first cell is empty (pandas' index).
     """
     rows = read_rows(path, delimiter)
-    header = row = next(rows, None)
-    if header is None:
-        raise Fault("the file holds no rows")
-    if not header.cells[0] or all(parse_number(cell) is None for cell in header.cells[is_named:]):
+    header = next_row(rows, "rows")
+    row: Row | None = header
+    heads = header[1]
+    if not heads[0] or all(parse_number(cell) is None for cell in heads[is_named:]):
         _check_header(header)
         row = next(rows, None)
     if row is None:
-        raise Fault("no number in any row; expected rows of numbers", header.line)
-    n_names = int(is_named or not header.cells[0] or parse_number(row.cells[0]) is None)
-    if len(header.cells) == n_names:
+        raise Fault("no number in any row; expected rows of numbers", header[0])
+    line, cells, _ = row
+    n_names = int(is_named or not heads[0] or parse_number(cells[0]) is None)
+    if len(heads) == n_names:
         hint = "not a number (expected commas in .csv, tabs in .tsv)"
-        raise Fault(f"cell 1 holds {quoted(row.cells[0])}, {hint}", row.line)
-    found = read_cells(chain([row], rows), len(header.cells), n_names)
+        raise Fault(f"cell 1 holds {quoted(cells[0])}, {hint}", line)
+    found = read_cells(chain([row], rows), len(heads), n_names)
     bad = ~np.isfinite(found.numbers)
     if bad.any():
         i, j = np.argwhere(bad)[0]
         said = f"cell {j + 1 + n_names} holds {found.numbers[i, j]}; numbers must be finite"
         raise Fault(said, int(found.lines[i]))
-    says_names = is_named or (row is not header and header.cells[0].lower() in _NAME_HEADERS)
+    says_names = is_named or (row is not header and heads[0].lower() in _NAME_HEADERS)
     for names in found.words:
         check_words(names, path.stat().st_size, "cell 1", None if says_names else found.lines)
     return found
@@ -224,15 +247,26 @@ def read_columns(path: str | os.PathLike[str]) -> tuple[dict[str, AnyArray], tup
     path = Path(path)
     with reading(path):
         rows = read_rows(path, _delimiter(path, "columns", (".csv", ".tsv")))
-        header = next(rows, None)
-        if header is None:
-            raise Fault("the file holds no rows")
-        _check_heads(header)
-        found = read_cells(rows, len(header.cells), len(header.cells))
+        header = next_row(rows, "rows")
+        line, heads, _ = header
+        has_names = heads[0].lower() in _NAME_HEADERS
+        numbers = [head for head in heads if parse_number(head) is not None]
+        if numbers:
+            raise Fault(
+                f"the first row must name the columns, but holds the number {quoted(numbers[0])}", line
+            )
+        if len(set(heads)) < len(heads):
+            raise Fault(f"two columns are named {quoted(max(heads, key=heads.count))}", line)
+        if "" in heads[1:]:
+            raise Fault(f"column {heads.index('', 1) + 1} has no name", line)
+        if len(heads) == has_names:
+            raise Fault("there are names of rows, but no columns", line)
+        _check_header(header, "; the first row must name the columns")
+        found, size = read_cells(rows, len(heads), len(heads)), path.stat().st_size
         if not len(found.lines):
-            raise Fault("there is a header, but no row below it", header.line)
-        columns, size = dict(zip(header.cells, found.words, strict=True)), path.stat().st_size
-        names = columns.pop(header.cells[0]) if header.cells[0].lower() in _NAME_HEADERS else None
+            raise Fault("there is a header, but no row below it", line)
+        columns = dict(zip(heads, found.words, strict=True))
+        names = columns.pop(heads[0]) if has_names else None
         check_words(names or (), size)
         values = {k: _values(words, found.lines, size, f"column {quoted(k)}") for k, words in columns.items()}
         return values, None if names is None else tuple(names)
@@ -247,23 +281,6 @@ def _values(cells: list[str], lines: AnyArray, file_size: int, where: str) -> An
     return np.array(cells, dtype=str)
 
 
-def _check_heads(header: Row) -> None:
-    heads = header.cells
-    numbers = [cell for cell in heads if parse_number(cell) is not None]
-    fault = ""
-    if numbers:
-        fault = f"the first row must name the columns, but holds the number {quoted(numbers[0])}"
-    elif len(set(heads)) < len(heads):
-        fault = f"two columns are named {quoted(max(heads, key=heads.count))}"
-    elif "" in heads[1:]:
-        fault = f"column {heads.index('', 1) + 1} has no name"
-    elif len(heads) == 1 and heads[0].lower() in _NAME_HEADERS:
-        fault = "there are names of rows, but no columns"
-    if fault:
-        raise Fault(fault, header.line)
-    _check_header(header, "; the first row must name the columns")
-
-
 def read_labels(path: str | os.PathLike[str]) -> AnyArray:
     """Read one label per vertex, shape (n,): numbers, or strings where not every label is a number.
 
@@ -272,34 +289,31 @@ def read_labels(path: str | os.PathLike[str]) -> AnyArray:
     """
     path = Path(path)
     with reading(path):
+        lines: AnyArray | None = None
         if path.suffix.lower() == ".npy":
-            return _checked_labels(read_npy(path))
-        rows = read_rows(path, _delimiter(path, "labels", (".npy", *DELIMITERS)))
-        first = next(rows, None)
-        if first is None:
-            raise Fault("the file holds no labels")
-        words, _, lines = read_cells(chain([first], rows), len(first.cells), len(first.cells))
-        cells = words[-1]
-        if "" in cells:
-            raise Fault("no label in the last cell", int(lines[cells.index("")]))
-        if len(cells) > 1 and not _is_number(cells[0]) and all(map(_is_number, cells[1:])):
-            cells, lines = cells[1:], lines[1:]
-        return _checked_labels(_values(cells, lines, path.stat().st_size, "the last cell"), lines)
-
-
-def _checked_labels(labels: AnyArray, lines: AnyArray | None = None) -> AnyArray:
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim != 1 or len(labels) == 0:
-        raise Fault(f"expected one label per vertex, got shape {labels.shape}")
-    if labels.dtype.kind not in "biufUS":
-        raise Fault(f"labels must be numbers or words, got dtype {labels.dtype}")
-    check_characters(labels)
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        row = int(np.argmin(np.isfinite(labels)))
-        line = None if lines is None else int(lines[row])
-        raise Fault(f"label {labels[row]} of row {row} is neither a number nor a word", line)
-    return labels
+            labels = read_npy(path)
+        else:
+            rows = read_rows(path, _delimiter(path, "labels", (".npy", *DELIMITERS)))
+            first = next_row(rows, "labels")
+            words, _, lines = read_cells(chain([first], rows), len(first[1]), len(first[1]))
+            cells = words[-1]
+            if "" in cells:
+                raise Fault("no label in the last cell", int(lines[cells.index("")]))
+            if len(cells) > 1 and not is_number(cells[0]) and all(map(is_number, cells[1:])):
+                cells, lines = cells[1:], lines[1:]
+            labels = _values(cells, lines, path.stat().st_size, "the last cell")
+        if labels.ndim == 2 and labels.shape[1] == 1:
+            labels = labels[:, 0]
+        if labels.ndim != 1 or len(labels) == 0:
+            raise Fault(f"expected one label per vertex, got shape {labels.shape}")
+        if labels.dtype.kind not in "biufUS":
+            raise Fault(f"labels must be numbers or words, got dtype {labels.dtype}")
+        check_characters(labels)
+        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+            row = int(np.argmin(np.isfinite(labels)))
+            said = f"label {labels[row]} of row {row} is neither a number nor a word"
+            raise Fault(said, None if lines is None else int(lines[row]))
+        return labels
 
 
 def read_anchors(

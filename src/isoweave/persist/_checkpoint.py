@@ -52,8 +52,8 @@ class CheckpointError(ValueError):
     def __init__(
         self, path: Path, reason: str, field: str | None = None, stored: object = None, now: object = None
     ) -> None:
-        super().__init__(path, reason, field, stored, now)
         self.path, self.reason, self.field, self.stored, self.now = path, reason, field, stored, now
+        super().__init__(path, reason, field, stored, now)
 
     def __str__(self) -> str:
         return f"checkpoint {self.path}: {self.reason}"
@@ -231,7 +231,6 @@ class FileJournal:
             said = f"exists and is not a checkpoint ({error.reason}); it is left alone."
             raise CheckpointError(self.path, said) from error
         slots: Any = store.content.get("slots")
-        stored = store.content.get("fingerprint")
         self._is_finished = store.content.get("finished") is True
         if slots and not resume:
             if not self._is_finished:
@@ -240,6 +239,7 @@ class FileJournal:
             self._is_finished = False
             self._replace({})
             return
+        stored = store.content.get("fingerprint")
         stored = stored if isinstance(stored, dict) else {}
         for name in (*self._fields, *stored) if slots else ():
             before, now = (fields.get(name, "(missing)") for fields in (stored, self._fields))
@@ -293,10 +293,9 @@ def versions() -> dict[str, str]:
     """Versions of everything that computes; "none" for what is not installed."""
     found = {"isoweave": isoweave.__version__, "python": ".".join(platform.python_version_tuple()[:2])}
     for name in _PACKAGES:
-        try:
+        found[name] = "none"
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "none"
     return found
 
 

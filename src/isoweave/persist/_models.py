@@ -44,22 +44,19 @@ def save(obj: Any, path: AnyPath) -> None:
     a function given as ``metric``.
     """
     arrays: dict[str, Any] = {}
-    is_estimator = hasattr(obj, "get_params") and not isinstance(obj, type)
-    if not is_estimator and not isinstance(obj, Embedding):
-        raise TypeError(f"save takes an Embedding or an IsometricEmbedding, got {type(obj).__name__}.")
-    if is_estimator:
-        names = [name for name in vars(obj) if _is_stored(type(obj), name)]
-        content: dict[str, Any] = {
-            "class": type(obj).__name__,
-            "parameters": _encoded_parameters(obj, arrays),
-        }
+    content: dict[str, Any] = {}
+    if hasattr(obj, "get_params") and not isinstance(obj, type):
+        kind, names = "estimator", [name for name in vars(obj) if _is_stored(type(obj), name)]
+        content |= {"class": type(obj).__name__, "parameters": _encoded_parameters(obj, arrays)}
         content["attributes"] = {name: encode(getattr(obj, name), name, arrays) for name in names}
-    else:
-        values = {field.name: getattr(obj, field.name) for field in fields(obj)}
+    elif isinstance(obj, Embedding):
+        kind, values = "embedding", {field.name: getattr(obj, field.name) for field in fields(obj)}
         values["parameters"] = {k: v for k, v in obj.parameters.items() if k != "checkpoint"}
-        content = {name: encode(value, name, arrays) for name, value in values.items()}
+        content |= {name: encode(value, name, arrays) for name, value in values.items()}
+    else:
+        raise TypeError(f"save takes an Embedding or an IsometricEmbedding, got {type(obj).__name__}.")
     with atomic_write(path) as file:
-        write_store(file, "estimator" if is_estimator else "embedding", content, arrays)
+        write_store(file, kind, content, arrays)
 
 
 def _encoded_parameters(estimator: Any, arrays: dict[str, Any]) -> dict[str, Any]:

@@ -212,10 +212,9 @@ def read_header(file: io.FileIO, path: Path, kind: str | None = None) -> Store:
     metadata = table.pop("__metadata__", None)
     require(isinstance(metadata, dict) and metadata.get("format") == FORMAT, path, None, foreign)
     version, writer = metadata.get("format_version"), metadata.get("isoweave_version")
-    reason = (
-        f"written in format {shown(version)} by isoweave {shown(writer)}; isoweave {isoweave.__version__}"
-    )
-    require(version == VERSION, path, "format_version", f"{reason} reads format {VERSION!r} only")
+    reason = f"written in format {shown(version)} by isoweave {shown(writer)}"
+    reason += f"; isoweave {isoweave.__version__} reads format {VERSION!r} only"
+    require(version == VERSION, path, "format_version", reason)
     for field in _METADATA:
         value = metadata.get(field)
         require(isinstance(value, str), path, field, f"must be text, found {shown(value)}")
@@ -281,11 +280,10 @@ def _parsed(path: Path, field: str, data: bytes | str, kind: type) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"key {shown(twice)} is given twice")
-    return found
+    counts = Counter(key for key, _ in pairs)
+    if len(counts) != len(pairs):
+        raise ValueError(f"key {shown(counts.most_common(1)[0][0])} is given twice")
+    return dict(pairs)
 
 
 def _float(text: str) -> float:
@@ -392,9 +390,9 @@ class Decoder:
             case {
                 "$type": "sparse",
                 "class": "csr_array" | "csr_matrix" as name,
-                "names": [_, _, _] as parts,
+                "names": [_, _, _] as names,
             }:
-                return _sparse(getattr(sp, name), value.get("shape"), *map(self._take, parts))
+                return _sparse(getattr(sp, name), value.get("shape"), *map(self._take, names))
             case {"$type": kind}:
                 raise StoreError(self._path, where, f"unknown type {shown(kind)}, or incomplete")
         return value

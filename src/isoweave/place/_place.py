@@ -19,7 +19,6 @@ from isoweave.optimise import ENDED_EARLY, find_landmarks
 from isoweave.options import EmbeddingOptions
 from isoweave.result import Embedding
 
-Rows = tuple[AnyArray, AnyArray, FloatArray]
 logger = logging.getLogger("isoweave")
 
 # In units of the map's median edge; squares of squares of more would overflow.
@@ -76,19 +75,11 @@ def finished_map(
     labels: IntArray | None = None,
     keeps_lengths: bool = True,
 ) -> FinishedMap:
-    """Prepare the map of a graph for :func:`place_points`; done once for any number of new points.
+    """Prepare the map of a graph, coordinates (n, N), for :func:`place_points`; once for all new points.
 
-    Parameters
-    ----------
-    graph : NeighborGraph
-    coordinates : array of shape (n, N)
-    team : ThreadTeam
-    labels : int32 array of shape (n,), optional
-        Connected components; by default all vertices belong together.
-    keeps_lengths : bool
-        The map was made to keep the lengths of edges. Otherwise (``scale="geodesics"``, frames not
-        calibrated) its size against them is measured, component by component, and new distances are
-        multiplied by it.
+    ``labels`` (n,) are connected components; by default all vertices belong together. Unless the map was made
+    to keep the lengths of edges (not so with ``scale="geodesics"`` or without calibration) its size against
+    them is measured, component by component, and new distances are multiplied by it.
     """
     places = np.asarray(coordinates, dtype=np.float64)
     if places.ndim != 2 or len(places) != graph.n_vertices:
@@ -103,16 +94,8 @@ def finished_map(
     parts = np.zeros(len(firsts), dtype=np.int32) if labels is None else labels[firsts].astype(np.int32)
     factors = np.ones(len(firsts)) if keeps_lengths else _map_factors(merged, places, parts)
     near, near_lengths = graphs.rows_by_length(merged, team)
-    return FinishedMap(
-        coordinates=places,
-        indptr=merged.indptr,
-        near=near,
-        near_lengths=near_lengths * factors[merged.sources],
-        labels=parts,
-        representative=representative,
-        factors=factors,
-        unit=unit,
-    )
+    lengths = near_lengths * factors[merged.sources]
+    return FinishedMap(places, merged.indptr, near, lengths, parts, representative, factors, unit)
 
 
 def _map_factors(graph: NeighborGraph, coordinates: FloatArray, labels: IntArray) -> FloatArray:
@@ -160,10 +143,7 @@ def place_points(
 def _checked_rows(
     placed: FinishedMap, indptr: Any, indices: Any, distances: Any
 ) -> tuple[AnyArray, IntArray, IntArray, FloatArray]:
-    """Rows over the distinct vertices, nearest first, in the map's unit: starts, lengths and entries.
-
-    A vertex given twice counts once, at the smaller distance; ties go by vertex.
-    """
+    """Rows over the distinct vertices, each once, nearest first, in the map's unit; ties go by vertex."""
     bounds, columns, values = np.asarray(indptr), np.asarray(indices), np.asarray(distances, dtype=np.float64)
     rises = bounds.ndim == 1 and len(bounds) > 0 and bounds[0] == 0 and np.all(np.diff(bounds) >= 0)
     if not rises or not bounds[-1] == len(columns) == len(values):
@@ -172,17 +152,13 @@ def _checked_rows(
             f"{len(columns)} indices and {len(values)} distances."
         )
     rows = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    bad = ~(np.isfinite(values) & (values >= 0) & (values <= _LONGEST * placed.unit))
-    outside = (columns < 0) | (columns >= placed.n_vertices)
-    if bad.any():
-        at = int(np.argmax(bad))
+    for at in np.flatnonzero(~((values >= 0) & (values <= _LONGEST * placed.unit)))[:1]:
         raise ValueError(
             f"The distance of new point {rows[at]} to point {columns[at]} of the map is {values[at]}; it "
             f"must be finite, not negative and at most {_LONGEST * placed.unit:.0g}. Leave out pairs whose "
             "distance is unknown."
         )
-    if outside.any():
-        at = int(np.argmax(outside))
+    for at in np.flatnonzero((columns < 0) | (columns >= placed.n_vertices))[:1]:
         raise ValueError(
             f"New point {rows[at]} has a distance to point {columns[at]}, but the map has the points 0 .. "
             f"{placed.n_vertices - 1}."
@@ -206,7 +182,7 @@ def _checked_rows(
     return starts, given, vertices[by_length], lengths[by_length]
 
 
-def sparse_rows(matrix: Any) -> Rows:
+def sparse_rows(matrix: Any) -> tuple[AnyArray, AnyArray, FloatArray]:
     """Rows of a sparse matrix of distances as ``indptr, indices, distances``.
 
     Stored zeros are kept, but for the DIA and BSR formats, where they only fill up diagonals and blocks.
@@ -220,7 +196,7 @@ def sparse_rows(matrix: Any) -> Rows:
     return indptr, entries.col[order], entries.data[order]
 
 
-def nearest_columns(matrix: AnyArray, columns: IntArray, k: int) -> Rows:
+def nearest_columns(matrix: AnyArray, columns: IntArray, k: int) -> tuple[AnyArray, AnyArray, FloatArray]:
     """The ``k`` nearest of the given columns in every row of a finite dense matrix of distances.
 
     ``columns`` has one for every distinct point: duplicates must not take the places of others. Negative
@@ -239,11 +215,9 @@ def nearest_columns(matrix: AnyArray, columns: IntArray, k: int) -> Rows:
             )
         return np.ascontiguousarray(np.maximum(block, 0.0)[:, columns])
 
-    m, k = len(matrix), min(k, len(columns))
+    m, k, step = len(matrix), min(k, len(columns)), graphs.block_rows(matrix.shape[1])
     nobody = np.full(m, -1, dtype=np.int32)
-    nearest, distances = graphs.nearest_of_all(
-        to_all, nobody, k, ONE_THREAD, graphs.block_rows(matrix.shape[1])
-    )
+    nearest, distances = graphs.nearest_of_all(to_all, nobody, k, ONE_THREAD, step)
     return np.arange(m + 1) * k, columns[nearest.reshape(-1)], distances.reshape(-1)
 
 
@@ -270,16 +244,10 @@ def embed_again(
         known[: len(factors)] /= factors[:, None]
     start = warm_start(graph, known, team=team, embed_rest=lambda part: embed(part, quiet).coordinates)
     with running(options) as run:
-        result = embed(graph, replace(options, start=start), run=run)
-        assert result.relative_energy is not None
+        result: Any = embed(graph, replace(options, start=start), run=run)
         if result.relative_energy > _WORSE * misfit + 1e-9 and result.status not in ENDED_EARLY:
             logger.info("misfit rose from %.3g to %.3g: fitting afresh too", misfit, result.relative_energy)
-            fresh = embed(graph, options, run=run)
-            assert result.energy is not None
-            assert fresh.energy is not None
-            result = result if result.energy <= fresh.energy else fresh
-    assert result.alignments is not None
-    assert result.component_labels is not None
+            result = min(result, embed(graph, options, run=run), key=lambda found: found.energy)
     places, alignments = settle_on(previous, result.coordinates, result.alignments, result.component_labels)
     return replace(result, coordinates=places, alignments=alignments)
 
@@ -311,23 +279,16 @@ def warm_start(
     if len(lost):
         rest = graphs.subgraph(graph, lost)
         for part in graphs.members_of(graphs.connected_components(rest)[1]):
-            result[lost[part]] = _begin(graphs.subgraph(rest, part), known.shape[1], embed_rest, team)
+            alone = graphs.subgraph(rest, part)
+            merged, representative = merge_duplicates(alone)
+            if merged.n_vertices > known.shape[1]:
+                result[lost[part]] = embed_rest(alone)
+            elif merged.n_vertices > 1:
+                # Too small for N dimensions.
+                result[lost[part]] = find_landmarks(merged, known.shape[1], team=team).start[representative]
+            else:
+                result[lost[part]] = 0.0
     return result
-
-
-def _begin(
-    graph: NeighborGraph,
-    n_components: int,
-    embed_rest: Callable[[NeighborGraph], FloatArray],
-    team: ThreadTeam,
-) -> FloatArray:
-    """Coordinates of a connected graph; of one too small for N dimensions by landmarks."""
-    merged, representative = merge_duplicates(graph)
-    if merged.n_vertices > n_components:
-        return embed_rest(graph)
-    if merged.n_vertices == 1:
-        return np.zeros((graph.n_vertices, n_components))
-    return find_landmarks(merged, n_components, team=team).start[representative]
 
 
 def _fill(placed: FinishedMap, coordinates: FloatArray, team: ThreadTeam) -> None:
@@ -346,7 +307,7 @@ def _fill(placed: FinishedMap, coordinates: FloatArray, team: ThreadTeam) -> Non
                 return
             ready = ~done & (count == most)
         chosen = np.flatnonzero(ready)
-        edges = _edges_of(indptr, chosen)
+        edges = graphs.edges_of(indptr, chosen)
         use = done[near[edges]]
         bounds = np.concatenate(([0], np.cumsum(use)))[np.concatenate(([0], np.cumsum(degrees[chosen])))]
         here = placed.of_distinct(coordinates)
@@ -360,13 +321,6 @@ def _has_place(coordinates: FloatArray) -> BoolArray:
     return np.asarray(~np.isnan(coordinates[:, 0]))
 
 
-def _edges_of(indptr: IntArray, vertices: AnyArray) -> AnyArray:
-    """Positions of all edges of the given vertices, row after row."""
-    counts = np.diff(indptr)[vertices]
-    skip = np.repeat(indptr[vertices] - np.concatenate(([0], np.cumsum(counts)[:-1])), counts)
-    return np.arange(counts.sum()) + skip
-
-
 def settle_on(
     previous: FloatArray, coordinates: FloatArray, alignments: FloatArray, labels: IntArray
 ) -> tuple[FloatArray, FloatArray]:
@@ -377,31 +331,19 @@ def settle_on(
     """
     moved, rotated = coordinates.copy(), alignments.copy()
     stays = _has_place(previous) & _has_place(coordinates)
-    fresh = []
-    parts = graphs.members_of(labels)
-    for part in parts:
+    is_fresh = _has_place(coordinates)
+    for part in graphs.members_of(labels):
         anchors = part[stays[part]]
-        if len(anchors) == 0:
-            fresh.append(part)
-            continue
-        rotation, shift = rigid_motion(coordinates[anchors], previous[anchors])
-        moved[part] = coordinates[part] @ rotation + shift
-        rotated[part] = alignments[part] @ rotation
-    if 0 < len(fresh) < len(parts):
-        _lay_beside(moved, fresh)
+        if len(anchors):
+            rotation, shift = rigid_motion(coordinates[anchors], previous[anchors])
+            moved[part] = coordinates[part] @ rotation + shift
+            rotated[part] = alignments[part] @ rotation
+            is_fresh[part] = False
+    other, own = moved[_has_place(moved) & ~is_fresh], moved[is_fresh]
+    if len(other) and len(own):
+        # New parts, as they lie among each other, to the right of all else.
+        shift = 0.5 * (other.min(axis=0) + other.max(axis=0) - own.min(axis=0) - own.max(axis=0))
+        gap = 0.1 * max(float(np.ptp(other[:, 0])), float(np.ptp(own[:, 0])))
+        shift[0] = other[:, 0].max() + gap - own[:, 0].min()
+        moved[is_fresh] += shift
     return moved, rotated
-
-
-def _lay_beside(coordinates: FloatArray, parts: list[Any]) -> None:
-    """Shift the parts, as they lie among each other, to the right of all else."""
-    inside = np.concatenate(parts)
-    rest = np.ones(len(coordinates), dtype=np.bool_)
-    rest[inside] = False
-    other, own = coordinates[rest], coordinates[inside]
-    other, own = other[_has_place(other)], own[_has_place(own)]
-    if len(other) == 0 or len(own) == 0:
-        return
-    shift = 0.5 * (other.min(axis=0) + other.max(axis=0) - own.min(axis=0) - own.max(axis=0))
-    gap = 0.1 * max(float(np.ptp(other[:, 0])), float(np.ptp(own[:, 0])))
-    shift[0] = other[:, 0].max() + gap - own[:, 0].min()
-    coordinates[inside] += shift

@@ -1,0 +1,256 @@
+"""What one connected component costs: the formulas of :mod:`isoweave.forecast`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse import csgraph
+
+from isoweave.geometry import ALL_FRAME_LIMIT, HUB_LIMIT, resolve_frame_size
+from isoweave.graph import NeighborGraph, local_order, renumber
+from isoweave.linalg import MAX_FILL, analyse, choose_solver, prepare_laplacian
+from isoweave.optimise import DENSE_DEGREE, LOW_DIMENSION, N_LANDMARKS, SYNCHRONIZED_LIMIT, THINNING
+from isoweave.options import EmbeddingOptions
+
+# Steps of the optimiser (4 to 20 as a rule) and of the paper's recursion.
+_STEPS, _RECURSION_STEPS = 10, 300
+_DIRECT = ("direct", "cholmod")
+
+
+@dataclass(frozen=True)
+class PartSizes:
+    """A connected graph to be embedded.
+
+    ``squares`` is the sum of squared degrees, ``frame`` the root mean square of f, ``entries`` are those of
+    the Laplacian, ``fill`` those of its Cholesky factor, used or not; ``factor`` and ``workspace`` are bytes;
+    ``tied`` are dense graphs whose lengths are mostly equal, such as hop counts.
+    """
+
+    n: int
+    m: float
+    squares: float
+    frame: float
+    entries: float
+    solver: str
+    n_threads: int
+    options: EmbeddingOptions
+    fill: float = 0.0
+    factor: float = 0.0
+    workspace: float = 0.0
+    reason: str = "asked for"
+    tied: bool = False
+
+    def with_fill(self, fill: float) -> PartSizes:
+        """With the factor that is typical of so many entries."""
+        full = self.n * (self.n + 1) / 2
+        fill = min(fill, full)
+        factor = 8.2 * fill + 10 * self.entries + 40 * self.n
+        return replace(self, fill=fill, factor=factor, workspace=min(4 + 100 * fill / full, 40) * fill)
+
+    def with_edges(self, m: float) -> PartSizes:
+        """One of the same kind with fewer edges."""
+        share = (self.n + m) / (self.n + self.m)
+        fewer = replace(self, m=m, squares=share * self.squares, entries=share * self.entries)
+        return fewer.with_fill(share * self.fill)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the fit counts the factor."""
+        return self.solver in _DIRECT or self.options.solver == "auto"
+
+    @property
+    def start(self) -> str:
+        """The start that is taken; "both" are those of landmarks and synchronized."""
+        start, c = self.options.start, self.options.n_components
+        if not isinstance(start, str) or start != "auto":
+            return start if isinstance(start, str) else "given"
+        return "landmark" if c > LOW_DIMENSION else "coarse" if self.n * c > SYNCHRONIZED_LIMIT else "both"
+
+    @property
+    def coarse_entries(self) -> float:
+        """Of multigrid's hierarchy: around the hubs of scale-free graphs coarse matrices are full."""
+        return (self.n / 7) ** 2 if self.squares * self.n > 2 * self.m**2 else 0.5 * self.entries
+
+    @property
+    def companion(self) -> tuple[int, float, float]:
+        """Vertices, edges and fill of the synchronized start of this graph, or of the last of its samples."""
+        n, c, coarse = self.n, self.options.n_components, self.start == "coarse"
+        ratio, degree = self.fill / max(self.entries, 1.0), max(20, min(1.8 * self.m / n, 40), 2 * c)
+        if not coarse and self.m <= DENSE_DEGREE * n:
+            # The companion keeps the graph's own edges.
+            degree = max(degree, self.m / n)
+        # Two vertices are sampled no further.
+        while coarse and n > 2 and (n == self.n or n * c > SYNCHRONIZED_LIMIT):
+            # Samples have 14 neighbours. Fill over entries of graphs and their samples: 3.7 and 3.1 on
+            # 200,000 points of a swiss roll, 3.4 and 3.6 on a sphere, 21 and 7 in a cube, 87 and 15 if
+            # scale-free.
+            n, degree, ratio = max(n // THINNING, 2), 28, 1.9 * math.sqrt(ratio)
+        m = n * min(1.15 * degree, n - 1)
+        return n, m, min(1.1 * ratio * (n + m), n * (n + 1) / 2)
+
+
+def squares_of(graph: NeighborGraph) -> float:
+    return float(np.sum(graph.degrees.astype(np.float64) ** 2))
+
+
+def part_sizes(graph: NeighborGraph, options: EmbeddingOptions, n_threads: int) -> PartSizes:
+    """A connected graph before its factor is counted: as a surface has it, or in three dimensions a solid."""
+    n, m, c, squares = graph.n_vertices, len(graph.indices), options.n_components, squares_of(graph)
+    # In the paper's product vertices that see a common one are coupled.
+    entries = min(squares, float(n) ** 2) if options.inner_product == "paper" else float(n + m)
+    size = resolve_frame_size(graph.degrees, options.frame_size, c)
+    frames = np.maximum(np.minimum(graph.degrees, max(size, HUB_LIMIT)), size)
+    if size == 0:
+        # Second-order neighbourhoods, of some vertices.
+        pattern = _pattern(graph)
+        rows = np.linspace(0, n - 1, min(n, 400)).astype(np.int64)
+        frames = np.minimum(np.diff((pattern[rows] @ pattern).indptr), ALL_FRAME_LIMIT)
+    tied = size >= HUB_LIMIT and 100 * len(np.unique(graph.lengths)) < m
+    # Vertices at equal distances are taken together, up to another frame of them.
+    typical = min(float(np.sqrt((1 + tied) * np.mean(frames.astype(np.float64) ** 2))), n - 1.0)
+    solver = "direct" if options.solver == "auto" else options.solver
+    part = PartSizes(n, m, squares, typical, entries, solver, n_threads, options, tied=tied)
+    return part.with_fill(entries * (4.0 if c <= 2 else max(0.45 * n ** (1 / 3), 4.0)))
+
+
+def with_factor(part: PartSizes, graph: NeighborGraph) -> PartSizes:
+    """With the solver the fit will choose and the size of its factor, counted from the elimination tree."""
+    paper = part.options.inner_product == "paper"
+    # A synchronized start makes a factor whatever the solver is.
+    is_made = part.is_counted or part.start in ("both", "synchronized")
+    if not is_made and not paper:
+        return part
+    # As the fit does it: minimum degree is faster on a local numbering, and breaks its ties by it.
+    order = local_order(graph)
+    pattern = _pattern(graph if order is None else renumber(graph, order))
+    laplacian = prepare_laplacian(csgraph.laplacian(pattern @ pattern if paper else pattern))
+    part = replace(part, entries=float(len(laplacian.data)))
+    if not is_made:
+        return part
+    plan = laplacian.elimination
+    if part.options.solver == "auto":
+        choice = choose_solver(laplacian, part.options.n_components)
+        part = replace(part, solver=choice.solver, reason=choice.reason)
+    elif part.solver == "direct" and plan.fill > MAX_FILL:
+        reason = f"its Cholesky factor has more than {MAX_FILL:,} entries"
+        part = replace(part, solver="jacobi", reason=reason)
+    part = part.with_fill(plan.fill)
+    if part.solver not in _DIRECT:
+        return part
+    found = analyse(plan)
+    factor = float(8 * found.value_ptr[-1] + 4 * found.row_ptr[-1] + 28 * len(found.starts))
+    return replace(part, factor=factor, workspace=8.0 * (found.stack_size + found.front_size))
+
+
+def _pattern(graph: NeighborGraph) -> sp.csr_array:
+    shape = (graph.n_vertices, graph.n_vertices)
+    return sp.csr_array((np.ones(len(graph.indices)), graph.indices, graph.indptr), shape=shape)
+
+
+def bytes_by_stage(s: PartSizes) -> dict[str, float]:
+    """Bytes alive at the peak of every stage of a connected graph."""
+    n, m, c, entries, threads = s.n, s.m, s.options.n_components, s.entries, s.n_threads
+    paper, block = s.options.inner_product == "paper", 8 * n * c
+    # Rows and weights; dense matrices of every thread while it scales a neighbourhood.
+    kept = 8 * m * c + m + block + 16 * n + (8 * m * c if paper else 8 * m)
+    scratch = threads * (20 * n + 140 * min(s.frame, n) ** 2)
+    peaks = {"frames": kept + max(4 * m + block + 16 * n + scratch, 8 * m * c + 9 * m)}
+    # The matrix, beside it the checked copy that solvers read, and its permutation if a factor is counted.
+    matrix, checked = 12 * entries + 4 * n, 12 * entries + 24 * n
+    making = 50 * entries - checked + 40 * m * c * paper
+    if s.is_counted:
+        making = 58 * entries
+        checked += 4 * entries + 20 * n
+    if s.solver in _DIRECT:
+        method, building = s.factor, 12 * entries + 8 * n + s.workspace
+    elif s.solver == "amg":
+        method, building = 12 * (entries + s.coarse_entries) + 60 * n, 30 * entries + 8 * s.coarse_entries
+    else:
+        method, building = (6 * entries + 180 * n,) * 2 if s.solver == "ic" else (8.0 * n, 0.0)
+    peaks["solver"] = kept + matrix + checked + max(making, method + building)
+    kept += checked + method
+    peaks["start"] = kept + _start_bytes(s)
+    # Coordinates, gradients and what a solve needs; ten steps are remembered with three blocks each. At the
+    # end alignments and stretch.
+    remembered = 0 if s.options.optimizer == "alternating" else 3 * min(10, s.options.max_iter)
+    blocks = remembered + 3 * c + 11
+    solve = max(8 * m * c, block * (7 if s.solver in _DIRECT else 15 if s.solver == "amg" else 11))
+    peaks["optimise"] = kept + max(block * blocks + solve, block * (7 * c + 6))
+    if s.options.scale == "geodesics":
+        peaks["optimise"] = max(peaks["optimise"], kept + block * (c + 2) + _landmark_bytes(s))
+    return peaks
+
+
+def _start_bytes(s: PartSizes) -> float:
+    n, m, c = s.n, s.m, s.options.n_components
+    if s.start in ("given", "landmark"):
+        return _landmark_bytes(s) if s.start == "landmark" else 0.0
+    if s.start == "identity":
+        # Every edge gets the alignment of its source.
+        return 8 * m * c * c + 24 * m * c + 8 * n * c * c
+    # Frames of the companion graph; SuperLU holds a row number and a value per entry of both factors.
+    vertices, edges, fill = s.companion
+    synchronized = edges * (40 + 8 * c + 32 * c * c) + 24 * fill * c * c + 8 * vertices * c * (c + 1)
+    if s.start != "coarse":
+        return max(synchronized, _landmark_bytes(s))
+    # Up to 8,192 balls of 336 vertices at once; the sample is embedded as the graph was.
+    balls = 24 * min(8192, n / THINNING) * min(336, n) + s.n_threads * 20 * n + 35 * n
+    sample = n * (100 + 34 * math.sqrt(s.fill / max(s.entries, 1.0)) + 60 * c + 3 * c * c)
+    return max(12 * m + 40 * n, 108 * n + max(balls, synchronized, sample))
+
+
+def _landmark_bytes(s: PartSizes) -> float:
+    # Distances, their squares and a scaled copy of those.
+    return 24 * s.n * min(max(N_LANDMARKS, 2 * s.options.n_components + 2), s.n)
+
+
+def time_by_stage(s: PartSizes) -> dict[str, float]:
+    """Nanoseconds of one connected component by stage."""
+    n, m, c = s.n, s.m, s.options.n_components
+    frames = _frames_time(n, m, s.frame, c, s.tied)
+    if s.options.inner_product == "paper":
+        # Convex hulls.
+        frames += n * 6e4 * 3.0 ** (min(c, 7) - 2)
+    factoring = 400 * s.entries + 8 * min(s.fill, MAX_FILL) if s.is_counted else 0.0
+    if s.solver in _DIRECT:
+        factoring += 3 * s.factor + 0.25 * s.fill**2 / n
+        solve = 0.15 * s.factor * ((c + 1) // 2) + 100 * n * c
+    elif s.solver == "amg":
+        factoring += 300 * s.entries + 150 * s.coarse_entries
+        solve = c * (28 * s.entries + 10 * s.coarse_entries + 200 * n)
+    else:
+        factoring += 1000 * s.entries * (s.solver == "ic")
+        solve = (8 + 2 * n ** (1 / c) if s.solver == "jacobi" else 60) * c * (1.5 * s.entries + 10 * n)
+    steps = _RECURSION_STEPS if s.options.optimizer == "alternating" else _STEPS
+    steps = min(steps, s.options.max_iter)
+    optimise = (steps + 1) * (m * (10 + 5 * c * c) + n * 10 * c**3 + solve)
+    start = 0.0
+    if s.start in ("both", "landmark"):
+        start = max(N_LANDMARKS, 2 * c + 2) * (250 * n + 10 * m) + optimise * (s.start == "both")
+    elif s.start == "coarse":
+        # The sample has two edges per vertex of the graph.
+        start = n * (7000 + 500 * c) + _frames_time(n / THINNING, 2 * n, 22, c)
+    if s.start in ("both", "coarse", "synchronized"):
+        vertices, edges, fill = s.companion
+        start += _frames_time(vertices, edges, 1.4 * edges / vertices, c)
+        start += edges * (900 + 150 * c * c) + 3 * fill**2 / vertices
+        if m > DENSE_DEGREE * n:
+            # Eigenvalues without a gap: all sweeps of the inverse iteration, with a full factor.
+            start += 200 * 1.6 * (c + 3) * c * c * (2 * fill + 2 * edges)
+    return {
+        "frames": frames,
+        "solver": 130 * s.entries + factoring,
+        "start": start,
+        "optimise": optimise + n * (600 + 150 * c * c),
+    }
+
+
+def _frames_time(n: float, m: float, f: float, c: int, tied: bool = False) -> float:
+    """Shortest paths, Gram matrix and eigenvectors of neighbourhoods of f vertices."""
+    # Two directions of a surface stand out, and a few sweeps find them; in more dimensions the sweeps are
+    # mostly in vain, and the whole matrix is decomposed after all.
+    sweeps = 4 * (c + 2) + (170 if tied or c > 3 else 5 if c <= 2 else 45)
+    return n * (8000 + f * f * (18 + min(m / n, 2 * f) + (sweeps if 3 * (c + 2) < f else 70)))
