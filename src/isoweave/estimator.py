@@ -147,17 +147,14 @@ class IsometricEmbedding(  # type: ignore[misc]
         ``n_components`` where the score stops rising.
         """
         check_is_fitted(self)
-        given = self._is_given_graph(X)
-        k = self.n_neighbors if self.n_neighbors_ is None else self.n_neighbors_
+        given, k = self._is_given_graph(X), self.n_neighbors_ or self.n_neighbors
         with thread_team(self.n_jobs) as team:
-            # One more, because a point of the fit finds itself.
             bounds, neighbors, distances = self._neighbors_of(X, max(k, _SCORED_NEIGHBORS) + 1, team)
-            apart = distances > 0
-            if not apart.any():
+            if not (apart := distances > 0).any():
                 return 0.0
             rows = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))[apart]
             neighbors, distances = neighbors[apart], distances[apart]
-            # Rows that have neighbours at all, and the rank of every neighbour in its row, nearest first.
+            # Of rows that have other points beside them; the rank of every neighbour, nearest first.
             _, rows, counts = np.unique(rows, return_inverse=True, return_counts=True)
             rank = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
             used = (rank < k) | given
@@ -329,7 +326,7 @@ class IsometricEmbedding(  # type: ignore[misc]
     def _place(self, X: Any) -> Placement:
         check_is_fitted(self)
         with thread_team(self.n_jobs) as team:
-            k = self.n_neighbors if self.n_neighbors_ is None else self.n_neighbors_
+            k = self.n_neighbors_ or self.n_neighbors
             rows = self._neighbors_of(X, k, team)
             placement = self._placement(*rows, team=team)
         return replace(placement, coordinates=placement.coordinates.astype(self.embedding_.dtype))

@@ -79,16 +79,17 @@ def grid_graph(side):
     return graph_from_matrix(sp.coo_array(sp.kron(line, one) + sp.kron(one, line)))
 
 
-def road_graph(n, seed):
-    """Places in the unit square, and roads between them: a tree, and others that are short."""
-    points = np.random.default_rng(seed).uniform(size=(n, 2))
+def road_graph(n, seed, part=0.3):
+    """Places in the unit square, and roads between them: a tree, and a part of the other short ways."""
+    rng = np.random.default_rng(seed)
+    points = rng.uniform(size=(n, 2))
     sides = np.sort(Delaunay(points).simplices[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
     rows, cols = np.unique(sides, axis=0).T
     lengths = np.linalg.norm(points[rows] - points[cols], axis=1)
-    every = sp.csr_array((lengths, (rows, cols)), shape=(n, n))
-    near = lengths < 0.75 / np.sqrt(n)
-    short = sp.csr_array((lengths[near], (rows[near], cols[near])), shape=(n, n))
-    return points, sp.csr_array(short.maximum(sp.csr_array(minimum_spanning_tree(every))))
+    tree = sp.csr_array(minimum_spanning_tree(sp.csr_array((lengths, (rows, cols)), shape=(n, n))))
+    taken = rng.random(len(lengths)) < part * (lengths < 2.2 / np.sqrt(n))
+    others = sp.csr_array((lengths[taken], (rows[taken], cols[taken])), shape=(n, n))
+    return points, sp.csr_array(others.maximum(tree))
 
 
 def hull_mesh(n, seed):

@@ -24,7 +24,7 @@ from isoweave.graph import (
 )
 from isoweave.optimise import sample_vertices
 from isoweave.options import EmbeddingOptions
-from isoweave.result import Embedding
+from isoweave.result import Embedding, as_embedding
 
 SEVERITIES = ("info", "warn", "problem")
 _MARKS = {"info": "  ok ", "warn": " note", "problem": "  !! "}
@@ -216,11 +216,15 @@ class Diagnosis:
         return {name: _plain(value) for name, value in vars(self).items() if name not in _ARRAYS}
 
     def __str__(self) -> str:
+        return self.page()
+
+    def page(self, input_file: str | None = None) -> str:
+        """All of it to read; with a file, the line to type is a command on it."""
         what = f"{'graph' if self.map is None else 'map'} of {self.n_vertices:,} vertices"
         lines = [f"{what} and {self.n_edges:,} edges in {self.n_components} dimensions"]
         for v in self.verdicts:
             lines += [f"{_MARKS[v.severity]} {v.code}: {v.text}", f"      -> {v.advice}"]
-        if line := self.next_step():
+        if line := self.next_step(input_file):
             lines.append(f"try   {line}")
         d = self.dimension
         estimate = "cannot be told" if d.estimate is None else f"{d.estimate:.2f} by {d.by}"
@@ -381,6 +385,16 @@ def edge_table(graph: NeighborGraph, coordinates: FloatArray) -> tuple[IntArray,
     once = graph.sources < graph.indices
     edges, lengths = np.column_stack((graph.sources[once], graph.indices[once])), graph.lengths[once]
     return edges, lengths, edge_distortion(edges, lengths, coordinates)
+
+
+def edge_errors(result: Any) -> str:
+    """How far the edges of a map are off, in words; as in a diagnosis."""
+    embedding = as_embedding(result)
+    _, lengths, distortion = edge_table(embedding.kept_graph("edge_errors"), embedding.coordinates)
+    known = distortion[np.isfinite(distortion) & (lengths > 0.0)]
+    if len(known) == 0:
+        return "nothing: there are none"
+    return f"{np.mean(np.abs(known)):.2%} on average; {torn_share(known):.2%} are torn (off by half or more)"
 
 
 def torn_share(distortion: FloatArray) -> float:

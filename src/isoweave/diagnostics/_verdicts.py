@@ -131,15 +131,17 @@ def _sparse(
     d = frame_dimension(graph, dimension, n)
     numbers = {name: getattr(graph, name) for name in ("low_degree", "deficient", "triangles_per_edge")}
     enough = max(needed_degree(d) + 4, d + 2)
-    option = "along_graph" if n_neighbors is None else "n_neighbors"
-    facts: dict[str, Any] = {"n": d, "enough": enough, "options": {option: enough}}
-    way = "" if n_neighbors is None else ".features"
+    few_triangles = graph.triangles_per_edge < FEW_TRIANGLES
+    way, options = ".features", {"n_neighbors": enough}
+    if n_neighbors is None:
+        way, options = ("", {"along_graph": enough}) if few_triangles else (".measured", {})
+    facts: dict[str, Any] = {"n": d, "enough": enough, "options": options}
     if is_too_sparse(graph, d):
         low = graph.low_degree <= needed_degree(d)
         words = _words()["graph_too_sparse"]["degree" if low else "rank"]
         facts["what"] = words.format(**numbers, n=d)
         yield _verdict(f"graph_too_sparse{way}", "warn" if shape_kept else "problem", numbers, **facts)
-    elif n > 1 and graph.n_distinct > 2 * n + 2 and graph.triangles_per_edge < FEW_TRIANGLES:
+    elif n > 1 and graph.n_distinct > 2 * n + 2 and few_triangles:
         facts["what"] = _words()["graph_too_sparse"]["triangles"]
         yield _verdict(f"graph_too_sparse{way}", "warn", numbers, **facts)
 
