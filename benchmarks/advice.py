@@ -246,7 +246,7 @@ ROWS = (
     Row("faces", loaded(load_faces, 8), LOW),
     Row("COIL-20", table("coil20_32.npz", k=8), ("components", *LOW)),
     Row("places on the globe", cities, ("curved", "closed", "components", "non_orientable")),
-    Row("mammoth, 5,000 points", table("mammoth_50k.npz", every=10), ("curved", "closed", *LOW)),
+    Row("mammoth, 5,000 points", table("mammoth_50k.npz", every=10), ("curved", "closed", "distorted")),
     Row("swiss roll", sample(swiss_roll)),
     Row("swiss roll, k = 20", sample(swiss_roll, k=20), (*QUIET, "shortcuts_dropped")),
     Row("swiss roll, k = 4", sample(swiss_roll, k=4), SPARSE),

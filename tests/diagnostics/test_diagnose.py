@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.spatial import Delaunay
 from sklearn.manifold import Isomap
 
 from isoweave import Diagnosis, IsometricEmbedding, diagnose, embed_graph
@@ -20,8 +21,10 @@ from reference_shapes import (
     annulus_graph,
     flat_torus_graph,
     grid_graph,
+    hull_mesh,
     path_graph,
     plane_graph,
+    road_graph,
     sphere_graph,
     strip_graph,
     tree_graph,
@@ -120,6 +123,65 @@ def test_no_alarm_on_flat_data(make):
     assert "flat" in before.codes
     assert "isometric" in after.codes
     assert after.map.edge_error < 0.05
+
+
+def test_a_closed_mesh_is_pressed_flat_in_the_plane():
+    """Told by its border, of which a flat sheet of as many vertices has more."""
+    points, mesh = hull_mesh(500, 117)
+    for found in (of_graph(mesh), of_points(points[:, :2], mesh)):
+        verdict = found.verdicts[0]
+        assert (verdict.code, verdict.severity, found.graph.border) == ("closed", "problem", 0)
+        assert "pressed flat" in verdict.text
+        assert "curved" not in found.codes
+        assert found.options == {"n_components": 3}
+    flat, kept = of_map(mesh), of_map(mesh, 3)
+    assert {v.code: v.severity for v in kept.verdicts}["closed"] == "info"
+    assert kept.map.edge_error < 0.5 * flat.map.edge_error
+    sheet = plane_graph(400, 10, 118)[1]
+    assert of_graph(sheet).graph.border is None
+    triangles = Delaunay(plane_graph(400, 10, 118)[0]).simplices
+    i, j = np.unique(np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1), axis=0).T
+    # A square triangulated: its hull has fewer edges than a sheet of even triangles, but not by half.
+    assert not of_graph(sp.csr_array((np.ones(len(i)), (i, j)), shape=(400, 400))).graph.is_closed_mesh
+
+
+@pytest.mark.parametrize(
+    ("make", "by", "expected"),
+    [
+        (lambda: grid_graph(24), "growth of balls", 2),
+        (lambda: path_graph(600), "growth of balls", 1),
+        (lambda: cube_graph(500, 5, 12, 119), "nearest distances", 5),
+        (lambda: grid_graph(12), "nothing", None),
+    ],
+    ids=["grid", "path", "cube", "small grid"],
+)
+def test_dimension_is_told_by_what_the_graph_is(make, by, expected):
+    found = of_graph(make()).dimension
+    assert found.by == by
+    assert found.estimate is None if expected is None else abs(found.estimate - expected) < 0.35 * expected
+
+
+def test_what_is_right_with_a_map_is_said():
+    """A road network whose map has its shape, but not every edge, and a map of other places."""
+    places, roads = road_graph(400, 120, 0.5)
+    good, bad = of_points(places, roads), of_points(np.random.default_rng(121).uniform(size=(400, 2)), roads)
+    assert good.map.paths > 0.95 > 0.5 > bad.map.paths
+    severity = {v.code: v.severity for v in good.verdicts}
+    assert (severity["shape_kept"], severity["graph_too_sparse"]) == ("info", "warn")
+    assert f"{good.map.paths:.4f}" in str(good)
+    assert {v.code: v.severity for v in bad.verdicts}["graph_too_sparse"] == "problem"
+    assert "shape_kept" not in bad.codes
+
+
+def test_advice_for_features_names_their_neighbours():
+    roll = swiss_roll(400, random_state=122).data
+    found = diagnose(IsometricEmbedding(n_neighbors=4, n_jobs=1).fit(roll), n_jobs=1)
+    assert found.options["n_neighbors"] == 8
+    assert found.next_step() == "IsometricEmbedding(n_components=2, n_neighbors=8).fit(X)"
+    assert found.next_step("x.csv") == "isoweave embed x.csv -o map.npz --n-components 2 --n-neighbors 8"
+    assert of_graph(knn_graph(roll, 4), n_neighbors=4).options == {"n_neighbors": 8}
+    fine = of_graph(plane_graph(300, 8, 90)[1])
+    assert (fine.options, fine.next_step()) == ({}, "")
 
 
 def test_shortcuts_are_reported():
@@ -225,7 +287,7 @@ def test_what_changes_nothing(change, hemisphere):
         other = of_points(points[order], renumber(graph, order))
     else:
         other = of_points(factor * points, factor * graph.to_matrix(), n_jobs=3 if change == "threads" else 1)
-    assert other.codes == at.codes == ("curved", "distorted")
+    assert other.codes == at.codes == ("curved", "distorted", "shape_kept")
     for a, b in zip(other.verdicts, at.verdicts, strict=True):
         a, b = ({k: v for k, v in verdict.numbers.items() if k != "curvature"} for verdict in (a, b))
         assert a == pytest.approx(b, rel=1e-2 if change == "order" else 1e-6, abs=1e-9)

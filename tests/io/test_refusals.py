@@ -32,7 +32,7 @@ TABLES = {
     "line 2: cell 2 holds 'x', not a number$": ["1,2\n3,x\n"],
     "line 2: cell 2 is empty": ["1,2\n3,\n"],
     "line 2: cell 2 holds inf": ["p,1\nq,inf\n"],
-    "line 2: cell 1 holds '3;4', not a number .expected commas": ["1;2\n3;4\n"],
+    "line 2: cell 1 holds '3.4', not a number .expected commas": ["1|2\n3|4\n"],
     "line 2: cell 1 holds '1', not a number": ['""\n1\n'],
     "line 2: badly quoted": ['1,2\n"3,4\n', '1,2\n"3"x,4\n', '1,2\n"3\n",4\n'],
     "line 2: badly quoted cell .field larger": ['a,b\n"' + "1" * 200_000 + '",2\n'],

@@ -110,8 +110,8 @@ def diagnose(
         n_components = embedding.n_components
         made = embedding.parameters
         along_graph = made.get("along_graph") if along_graph is None else along_graph
-        if embedding.features is not None or made.get("metric", "precomputed") != "precomputed":
-            n_neighbors = made.get("n_neighbors", n_neighbors)
+        if "along_graph" in made and made.get("metric", "precomputed") != "precomputed":
+            n_neighbors = made["n_neighbors"]
     with thread_team(n_jobs) as team:
         prepared = prepare_graph(given, dropped, along=along_graph, team=team)
         found = _examine(prepared, embedding, n_components or 2, n_neighbors, team)

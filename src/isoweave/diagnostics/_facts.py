@@ -28,7 +28,7 @@ from isoweave.result import Embedding, as_embedding
 
 SEVERITIES = ("info", "warn", "problem")
 _MARKS = {"info": "  ok ", "warn": " note", "problem": "  !! "}
-_ARRAYS = ("curvature", "outlying", "edges", "edge_distortion", "misfit", "stretch")
+_LEFT_OUT = ("curvature", "outlying", "edges", "edge_distortion", "misfit", "stretch", "from_features")
 _KINDS = {"non_orientable": "one-sided", "uncertain": "of uncertain shape"}
 # A direction of less than this part of those before it is negligible: shortest paths that zig-zag make one of
 # 0.05 to 0.06 on flat data of any dimension.
@@ -213,7 +213,7 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the arrays, in types that JSON has; undefined numbers are None."""
-        return {name: _plain(value) for name, value in vars(self).items() if name not in _ARRAYS}
+        return {name: _plain(value) for name, value in vars(self).items() if name not in _LEFT_OUT}
 
     def __str__(self) -> str:
         return self.page()

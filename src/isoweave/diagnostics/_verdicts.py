@@ -87,7 +87,8 @@ def judge(
     kept = found is not None and keeps_edges(found.edge_error, found.torn)
     shape_kept = found is not None and found.paths is not None and found.paths >= _SHAPE_KEPT
     too_sparse = is_too_sparse(graph, frame_dimension(graph, dimension, n))
-    causes = [*_sparse(n, graph, dimension, n_neighbors, shape_kept=shape_kept)]
+    is_forest = n_edges == graph.n_distinct - graph.n_parts
+    causes = [*_sparse(n, graph, dimension, n_neighbors, shape_kept=shape_kept, is_forest=is_forest)]
     causes += _too_low(n, graph, dimension, n_neighbors)
     undetermined = any(v.code in ("graph_too_sparse", "dimension_too_low") for v in causes)
     causes += _closed_mesh(n, graph, kept=kept)
@@ -110,7 +111,7 @@ def judge(
         # A sparse graph keeps its edges in many maps: that says nothing for this one.
         if not (too_sparse and kept):
             explained = any(v.severity != "info" for v in causes)
-            findings += _map(found, kept=kept, is_flat=is_flat, explained=explained)
+            findings += _map(n, found, kept=kept, is_flat=is_flat, explained=explained)
         if shape_kept and not (kept and not too_sparse):
             findings.append(_verdict("shape_kept", "info", {"paths": found.paths or 0.0}))
     elif is_flat and not undetermined and all(v.severity == "info" for v in causes):
@@ -126,7 +127,13 @@ def _dimensions(n: int) -> str:
 
 
 def _sparse(
-    n: int, graph: GraphFacts, dimension: DimensionFacts, n_neighbors: int | None, *, shape_kept: bool
+    n: int,
+    graph: GraphFacts,
+    dimension: DimensionFacts,
+    n_neighbors: int | None,
+    *,
+    shape_kept: bool,
+    is_forest: bool,
 ) -> Iterator[Verdict]:
     d = frame_dimension(graph, dimension, n)
     numbers = {name: getattr(graph, name) for name in ("low_degree", "deficient", "triangles_per_edge")}
@@ -135,6 +142,7 @@ def _sparse(
     way, options = ".features", {"n_neighbors": enough}
     if n_neighbors is None:
         way, options = ("", {"along_graph": enough}) if few_triangles else (".measured", {})
+        way, options = (".tree", {}) if is_forest else (way, options)
     facts: dict[str, Any] = {"n": d, "enough": enough, "options": options}
     if is_too_sparse(graph, d):
         low = graph.low_degree <= needed_degree(d)
@@ -198,6 +206,11 @@ def _shape(n: int, s: ShapeFacts, n_neighbors: int | None, *, kept: bool) -> Ite
     room, options = f"embed in {n + 1} dimensions or more", {"n_components": n + 1}
     if s.dimension < n:
         room = "check how well the map keeps the edges; one more dimension may help if it does not"
+    elif kept:
+        room, options = (
+            "this map keeps the edges nevertheless; one more dimension closes what it leaves open",
+            {},
+        )
     facts: dict[str, Any] = {
         "d": s.dimension,
         "dimensions": _dimensions(s.dimension),
@@ -250,9 +263,8 @@ def _graph(n_edges: int, graph: GraphFacts, n_neighbors: int | None) -> Iterator
         yield _verdict(name, severity, numbers, options, n_edges=n_edges)
     if graph.n_parts > 1:
         listed = ", ".join([f"{size:,}" for size in graph.part_sizes[:5]] + ["..."] * (graph.n_parts > 5))
-        bridge = {} if n_neighbors is None else {"components": "bridge"}
         name = f"components{'' if n_neighbors is None else '.features'}"
-        yield _verdict(name, "warn", {"n_parts": float(graph.n_parts)}, bridge, listed=listed)
+        yield _verdict(name, "warn", {"n_parts": float(graph.n_parts)}, listed=listed)
 
 
 def keeps_edges(error: float, torn: float) -> bool:
@@ -260,7 +272,7 @@ def keeps_edges(error: float, torn: float) -> bool:
     return error <= _KEPT_ERROR and torn <= _KEPT_TORN
 
 
-def _map(found: MapFacts, *, kept: bool, is_flat: bool, explained: bool) -> Iterator[Verdict]:
+def _map(n: int, found: MapFacts, *, kept: bool, is_flat: bool, explained: bool) -> Iterator[Verdict]:
     """What the map keeps; ``explained`` if another finding says why edges cannot be kept."""
     if found.status in _NOT_CONVERGED:
         numbers = {"removable": found.energy.removable}
@@ -277,4 +289,4 @@ def _map(found: MapFacts, *, kept: bool, is_flat: bool, explained: bool) -> Iter
         yield _verdict(f"approximate{'.flat' * is_flat}", "warn" if bad else "info", numbers)
     else:
         name, severity = ("distorted.explained", "warn") if explained else ("distorted", "problem")
-        yield _verdict(name, severity, numbers)
+        yield _verdict(name, severity, numbers, {} if explained else {"n_components": n + 1})

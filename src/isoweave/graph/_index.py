@@ -237,7 +237,7 @@ def estimate_dimension(graph: NeighborGraph) -> tuple[float, bool]:
         if graph.n_vertices < FEWEST_GROWN:
             raise
         estimate = np.inf
-    is_sample = estimate <= _SAME_DIMENSION * _by_all_edges(graph, lengths)
+    is_sample = bool(np.isfinite(estimate)) and estimate <= _SAME_DIMENSION * _by_all_edges(graph, lengths)
     if is_sample or graph.n_vertices < FEWEST_GROWN:
         return estimate, is_sample
     return _growth(graph), False
