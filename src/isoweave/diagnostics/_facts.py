@@ -102,8 +102,9 @@ class GraphFacts:
     low_degree: float  #: quartile of the degrees
     deficient: float  #: share of the vertices whose neighbourhood has fewer directions than most, or than N
     triangles_per_edge: float
-    #: Edges in one triangle only, where nearly all are in one or two: of a triangle mesh. None elsewhere.
-    border: int | None = None
+    #: Length, in typical edges, of the edges in one triangle only, where nearly all are in one or two: of a
+    #: triangle mesh. None elsewhere.
+    border: float | None = None
 
     @property
     def is_closed_mesh(self) -> bool:
@@ -112,7 +113,7 @@ class GraphFacts:
 
     @property
     def sheet_border(self) -> float:
-        """Edges around a round flat sheet of as many vertices, each of which has six neighbours."""
+        """Length of the border of a round flat sheet of as many vertices, each of which has six neighbours."""
         return float(2.0 * np.sqrt(np.pi * np.sqrt(0.75) * self.n_distinct))
 
 
@@ -352,12 +353,14 @@ def graph_facts(
     return facts, ends
 
 
-def _border(graph: NeighborGraph, team: ThreadTeam) -> int | None:
-    """Edges on the border of a triangle mesh; None for other graphs."""
+def _border(graph: NeighborGraph, team: ThreadTeam) -> float | None:
+    """Length of the border of a triangle mesh, in typical edges; None for other graphs."""
     smaller = np.minimum(graph.degrees[graph.sources], graph.degrees[graph.indices])
     triangles = np.rint(shared_neighborhood(graph, team) * smaller)
     is_mesh = len(triangles) and np.mean((triangles == 1) | (triangles == 2)) >= _IN_MESH
-    return int(np.count_nonzero(triangles == 1)) // 2 if is_mesh else None
+    if not is_mesh:
+        return None
+    return float(0.5 * graph.lengths[triangles == 1].sum() / np.median(graph.lengths))
 
 
 def needed_degree(n_components: int) -> int:
