@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 
 from isoweave import embed_graph
 from isoweave.experiments import EXPERIMENTS, Request
-from isoweave.experiments._run import reference_distances, score
+from isoweave.experiments._run import score
 from isoweave.experiments.baselines import run_baseline
 
 METRICS = (
@@ -59,7 +59,7 @@ def main() -> None:
         found: dict[str, list[list[float]]] = {weight: [] for weight in arguments.weights}
         for seed in list(own)[: arguments.seeds]:
             problem = setting.load(Request(seed))
-            reference, graph = reference_distances(problem), problem.clean_graph or problem.graph
+            graph = problem.scored_graph
             for weight, lines in found.items():
                 if weight == "isomap":
                     facts = [np.nan, np.nan]
@@ -70,7 +70,7 @@ def main() -> None:
                     value = weight if weight == "auto" else float(weight)
                     result = embed_graph(problem.graph, problem.n_components, global_weight=value)
                     y, facts = result.coordinates, [result.global_weight, result.relative_energy]
-                scores = score(problem, y, reference)
+                scores = score(problem, y)
                 scores["spearman"], scores["stress"] = far_scores(graph, y)
                 lines.append([*facts, *(scores.get(metric, np.nan) for metric in METRICS)])
         for weight, lines in found.items():

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill a template of the package, named by its path in it ("experiments/templates/page.html").
+    """Fill a template of the package, named by its path in it ("experiments/templates/experiments.html").
 
     Every value is escaped unless the template says ``safe``; a name the template needs and was not given is
     an error.

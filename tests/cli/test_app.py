@@ -6,7 +6,9 @@ import inspect
 import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,51 +69,20 @@ def test_a_fresh_process_imports_nothing_heavy():
         assert f"'{heavy}'" not in loaded
 
 
-REPORT = ("-o", "r.html")
-ERRORS = [
-    (("embed", "none.npy", "-o", "y.npz"), "none.npy: no such file"),
-    (("embed", "x.npy", "-o", "y.txt"), "suffix must be one of"),
-    (("embed", "x.npy", "-o", "y.npz", "--preset", "fastest"), "fastest"),
-    (("embed", "a.npz", "-o", "y.npz", "--metric", "cosine"), "--metric is for features"),
-    (("embed", "a.npz", "-o", "y.npz", "-k", "5"), "--n-neighbors is for features"),
-    (("embed", "x.npy", "-o", "y.npz", "--asymmetry", "max"), "--asymmetry is for distance graphs"),
-    (("embed", "uneven.npz", "-o", "y.npz"), "The distances of one edge disagree"),
-    (("embed", "bad.csv", "-o", "y.npz"), "bad.csv, line 2: cell 2 holds 'x', not a number"),
-    (("embed", "x.npy", "-o", "y.npz", "--columns", "bad.csv"), "--columns is for the page of --report"),
-    (("embed", "x.npy", "-o", "y.npz", "--resume"), "--resume needs --checkpoint FILE"),
-    (("embed", "x.npy", "-o", "y.npz", "--every", "5"), "--every needs --checkpoint FILE"),
-    (("embed", "x.npy", "-o", "y.npz", "--anchor-weight", "1"), "--anchor-weight was given without"),
-    (("embed", "a.npz", "-o", "y.npz", "--memory-limit", "20MB"), "the limit is 20 MB (memory_limit)"),
-    (("forecast", "x.npy", "--solver", "fastest"), "solver must be one of"),
-    (("forecast", "a.npz", "--components", "bridge"), "components='bridge' needs features"),
-    (("dimension", "x.npy", "--asymmetry", "max"), "--asymmetry is for distance graphs"),
-    (("diagnose", "a.npz", "--solve", "--embedding", "y.npy"), "one of them"),
-    (("diagnose", "a.npz", "--embedding", "x.npy", "-n", "2"), "leave it out"),
-    (("diagnose", "a.npz", "--shortcuts", "dropp"), "Did you mean"),
-    (("evaluate", "a.npz", "short.npy"), "short.npy: 2 rows, but the graph has 300"),
-    (("evaluate", "a.npz", "nan.npy"), "nan.npy: row 0 has no coordinates"),
-    (("evaluate", "a.npz", "x.npy", "--truth", "short.npy"), "short.npy: 2 rows, but the graph has 300"),
-    (("evaluate", "a.npz", "x.npy", "-k", "0"), "n_neighbors must be an integer from 1 to 299, got 0"),
-    (("report", "x.npy", "-o", "r.txt"), "must end in .html"),
-    (("report", "x.npy", *REPORT, "--columns", "short.csv"), "short.csv: 2 rows, but the map has 300"),
-    (("report", "named.csv", *REPORT, "--columns", "short.csv"), "no row is named 'c'"),
-    (("report", "x.npy", *REPORT, "--labels", "short.txt"), "short.txt: 2 rows, but the map has 300"),
-    (("report", "x.npy", *REPORT, "-g", "small.mtx"), "small.mtx: 2 rows, but the map has 300"),
-    (("report", "bare", *REPORT), "not fitted yet"),
-]
+ERRORS = tomllib.loads(Path(__file__).with_name("errors.toml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(("arguments", "message"), ERRORS)
-def test_errors_are_one_line(folder, refused, arguments, message):
+@pytest.mark.parametrize("command", ERRORS)
+def test_errors_are_one_line(folder, refused, command):
     np.save("short.npy", np.ones((2, 2)))
     np.save("nan.npy", np.full((300, 2), np.nan))
     texts = {"bad.csv": "1,2\n3,x\n", "short.csv": "vertex,x\na,1\nb,2\n", "short.txt": "a\nb\n"}
     texts |= {"small.mtx": "%%MatrixMarket matrix coordinate real symmetric\n2 2 1\n2 1 1.0\n"}
     for name, text in (texts | {"named.csv": "c,1,2\na,0,1\nb,1,1\n"}).items():
         (folder / name).write_text(text)
-    if "bare" in arguments:
+    if "bare" in command:
         isoweave.IsometricEmbedding().save("bare")
-    refused(message, *arguments)
+    refused(ERRORS[command], *command.split())
     assert not list(folder.glob("y.*")) + list(folder.glob("r.*"))
 
 

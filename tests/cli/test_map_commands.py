@@ -41,25 +41,21 @@ def test_scores_equal_the_library(run, run_json, graph, sheet):
     assert "n_neighbors = 4" in shown
 
 
-def test_undefined_is_null(run, run_json):
-    """Six points, k = 5: ranks need k below half the number of points."""
+def test_undefined_is_null_and_rows_are_matched_by_name(folder, run, run_json, refused):
+    # Six points, k = 5: ranks need k below half the number of points.
     points = np.random.default_rng(85).normal(size=(6, 2))
     np.save("graph.npy", np.linalg.norm(points[:, None] - points, axis=2))
     np.save("y.npy", points)
     found = run_json("evaluate", "graph.npy", "y.npy")
-    assert found["trustworthiness"] is None
-    assert found["continuity"] is None
+    assert (found["trustworthiness"], found["continuity"]) == (None, None)
     assert found["local_distance"] < 1e-12
     assert "undefined" in run("evaluate", "graph.npy", "y.npy").stdout
-
-
-def test_rows_are_matched_by_name(folder, run_json, refused):
-    """An edge list and a table in another order: a unit square comes out exact."""
+    # An edge list and a table in another order: a unit square comes out exact.
     (folder / "g.edges").write_text("a b 1\nb c 1\nc d 1\nd a 1\n")
-    (folder / "y.csv").write_text("vertex,x1,x2\nc,1,1\na,0,0\nd,0,1\nb,1,0\n")
-    assert run_json("evaluate", "g.edges", "y.csv")["local_distance"] == 0.0
-    (folder / "y.csv").write_text("vertex,x1,x2\nc,1,1\na,0,0\nd,0,1\ne,1,0\n")
-    refused("no row is named 'b'", "evaluate", "g.edges", "y.csv")
+    for name in "be":
+        (folder / f"{name}.csv").write_text(f"vertex,x1,x2\nc,1,1\na,0,0\nd,0,1\n{name},1,0\n")
+    assert run_json("evaluate", "g.edges", "b.csv")["local_distance"] == 0.0
+    refused("no row is named 'b'", "evaluate", "g.edges", "e.csv")
 
 
 def payload_of(path):

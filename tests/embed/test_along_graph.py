@@ -79,10 +79,10 @@ def test_diagnosis_follows_and_prints_the_line_to_type():
     before, raw = diagnose(ROADS, n_jobs=1), diagnose(embed_graph(ROADS, n_jobs=1), n_jobs=1)
     for found in (before, raw):
         assert "graph_too_sparse" in found.codes
-        assert found.options == {"along_graph": 12}
+        assert found.options == {"along_graph": 8}
         assert found.next_step() in str(found)
-        assert found.next_step() == "embed_graph(A, n_components=2, along_graph=12)"
-        assert found.next_step("r.mtx") == "isoweave embed r.mtx -o map.npz --n-components 2 --along-graph 12"
+        assert found.next_step() == "embed_graph(A, n_components=2, along_graph=8)"
+        assert found.next_step("r.mtx") == "isoweave embed r.mtx -o map.npz --n-components 2 --along-graph 8"
     result = embed_graph(ROADS, along_graph=8, n_jobs=1)
     for found in (diagnose(result, n_jobs=1), diagnose(ROADS, along_graph=8, n_jobs=1)):
         assert "graph_too_sparse" not in found.codes

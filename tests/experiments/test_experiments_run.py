@@ -15,20 +15,10 @@ from PIL import Image
 from scipy.spatial.distance import cdist
 from typer.testing import CliRunner
 
-import isoweave.experiments._run as run_module
+from isoweave import experiments
 from isoweave.cli import _reproduce, app
-from isoweave.datasets import DATA_VARIABLE, load_digits, swiss_roll
-from isoweave.experiments import (
-    EXPERIMENTS,
-    METHODS,
-    Records,
-    Request,
-    Scale,
-    demo,
-    plan_tasks,
-    run_experiments,
-)
-from isoweave.experiments._figures import aligned
+from isoweave.datasets import DATA_VARIABLE, swiss_roll
+from isoweave.experiments import EXPERIMENTS, METHODS, Records, Request, Scale, _run as run_module, plan_tasks
 from isoweave.experiments.baselines import run_baseline
 from isoweave.graph import connected_components
 from isoweave.metrics import neighborhood_scores, pearson, procrustes_error
@@ -38,14 +28,12 @@ QUICK_METHODS = ("default", "isomap")
 # One seed and few points of every experiment.
 TINY = Scale("tiny", n_samples=110, n_seeds=1, all_rows=False, paper_steps=3)
 # What a browser made of the page.
-PROBE = """(() => {
-  const count = (places) => document.querySelectorAll(places).length, images = [...document.images];
-  return [
-    images.filter(i => i.complete && i.naturalWidth > 300 && i.naturalHeight > 100).length,
-    count("table"), count("section:not(#summary) tbody tr"), count("#summary tbody tr"),
-    images.filter(i => i.getBoundingClientRect().right > window.innerWidth).length,
-  ];
-})()"""
+PROBE = """[
+  [...document.images].filter(i => i.complete && i.naturalWidth > 300 && i.naturalHeight > 100).length,
+  ...["table", "section:not(#summary) tbody tr", "#summary tbody tr"]
+    .map(places => document.querySelectorAll(places).length),
+  [...document.images].filter(i => i.getBoundingClientRect().right > window.innerWidth).length,
+]"""
 
 
 @pytest.fixture(scope="module")
@@ -56,11 +44,11 @@ def data_folder(tmp_path_factory):
 def run(names, folder, scale=TINY, methods=QUICK_METHODS, data_folder=None, **options):
     tasks, skipped = plan_tasks(names, methods, scale)
     records = Records(folder / "records.jsonl")
-    skipped += run_experiments(tasks, records, data_home=data_folder, **options)
+    skipped += experiments.run_experiments(tasks, records, data_home=data_folder, **options)
     return records, skipped
 
 
-@pytest.mark.parametrize("name", list(EXPERIMENTS))
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "demo"])
 def test_tiny_version(name, tmp_path, data_folder):
     # The rows of rnaseq are of different files. Optional packages take long to import and compile.
     scale = replace(TINY, all_rows=name == "rnaseq")
@@ -70,9 +58,9 @@ def test_tiny_version(name, tmp_path, data_folder):
     rows = experiment.rows_for(scale)
     assert skipped == []
     assert len(records) == len(methods) * len(rows)
-    assert {record["error"] for record in records} == {None}
+    assert {record["error"] for record in records.values()} == {None}
     for row in rows:
-        found = {record["method"]: record for record in records if record["row"] == row.name}
+        found = {record["method"]: record for record in records.values() if record["row"] == row.name}
         ours, isomap = found["default"], found["isomap"]
         # Rows without a truth have no parameter error; everything else is there.
         assert set(experiment.metrics) - set(ours["scores"]) <= {"parameter_error"}
@@ -89,15 +77,13 @@ def test_tiny_version(name, tmp_path, data_folder):
 
 
 def test_scores_are_against_the_clean_graph_and_the_truth():
-    rows = {row.name: row for row in EXPERIMENTS["robustness"].rows}
-    problem = rows["shortcuts2"].load(Request(501, 300))
-    truth = swiss_roll(300, random_state=501).truth
+    rows = {row.name: row.load for row in EXPERIMENTS["robustness"].rows}
+    problem, truth = rows["shortcuts2"](Request(501, 300)), swiss_roll(300, random_state=501).truth
     assert problem.graph.n_edges == problem.clean_graph.n_edges + 2
     y = run_baseline("isomap", problem.graph, 2)
-    scores = run_module.score(problem, y, run_module.reference_distances(problem))
-    assert scores["f1"] == neighborhood_scores(problem.clean_graph, y, n_neighbors=10).f1
-    problem = rows["noise0.4"].load(Request(501, 300))
-    scores = run_module.score(problem, y, run_module.reference_distances(problem))
+    f1 = neighborhood_scores(problem.clean_graph, y, n_neighbors=10).f1
+    assert run_module.score(problem, y)["f1"] == f1
+    scores = run_module.score(rows["noise0.4"](Request(501, 300)), y)
     assert scores["pearson"] == pytest.approx(pearson(cdist(truth, truth), y), rel=1e-12)
     assert scores["procrustes_error"] == procrustes_error(truth, y)
 
@@ -106,18 +92,16 @@ def test_a_rerun_skips_what_is_done_and_tries_again_what_failed(tmp_path, monkey
     seen = []
     with monkeypatch.context() as patch:
         patch.setattr(run_module, "run_baseline", Mock(side_effect=RuntimeError("no\nluck")))
-        records, _ = run(["torus"], tmp_path, progress=seen.append)
-    errors = {record["method"]: record["error"] for record in records}
+        records, _ = run(["torus"], tmp_path, progress=lambda *told: seen.append(told))
+    errors = {record["method"]: record["error"] for record in records.values()}
     assert errors == {"default": None, "isomap": "RuntimeError: no luck"}
     # Progress counts up, and the time left ends at zero.
-    assert [(p.done, p.total, p.label) for p in seen] == [
-        *((at, 2, f"torus k = 10, seed 501, {method}") for at, method in enumerate(QUICK_METHODS)),
-        (2, 2, ""),
-    ]
-    assert seen[0].seconds_left is None
-    assert seen[1].seconds_left > seen[2].seconds_left == 0
+    labels = [f"torus k = 10, seed 501, {method}" for method in QUICK_METHODS]
+    assert [told[:3] for told in seen] == [(0, 2, labels[0]), (1, 2, labels[1]), (2, 2, "")]
+    assert seen[0][3] is None
+    assert seen[1][3] > seen[2][3] == 0
     records, _ = run(["torus"], tmp_path)
-    assert all(record["error"] is None for record in records)
+    assert [record["error"] for record in records.values()] == [None, None]
     path = tmp_path / "records.jsonl"
     before = path.read_text()
     with monkeypatch.context() as patch:
@@ -136,21 +120,11 @@ def test_a_rerun_skips_what_is_done_and_tries_again_what_failed(tmp_path, monkey
     assert len(Records(path)) == 0
 
 
-def test_missing_data_are_skipped_and_said(tmp_path, monkeypatch):
-    monkeypatch.delenv(DATA_VARIABLE, raising=False)
-    records, skipped = run(["mnist", "graphs"], tmp_path)
-    assert (len(records), len(skipped)) == (0, 5)
-    assert skipped[0].startswith("mnist, groups of 1,000: mnist_test.npz is needed")
-    np.savez(tmp_path / "mnist_test.npz", Z=np.zeros(3))
-    _, skipped = run(["mnist"], tmp_path, data_folder=tmp_path)
-    assert re.search("could not be loaded: .* has no array 'X'", skipped[0])
-
-
 def test_full_plan_is_the_papers(monkeypatch):
     monkeypatch.setattr(run_module, "available_baselines", lambda: ("isomap", "tsne", "mde"))
     tasks, skipped = plan_tasks(["all"])
     count = Counter((task.experiment, task.method) for task in tasks)
-    assert set(EXPERIMENTS) == {experiment for experiment, _ in count}
+    assert set(EXPERIMENTS) - {"demo"} == {experiment for experiment, _ in count}
     ours = {"swiss": 90, "difficult": 15, "klein": 15, "torus": 15, "mnist": 10, "fmnist": 10, "rnaseq": 4}
     assert ours == {name: count[name, "default"] for name in ours}
     # Slow methods have fewer seeds.
@@ -161,19 +135,27 @@ def test_full_plan_is_the_papers(monkeypatch):
     assert count["torus", "umap"] == 0
 
 
-def test_several_processes_give_the_same_records(tmp_path, data_folder):
+def test_several_processes_and_missing_data(tmp_path, data_folder, monkeypatch):
     results, seen = {}, []
     for n_jobs in (1, 2):
         folder = tmp_path / str(n_jobs)
-        options = {"data_folder": data_folder, "maps_folder": folder, "progress": seen.append}
+        options = {
+            "data_folder": data_folder,
+            "maps_folder": folder,
+            "progress": lambda *told: seen.append(told),
+        }
         scale = replace(TINY, n_seeds=2)
         records, skipped = run(["torus", "mnist"], folder, scale, ["laplacian"], n_jobs=n_jobs, **options)
-        results[n_jobs] = {run_module.key_of(record): record["scores"] for record in records}
+        results[n_jobs] = {key: record["scores"] for key, record in records.items()}
         # The little data folder has images for one group only; the other is missed, and that is said.
         assert [text[:43] for text in skipped] == ["mnist, groups of 1,000: could not be loaded"]
-        assert seen[-1].done == seen[-1].total == 4
+        assert seen[-1][:2] == (4, 4)
         assert len(list(folder.glob("torus-*.npz"))) == 1
     assert (len(results[1]), results[1]) == (3, results[2])
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
+    records, skipped = run(["mnist", "graphs"], tmp_path)
+    assert (len(records), len(skipped)) == (0, 5)
+    assert skipped[0].startswith("mnist, groups of 1,000: mnist_test.npz is needed")
 
 
 def invoke(*arguments):
@@ -234,42 +216,29 @@ def test_reproduce_errors_are_one_line(tmp_path, monkeypatch):
 
 
 def test_demo(tmp_path, monkeypatch):
-    results = []
-    roll, digits = swiss_roll(600, random_state=7), load_digits()
-    digits = replace(digits, data=digits.data[:300], labels=digits.labels[:300])
-    cases = (demo.DemoCase("Roll", roll, 2), demo.DemoCase("Digits", digits, 9))
-    run_case = demo.run_case
-    assert [case.n_components for case in demo.demo_cases()] == [2, 9]
-    monkeypatch.setattr(demo, "demo_cases", lambda: cases)
-    monkeypatch.setattr(demo, "run_case", lambda case: results.append(run_case(case)) or results[-1])
-    printed = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "out")]).stdout
-    assert all(word in printed for word in ("swiss_roll", "digits", "Isomap", "F1", "seconds", "index.html"))
-    for name in ("swiss_roll.png", "digits.png"):
-        with Image.open(tmp_path / "out" / name) as image:
-            assert image.width >= 900
+    monkeypatch.setattr("isoweave.experiments.FULL", replace(TINY, n_samples=200))
+    result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    for word in ("Swiss roll", "Handwritten digits", "Isomap", "F1", "accuracy", "index.html"):
+        assert word in result.stdout
+    for row in ("swiss_roll", "digits"):
+        with Image.open(tmp_path / "figures" / f"demo_{row}_maps.png") as image:
             assert np.asarray(image.convert("L")).std() > 1  # something is drawn
-    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
-    assert (page.count("data:image/png;base64,"), page.count("<tr>")) == (2, 5)
-    assert "{" not in page.split("</style>")[1]
-    ours, isomap = (result.scores for result in results[0])
+    runs = experiments.read_runs([tmp_path / "demo.csv"]).set_index(["row", "method"])
+    ours, isomap = (runs.loc["swiss_roll", name] for name in QUICK_METHODS)
     assert ours["f1"] > isomap["f1"]
     assert all(ours[metric] < isomap[metric] for metric in ("local_distance", "procrustes_error"))
-    # Without optional packages.
-    monkeypatch.setattr(_reproduce, "find_spec", lambda name: None)
-    monkeypatch.setattr(demo, "demo_cases", lambda: ())
-    printed = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "bare")]).stdout
-    assert re.search(r"isoweave\[plot\](.|\n)*isoweave\[report\]", printed)
-    assert not list((tmp_path / "bare").iterdir())
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ImportError, match=r"isoweave\[report\]"):
-        demo.write_demo_page(demo.demo_table([]), {}, tmp_path)
 
 
 def test_maps_are_laid_over_the_truth_and_seen_along_their_longest_axes():
     truth = swiss_roll(300, random_state=7).truth
     moved = truth @ np.array([[0.6, 0.8], [0.8, -0.6]]) + 5.0
-    np.testing.assert_allclose(aligned(moved, truth), truth - truth.mean(axis=0), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(
+        experiments.aligned(moved, truth), truth - truth.mean(axis=0), rtol=0, atol=1e-10
+    )
     points = np.random.default_rng(31).normal(size=(200, 4)) * [1.0, 9.0, 0.1, 5.0]
-    plane = aligned(points, points)
+    plane = experiments.aligned(points, points)
     np.testing.assert_allclose(plane.std(axis=0), points.std(axis=0)[[1, 3]], rtol=0.05)
-    np.testing.assert_allclose(aligned(3.0 - points[:, ::-1], points), plane, rtol=0, atol=1e-12 * 30)
+    np.testing.assert_allclose(
+        experiments.aligned(3.0 - points[:, ::-1], points), plane, rtol=0, atol=1e-12 * 30
+    )

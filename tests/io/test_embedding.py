@@ -61,30 +61,27 @@ def test_arrays_of_an_archive(tmp_path):
     keys = "embedding component_labels stretch energy relative_energy status parameters n_iter history edges"
     with np.load(tmp_path / "map.npz", allow_pickle=False) as file:
         assert set(file) == {*keys.split(), "edge_lengths", "dropped_edges"}
-        assert file["embedding"].dtype == np.float32
+        assert (file["embedding"].dtype, file["edges"].dtype) == (np.float32, np.int32)
         np.testing.assert_array_equal(file["embedding"], model.embedding_)
-        assert json.loads(str(file["parameters"]))["n_neighbors"] == 6
-        assert file["edges"].dtype == np.int32
-        assert file["n_iter"] == model.n_iter_
+        assert (json.loads(str(file["parameters"]))["n_neighbors"], file["n_iter"]) == (6, model.n_iter_)
         rebuilt = sp.coo_array((file["edge_lengths"], tuple(file["edges"].T)), shape=(40, 40))
         np.testing.assert_array_equal((rebuilt + rebuilt.T).toarray(), model.graph_.toarray())
 
 
 def test_coordinates_of_any_tool_and_of_earlier_versions(tmp_path):
     for key in ("coordinates", "truth", "parameters", "coords", "X"):
-        for names in (np.array([b"a", b"b", b"c", b"d"]), np.array(list("abcd")), np.arange(4), None):
-            arrays = {key: POINTS} if names is None else {key: POINTS, "vertex_names": names}
-            np.savez(tmp_path / "other.npz", **arrays)
+        for names in (np.array([b"a", b"b", b"c", b"d"]), np.array(list("abcd")), np.arange(4)):
+            np.savez(tmp_path / "other.npz", **{key: POINTS, "vertex_names": names})
             found = read_embedding(tmp_path / "other.npz")
             np.testing.assert_array_equal(found.coordinates, POINTS)
-            assert key == "X" or found.names in (None, ("a", "b", "c", "d"), ("0", "1", "2", "3"))
+            assert key == "X" or found.names in (("a", "b", "c", "d"), ("0", "1", "2", "3"))
     np.save(tmp_path / "line.npy", POINTS[:, 0])
     np.testing.assert_array_equal(read_embedding(tmp_path / "line.npy").coordinates, POINTS[:, :1])
-    # Without edges, history and relative energy.
+    # Without names, edges, history and relative energy.
     known = {"energy": 1.5, "n_iter": 3, "stretch": np.ones((4, 2)), "parameters": "{}"}
     np.savez(tmp_path / "map.npz", embedding=POINTS, **known)
     found = read_embedding(tmp_path / "map.npz")
-    assert (found.graph, found.history, found.relative_energy, found.energy) == (None, (), None, 1.5)
+    assert (found.names, found.graph, found.history, found.relative_energy) == (None, None, (), None)
     np.testing.assert_array_equal(found.stretch, np.ones((4, 2)))
 
 

@@ -46,17 +46,19 @@ def refused(path, match):
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.usefixtures("in_process", "no_waiting")
 @pytest.mark.skipif(os.name != "posix", reason="pipes and devices of POSIX")
-def test_what_is_no_file(put, tmp_path, suffix):
-    refused(put(f"x{suffix}", b""), ".")
-    refused(tmp_path / f"none{suffix}", "no such file")
-    (tmp_path / f"folder{suffix}").mkdir()
-    refused(tmp_path / f"folder{suffix}", "is a folder, not a file")
-    os.mkfifo(tmp_path / f"pipe{suffix}")
-    refused(tmp_path / f"pipe{suffix}", "is not a regular file")
-    (tmp_path / f"zero{suffix}").symlink_to("/dev/zero")
-    refused(tmp_path / f"zero{suffix}", "is not a regular file")
-    (tmp_path / f"loop{suffix}").symlink_to(tmp_path / f"loop{suffix}")
-    refused(tmp_path / f"loop{suffix}", "cannot be read .*symbolic links")
+def test_what_is_no_file(tmp_path, suffix):
+    empty, none, folder, pipe, zero, loop = (tmp_path / f"{kind}{suffix}" for kind in "enfpzl")
+    empty.touch()
+    folder.mkdir()
+    os.mkfifo(pipe)
+    zero.symlink_to("/dev/zero")
+    loop.symlink_to(loop)
+    refused(empty, ".")
+    refused(none, "no such file")
+    refused(folder, "is a folder, not a file")
+    refused(pipe, "is not a regular file")
+    refused(zero, "is not a regular file")
+    refused(loop, "cannot be read .*symbolic links")
 
 
 def test_errors_of_the_system_are_translated(put, tmp_path, monkeypatch):

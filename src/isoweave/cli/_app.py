@@ -98,7 +98,8 @@ def command(*names: str, **own: Any) -> Callable[[Callable[..., None]], Callable
         parameters.append(parameter("verbose", Annotated[bool, declared["verbose"]], False))
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in parameters}
-        return app.command()(run)
+        app.command()(run)
+        return function
 
     return decorate
 

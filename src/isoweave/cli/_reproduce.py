@@ -12,46 +12,10 @@ from typer import Argument, Option
 
 from isoweave._files import write_text
 from isoweave.cli._app import command
-from isoweave.cli._console import duration, one_line, printed_warnings
+from isoweave.cli._console import duration, one_line
 
 _EXPERIMENTS = "swiss, difficult, klein, torus, mnist, fmnist, rnaseq, robustness, graphs, or all."
 _METHODS = "default, paper-energy, paper, isomap, lle, hlle, ltsa, laplacian, diffusion, tsne, umap, mde"
-_NO_FIGURES = "no figures: they need matplotlib, pip install 'isoweave\\[plot]'"
-
-
-@command(out=Option(help="Folder for the figures and the page."))
-def demo(out: Path = Path("isoweave-demo")) -> None:
-    """Swiss roll and handwritten digits, against Isomap: a table, figures and a page."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from isoweave.experiments import demo
-
-    out.mkdir(parents=True, exist_ok=True)
-    console = Console()
-    results: list[demo.DemoResult] = []
-    figures: dict[str, Path] = {}
-    can_draw = find_spec("matplotlib") is not None
-    for case in demo.demo_cases():
-        with console.status(case.title), printed_warnings():
-            found = demo.run_case(case)
-            results += found
-            if can_draw:
-                figures[case.title] = demo.draw_case(case, found, out)
-    table = demo.demo_table(results)
-    shown = Table(*table.head)
-    for row in table.lines:
-        shown.add_row(*row)
-    console.print(shown)
-    if not can_draw:
-        console.print(_NO_FIGURES)
-    written = list(figures.values())
-    if find_spec("jinja2") is not None:
-        written.append(demo.write_demo_page(table, figures, out))
-    else:
-        console.print("no page: it needs jinja2, pip install 'isoweave\\[report]'")
-    for path in written:
-        console.print(f"wrote {path}", highlight=False, soft_wrap=True)
 
 
 @command(
@@ -97,9 +61,9 @@ def reproduce(
     with _bar(console) as bar:
         number = bar.add_task("planning", total=len(tasks), left="")
 
-        def show(progress: experiments.RunProgress) -> None:
-            left = "" if progress.seconds_left is None else f"{duration(progress.seconds_left)} left"
-            bar.update(number, completed=progress.done, description=progress.label or "done", left=left)
+        def show(done: int, _: int, label: str, seconds: float | None) -> None:
+            left = "" if seconds is None else f"{duration(seconds)} left"
+            bar.update(number, completed=done, description=label or "done", left=left)
 
         given: Any = {"data_home": data_home, "fetch": fetch, "n_jobs": n_jobs}
         given |= {"maps_folder": out / "maps", "progress": show}
@@ -108,7 +72,7 @@ def reproduce(
     for line in _skipped_lines(skipped):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if find_spec("matplotlib") is None:
-        console.print(_NO_FIGURES)
+        console.print("no figures: they need matplotlib, pip install 'isoweave\\[plot]'")
     figures: dict[str, dict[str, Path]] = {}
     # A reason begins with the name of its experiment.
     reasons = {name: [r for r in skipped if r.split(",")[0] == name] for name in experiments.EXPERIMENTS}
@@ -125,7 +89,7 @@ def reproduce(
     if comparisons:
         write_text(out / "summary.md", experiments.summary_markdown(comparisons))
         console.print(experiments.count_wins(comparisons), highlight=False)
-    failed = sum(record["error"] is not None for record in records)
+    failed = sum(record["error"] is not None for record in records.values())
     if failed:
         console.print(f"{failed} runs failed; their tables say why", highlight=False)
     if find_spec("jinja2") is None:
@@ -151,3 +115,20 @@ def _bar(console: Any) -> Any:
     columns = (progress.BarColumn(bar_width=30), progress.MofNCompleteColumn(), progress.TimeElapsedColumn())
     options = {"console": console, "transient": True, "disable": not console.is_terminal}
     return progress.Progress(texts[0], *columns, texts[1], **options)
+
+
+@command(out=Option(help="Folder for the table, the figures and the page."))
+def demo(out: Path = Path("isoweave-demo")) -> None:
+    """Swiss roll and handwritten digits, against Isomap: a table, figures and a page."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from isoweave import experiments
+
+    reproduce(["demo"], out)
+    runs = experiments.read_runs([out / "demo.csv"])
+    for found in experiments.make_tables(experiments.EXPERIMENTS["demo"], runs, experiments.FULL):
+        table = Table(*found.head, title=found.title, title_justify="left")
+        for cells in found.lines:
+            table.add_row(*cells)
+        Console().print(table)

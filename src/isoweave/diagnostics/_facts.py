@@ -113,7 +113,7 @@ class GraphFacts:
 
     @property
     def sheet_border(self) -> float:
-        """Length of the border of a round flat sheet of as many vertices, each of which has six neighbours."""
+        """Length of the border of a round flat sheet of as many vertices, with six neighbours each."""
         return float(2.0 * np.sqrt(np.pi * np.sqrt(0.75) * self.n_distinct))
 
 

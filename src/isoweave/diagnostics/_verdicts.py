@@ -50,7 +50,6 @@ _NOT_CONVERGED = ("max_iter", "stopped", "interrupted")
 _MORE_STEPS = 5000
 # Part of n_neighbors that is left where there are shortcuts, and the fewest that are advised.
 _FEWER, _FEWEST_NEIGHBORS = 0.7, 6
-_MORE_PATHS = 4
 
 
 @cache
@@ -142,8 +141,6 @@ def _sparse(
     few_triangles = graph.triangles_per_edge < FEW_TRIANGLES
     way, options = ".features", {"n_neighbors": enough}
     if n_neighbors is None:
-        # Paths are worth less than distances.
-        enough += _MORE_PATHS * few_triangles
         way, options = ("", {"along_graph": enough}) if few_triangles else (".measured", {})
         way, options = (".tree", {}) if is_forest else (way, options)
     facts: dict[str, Any] = {"n": d, "enough": enough, "options": options}

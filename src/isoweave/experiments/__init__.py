@@ -1,6 +1,7 @@
 """The paper's experiments: a catalogue, its runs, records as JSON lines, tables, figures and a page."""
 
 from isoweave.experiments._figures import (
+    aligned as aligned,
     draw_experiment as draw_experiment,
     save_png as save_png,
 )
@@ -14,7 +15,6 @@ from isoweave.experiments._problems import (
 )
 from isoweave.experiments._run import (
     Records as Records,
-    RunProgress as RunProgress,
     plan_tasks as plan_tasks,
     read_runs as read_runs,
     run_experiments as run_experiments,
@@ -25,6 +25,7 @@ from isoweave.experiments._run import (
 from isoweave.experiments._tables import (
     compare as compare,
     count_wins as count_wins,
+    make_tables as make_tables,
     summary_markdown as summary_markdown,
     write_page as write_page,
     write_tables as write_tables,

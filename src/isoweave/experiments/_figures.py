@@ -25,16 +25,12 @@ _PANEL, _PER_LINE = (3.6, 2.9), 4  # inches
 _MOST_DRAWN = 2.0
 _UNSCALED = ("global_stress", "local_distance", "local_metric")
 _LOGARITHMIC, _LEAST_DRAWN = ("procrustes_error", "parameter_error"), 1e-7
-_MARKS = "osD^vP*X"
 
 
 def draw_experiment(
     experiment: Experiment, runs: pd.DataFrame, scale: Scale, folder: Path, maps_folder: Path | None = None
 ) -> dict[str, Path]:
-    """Draw whatever the runs of an experiment allow, and the maps in ``maps_folder``; PNG files by title.
-
-    Box plots and curves are written as SVG too, beside them. Needs matplotlib (extra ``plot``).
-    """
+    """Draw what the runs of an experiment allow, scores as SVG too, and kept maps; PNG files by title."""
     good = select(runs, experiment.name, scale.name)
     good = good[good["error"].isna()]
     rows = [row for row in experiment.rows_for(scale) if (good["row"] == row.name).any()]
@@ -79,7 +75,7 @@ def _draw_scores(experiment: Experiment, rows: Sequence[Setting], good: pd.DataF
     metrics = [metric for metric in experiment.metrics if metric in good and good[metric].notna().any()]
     methods = [name for name in METHODS if (good["method"] == name).any()]
     places, is_curve = [row.value for row in rows], rows[0].curve is not None
-    step = min(np.diff(sorted(places)), default=1.0) if is_curve else 1.0
+    step = min(np.diff(sorted(places)), default=1.0)
     width = 0.7 * step / len(methods) if is_curve else 0.65
     colors = {name: plt.colormaps["tab20"](at % 20) for at, name in enumerate(METHODS)}
     n_lines, n_wide = math.ceil(len(metrics) / _PER_LINE), min(len(metrics), _PER_LINE)
@@ -105,7 +101,7 @@ def _draw_scores(experiment: Experiment, rows: Sequence[Setting], good: pd.DataF
                     style["boxprops"]["facecolor"] = colors[method]
                     axes.boxplot([values], positions=[x], widths=0.9 * width, **style)
                 elif values and not is_curve:
-                    axes.plot(x, values[0], _MARKS[number % 8], color=f"C{number}", markersize=5)
+                    axes.plot(x, values[0], **_mark(number))
             if is_curve:
                 means = [np.mean(found.get((method, row.name), np.nan)) for row in rows]
                 axes.plot(places, means, marker=".", color=colors[method], linewidth=1.2)
@@ -117,22 +113,27 @@ def _draw_scores(experiment: Experiment, rows: Sequence[Setting], good: pd.DataF
         axes.set_title(TITLES[metric], fontsize=10)
         axes.tick_params(labelsize=7)
         axes.grid(alpha=0.3)
-        drawn = [value for values in found.values() for value in values]
-        if metric in _LOGARITHMIC and max(drawn, default=0.0) > 0.0:
+        drawn = shown[metric]
+        if metric in _LOGARITHMIC and drawn.max() > 0.0:
             axes.set_yscale("log")
-            axes.set_ylim(bottom=max(0.5 * min(drawn), _LEAST_DRAWN))
-        elif metric in _UNSCALED and max(drawn, default=0.0) > _MOST_DRAWN:
+            axes.set_ylim(bottom=max(0.5 * drawn.min(), _LEAST_DRAWN))
+        elif metric in _UNSCALED and drawn.max() > _MOST_DRAWN:
             axes.set_ylim(0.0, _MOST_DRAWN)
-    for method in methods if is_curve else ():
-        figure.axes[0].plot([], [], marker=".", color=colors[method], label=METHODS[method])
-    for number, row in enumerate(rows if len(rows) > 1 and not is_curve else ()):
-        figure.axes[0].plot([], [], _MARKS[number % 8], color=f"C{number}", label=row.title)
     if len(rows) > 1:
+        marks = {row.title: _mark(number) for number, row in enumerate(rows)}
+        if is_curve:
+            marks = {METHODS[method]: {"marker": ".", "color": colors[method]} for method in methods}
+        for label, mark in marks.items():
+            figure.axes[0].plot([], [], label=label, **mark)
         figure.legend(loc="outside lower center", ncols=6, fontsize=8, frameon=False)
     # No date and no random names: the same runs give the same file.
     with plt.rc_context({"svg.hashsalt": "isoweave"}), atomic_write(path.with_suffix(".svg")) as file:
         figure.savefig(file, format="svg", metadata={"Date": None})
     save_png(figure, path)
+
+
+def _mark(number: int) -> dict[str, Any]:
+    return {"marker": "osD^vP*X"[number % 8], "color": f"C{number}", "markersize": 5, "linestyle": ""}
 
 
 def _draw_maps(experiment: Experiment, row: Setting, scale: Scale, maps_folder: Path, path: Path) -> bool:
@@ -164,10 +165,7 @@ def _draw_maps(experiment: Experiment, row: Setting, scale: Scale, maps_folder: 
 
 
 def aligned(points: FloatArray, reference: FloatArray, n_axes: int = 2) -> FloatArray:
-    """Centred coordinates (n, n_axes) to draw: moved rigidly onto the reference, along its longest axes.
-
-    A reference that has no more axes is not rotated itself.
-    """
+    """Coordinates (n, n_axes): moved rigidly onto the reference, along its longest axes if it has more."""
     moved, target = points - points.mean(axis=0), reference - reference.mean(axis=0)
     u, _, vt = np.linalg.svd(moved.T @ target)
     moved = moved @ (u @ vt)

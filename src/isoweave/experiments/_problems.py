@@ -5,28 +5,19 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from isoweave import datasets
+from isoweave import datasets, graph as graphs
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.datasets import Dataset
 from isoweave.experiments.baselines import BASELINES, run_baseline
-from isoweave.graph import (
-    NeighborGraph,
-    bridge_components,
-    connected_components,
-    geodesics,
-    graph_from_matrix,
-    intrinsic_dimension,
-    knn_from_distances,
-    knn_graph,
-    subgraph,
-)
+from isoweave.graph import NeighborGraph, graph_from_matrix
+from isoweave.metrics import GeodesicRows, geodesic_rows
 
 N_SAMPLES, GROUP_SIZE = 1500, 1000
 # Components of single-cell counts that are kept: beyond them distances are noise.
@@ -110,14 +101,23 @@ class DataProblem:
     color: AnyArray | None = None  # of the points of a figure
     note: str = ""  # what a reader of the table should know
 
+    @property
+    def scored_graph(self) -> NeighborGraph:
+        return self.clean_graph or self.graph
+
+    @cached_property
+    def reference(self) -> GeodesicRows | FloatArray:
+        """What global scores are against: shortest paths, unless the problem brings true distances."""
+        return geodesic_rows(self.scored_graph) if self.distances is None else self.distances
+
 
 def connected_knn(data: AnyArray, n_neighbors: int, n_components: int) -> tuple[NeighborGraph, str]:
     """Graph of nearest neighbours; parts are joined by the shortest edges between them, which is noted."""
-    graph = knn_graph(data, n_neighbors, n_jobs=1)
-    n_parts, _ = connected_components(graph)
+    graph = graphs.knn_graph(data, n_neighbors, n_jobs=1)
+    n_parts, _ = graphs.connected_components(graph)
     if n_parts == 1:
         return graph, ""
-    joined = bridge_components(graph, data, n_bridges=n_components + 1, n_jobs=1)
+    joined = graphs.bridge_components(graph, data, n_bridges=n_components + 1, n_jobs=1)
     return joined, f"{n_parts} components joined by {joined.n_edges - graph.n_edges} edges"
 
 
@@ -164,7 +164,7 @@ def expression(request: Request, loader: str, principal: bool) -> DataProblem:
 
         data = PCA(min(N_PRINCIPAL, *data.shape), svd_solver="full").fit_transform(data)
         note = f"first {data.shape[1]} principal components; "
-    n_components = max(2, round(intrinsic_dimension(data)))
+    n_components = max(2, round(graphs.intrinsic_dimension(data)))
     members = np.arange(len(data))
     if request.size(len(data)) < len(data):
         members = _shuffled(whole)[: request.size(len(data))]
@@ -208,7 +208,7 @@ def cities(request: Request, max_miles: float | None = None) -> DataProblem:
     graph = graph_from_matrix(part.graph)
     assert whole.truth is not None
     miles, truth = whole.graph.toarray(), whole.truth
-    near, note = knn_from_distances(miles, 8), f"{graph.n_edges:,} edges"
+    near, note = graphs.knn_from_distances(miles, 8), f"{graph.n_edges:,} edges"
     return DataProblem(graph, 8, 2, None, truth, None, near, miles, truth[:, 0], note)
 
 
@@ -219,10 +219,18 @@ def camelhead(request: Request) -> DataProblem:
     assert data.truth is not None
     color: FloatArray = data.truth[:, 1]
     if request.size(graph.n_vertices) < graph.n_vertices:
-        nearest = np.argsort(geodesics(graph, 0), kind="stable")
+        nearest = np.argsort(graphs.geodesics(graph, 0), kind="stable")
         members = np.sort(nearest[: request.size(graph.n_vertices)])
-        graph, color = subgraph(graph, members), color[members]
+        graph, color = graphs.subgraph(graph, members), color[members]
     return DataProblem(graph, 6, 2, color=color, note=f"{graph.n_vertices:,} vertices")
+
+
+def digits(request: Request) -> DataProblem:
+    """Nine dimensions are what n_components="auto" estimates."""
+    whole = datasets.load_digits()
+    assert whole.labels is not None
+    n = request.size(whole.n_samples)
+    return from_features(replace(whole, data=whole.data[:n], labels=whole.labels[:n]), 10, 9)
 
 
 def faces(request: Request) -> DataProblem:

@@ -9,9 +9,9 @@ import multiprocessing
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import cache, lru_cache, partial
 from importlib import metadata
 from itertools import groupby
@@ -27,28 +27,18 @@ from isoweave._parallel import resolve_n_jobs
 from isoweave._typing import FloatArray
 from isoweave.datasets import DatasetMissingError
 from isoweave.embed import embed_graph
-from isoweave.experiments._problems import (
-    EXPERIMENTS,
-    FULL,
-    METHODS,
-    OPTIONS,
-    SLOW,
-    DataProblem,
-    Request,
-    Scale,
-    Setting,
-)
+from isoweave.experiments import _problems as catalog
+from isoweave.experiments._problems import EXPERIMENTS, METHODS, OPTIONS, DataProblem, Request, Scale
 from isoweave.experiments.baselines import BASELINES, available_baselines, run_baseline
 from isoweave.graph import NeighborGraph, knn_graph
-from isoweave.metrics import GeodesicRows, evaluate, geodesic_rows
+from isoweave.metrics import evaluate
 
 if TYPE_CHECKING:
     import pandas as pd
 
 RunRecord: TypeAlias = dict[str, Any]
-# What makes a run: experiment, row, seed, method and name of the scale.
-Key: TypeAlias = tuple[str, str, int, str, str]
 
+# What makes a run; the scale by its name.
 KEYS = ("experiment", "row", "seed", "method", "scale")
 # Columns of every frame and CSV file; metrics follow.
 COLUMNS = (
@@ -63,8 +53,6 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "umap-learn", "pymde")
 _DATA = {"metrics", "datasets", "graph", "engines"}
 _PROBLEMS = {"_problems.py", "baselines.py"}
 _OUTER = {"cli", "diagnostics", "experiments", "interop", "io", "persist", "place", "plot", "report"}
-# What global scores are against: shortest paths, unless the problem brings true distances.
-Reference: TypeAlias = GeodesicRows | FloatArray
 
 
 class Task(NamedTuple):
@@ -77,11 +65,11 @@ class Task(NamedTuple):
     scale: Scale
 
     @property
-    def key(self) -> Key:
-        return self.experiment, self.row, self.seed, self.method, self.scale.name
+    def key(self) -> tuple[Any, ...]:
+        return *self[:4], self.scale.name
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> catalog.Setting:
         return next(row for row in EXPERIMENTS[self.experiment].rows if row.name == self.row)
 
     @property
@@ -89,33 +77,18 @@ class Task(NamedTuple):
         return f"{self.experiment} {self.setting.title}, seed {self.seed}"
 
 
-@dataclass(frozen=True)
-class RunProgress:
-    """How many tasks are done, what is running now (empty at the end), and how long the rest may take.
-
-    The time is what tasks took on average in this run; None before the first one is done.
-    """
-
-    done: int
-    total: int
-    label: str
-    seconds_left: float | None
-
-
 def plan_tasks(
-    names: Sequence[str], methods: Sequence[str] | None = None, scale: Scale = FULL
+    names: Sequence[str], methods: Sequence[str] | None = None, scale: Scale = catalog.FULL
 ) -> tuple[list[Task], list[str]]:
-    """Everything the named experiments ("all": every one) consist of, and what cannot run and why.
-
-    Other methods than those an experiment runs by default can be asked for.
-    """
+    """What the named experiments consist of, by their own methods or these, and what cannot run and why."""
     for kind, known, asked in (("experiment", [*EXPERIMENTS, "all"], names), ("method", METHODS, methods)):
         for name in asked or ():
             if name not in known:
                 raise ValueError(f"unknown {kind} {name!r}; choose from {', '.join(known)}.")
     tasks, skipped = [], []
+    every_one = [name for name in EXPERIMENTS if name != "demo"]
     installed = (*OPTIONS, *available_baselines())
-    for name in EXPERIMENTS if "all" in names else dict.fromkeys(names):
+    for name in every_one if "all" in names else dict.fromkeys(names):
         experiment = EXPERIMENTS[name]
         wanted = methods or [method for method in METHODS if method not in experiment.without]
         for method in (method for method in wanted if method not in installed):
@@ -124,7 +97,7 @@ def plan_tasks(
             skipped.append(f"{name}, {method}: {reason}")
         for row in experiment.rows_for(scale):
             usable = [m for m in wanted if m in installed and (methods or m not in row.without)]
-            most = SLOW | row.fewer_seeds
+            most = catalog.SLOW | row.fewer_seeds
             for at, seed in enumerate(row.seeds[: scale.n_seeds]):
                 allowed = (method for method in usable if at < most.get(method, len(row.seeds)))
                 tasks += [Task(name, row.name, seed, method, scale) for method in allowed]
@@ -139,23 +112,19 @@ def run_experiments(
     fetch: bool = False,
     maps_folder: Path | None = None,
     n_jobs: int | None = 1,
-    progress: Callable[[RunProgress], None] | None = None,
+    progress: Callable[[int, int, str, float | None], None] | None = None,
 ) -> list[str]:
-    """Run what is not recorded yet, and return what was skipped and why.
+    """Run what is not recorded yet, and return what was skipped and why: data that cannot be read.
 
-    Data that are not there or cannot be read are skipped; a method that fails is recorded with its error.
-
-    ``records`` are added to as runs finish, so that an interrupted run can be taken up again; maps to be
-    drawn are kept in ``maps_folder``. ``n_jobs`` problems are solved at a time, each in a process of its own
-    (1: in this one; None and -1: as many as there are cores); every method runs on one thread, so that
-    processor times compare. ``progress`` is called before every task (with several processes, after every
-    problem) and at the end. ``data_home`` and ``fetch`` are those of :func:`isoweave.datasets.load_mnist`.
+    A method that fails is recorded with its error. Records are added as runs finish, so that an interrupted
+    run can be taken up again; maps to be drawn are kept in ``maps_folder``. ``n_jobs`` problems are solved at
+    a time, each in a process of its own; every method runs on one thread, so that processor times compare.
+    ``progress`` is called before every task (with several processes, after every problem) and at the end:
+    tasks done, all tasks, what runs now ("" at the end), seconds left (None before the first is done).
     """
-    left = [task for task in tasks if not records.is_done(task.key)]
+    left = [task for task in tasks if records.get(task.key, {"error": "not run"})["error"] is not None]
     groups = [list(found) for _, found in groupby(left, lambda task: task[:3])]
     workers = min(resolve_n_jobs(n_jobs), len(groups))
-    # In this process every record is kept as soon as it is made.
-    chunks = groups if workers > 1 else [[task] for task in left]
     work = partial(_run_tasks, data_home=data_home, fetch=fetch, maps_folder=maps_folder)
     started, n_done = time.monotonic(), 0
     reasons: dict[tuple[str, str], str] = {}
@@ -164,7 +133,7 @@ def run_experiments(
         if progress is not None:
             n_left = len(left) - n_done
             seconds = (time.monotonic() - started) / n_done * n_left if n_done else None
-            progress(RunProgress(len(tasks) - n_left, len(tasks), label, seconds))
+            progress(len(tasks) - n_left, len(tasks), label, seconds)
 
     def keep(chunk: list[Task], outcome: list[RunRecord] | str) -> None:
         nonlocal n_done
@@ -176,15 +145,16 @@ def run_experiments(
                 records.add(record)
 
     if workers <= 1:
-        for chunk in chunks:
-            report(f"{chunk[0].label}, {chunk[0].method}")
-            keep(chunk, work(chunk))
+        # Every record is kept as soon as it is made.
+        for task in left:
+            report(f"{task.label}, {task.method}")
+            keep([task], work([task]))
         _load.cache_clear()
     else:
         # A forked child of a process that has threads may hang.
         with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-            futures = {pool.submit(work, chunk): chunk for chunk in chunks}
-            report(f"{len(chunks)} problems in {workers} processes")
+            futures = {pool.submit(work, group): group for group in groups}
+            report(f"{len(groups)} problems in {workers} processes")
             try:
                 for future in as_completed(futures):
                     keep(futures[future], future.result())
@@ -201,14 +171,13 @@ def _run_tasks(
 ) -> list[RunRecord] | str:
     """Records of tasks of one experiment, row and seed, or why there are none."""
     first = tasks[0]
-    loaded = _load(*first[:3], first.scale, data_home, fetch)
-    if isinstance(loaded, str):
-        return loaded
-    problem, reference = loaded
+    problem = _load(*first[:3], first.scale, data_home, fetch)
+    if isinstance(problem, str):
+        return problem
     is_drawn = EXPERIMENTS[first.experiment].draw_maps and first.seed == first.setting.seeds[0]
     records = []
     for task in tasks:
-        record, embedding = _run_task(task, problem, reference)
+        record, embedding = _run_task(task, problem)
         records.append(record)
         if is_drawn and maps_folder is not None and embedding is not None:
             color = np.zeros(len(embedding)) if problem.color is None else problem.color
@@ -226,32 +195,25 @@ def map_path(folder: Path, task: Task) -> Path:
 @lru_cache(maxsize=1)
 def _load(
     experiment: str, row: str, seed: int, scale: Scale, data_home: str | Path | None, fetch: bool
-) -> tuple[DataProblem, Reference] | str:
-    """A problem and its reference, made once for all methods; or why it cannot be made."""
+) -> DataProblem | str:
+    """A problem, made once for all methods; or why it cannot be made."""
     setting = Task(experiment, row, seed, "", scale).setting
     try:
-        problem = setting.load(Request(seed, scale.n_samples, data_home, fetch))
+        return setting.load(Request(seed, scale.n_samples, data_home, fetch))
     except (DatasetMissingError, ValueError, OSError) as error:
         said = "" if isinstance(error, DatasetMissingError) else "could not be loaded: "
         return f"{experiment}, {setting.title}: {said}{error}"
-    return problem, reference_distances(problem)
 
 
-def reference_distances(problem: DataProblem) -> Reference:
-    if problem.distances is not None:
-        return problem.distances
-    return geodesic_rows(problem.clean_graph or problem.graph)
-
-
-def score(problem: DataProblem, embedding: FloatArray, reference: Reference) -> dict[str, float]:
+def score(problem: DataProblem, embedding: FloatArray) -> dict[str, float]:
     """The metrics that tables and figures show; those by rank, which take most of the time, are not."""
     known: Any = {"labels": problem.labels, "truth": problem.truth, "parameters": problem.parameters}
-    known |= {"geodesics": reference, "n_neighbors": problem.n_neighbors}
-    scores = evaluate(problem.clean_graph or problem.graph, embedding, ranks=False, n_jobs=1, **known)
+    known |= {"geodesics": problem.reference, "n_neighbors": problem.n_neighbors}
+    scores = evaluate(problem.scored_graph, embedding, ranks=False, n_jobs=1, **known)
     return {name: float(value) for name, value in scores.items() if name not in ("n_neighbors", "n_rows")}
 
 
-def _run_task(task: Task, problem: DataProblem, reference: Reference) -> tuple[RunRecord, FloatArray | None]:
+def _run_task(task: Task, problem: DataProblem) -> tuple[RunRecord, FloatArray | None]:
     n, k = problem.n_components, problem.n_neighbors
     record: RunRecord = {**task._asdict(), "scale": task.scale.name, "note": problem.note, "error": None}
     record |= {"n_vertices": problem.graph.n_vertices, "n_edges": problem.graph.n_edges}
@@ -260,7 +222,7 @@ def _run_task(task: Task, problem: DataProblem, reference: Reference) -> tuple[R
     try:
         warm_up(task.method, n)
         embedding, told = run_method(task.method, problem.graph, n, k, task.seed, task.scale.paper_steps)
-        scores = score(problem, embedding, reference)
+        scores = score(problem, embedding)
     # Whatever a method or the library behind it raises is its result here, not the end of a long run.
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
@@ -298,54 +260,37 @@ def warm_up(name: str, n_components: int) -> None:
         run_method(name, knn_graph(points, k, n_jobs=1), n_components, k, seed=7, paper_steps=2)
 
 
-class Records:
-    """Runs of one output folder, in a file of JSON lines.
+class Records(dict[tuple[Any, ...], RunRecord]):
+    """Runs of one output folder by their keys, kept in a file of JSON lines.
 
     A record is used only if the code it depends on is unchanged (see :func:`fingerprint`); failed runs are
     tried again. A line that was cut short by a crash is ignored.
     """
 
     def __init__(self, path: Path) -> None:
+        super().__init__()
         _import_pandas()  # now, not after hours of work
         self._path = path
-        self._records: dict[Key, RunRecord] = {}
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         # Whatever a crash left of the last line is closed first.
         self._before = "" if not text or text.endswith("\n") else "\n"
         for line in text.splitlines():
-            try:
+            with suppress(ValueError, KeyError, TypeError):
                 record = json.loads(line)
                 if record["code"] == fingerprint(record["method"] in BASELINES):
-                    self._records[key_of(record)] = record
-            except (ValueError, KeyError, TypeError):
-                continue
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    def __iter__(self) -> Iterator[RunRecord]:
-        return iter(self._records.values())
-
-    def is_done(self, key: Key) -> bool:
-        """Whether a run was made, with today's code, and did not fail."""
-        return key in self._records and self._records[key]["error"] is None
+                    self[tuple(record[name] for name in KEYS)] = record
 
     def add(self, record: RunRecord) -> None:
         """Keep a record, in memory and on disk."""
         line = json.dumps(without_nan(record), allow_nan=False)
-        self._records[key_of(record)] = json.loads(line)
+        self[tuple(record[name] for name in KEYS)] = json.loads(line)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         append_text(self._path, f"{self._before}{line}\n")
         self._before = ""
 
     def frame(self) -> pd.DataFrame:
         """All runs, see :func:`runs_frame`."""
-        return runs_frame(self)
-
-
-def key_of(record: RunRecord) -> Key:
-    experiment, row, seed, method, scale = (record[name] for name in KEYS)
-    return experiment, row, seed, method, scale
+        return runs_frame(self.values())
 
 
 def runs_frame(records: Iterable[RunRecord]) -> pd.DataFrame:
@@ -394,10 +339,8 @@ def versions() -> dict[str, str]:
     """Of Python, this package and those the numbers depend on."""
     found = {"python": platform.python_version(), "isoweave": isoweave.__version__}
     for name in _PACKAGES:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     return found
 
 

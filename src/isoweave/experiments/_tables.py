@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,26 +38,35 @@ LEVEL = (
     "Level: the paired difference is within two standard errors (with fewer than three seeds: within one "
     "hundredth)."
 )
+LEGEND = (
+    "Means ± standard deviations over the seeds; the best of a column in bold. Spectral methods, t-SNE and "
+    "UMAP have no unit of length, so their edge errors and stress say little.\n"
+)
 OURS = "default"
 
 
-@dataclass(frozen=True)
+@dataclass
 class ResultTable:
     """Cells as text; one in ``best`` (line, column) is the best of its column; ``kinds`` of the lines."""
 
     head: tuple[str, ...]
-    lines: list[tuple[str, ...]]
+    lines: list[tuple[str, ...]] = field(default_factory=list)
     title: str = ""
     notes: tuple[str, ...] = ()
-    best: frozenset[tuple[int, int]] = frozenset()
-    kinds: tuple[str, ...] = ()
+    best: set[tuple[int, int]] = field(default_factory=set)
+    kinds: dict[int, str] = field(default_factory=dict)
+
+    def add(self, cells: tuple[str, ...], kind: str = "") -> None:
+        self.kinds[len(self.lines)] = kind
+        self.lines.append(cells)
 
     def markdown(self) -> list[str]:
-        lines = ["| " + " | ".join(self.head) + " |", "|" + "---|" * len(self.head)]
+        lines = [self.head]
         for number, cells in enumerate(self.lines):
-            shown = [f"**{c}**" if (number, at) in self.best else c for at, c in enumerate(cells)]
-            lines.append("| " + " | ".join(shown) + " |")
-        return lines
+            shown = (f"**{c}**" if (number, at) in self.best else c for at, c in enumerate(cells))
+            lines.append(tuple(shown))
+        head, *body = (f"| {' | '.join(cells)} |" for cells in lines)
+        return [head, "|" + "---|" * len(self.head), *body]
 
 
 def show(value: float, metric: str) -> str:
@@ -95,32 +104,31 @@ def _table(experiment: Experiment, row: Setting, runs: pd.DataFrame, has_printed
     """Means (and standard deviations over seeds) of every method."""
     good = runs[runs["error"].isna()]
     columns = [m for m in (*experiment.metrics, "cpu_seconds") if m in good and good[m].notna().any()]
-    means = good.groupby("method")[columns].mean()
+    groups = good.groupby("method")[columns]
+    means, cells = groups.mean(), groups.agg(_cell).reindex(list(METHODS), fill_value="")
     if experiment.reference in means.index and "parameter_error" in columns:
         means.loc[experiment.reference, "parameter_error"] = float("nan")
-    signed = {m: _sign(m) * means[m] for m in columns if m != "cpu_seconds" and means[m].count() > 1}
-    winners = {metric: {*values.index[values == values.max()]} for metric, values in signed.items()}
-    printed = experiment.printed if has_printed else {}
-    lines: list[tuple[str, ...]] = []
-    kinds: list[str] = []
-    best: set[tuple[int, int]] = set()
-    n_runs, by_method = runs["method"].value_counts(), dict(iter(good.groupby("method")))
+        cells.loc[experiment.reference, "parameter_error"] = "reference"
+    scored = [m for m in columns if m != "cpu_seconds" and means[m].count() > 1]
+    is_best = means[scored] * [_sign(m) for m in scored]
+    is_best = is_best == is_best.max()
+    n_runs, n_good = (part["method"].value_counts() for part in (runs, good))
+    table = ResultTable(
+        ("method", *(TITLES[m] for m in columns), "runs"), title=row.title, notes=tuple(_notes(runs))
+    )
     for name, title in METHODS.items():
         if name in n_runs:
-            mine = by_method.get(name, good[:0])
-            best |= {(len(lines), at) for at, m in enumerate(columns, start=1) if name in winners.get(m, ())}
-            cells = [_cell(mine[metric]) for metric in columns]
-            if name == experiment.reference and "parameter_error" in columns:
-                cells[columns.index("parameter_error")] = "reference"
-            failed = f" ({n_runs[name] - len(mine)} failed)" if n_runs[name] > len(mine) else ""
-            lines.append((title, *cells, f"{len(mine)}{failed}"))
-            kinds.append("")
-        if name in printed:
-            cells = [f"{printed[name][m]:g}" if m in printed[name] else "" for m in columns]
-            lines.append((f"{'proposed' if name == 'paper' else title}, printed in the paper", *cells, ""))
-            kinds.append("printed")
-    head = ("method", *(TITLES[m] for m in columns), "runs")
-    return ResultTable(head, lines, row.title, tuple(_notes(runs)), frozenset(best), tuple(kinds))
+            best = scored if name in is_best.index else []
+            table.best.update((len(table.lines), columns.index(m) + 1) for m in best if is_best.at[name, m])
+            n_failed = n_runs[name] - n_good.get(name, 0)
+            count = f"{n_good.get(name, 0)}" + (f" ({n_failed} failed)" if n_failed else "")
+            table.add((title, *cells.loc[name], count))
+        if has_printed and name in experiment.printed:
+            values = experiment.printed[name]
+            shown = [f"{values[m]:g}" if m in values else "" for m in columns]
+            title = "proposed" if name == "paper" else title
+            table.add((f"{title}, printed in the paper", *shown, ""), "printed")
+    return table
 
 
 def _notes(runs: pd.DataFrame) -> Iterator[str]:
@@ -145,10 +153,7 @@ def _notes(runs: pd.DataFrame) -> Iterator[str]:
 def write_tables(
     experiment: Experiment, runs: pd.DataFrame, scale: Scale, folder: Path, skipped: Sequence[str] = ()
 ) -> list[Path]:
-    """Write ``NAME.md`` and ``NAME.csv`` and return their paths.
-
-    ``runs`` come from :meth:`Records.frame` or :func:`read_runs`; ``skipped`` says what could not be run.
-    """
+    """Write ``NAME.md`` and ``NAME.csv`` and return their paths; ``skipped`` says what could not be run."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{experiment.name}.md", folder / f"{experiment.name}.csv"]
     lines = [f"# {experiment.title}", "", experiment.about, ""]
@@ -157,12 +162,7 @@ def write_tables(
     lines += [f"- Skipped: {reason}" for reason in skipped]
     for table in make_tables(experiment, runs, scale):
         lines += ["", f"## {table.title}", "", *table.notes, "", *table.markdown()]
-    lines += [
-        "",
-        "Means ± standard deviations over the seeds; the best of a column in bold. Spectral methods, t-SNE "
-        "and UMAP have no unit of length, so their edge errors and stress say little.\n",
-    ]
-    write_text(paths[0], "\n".join(lines))
+    write_text(paths[0], "\n".join([*lines, "", LEGEND]))
     own = select(runs, experiment.name, scale.name)
     metrics = [name for name in METRIC_MEANINGS if name in own and own[name].notna().any()]
     write_text(paths[1], own[[*COLUMNS, *metrics]].to_csv(index=False, lineterminator="\n"))
@@ -170,10 +170,7 @@ def write_tables(
 
 
 class Comparison(NamedTuple):
-    """One measure of one row: means, over the seeds both have, of ours and the best of the others.
-
-    The winner is None where the paired difference is within two standard errors.
-    """
+    """Means, over the seeds both have, of ours and the best of the others; the winner is "" where level."""
 
     experiment: str
     row: str
@@ -181,24 +178,21 @@ class Comparison(NamedTuple):
     ours: float
     best_other: float
     other: str
-    winner: str | None
+    winner: str
 
 
 def compare(runs: pd.DataFrame, scale: Scale) -> list[Comparison]:
     """Compare ours with the best of the others wherever both have run."""
-    found = []
+    found, good = [], runs[runs["error"].isna()]
     for experiment in EXPERIMENTS.values():
         for row in experiment.rows_for(scale):
-            good = select(runs, experiment.name, scale.name, row.name)
-            good = good[good["error"].isna()]
-            for metric in (name for name in experiment.metrics if name in good):
-                values = good.pivot(index="seed", columns="method", values=metric)
-                if metric == "parameter_error" and experiment.reference in values:
-                    values = values.drop(columns=experiment.reference)
-                if OURS in values:
-                    values = values[values[OURS].notna()].dropna(axis="columns", how="all")
-                others = [name for name in METHODS if name in values and name != OURS]
-                if OURS in values and others:
+            own = select(good, experiment.name, scale.name, row.name)
+            for metric in (name for name in experiment.metrics if name in own and OURS in set(own["method"])):
+                values = own.pivot(index="seed", columns="method", values=metric)
+                values = values[values[OURS].notna()].dropna(axis="columns", how="all")
+                unfair = {OURS, experiment.reference if metric == "parameter_error" else OURS}
+                others = [name for name in METHODS if name in values and name not in unfair]
+                if others:
                     other = str((_sign(metric) * values[others].mean()).idxmax())
                     both = values[[OURS, other]].dropna()
                     result = (*both.mean(), other, _winner(both[OURS], both[other], metric))
@@ -206,33 +200,31 @@ def compare(runs: pd.DataFrame, scale: Scale) -> list[Comparison]:
     return found
 
 
-def _winner(ours: pd.Series, theirs: pd.Series, metric: str) -> str | None:
+def _winner(ours: pd.Series, theirs: pd.Series, metric: str) -> str:
     gain = _sign(metric) * (ours - theirs)
     # Of fewer than three runs no spread is known; then differences under a hundredth count as none.
     least = 2.0 * gain.sem() if len(gain) >= 3 else 0.01 * max(abs(ours.mean()), abs(theirs.mean()))
     if abs(gain.mean()) <= least:
-        return None
+        return ""
     return OURS if gain.mean() > 0 else str(theirs.name)
 
 
 def count_wins(comparisons: Sequence[Comparison]) -> str:
     """One sentence: how often each method is best."""
     counts = Counter(c.winner for c in comparisons)
-    ties, ours = counts.pop(None, 0), counts.pop(OURS, 0)
-    others = ", ".join(f"{METHODS[str(name)]} in {count}" for name, count in counts.most_common())
+    ties, ours = counts.pop("", 0), counts.pop(OURS, 0)
+    others = ", ".join(f"{METHODS[name]} in {count}" for name, count in counts.most_common())
     text = f"Of {len(comparisons)} measures isoweave is best in {ours} and level with the best in {ties}"
     return text + (f"; others are better: {others}." if others else ".")
 
 
 def _summary_table(comparisons: Sequence[Comparison]) -> ResultTable:
-    head = ("experiment", "row", "measure", "isoweave", "best of the others", "better")
-    lines: list[tuple[str, ...]] = []
-    for c in comparisons:
-        winner = "level" if c.winner is None else METHODS[c.winner]
-        best = f"{show(c.best_other, c.metric)} ({METHODS[c.other]})"
-        lines.append((c.experiment, c.row, TITLES[c.metric], show(c.ours, c.metric), best, winner))
-    kinds = {None: "level", OURS: "ours"}
-    return ResultTable(head, lines, kinds=tuple(kinds.get(c.winner, "theirs") for c in comparisons))
+    table = ResultTable(("experiment", "row", "measure", "isoweave", "best of the others", "better"))
+    for experiment, row, metric, ours, best_other, other, winner in comparisons:
+        best = f"{show(best_other, metric)} ({METHODS[other]})"
+        cells = (experiment, row, TITLES[metric], show(ours, metric), best, METHODS.get(winner, "level"))
+        table.add(cells, {"": "level", OURS: "ours"}.get(winner, "theirs"))
+    return table
 
 
 def summary_markdown(comparisons: Sequence[Comparison]) -> str:
@@ -248,34 +240,24 @@ def write_page(
     path: Path,
     skipped: Mapping[str, Sequence[str]] | None = None,
 ) -> Path:
-    """Write a page that needs no other file and no network.
-
-    Figures (PNG by title) and what was skipped are given by name of the experiment. Experiments without runs
-    of this scale, and without anything skipped, are left out.
-    """
-    sections = []
+    """Write a page that needs no other file: experiments with runs of this scale, or something skipped."""
+    sections: list[dict[str, Any]] = []
     comparisons = compare(runs, scale)
     if comparisons:
         about, tables = f"{count_wins(comparisons)} {LEVEL}", [_summary_table(comparisons)]
-        sections.append(section("summary", "Who wins where", about, folded="All measures", tables=tables))
+        sections.append({"name": "summary", "title": "Who wins where", "about": about, "tables": tables})
     for name, experiment in EXPERIMENTS.items():
         parts = {"tables": make_tables(experiment, runs, scale), "skipped": (skipped or {}).get(name, ())}
         if any(parts.values()):
-            sections.append(section(name, experiment.title, experiment.about, figures.get(name, {}), **parts))
+            # Addresses that hold the whole image.
+            images = {
+                title: f"data:image/png;base64,{base64.b64encode(file.read_bytes()).decode()}"
+                for title, file in figures.get(name, {}).items()
+            }
+            texts = {"name": name, "title": experiment.title, "about": experiment.about}
+            sections.append({**texts, "figures": images, **parts})
     footer = ", ".join(f"{name} {version}" for name, version in versions().items())
     path.parent.mkdir(parents=True, exist_ok=True)
     template = "experiments/templates/experiments.html"
     write_text(path, render(template, warning=scale.note, sections=sections, footer=footer))
     return path
-
-
-def section(
-    name: str, title: str, about: str = "", figures: Mapping[str, Path] | None = None, **parts: Any
-) -> dict[str, Any]:
-    """A part of the page; figures (PNG by title) become addresses that hold the whole image."""
-    addresses = {
-        alt: f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
-        for alt, path in (figures or {}).items()
-    }
-    texts = {"name": name, "title": title, "about": about, "skipped": (), "folded": "", "tables": ()}
-    return texts | {"figures": addresses} | parts

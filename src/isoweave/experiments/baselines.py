@@ -21,16 +21,11 @@ from scipy.sparse.linalg import eigsh
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
+from isoweave import graph as graphs
 from isoweave._parallel import resolve_n_jobs, thread_team
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_integer, check_option
-from isoweave.graph import (
-    NeighborGraph,
-    connected_components,
-    geodesics,
-    graph_from_matrix,
-    join_along,
-)
+from isoweave.graph import NeighborGraph, graph_from_matrix
 
 __all__ = ["BASELINES", "Baseline", "available_baselines", "run_baseline"]
 
@@ -44,7 +39,7 @@ _LLE_REGULARISATION = 1e-3
 
 def all_geodesics(graph: NeighborGraph) -> FloatArray:
     """Shortest-path distances between all vertices of a connected graph, shape (n, n), symmetric."""
-    distances = geodesics(graph)
+    distances = graphs.geodesics(graph)
     # A path summed from its other end may differ in the last bit.
     return np.minimum(distances, distances.T)
 
@@ -152,11 +147,8 @@ def _hessian_lle(graph: NeighborGraph, n_components: int) -> FloatArray:
 def neighborhoods(
     graph: NeighborGraph, distances: FloatArray, n_least: int
 ) -> Iterator[tuple[int, AnyArray]]:
-    """Every vertex with its neighbours, filled up to ``n_least`` by the vertices nearest along the graph.
-
-    The methods were made for k nearest neighbours with k free, and some of them have no answer below a number
-    that grows with N; given a graph, k is what it is.
-    """
+    """Every vertex with its neighbours, filled up to ``n_least`` by the vertices nearest along the graph."""
+    # The methods were made for k nearest neighbours with k free; some have no answer below a certain k.
     n_least = min(n_least, graph.n_vertices - 1)
     for i in range(graph.n_vertices):
         members = graph.indices[graph.indptr[i] : graph.indptr[i + 1]]
@@ -204,10 +196,9 @@ def _signs(vectors: FloatArray) -> FloatArray:
 
 
 def _tsne(graph: NeighborGraph, n_components: int, *, random_state: Any, n_jobs: int) -> FloatArray:
-    """scikit-learn's t-SNE on shortest paths, perplexity 30, started from Isomap's map.
+    """scikit-learn's t-SNE on shortest paths, perplexity 30, exact in more than three dimensions.
 
-    In more than three dimensions it is the exact, quadratic version. (The usual start from principal
-    components needs features; Isomap's map is the same thing for geodesics.)
+    The usual start from principal components needs features; Isomap's map is the same for geodesics.
     """
     from sklearn.manifold import TSNE
 
@@ -226,13 +217,11 @@ def _umap(
     graph: NeighborGraph, n_components: int, *, n_neighbors: int | None, random_state: Any, n_jobs: int
 ) -> FloatArray:
     """umap-learn on the vertices nearest along the graph; for a kNN graph these are its neighbours."""
-    try:
-        from umap import UMAP
-    except ImportError as error:
-        raise ImportError("UMAP needs umap-learn: pip install 'isoweave[baselines]'.") from error
+    from umap import UMAP
+
     k = min(n_neighbors or max(5, int(graph.degrees.min())), graph.n_vertices - 1)
     with thread_team(n_jobs) as team:
-        near = join_along(graph, k, team=team).to_matrix()
+        near = graphs.join_along(graph, k, team=team).to_matrix()
     seed = check_random_state(random_state).randint(2**31 - 1)
     options = {"metric": "precomputed", "random_state": seed, "n_jobs": 1}
     return UMAP(n_components=n_components, n_neighbors=k, **options).fit_transform(sp.csr_matrix(near))
@@ -240,11 +229,9 @@ def _umap(
 
 def _mde(graph: NeighborGraph, n_components: int, *, random_state: Any, n_jobs: int) -> FloatArray:
     """pymde's ``preserve_distances`` of the graph: distances along it, kept as well as possible."""
-    try:
-        import pymde
-        import torch
-    except ImportError as error:
-        raise ImportError("MDE needs pymde and torch: pip install 'isoweave[mde]'.") from error
+    import pymde
+    import torch
+
     # The library draws from torch's and numpy's global generators only; their states are put back.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(check_random_state(random_state).randint(2**31 - 1)))
@@ -261,17 +248,13 @@ def _mde(graph: NeighborGraph, n_components: int, *, random_state: Any, n_jobs: 
 
 @dataclass(frozen=True)
 class Baseline:
-    """A method to compare with; ``dense`` ones store all distances between vertices.
-
-    ``method(graph, n_components, **some of random_state, n_jobs, n_neighbors)`` returns an array (n, N).
-    ``package`` is the optional one it needs, ``extra`` that of isoweave which installs it.
-    """
+    """A method to compare with."""
 
     title: str
-    method: Callable[..., FloatArray]
-    dense: bool = True
-    package: str | None = None
-    extra: str | None = None
+    method: Callable[..., FloatArray]  # of graph, n_components, and some of random_state, n_jobs, n_neighbors
+    dense: bool = True  # stores all distances between vertices
+    package: str | None = None  # the optional one it needs
+    extra: str | None = None  # of isoweave, which installs it
 
 
 BASELINES: dict[str, Baseline] = {
@@ -325,23 +308,23 @@ def run_baseline(
     """
     check_option("name", name, tuple(BASELINES))
     baseline = BASELINES[name]
+    if name not in available_baselines():
+        needed = f"the package {baseline.package}: pip install 'isoweave[{baseline.extra}]'"
+        raise ImportError(f"{baseline.title} needs {needed}.")
     checked: NeighborGraph = graph_from_matrix(graph)
     n = checked.n_vertices
     n_components = check_integer("n_components", n_components, minimum=1)
     if n_components >= n - 1:
         raise ValueError(f"n_components must be below n - 1 = {n - 1}, got {n_components}.")
-    n_parts, labels = connected_components(checked)
+    n_parts, labels = graphs.connected_components(checked)
     if n_parts > 1:
         outside = np.flatnonzero(labels > 0)[:3].tolist()
-        raise ValueError(
-            f"Baselines need a connected graph, this one has {n_parts} components (vertices {outside} are "
-            "not in the largest); embed them one by one, or join them with bridge_components."
-        )
+        said = f"{n_parts} components (vertices {outside} are not in the largest)"
+        cure = "embed them one by one, or join them with bridge_components"
+        raise ValueError(f"Baselines need a connected graph, this one has {said}; {cure}.")
     if baseline.dense and n > _MOST_DENSE_VERTICES:
-        raise ValueError(
-            f"{baseline.title} stores all distances, which is done for up to {_MOST_DENSE_VERTICES:,} "
-            f"vertices; this graph has {n:,}."
-        )
+        most = f"which is done for up to {_MOST_DENSE_VERTICES:,} vertices; this graph has {n:,}"
+        raise ValueError(f"{baseline.title} stores all distances, {most}.")
     options = {"random_state": random_state, "n_jobs": resolve_n_jobs(n_jobs), "n_neighbors": n_neighbors}
     taken = inspect.signature(baseline.method).parameters
     with threadpool_limits(options["n_jobs"]), warnings.catch_warnings():
@@ -351,8 +334,8 @@ def run_baseline(
         found = baseline.method(checked, n_components, **{k: v for k, v in options.items() if k in taken})
     embedding: FloatArray = np.ascontiguousarray(found, dtype=np.float64)
     if embedding.shape != (n, n_components) or not np.isfinite(embedding).all():
+        got = f"shape {embedding.shape} with {np.count_nonzero(~np.isfinite(embedding))} values not finite"
         raise RuntimeError(
-            f"{baseline.title} failed: expected a finite array of shape {(n, n_components)}, "
-            f"got shape {embedding.shape} with {np.count_nonzero(~np.isfinite(embedding))} values not finite."
+            f"{baseline.title}: expected finite values of shape {(n, n_components)}, got {got}."
         )
     return embedding

@@ -52,15 +52,11 @@ def from_networkx(
     """
     if not all(hasattr(G, part) for part in ("nodes", "edges", "adj")):
         raise TypeError(f"Expected a networkx graph, got {type(G).__name__}.")
-    names = tuple(G.nodes)
-    position = {name: i for i, name in enumerate(names)}
+    position = {name: i for i, name in enumerate(G.nodes)}
     edges = list(G.edges(data=True))
     ends = [(position[u], position[v]) for u, v, _ in edges]
-    if callable(weight):
-        lengths = [weight(u, v, data) for u, v, data in edges]
-    else:
-        lengths = [1.0 if weight is None else data.get(weight) for _, _, data in edges]
-    return _assembled(names, ends, lengths, weight, asymmetry)
+    lengths = [weight(*edge) if callable(weight) else edge[2].get(weight) for edge in edges]
+    return _assembled(tuple(position), ends, lengths, weight, asymmetry)
 
 
 def from_igraph(
@@ -73,16 +69,12 @@ def from_igraph(
     """
     if not all(hasattr(G, part) for part in ("vs", "es", "get_edgelist")):
         raise TypeError(f"Expected an igraph graph, got {type(G).__name__}.")
-    named = "name" in G.vs.attributes()
-    names = tuple(G.vs["name"]) if named else tuple(range(G.vcount()))
-    ends = G.get_edgelist()
+    names = tuple(G.vs["name"] if "name" in G.vs.attributes() else range(G.vcount()))
     if callable(weight):
         lengths = [weight(edge) for edge in G.es]
-    elif weight in G.es.attributes():
-        lengths = list(G.es[weight])
     else:
-        lengths = [1.0 if weight is None else None] * len(ends)
-    return _assembled(names, ends, lengths, weight, asymmetry)
+        lengths = list(G.es[weight]) if weight in G.es.attributes() else [None] * G.ecount()
+    return _assembled(names, G.get_edgelist(), lengths, weight, asymmetry)
 
 
 def distances_of(X: Any) -> Any:
@@ -99,6 +91,8 @@ def distances_of(X: Any) -> Any:
 def _assembled(
     names: tuple[Any, ...], ends: Sequence[tuple[int, int]], lengths: list[Any], weight: Any, asymmetry: str
 ) -> NamedDistances:
+    if weight is None:
+        lengths = [1.0] * len(ends)
     for (u, v), length in zip(ends, lengths, strict=True):
         if type(length) is float and 0 <= length < np.inf:
             continue
@@ -106,13 +100,12 @@ def _assembled(
         if length is None:
             where = f"attribute {weight!r}" if isinstance(weight, str) else "length"
             hint = (
-                "Name the attribute with the lengths by weight=..., or give every edge length 1: weight=None."
+                "Name the attribute with the lengths by weight=..., or give every edge length 1: weight=None"
             )
-            raise ValueError(f"{edge} has no {where}. {hint}")
+            raise ValueError(f"{edge} has no {where}. {hint}.")
         if not isinstance(length, numbers.Real) or isinstance(length, bool | np.bool_):
-            raise TypeError(
-                f"{edge} has the length {length!r} of type {type(length).__name__}, not a number."
-            )
+            kind = type(length).__name__
+            raise TypeError(f"{edge} has the length {length!r} of type {kind}, not a number.")
         if not 0 <= float(length) < np.inf:
             said = f"{edge} has the length {float(length)}; lengths must be finite and not negative"
             raise ValueError(f"{said}. Leave out edges of unknown length.")
@@ -147,8 +140,7 @@ def from_anndata(adata: Any, key: str = "distances", *, asymmetry: str = "max") 
             "Distances are needed; scanpy keeps them in obsp['distances']."
         )
     matrix = obsp[key]
-    if hasattr(matrix, "to_memory"):
-        # Backed by a file that is open.
+    if hasattr(matrix, "to_memory"):  # backed by a file that is open
         matrix = matrix.to_memory()
     if not sp.issparse(matrix):
         raise TypeError(

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from isoweave._files import atomic_write, check_writable
 from isoweave._typing import AnyArray
 from isoweave.io import _source
-from isoweave.io._read import NEEDED, read_input
+from isoweave.io._read import check_installed, read_input
 from isoweave.io._source import Fault, reading, within
 from isoweave.io._sparse import as_float64
 
@@ -41,7 +41,7 @@ def check_output_path(path: str | os.PathLike[str]) -> Path:
         raise ValueError(f"cannot write {path}: the suffix must be one of {', '.join(_SUFFIXES)}.")
     check_writable(path)
     if path.suffix.lower() == ".parquet":
-        _import_pyarrow()
+        check_installed("parquet")
     return path
 
 
@@ -70,7 +70,9 @@ def write_embedding(path: str | os.PathLike[str], result: Any, *, names: Sequenc
         elif suffix == ".npy":
             np.lib.format.write_array(file, np.ascontiguousarray(points), allow_pickle=False)
         elif suffix == ".parquet":
-            pyarrow = _import_pyarrow()
+            import pyarrow
+            import pyarrow.parquet
+
             pyarrow.parquet.write_table(pyarrow.table(columns), file)
         else:
             text = io.TextIOWrapper(file, "utf-8", newline="")
@@ -97,15 +99,6 @@ def _facts(source: Embedding) -> dict[str, Any]:
         facts["edges"] = np.column_stack((upper.row, upper.col)).astype(np.int32)
         facts |= {"edge_lengths": np.asarray(upper.data, np.float64), "dropped_edges": source.dropped_edges}
     return facts
-
-
-def _import_pyarrow() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError(NEEDED["parquet"][1]) from error
-    return pyarrow
 
 
 def read_embedding(path: str | os.PathLike[str]) -> Embedding:

@@ -26,7 +26,7 @@ from isoweave.io._text import DELIMITERS, is_edge_list, read_table
 
 _Found: TypeAlias = tuple[AnyArray | sp.csr_array, tuple[str, ...] | None]
 _SUFFIXES = ".npy .npz .csv .tsv .txt .parquet .h5ad .mtx .edges .obj .off .ply, and .gz of these"
-NEEDED = {
+_NEEDED = {
     "parquet": ("pyarrow", ".parquet files need pyarrow: pip install 'isoweave[parquet]', or use .npy."),
     "h5ad": ("h5py", ".h5ad files need h5py: pip install 'isoweave[anndata]', or use .npz or .npy."),
 }
@@ -39,10 +39,9 @@ _WAIT_FACTOR = 10
 
 @dataclass(frozen=True, eq=False)
 class LoadedInput:
-    """What a file held: ``features`` (finite floats) or a distance ``graph``, never both.
+    """What a file held: ``features`` (finite floats) or a distance ``graph``, and the ``names`` of its rows.
 
-    Lengths of the graph are finite and not negative, zero lengths are explicit. ``names`` are those of the
-    rows, where the file has them.
+    Lengths of the graph are finite and not negative, zero lengths are explicit.
     """
 
     features: AnyArray | None = None
@@ -143,11 +142,16 @@ def _read_matrix(path: Path, suffix: str, as_graph: bool | None) -> _Found:
     raise Fault(f"cannot read {kind} with suffix {quoted(suffix)}; known suffixes: {_SUFFIXES}")
 
 
-def _read_isolated(path: Path, kind: str, as_graph: bool) -> _Found:
-    """What a worker makes of a file."""
-    package, message = NEEDED[kind]
+def check_installed(kind: str) -> None:
+    """Refuse a kind of file whose library is not there."""
+    package, message = _NEEDED[kind]
     if importlib.util.find_spec(package) is None:
         raise ImportError(message)
+
+
+def _read_isolated(path: Path, kind: str, as_graph: bool) -> _Found:
+    """What a worker makes of a file."""
+    check_installed(kind)
     with _source.open_input(path) as (_, size), tempfile.TemporaryFile() as output:
         run_worker(path, kind, as_graph, size, output)
         output.seek(0)
@@ -177,8 +181,7 @@ def run_worker(path: Path, kind: str, as_graph: bool, size: int, output: IO[byte
         "PYTHONWARNINGS": "ignore",
         "ARROW_DEFAULT_MEMORY_POOL": "system",
     }
-    what = "graph" if as_graph else "features"
-    limits = (str(_source.memory_limit(size)), str(seconds))
+    what, limits = "graph" if as_graph else "features", (str(_source.memory_limit(size)), str(seconds))
     with suppress(subprocess.TimeoutExpired):
         # -P: a file of the current folder must not be taken for a module. A list of arguments and no shell:
         # the file's name, the only one from outside, is never parsed.

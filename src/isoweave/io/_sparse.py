@@ -150,8 +150,7 @@ def _sorted_pairs(row: AnyArray, col: AnyArray, n_columns: int) -> AnyArray:
 def _csr_from_triplets(row: AnyArray, col: AnyArray, data: AnyArray, shape: tuple[int, int]) -> sp.csr_array:
     """Compressed rows with sorted columns; explicit zeros and repeated entries are kept as they are."""
     order = _sorted_pairs(row, col, shape[1])
-    indptr = np.zeros(shape[0] + 1, dtype=np.int64)
-    np.cumsum(np.bincount(row, minlength=shape[0]), out=indptr[1:])
+    indptr = np.append(0, np.cumsum(np.bincount(row, minlength=shape[0])))
     index_type = np.int32 if max(*shape, len(data)) <= _TOP else np.int64
     return sp.csr_array((data[order], col[order].astype(index_type), indptr.astype(index_type)), shape=shape)
 
@@ -214,8 +213,7 @@ def _csr_from_entries(
 def read_edge_list(path: Path, delimiter: str | None) -> tuple[sp.csr_array, tuple[str, ...] | None]:
     """A symmetric distance graph from lines of two vertices and a distance, and the names of its vertices.
 
-    If the vertices of the first edge are numbers, all must be: row numbers from 0. Otherwise they are names,
-    and rows follow their first appearance. Edges may be given once or in both directions.
+    If the vertices of the first edge are row numbers, all must be; names are numbered as they appear.
     """
     rows, size = read_rows(path, delimiter), path.stat().st_size
     wanted = "edges; expected lines of: i j distance"

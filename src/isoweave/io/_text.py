@@ -419,11 +419,11 @@ def match_names(
     if names is None or vertex_names is None or tuple(names) == tuple(vertex_names):
         return None
     row_of = {name: row for row, name in enumerate(names)}
+    twice = [name for row, name in enumerate(names) if row_of[name] != row]
+    missing = [name for name in vertex_names if name not in row_of]
     with reading(path):
-        for row, name in enumerate(names):
-            if row_of[name] != row:
-                raise Fault(f"the name {quoted(name)} occurs in more than one row")
-        for name in vertex_names:
-            if name not in row_of:
-                raise Fault(f"no row is named {quoted(name)}, but a vertex of the graph is")
+        if twice:
+            raise Fault(f"the name {quoted(twice[0])} occurs in more than one row")
+        if missing:
+            raise Fault(f"no row is named {quoted(missing[0])}, but a vertex of the graph is")
     return np.array([row_of[name] for name in vertex_names], dtype=np.intp)

@@ -7,27 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.stats import rankdata
-from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from sklearn.metrics import accuracy_score, adjusted_rand_score, normalized_mutual_info_score
 from sklearn.neighbors import NearestNeighbors
 
 from isoweave._parallel import thread_team
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.graph import NeighborGraph
-from isoweave.metrics._global import (
-    GraphLike,
-    Reference,
-    as_geodesics,
-    as_pair,
-    as_points,
-    distance_pairs,
-    kendall_of_pairs,
-    neighbor_count,
-    parameter_error,
-    pearson_of_pairs,
-    procrustes_error,
-    rank_scores,
-    stress_of_pairs,
-)
+from isoweave.metrics import _global as overall
+from isoweave.metrics._global import GraphLike, Reference, as_pair, as_points, neighbor_count
 
 # Edges below this share of the median length are duplicates in all but name: no relative error.
 _NEGLIGIBLE = 1e-9
@@ -154,9 +141,8 @@ def shape_errors(graph: NeighborGraph, embedding: FloatArray, n_jobs: int | None
     from isoweave.engines.paths import edge_geodesics, neighborhood_shapes
 
     n, m = graph.n_vertices, len(graph.indices)
-    geodesics = np.empty(m)
-    angle_sum, angle_count = np.zeros(n), np.zeros(n)
-    gram_error, gram_size = np.empty(m), np.empty(m)
+    geodesics, gram_error, gram_size = np.empty((3, m))
+    angle_sum, angle_count = np.zeros((2, n))
     sums = (angle_sum, angle_count, gram_error, gram_size)
     with thread_team(n_jobs) as team:
         team.run(edge_geodesics, n, graph.indptr, graph.indices, graph.lengths, geodesics)
@@ -191,15 +177,11 @@ def label_scores(labels: Any, embedding: Any, *, n_neighbors: int) -> LabelScore
     distances, neighbors = _nearest(y, k)
     mean = distances.mean()
     weights = 1.0 / (1.0 + np.exp(distances / mean)) if mean > 0.0 else np.full((n, k), 0.5)
-    votes = sp.coo_array(
-        (weights.ravel(), (np.repeat(np.arange(n), k), codes[neighbors].ravel())), shape=(n, len(classes))
-    )
+    entries = (weights.ravel(), (np.repeat(np.arange(n), k), codes[neighbors].ravel()))
+    votes = sp.coo_array(entries, shape=(n, len(classes)))
     voted = np.asarray(votes.tocsr().argmax(axis=1)).ravel()
-    return LabelScores(
-        float(np.mean(voted == codes)),
-        float(normalized_mutual_info_score(codes, voted)),
-        float(adjusted_rand_score(codes, voted)),
-    )
+    measures = (accuracy_score, normalized_mutual_info_score, adjusted_rand_score)
+    return LabelScores(*(float(measure(codes, voted)) for measure in measures))
 
 
 def evaluate(
@@ -246,24 +228,24 @@ def evaluate(
     """
     checked, y = as_pair(graph, embedding)
     k = neighbor_count(n_neighbors, len(y), checked)
-    paths = as_geodesics(checked if geodesics is None else geodesics, n_rows, random_state)
-    d, e = distance_pairs(paths, y)
+    paths = overall.as_geodesics(checked if geodesics is None else geodesics, n_rows, random_state)
+    d, e = overall.distance_pairs(paths, y)
     result: dict[str, float] = {"n_neighbors": k, "n_rows": len(paths.rows)}
     result["local_distance"] = local_distance(checked, y)
     result["local_angle"], result["local_metric"] = shape_errors(checked, y, n_jobs)
     result |= neighborhood_scores(checked, y, n_neighbors=k)._asdict()
     if ranks:
-        scores = rank_scores(paths, y, k) if 2 * k < len(y) else (float("nan"), float("nan"))
+        scores = overall.rank_scores(paths, y, k) if 2 * k < len(y) else (float("nan"), float("nan"))
         result["trustworthiness"], result["continuity"] = scores
-    result["global_stress"] = stress_of_pairs(d, e)
-    result["pearson"] = pearson_of_pairs(d, e)
+    result["global_stress"] = overall.stress_of_pairs(d, e)
+    result["pearson"] = overall.pearson_of_pairs(d, e)
     if ranks:
-        result["spearman"] = pearson_of_pairs(rankdata(d), rankdata(e))
-    result["kendall"] = kendall_of_pairs(d, e, random_state)
+        result["spearman"] = overall.pearson_of_pairs(rankdata(d), rankdata(e))
+    result["kendall"] = overall.kendall_of_pairs(d, e, random_state)
     if parameters is not None or truth is not None:
-        result["parameter_error"] = parameter_error(truth if parameters is None else parameters, y)
+        result["parameter_error"] = overall.parameter_error(truth if parameters is None else parameters, y)
     if truth is not None:
-        result["procrustes_error"] = procrustes_error(truth, y)
+        result["procrustes_error"] = overall.procrustes_error(truth, y)
     if labels is not None:
         result |= label_scores(labels, y, n_neighbors=k)._asdict()
     return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -70,7 +71,7 @@ def minimise_from(
     """
     n, n_components = problem.shape
 
-    def attempt(name: str) -> IterationResult | None:
+    def attempt(name: str) -> Any:
         here = run.within(name)
         x = _start(problem, f"{name} start", lambda: _STARTS[name](problem, tol, here), here)
         if x is None:
@@ -80,27 +81,23 @@ def minimise_from(
 
     low, large = n_components <= LOW_DIMENSION, n * n_components > SYNCHRONIZED_LIMIT
     if start in ("identity", "synchronized"):
-        found = attempt(start)
-        assert found is not None
-        return start, found
+        return start, attempt(start)
     if start == "coarse" or (start == "auto" and low and large):
         found = attempt("coarse")
         if found is not None:
             return "coarse", found
     best = attempt("landmark")
-    assert best is not None
     exact = best.energy <= 1e-12 * problem.mass
     if start != "auto" or not low or large or exact or best.status in ENDED_EARLY:
         return "landmark", best
     other = attempt("synchronized")
-    assert other is not None
     if other.energy < CLEARLY_LESS * best.energy:
         return "synchronized", other
     # The other might have become the better one.
     return "landmark", replace(best, status=other.status) if other.status in ENDED_EARLY else best
 
 
-def _start(problem: Problem, name: str, make: Callable[[], FloatArray | None], run: Run) -> FloatArray | None:
+def _start(problem: Problem, name: str, make: Callable[[], FloatArray | None], run: Run) -> Any:
     """Coordinates to start from, as they were kept or new ones."""
     stored = run.load("start")
     if stored is not None:
@@ -121,16 +118,8 @@ def _identity(problem: Problem, tol: float, run: Run) -> FloatArray:
     return problem.integrate(np.broadcast_to(np.eye(n_components), (n, n_components, n_components)))
 
 
-def _landmark(problem: Problem, tol: float, run: Run) -> FloatArray:
-    return find_landmarks(problem.graph, problem.shape[1], team=problem.frames.team).start
-
-
 def _coarse(problem: Problem, tol: float, run: Run) -> FloatArray | None:
-    """Embed a sample of the vertices with its geodesics, and place the others around it, shape (n, N).
-
-    The sample is embedded from its own "auto" start, hence through a sample of the sample if it is large
-    itself. None where the sample falls apart, as a patchy one of a thin graph may.
-    """
+    """A sample embedded with its geodesics, the others placed around it; None if the sample falls apart."""
     graph, n_components, team = problem.graph, problem.shape[1], problem.frames.team
     level = coarsen(graph, team=team)
     n_parts = connected_components(level.graph.to_matrix(), directed=False)[0]
@@ -138,16 +127,14 @@ def _coarse(problem: Problem, tol: float, run: Run) -> FloatArray | None:
         return None
     sample = build_problem(sample_energy(level.graph, n_components, team=team))
     optimiser = LBFGS(tol, _AUXILIARY_STEPS)
+    # From its own "auto" start, hence through a sample of the sample if it is large itself.
     _, result = minimise_from(sample, optimiser, "auto", tol, "coarse start", run.aside())
     return prolong(graph, level, result.coordinates, team=team)
 
 
 def _synchronized(problem: Problem, tol: float, run: Run) -> FloatArray:
-    """Rotations synchronized and integrated on a denser companion graph, then its minimum (eqs. 14 to 16).
-
-    The companion joins every vertex to its geodesically nearest ones. Right on flat data of any outline,
-    where landmarks fail: a landmark start bends whatever shortest paths have to walk around.
-    """
+    """Rotations synchronized and integrated on a denser companion graph, then its minimum (eqs. 14 to 16)."""
+    # Right on flat data of any outline: landmarks bend whatever shortest paths have to walk around.
     graph, n_components, team = problem.graph, problem.shape[1], problem.frames.team
     width, thinned = companion_width(graph.degrees, n_components)
     companion = join_along(graph, width, thinned=thinned, team=team)
@@ -158,7 +145,6 @@ def _synchronized(problem: Problem, tol: float, run: Run) -> FloatArray:
         return dense.integrate(synchronized_alignments(companion, energy.frames, team))
 
     x = _start(dense, "synchronized rotations", integrated, here)
-    assert x is not None
     return minimise(LBFGS(tol, _AUXILIARY_STEPS), dense, x, stage="synchronized start", run=here).coordinates
 
 
@@ -171,7 +157,9 @@ def companion_width(degrees: IntArray, n_components: int) -> tuple[int, bool]:
 
 _STARTS: dict[str, Callable[[Problem, float, Run], FloatArray | None]] = {
     "identity": _identity,
-    "landmark": _landmark,
+    "landmark": lambda problem, tol, run: (
+        find_landmarks(problem.graph, problem.shape[1], team=problem.frames.team).start
+    ),
     "coarse": _coarse,
     "synchronized": _synchronized,
 }
@@ -204,19 +192,12 @@ class Blocks:
             for a, b in pairwise([*firsts, len(self.sizes)])
         ]
 
-    @computed_once
-    def _bounds(self) -> list[int]:
-        return [int(start) for start in self.starts]
-
     def part(self, graph: NeighborGraph, c: int) -> NeighborGraph:
         """The graph of component c."""
-        lo, hi = self._bounds[c], self._bounds[c + 1]
+        lo, hi = int(self.starts[c]), int(self.starts[c + 1])
         first, last = graph.indptr[lo], graph.indptr[hi]
-        return NeighborGraph(
-            graph.indptr[lo : hi + 1] - first,
-            graph.indices[first:last] - np.int32(lo),
-            graph.lengths[first:last],
-        )
+        starts, ends = graph.indptr[lo : hi + 1] - first, graph.indices[first:last] - np.int32(lo)
+        return NeighborGraph(starts, ends, graph.lengths[first:last])
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,9 +220,8 @@ def farthest_landmarks(
 ) -> tuple[IntArray, FloatArray]:
     """Vertices far from each other, shape (l,), and the shortest paths from them to all, shape (l, n).
 
-    The first landmark is the vertex farthest from the one with the most crowded neighbourhood (the smallest
-    mean length of its edges), a property of the graph and not of its numbering; each next one is farthest
-    from those before.
+    The first is farthest from the most crowded vertex (by the mean length of its edges), a property of the
+    graph and not of its numbering; each next one is farthest from those before.
     """
     if graph.lengths.min() == 0.0:
         raise ValueError("Landmarks need positive lengths: merge duplicates first.")
@@ -263,10 +243,7 @@ def farthest_landmarks(
 def all_landmarks(
     graph: NeighborGraph, blocks: Blocks, team: ThreadTeam
 ) -> Iterator[tuple[slice, IntArray, FloatArray]]:
-    """The same for small components where every vertex is a landmark: those of equal size (k,) at once.
-
-    Yields which components these are, their landmarks (k, n) and the shortest paths (k, n, n).
-    """
+    """The same with every vertex: which components of equal size, their (k, n) and their (k, n, n)."""
     crowding = _crowding(graph, team)
     for which, lo, hi, n in blocks.runs:
         each, table = np.arange((hi - lo) // n), np.empty(((hi - lo) // n, n, n))
@@ -288,10 +265,7 @@ def _crowding(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
 
 
 def landmark_start(landmarks: IntArray, distances: FloatArray, n_components: int) -> FloatArray:
-    """Coordinates of all vertices from their distances to the landmarks, shape (n, N), or of stacks of these.
-
-    Directions in which the landmarks have no positive eigenvalue are zero.
-    """
+    """Coordinates (n, N) from distances to the landmarks, or stacks; zero where no eigenvalue is positive."""
     squared = np.take_along_axis(distances, landmarks[..., None, :], axis=-1) ** 2
     squared = 0.5 * (squared + squared.swapaxes(-1, -2))
     means = squared.mean(axis=-1)
@@ -389,23 +363,20 @@ def coarsen(graph: NeighborGraph, *, team: ThreadTeam, thinning: int = THINNING)
     n = graph.n_vertices
     sample = sample_vertices(graph, max(n // thinning, 2), team=team)
     n_sample = len(sample)
-    is_sample = np.zeros(n, dtype=np.int32)
-    is_sample[sample] = 1
     number = np.full(n, -1, dtype=np.int32)
     number[sample] = np.arange(n_sample, dtype=np.int32)
-    anchors = np.empty((n, _ANCHORS), dtype=np.int32)
-    nearest = np.empty((n, _ANCHORS))
+    is_sample = (number >= 0).astype(np.int32)
+    anchors, nearest = np.empty((n, _ANCHORS), dtype=np.int32), np.empty((n, _ANCHORS))
     filled = np.zeros(n, dtype=np.int32)
     width = min(n, _BALL_SLACK * _SAMPLE_NEIGHBORS * thinning)
     edges: list[tuple[FloatArray, AnyArray, AnyArray]] = []
     for lo in range(0, n_sample, _BALLS_AT_ONCE):
         centres = sample[lo : lo + _BALLS_AT_ONCE]
-        members = np.empty((len(centres), width), dtype=np.int32)
-        distances = np.empty((len(centres), width))
+        shape = (len(centres), width)
+        members, distances = np.empty(shape, dtype=np.int32), np.empty(shape)
         counts = np.empty(len(centres), dtype=np.int64)
-        edges_in = (graph.indptr, graph.indices, graph.lengths)
-        inputs = (len(centres), centres, is_sample, _SAMPLE_NEIGHBORS, *edges_in)
-        team.run(kernels.sample_balls, *inputs, members, distances, counts, grain=32)
+        arrays = (centres, is_sample, _SAMPLE_NEIGHBORS, graph.indptr, graph.indices, graph.lengths)
+        team.run(kernels.sample_balls, len(centres), *arrays, members, distances, counts, grain=32)
         kernels.keep_nearest(lo, counts, members, distances, anchors, nearest, filled)
         ball, position = np.nonzero((np.arange(width) < counts[:, None]) & (distances > 0))
         found = number[members[ball, position]]
