@@ -233,8 +233,7 @@ class IsometricEmbedding(  # type: ignore[misc]
 
     def _checked_input(self, X: Any) -> Any:
         """Input as the later stages need it."""
-        if self._is_precomputed():
-            X = distances_of(X)
+        X = distances_of(X, self._is_precomputed())
         if self._is_given_graph(X):
             # Entries are checked by graph_from_matrix, which names the first bad one and keeps stored zeros.
             unchecked: Any = {"ensure_min_samples": 0, "ensure_min_features": 0, "ensure_all_finite": False}
