@@ -214,3 +214,8 @@ def test_features_with_anchors_and_new_points():
 def test_scikit_learn_check(estimator, check):
     """All pass, none is expected to fail."""
     check(estimator)
+
+
+def test_more_dimensions_than_columns_are_warned_of():
+    with pytest.warns(UserWarning, match="n_components=4, but the features have 3 columns"):
+        IsometricEmbedding(n_components=4, n_neighbors=12).fit(SHEET.data[:60])

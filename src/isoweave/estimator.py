@@ -93,7 +93,7 @@ class IsometricEmbedding(  # type: ignore[misc]
         weights : sparse matrix of shape (n, n), array of shape (n,), or isoweave.Weights, default=None
             As in :func:`embed_graph`; not scikit-learn's ``sample_weight``: a point of weight 2 is not two.
         """
-        # Options are checked before any work; a dimension that is still to be estimated counts as one.
+        # Checked before any work; a dimension that is still to be estimated counts as one.
         options = self._options(1 if _is(self.n_components, "auto") else self.n_components)
         if not self._is_precomputed() and _has_edge_weights(weights):
             raise ValueError("edge weights need metric='precomputed'; with features, fit builds the graph.")
@@ -260,7 +260,6 @@ class IsometricEmbedding(  # type: ignore[misc]
             return graphs.knn_from_distances(X, k)
         n, d = X.shape
         if sp.issparse(X):
-            # Sparse features are made dense while that is cheap.
             d = min(d, max(2 * X.nnz, 2**25) // n)
         graphs.check_search_memory(n, d, k, parse_memory_limit(self.memory_limit), self.n_jobs)
         return graphs.knn_graph(
@@ -279,6 +278,8 @@ class IsometricEmbedding(  # type: ignore[misc]
         n_components: Any = self.n_components
         if _is(n_components, "auto"):
             n_components = self._dimension(X, graph, anchors)
+        elif not self._is_precomputed():
+            graphs.check_columns(X, n_components, self.metric)
         graph = self._joined(X, graph, n_components)
         if not self._is_given_graph(X):
             values = {"n_neighbors": self.n_neighbors_, "n_components": int(n_components)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -196,6 +197,18 @@ def prepare_features(X: Any, metric: Metric, metric_params: Params, team: Thread
     if metric_params and isinstance(name, str):
         _check_params(points[:1], name, params)
     return FeatureSpace(points, groups, name, params, squared, cosine, scale)
+
+
+def check_columns(X: Any, n_components: int, metric: Metric) -> None:
+    """Warn of a map of more dimensions than the features have."""
+    # One column in a picture is no mistake.
+    if max(X.shape[1], 2) < n_components and metric == "euclidean":
+        warnings.warn(
+            f"n_components={n_components}, but the features have {X.shape[1]} columns: no map of them needs "
+            f"more dimensions. Lower n_components to {X.shape[1]} or less.",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def row_norms(rows: FloatArray) -> FloatArray:
