@@ -103,14 +103,19 @@ def test_exact_distances_give_back_the_points(n_components):
 
 @pytest.mark.parametrize("n_components", [2, 3])
 def test_flat_neighbourhoods_lower_the_rank(n_components):
-    """Points on a line: one direction, the others exactly zero, nothing infinite."""
-    graph = ref.knn_of(np.sort(np.random.default_rng(227).uniform(size=30))[:, None], 6)
+    """Points on a line: one direction, the others exactly zero, nothing infinite, their stretch one."""
+    line = np.sort(np.random.default_rng(227).uniform(size=30))[:, None]
+    graph, stretched = ref.knn_of(line, 6), 2.0 * line * (np.arange(n_components) == 0)
     for frame_size in ("auto", "all"):
         frames = local_frames(graph, n_components, team=TEAM, frame_size=frame_size, with_inverse=True)
         assert np.abs(frames.inverse).max() < 1e6
         np.testing.assert_allclose(np.linalg.norm(frames.rows, axis=1), graph.lengths, rtol=1e-7)
         ranks = [np.linalg.matrix_rank(frames.rows[graph.sources == i], tol=1e-5) for i in range(30)]
         assert ranks == [1] * 30
+        found = local_stretch(graph, frames, stretched)
+        np.testing.assert_allclose(
+            found, np.where(np.arange(n_components) == 0, 2.0, [[1.0]] * 30), rtol=1e-6
+        )
 
 
 TINY = [ref.path_graph(9), ref.cycle_graph(9), ref.star_graph(9), ref.graph_of([(0, 2, 1.0)], 4)]
@@ -131,11 +136,9 @@ def test_tiny_graphs_are_finite(graph, n_components):
 def test_resolved_sizes():
     graph = ref.knn_of(np.random.default_rng(239).normal(size=(50, 2)), 8)
     typical = np.percentile(graph.degrees, 25)
-    assert resolve_frame_size(graph.degrees, "auto", 2) == int(np.ceil(2.5 * typical))
-    assert resolve_frame_size(graph.degrees, 3.0, 2) == int(np.ceil(3 * typical))
-    assert resolve_frame_size(graph.degrees, 12, 2) == 12
-    assert resolve_frame_size(graph.degrees, 2, 6) == 7
-    assert resolve_frame_size(graph.degrees, "all", 2) == 0
+    sizes = [("auto", 2, 2.5 * typical), (3.0, 2, 3 * typical), (12, 2, 12), (2, 6, 7), ("all", 2, 0)]
+    for frame_size, n_components, expected in sizes:
+        assert resolve_frame_size(graph.degrees, frame_size, n_components) == int(np.ceil(expected))
     with pytest.raises(ValueError, match=r"frame_size must be 'auto', 'all', an int or a float, got 'some'"):
         resolve_frame_size(graph.degrees, "some", 2)
 
@@ -204,15 +207,6 @@ def test_stretch_agrees_with_least_squares_and_linear_maps_of_exact_frames(n_com
         np.testing.assert_allclose(found, np.tile(factors, (30, 1)), rtol=1e-9, atol=1e-12)
 
 
-def test_missing_directions_have_the_value_one():
-    """Points on a line in two components: one direction is stretched, the other says nothing."""
-    line = np.sort(np.random.default_rng(487).uniform(size=20))
-    graph = ref.knn_of(line[:, None], 5)
-    frames = local_frames(graph, 2, team=TEAM)
-    found = local_stretch(graph, frames, np.column_stack([2.0 * line, 0.0 * line]))
-    np.testing.assert_allclose(found, np.tile([2.0, 1.0], (20, 1)), rtol=1e-6)
-
-
 def test_rigid_motions_rotate_no_more_than_they_must():
     rng = np.random.default_rng(659)
     points, rotation, shift = rng.normal(size=(20, 5)), ref.random_rotations(1, 5, rng)[0], rng.normal(size=5)
@@ -258,25 +252,15 @@ def test_equal_flat_and_unknown_volumes():
     np.testing.assert_array_equal(neighborhood_volumes(graph, frames, "hull"), np.ones(4))
 
 
-@pytest.mark.parametrize("dimension", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("dimension", [1, 2, 3, 4, 6, 8, 10])
 def test_ratios_of_known_shapes(dimension):
-    """Simplices with a corner at the vertex: side^N / N!."""
+    """Simplices with a corner at the vertex: side^N / N!, from 8 dimensions on by their projections."""
     sides = np.array([1.0, 2.0, 0.5])
     graph, frames, centres = stars([s * np.vstack([np.eye(dimension), np.eye(dimension) / 2]) for s in sides])
     volumes = neighborhood_volumes(graph, frames, "hull")
     assert volumes.mean() == pytest.approx(1.0)
-    np.testing.assert_allclose(volumes[centres] / volumes[centres[0]], sides**dimension, rtol=1e-9)
+    np.testing.assert_allclose(volumes[centres] / volumes[centres[0]], sides**dimension, rtol=1e-7)
     # Leaves see one neighbour: no volume, so the smallest there is.
     others = np.setdiff1d(np.arange(graph.n_vertices), centres)
     assert dimension == 1 or np.ptp(np.append(volumes[others], volumes[centres].min())) < 1e-12
     assert (volumes > 0).all()
-
-
-@pytest.mark.parametrize("dimension", [8, 10])
-def test_kubota_for_balls(dimension):
-    """All projections of a ball are balls: volumes of two go as the N-th power of their radii."""
-    radii, points = np.array([1.0, 1.5, 3.0]), np.random.default_rng(277).normal(size=(25, dimension))
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
-    graph, frames, centres = stars([r * points for r in radii])
-    volumes = neighborhood_volumes(graph, frames, "hull")[centres]
-    np.testing.assert_allclose(volumes / volumes[0], radii**dimension, rtol=1e-6)

@@ -91,7 +91,7 @@ def diagnose(
         energies are measured with the edge inner product. docs/diagnose.md has costs and error rates.
     """
     options = resolve_options(2, shortcuts=shortcuts, along_graph=along_graph)
-    dropped: bool | AnyArray = options.drop_shortcuts
+    dropped: bool | AnyArray = options.shortcuts == "drop"
     if n_components is not None:
         n_components = check_integer("n_components", n_components, minimum=1)
     given = None if graph is None else graph_from_matrix(graph, asymmetry=asymmetry)

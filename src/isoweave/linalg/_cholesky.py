@@ -1,9 +1,8 @@
 """Sparse Cholesky factorisation for many solves: order, size, supernodes, values; lowest eigenvectors.
 
-Written here because the wheels at hand either link an unoptimised BLAS or solve slowly: benchmarks/
-direct_solvers.py has the numbers. Multifrontal and supernodal: columns of the factor with (nearly) the same
-rows form a supernode. With T its triangular diagonal block and R the rectangle below, the values stored are
-T^-1 above -R T^-1, row by row: each half of a solve is then one product per supernode.
+Written here because wheels at hand link an unoptimised BLAS or solve slowly (benchmarks/direct_solvers.py).
+Columns of the factor with (nearly) the same rows form a supernode. With T its triangular diagonal block and R
+the rectangle below, T^-1 is stored above -R T^-1: each half of a solve is one product per supernode.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ MAX_FILL = 250_000_000
 # find out.
 MAX_FILL_RATIO = 50.0
 # SuperLU on symmetric matrices.
-SYMMETRIC: dict[str, Any] = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0}
-SYMMETRIC["options"] = {"SymmetricMode": True}
+SYMMETRIC: Any = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
 _TOLERANCE = 1e-10  # of the residuals of eigenvectors, beside the mean diagonal
 _STANDSTILL = 3e-3  # relative change of the eigenvalues in a sweep
 

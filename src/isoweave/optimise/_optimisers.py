@@ -17,8 +17,8 @@ from isoweave.optimise._run import ALONE, IterationResult, IterationState, Progr
 
 RUNNING = "running"
 _MEMORY = 10
-# Relative residual of the solves, which only shape the direction: the energy is exact whatever they are, and
-# its end point agrees to eight digits. Conjugate gradients need half the iterations of 1e-10.
+# Relative residual of the solves, which only shape the direction: conjugate gradients need half the
+# iterations of 1e-10, and the energy at the end agrees to eight digits.
 _SOLVE_TOL = 1e-5
 _SUFFICIENT_DECREASE = 1e-4
 _MAX_HALVINGS = 25
@@ -27,7 +27,7 @@ _ROUNDING = 1e-13
 _NO_GAIN = 1e-15
 _MAX_IDLE = 5
 # Relative misfit below which the data count as flat and iterations go on longer: long bends of a flat map
-# cost little energy and relax last, while on data that cannot be flattened they are better left alone.
+# cost little energy and relax last; on data that cannot be flattened they are better left alone.
 _GOOD_FIT = 0.2
 
 
@@ -59,9 +59,8 @@ class LBFGS:
     """Minimises ``F(x) = min_Q J(x, Q)`` (eq. 12).
 
     With no memory the full step ``-L^-1 grad F / 2`` is exactly one sweep of the paper's recursion (best Q,
-    then Poisson solve); the memory saves most of the sweeps to the same fixed point (docs/choices.md counts
-    them). The energy never rises: a step is taken only if it passes Armijo's test, otherwise it is halved.
-    One Poisson solve per step.
+    then Poisson solve); the memory saves most of the sweeps to the same fixed point (docs/choices.md). The
+    energy never rises: a step is halved until it passes Armijo's test. One Poisson solve per step.
 
     It stops when one more sweep would change the edges by less than ``tol`` times the misfit that is left,
     both as root mean squares: ``sqrt(g . L^-1 g) <= tol sqrt(F)`` with g half the gradient. Where the

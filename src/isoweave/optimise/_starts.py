@@ -35,22 +35,19 @@ _MOST_COMPANIONS = 40
 # From this degree on (lower quartile) the companion has fewer edges than the graph: with all of them, frames
 # and factor would cost the cube of the degree, minutes for 600 vertices of degree 180.
 DENSE_DEGREE = 80
-# "auto" tries the synchronized start up to this many unknowns (n N) and dimensions: it factors a matrix of
-# that order with N x N blocks, which beyond costs more than all the rest. Larger graphs go through a coarser
-# one.
+# "auto" tries the synchronized start up to this many unknowns (n N) and dimensions: beyond, its factor costs
+# more than all the rest, and graphs go through a coarser one.
 SYNCHRONIZED_LIMIT = 6_000
 LOW_DIMENSION = 3
-# The landmark start wins unless the other has clearly less energy: on surfaces that cannot be flattened, near
-# ties go with much worse global distances (flat tori: Pearson .69 against .91 at 15 % less energy). Where
-# landmarks really fail, on outlines that paths must walk around, the energies differ by factors of 1.4 to 8.
+# On surfaces that cannot be flattened near ties go with much worse global distances (flat tori: Pearson .69
+# against .91 at 15 % less energy); where landmarks really fail, energies differ by factors of 1.4 to 8.
 CLEARLY_LESS = 0.75
 _AUXILIARY_STEPS = 100
 # Statuses of an iteration that was ended from outside: nothing is built on it.
 ENDED_EARLY = ("stopped", "interrupted")
 # Graphs of geodesic neighbours are denser than kNN graphs; frames need not be as many times their degree.
 _SAMPLE_FRAME = 1.5
-# One vertex in this many is sampled: the paths between neighbours of the sample stay a few edges long, so
-# what they zig-zag stays below an edge.
+# One vertex in this many is sampled: paths between its neighbours stay so short that they hardly zig-zag.
 THINNING = 8
 # Neighbours of a sampled vertex in the sample's graph, and anchors by which the other vertices are placed.
 _SAMPLE_NEIGHBORS = 14
@@ -296,8 +293,7 @@ def frame_transitions(
 def connection_laplacian(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> sp.csr_array:
     """Quadratic form ``sum_ij w_ij |Q_i - O_ij Q_j|^2`` as a sparse matrix of shape (n N, n N) (eq. 15).
 
-    Symmetric positive semi-definite; its kernel has dimension N exactly when the transitions O_ij are
-    consistent around every loop, as they are on flat data.
+    Its kernel has dimension N exactly when the transitions O_ij agree around every loop, as on flat data.
     """
     n, n_components = graph.n_vertices, frames.n_components
     entries, degree = _connection(graph, frames, team)
@@ -320,8 +316,8 @@ def synchronized_alignments(
 ) -> FloatArray:
     """Orthogonal Q_i that agree along as many edges as possible, shape (n, N, N) (eq. 16).
 
-    Each vertex's block of the connection Laplacian's eigenvectors is projected to O(N) on its own. Of small
-    graphs, or small components, LAPACK computes them all: the set-up of anything else takes longer.
+    Each vertex's block of the connection Laplacian's eigenvectors is projected to O(N) on its own. LAPACK
+    computes those of small graphs or components: the set-up of anything else takes longer.
     """
     n, n_components = graph.n_vertices, frames.n_components
     if blocks is None and n > N_LANDMARKS:
