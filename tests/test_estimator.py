@@ -202,6 +202,8 @@ def test_scikit_learn_check(estimator, check):
     check(estimator)
 
 
-def test_more_dimensions_than_columns_are_warned_of():
+def test_sizes_that_are_surely_mistaken_are_warned_of():
+    with pytest.warns(UserWarning, match="n_neighbors=120 joins each of 250 points .* 10 to 30 are usual"):
+        IsometricEmbedding(n_neighbors=120, max_iter=500).fit(SHEET.data)
     with pytest.warns(UserWarning, match="n_components=4, but the features have 3 columns"):
         IsometricEmbedding(n_components=4, n_neighbors=12).fit(SHEET.data[:60])

@@ -274,8 +274,8 @@ class IsometricEmbedding(  # type: ignore[misc]
         n_components: Any = self.n_components
         if _is(n_components, "auto"):
             n_components = self._dimension(X, graph, anchors)
-        elif not self._is_precomputed():
-            graphs.check_columns(X, n_components, self.metric)
+        if not self._is_precomputed():
+            graphs.check_sizes(X, n_components, self.n_neighbors, self.metric)
         graph = self._joined(X, graph, n_components)
         if not self._is_given_graph(X):
             values = {"n_neighbors": self.n_neighbors_, "n_components": int(n_components)}

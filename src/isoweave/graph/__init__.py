@@ -12,7 +12,7 @@ from isoweave.graph._components import (
     prepare_graph as prepare_graph,
 )
 from isoweave.graph._euclidean import block_rows as block_rows, nearest_of_all as nearest_of_all
-from isoweave.graph._features import check_columns as check_columns
+from isoweave.graph._features import check_sizes as check_sizes
 from isoweave.graph._graph import (
     NeighborGraph as NeighborGraph,
     assemble_graph as assemble_graph,
