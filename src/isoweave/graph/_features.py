@@ -209,8 +209,8 @@ def check_sizes(X: Any, n_components: int, n_neighbors: int, metric: Metric) -> 
         ]
     if n_neighbors >= _MANY_NEIGHBORS and n_neighbors > _LARGE_PART * n:
         said += [
-            f"n_neighbors={n_neighbors} joins each of {n} points to a large part of all: that takes time that "
-            "grows with its square, and makes chords of curved data. 10 to 30 are usual."
+            f"n_neighbors={n_neighbors} joins each of {n} points to a large part of all: the time it takes "
+            "grows with its square, and it makes chords of curved data. 10 to 30 are usual."
         ]
     for text in said:
         warnings.warn(text, UserWarning, stacklevel=5)
