@@ -26,14 +26,14 @@ LEVELS = (
     ("optimise",),
     ("known", "result"),
     ("_part_costs", "forecast"),
-    ("_reporter", "_stages", "_component", "_small_components", "embed"),
+    ("_reporter", "_stages", "_component", "_small_components", "cuda", "embed"),
     ("place", "interop"),
     ("_sklearn_callbacks", "estimator"),
     ("tl",),
     ("metrics", "datasets", "persist", "io", "diagnostics"),
     ("plot",),
     ("report",),
-    ("experiments",),
+    ("experiments", "parametric"),
     ("cli", "__init__", "__main__"),
 )
 # Methods that open an outer room when they are called: those of an Embedding, and saving a model.

@@ -51,6 +51,19 @@ _ROUNDED = 1.0 + 1e-9
 _MOST_ALONG, _LOOKED_AT, _SAME_LENGTH = 0.5, 5000, 1e-5
 
 
+class ShortcutRule:
+    """The numbers of the filter, for other engines."""
+
+    detour, max_settled, max_scanned, max_rounds = DETOUR, _MAX_SETTLED, _MAX_SCANNED, _MAX_ROUNDS
+
+    @staticmethod
+    def threshold(typical: float, share: float) -> float:
+        """Share below which an edge is suspect, from the median numbers of common neighbours and shares."""
+        if typical < FEWEST_COMMON:
+            return 0.0
+        return min(SUPPORT, 1.0 - CHANCE / np.sqrt(typical)) * share
+
+
 def drop_shortcuts(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[NeighborGraph, IntArray]:
     """Remove shortcuts from a graph of positive lengths; see the module's docstring for the rule.
 
@@ -63,7 +76,7 @@ def drop_shortcuts(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[NeighborG
     trusted = share >= _support_threshold(graph, share)
     forward = graph.sources < graph.indices
     suspects = np.flatnonzero(~trusted & forward)
-    if len(suspects) and _is_measured_along(graph):
+    if len(suspects) and is_measured_along(graph):
         return graph, np.empty((0, 2), dtype=np.int32)
     limits = _detour_limits(graph, team) if len(suspects) else graph.lengths
     n_rounds = 0
@@ -71,7 +84,7 @@ def drop_shortcuts(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[NeighborG
         found = _has_detour(graph, suspects, limits[suspects], trusted, team)
         restored = suspects[found & (n_rounds < _MAX_ROUNDS)]
         if len(restored) == 0:
-            restored = _rejoining(graph, suspects, share, trusted)
+            restored = rejoining_edges(graph, suspects, share, trusted)
         if len(restored) == 0:
             break
         trusted[restored] = trusted[graph.reverse[restored]] = True
@@ -81,7 +94,7 @@ def drop_shortcuts(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[NeighborG
     return keep_edges(graph, trusted) if len(suspects) else graph, dropped
 
 
-def _is_measured_along(graph: NeighborGraph) -> bool:
+def is_measured_along(graph: NeighborGraph) -> bool:
     """Whether most edges are paths over others (:func:`isoweave.geodesic_neighbors`)."""
     edges = np.flatnonzero(graph.sources < graph.indices)
     edges = edges[:: -(-len(edges) // _LOOKED_AT)]
@@ -97,9 +110,7 @@ def _support_threshold(graph: NeighborGraph, share: FloatArray) -> float:
     """
     smaller = np.minimum(graph.degrees[graph.sources], graph.degrees[graph.indices])
     typical = float(np.median(np.rint(share * smaller))) if len(share) else 0.0
-    if typical < FEWEST_COMMON:
-        return 0.0
-    return min(SUPPORT, 1.0 - CHANCE / np.sqrt(typical)) * float(np.median(share))
+    return ShortcutRule.threshold(typical, float(np.median(share)) if len(share) else 0.0)
 
 
 def shared_neighborhood(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
@@ -136,7 +147,9 @@ def _has_detour(
     return found > 0
 
 
-def _rejoining(graph: NeighborGraph, suspects: AnyArray, share: FloatArray, trusted: BoolArray) -> AnyArray:
+def rejoining_edges(
+    graph: NeighborGraph, suspects: AnyArray, share: FloatArray, trusted: BoolArray
+) -> AnyArray:
     """Suspects that join what trusted edges leave apart: the best supported first, then the shortest."""
     n_parts, labels = join(graph.n_vertices, graph.sources[trusted], graph.indices[trusted])
     ranked = suspects[np.lexsort((graph.lengths[suspects], -share[suspects]))]
