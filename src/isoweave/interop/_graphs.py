@@ -77,7 +77,7 @@ def from_igraph(
     return _assembled(names, G.get_edgelist(), lengths, weight, asymmetry)
 
 
-def distances_of(X: Any, precomputed: bool) -> Any:
+def distances_of(X: Any, precomputed: bool = True) -> Any:
     """The distances ("weight") of a graph of networkx or igraph, if asked for; anything else as it is."""
     for base in type(X).__mro__:
         library = base.__module__.partition(".")[0]
