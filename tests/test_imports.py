@@ -37,7 +37,10 @@ LEVELS = (
     ("cli", "__init__", "__main__"),
 )
 # Methods that open an outer room when they are called: those of an Embedding, and saving a model.
-OPENS = {"result": {"io", "metrics", "diagnostics", "plot", "report", "persist"}, "estimator": {"persist"}}
+OPENS = {
+    "result": {"io", "metrics", "diagnostics", "plot", "report", "persist"},
+    "estimator": {"persist", "plot"},
+}
 
 
 MODULES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
