@@ -75,8 +75,8 @@ def view(
     Neighbours are those in the map, in all its dimensions. They attract each other as in t-SNE (openTSNE,
     extra ``view``), which starts from a flat map and is pulled back to it in every step (the idea of DREAMS,
     Kury, Kobak and Damrich 2025): the isometric map of the plane, or the two principal axes of the map
-    where these keep the order of its distances clearly better. Distances are not to scale: read clusters, their
-    inside and their places off the picture, and distances off the map.
+    where these keep the order of its distances clearly better. Distances are not to scale: read clusters,
+    their inside and their places off the picture, and distances off the map.
 
     Parameters
     ----------
