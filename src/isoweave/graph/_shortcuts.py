@@ -210,5 +210,5 @@ def _detours(graph: NeighborGraph, edges: AnyArray, weights: FloatArray | None =
         if weights is not None:
             need = TRUSTED_MORE * weights[chosen][owner]
             good &= (weights[to_k] >= need) & (weights[from_k] >= need)
-        np.minimum.at(detours, lo + owner[good], graph.lengths[to_k[good]] + graph.lengths[from_k[good]])
+        np.fmin.at(detours, lo + owner[good], graph.lengths[to_k[good]] + graph.lengths[from_k[good]])
     return detours
