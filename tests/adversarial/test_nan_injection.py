@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 import isoweave.optimise._starts as starts
 from adversarial_graphs import plane
-from isoweave import IsometricEmbedding, _component, embed, embed_graph, graph as graphs, known
+from isoweave import IsometricEmbedding, _component, embed, embed_graph, graph as graphs
 from isoweave._parallel import ThreadTeam
 from isoweave.energy import EdgeEnergy, _energies, edge_energy, paper_energy
 from isoweave.geometry import calibrate_frames, local_frames
@@ -96,7 +96,7 @@ def test_features_layout_and_the_entry_that_is_named(monkeypatch):
         with pytest.raises(NumericalError, match=LENGTHS):
             IsometricEmbedding(n_neighbors=5).fit(np.random.default_rng(37).normal(size=(60, 3)))
     with monkeypatch.context() as patch:
-        spoil_result(patch, known, "pack_components", lambda shifts: [spoiled(s) for s in shifts])
+        spoil_result(patch, graphs, "pack_components", lambda shifts: [spoiled(s) for s in shifts])
         text = "layout: shifts of the components at"
         with pytest.warns(UserWarning, match="2 conn"), pytest.raises(NumericalError, match=text):
             embed_graph(sp.block_diag([MATRIX, MATRIX]), 2)

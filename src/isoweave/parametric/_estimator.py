@@ -9,12 +9,13 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from isoweave._files import atomic_write
@@ -97,6 +98,10 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     No layer of the default network looks at a batch as a whole: a row has the same place in every batch, up
     to float32's rounding.
     """
+
+    # How many rows at once is nobody's metadata.
+    __metadata_request__transform: ClassVar = {"batch_size": UNUSED}
+    __metadata_request__inverse_transform: ClassVar = {"batch_size": UNUSED}
 
     def __init__(
         self,
