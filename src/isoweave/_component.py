@@ -19,6 +19,8 @@ from isoweave.optimise import (
     ALONE,
     ENDED_EARLY,
     LBFGS,
+    LIFTED_LIMIT,
+    NOT_MET,
     Alternating,
     IterationResult,
     Problem,
@@ -29,10 +31,14 @@ from isoweave.optimise import (
     check_finite,
     find_landmarks,
     flatness,
+    is_met,
+    lifted,
     long_distances,
     minimise,
     minimise_from,
+    misfit,
     numerical_stage,
+    seems_exact,
 )
 from isoweave.options import EmbeddingOptions
 
@@ -128,16 +134,31 @@ def _embed_once(
         frames = frames_from(stored, paths, options, team)
     name, problem, result = _optimise(frames, options, known.anchors, start, run)
     solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
-    weight, far = long_distances(frames, known.anchors, result, options.global_weight, run)
+    # Nothing is better than all measured lengths.
+    is_exact = name == "lifted" and options.global_weight == "auto" and is_met(graph, result.coordinates)
+    dial = 0.0 if is_exact else options.global_weight
+    weight, far = long_distances(frames, known.anchors, result, dial, run)
     if far is not None:
         # One factor at a time.
         del problem
         problem, result = globalise(frames, options, known.anchors, far, result, run)
     mass = problem.mass
-    if options.refine == "distances" and result.status not in ENDED_EARLY:
+    if is_exact or result.status in ENDED_EARLY:
+        pass
+    elif options.refine == "distances":
         mass, result = _refine(problem, graph, options, 1.0, result, run.within("refine"))
-    elif options.refine == "auto" and weight == 0.0 and result.status not in ENDED_EARLY:
+    elif options.refine == "auto" and weight == 0.0:
         mass, result = _refine_if_flat(problem, graph, options, result, run)
+    if _may_be_lifted(graph, options, known, result):
+        run.stage("lifted start")
+        x = lifted(graph, options.n_components, team, run)
+        is_exact = is_met(graph, x)
+        if is_exact:
+            name, weight, result = "lifted", 0.0, replace(result, coordinates=x, status="converged")
+    if is_exact and options.inner_product == "edge":
+        measured, here = problem.of_distances(graph), problem.evaluate(result.coordinates)
+        energy = measured.evaluate(result.coordinates).energy
+        mass, result = measured.mass, replace(result, energy=energy, alignments=here.alignments)
     if options.scale == "geodesics":
         factor = _geodesic_factor(result.coordinates, paths, team)
         result = replace(result, coordinates=result.coordinates * factor)
@@ -149,6 +170,20 @@ def _embed_once(
     if lost.any() and result.status in ("converged", "stalled"):
         result = replace(result, status="collapsed")
     return ComponentResult(result, stretch, mass, name, solver, weight)
+
+
+def _may_be_lifted(
+    graph: NeighborGraph, options: EmbeddingOptions, known: Known, result: IterationResult
+) -> bool:
+    """Whether start="auto" looks for a map with the measured lengths: they seem exact, and it has not."""
+    x, start = result.coordinates, options.start
+    settings = (start if isinstance(start, str) else "", options.global_weight, options.inner_product)
+    is_plain = known.per_edge(graph) is None and known.anchors is None
+    if settings != ("auto", "auto", "edge") or options.refine == "none" or not is_plain:
+        return False
+    if x.size > LIFTED_LIMIT or result.status in ENDED_EARLY or misfit(graph, x) <= NOT_MET:
+        return False
+    return seems_exact(graph, options.n_components)
 
 
 def stretch_of(graph: NeighborGraph, frames: FrameEnergy, x: FloatArray) -> tuple[FloatArray, BoolArray]:
@@ -240,7 +275,8 @@ def _optimise(
     problem = _factored(frames, options, None, run)
     with numerical_stage(f"start {options.start!r}"):
         name, free = minimise_from(problem, optimiser, options.start, options.energy_tol, stage, run)
-    _check_energy(problem, options, free)
+    if name != "lifted":
+        _check_energy(problem, options, free)
     if anchors is None:
         return name, problem, free
     # In the energy from the beginning, anchors would keep a map from unfolding: it is laid on them and goes

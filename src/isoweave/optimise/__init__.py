@@ -9,6 +9,16 @@ from isoweave.optimise._global import (
     openness,
     unflat_share,
 )
+from isoweave.optimise._lifted import (
+    EXTRA,
+    LIFTED_LIMIT,
+    NOT_MET,
+    LiftedFit,
+    is_met,
+    misfit,
+    rebuilt,
+    seems_exact,
+)
 from isoweave.optimise._many import AT_ONCE, minimise_many, refine_many
 from isoweave.optimise._optimisers import LBFGS, Alternating, minimise
 from isoweave.optimise._problem import (
@@ -44,6 +54,7 @@ from isoweave.optimise._starts import (
     connection_laplacian,
     find_landmarks,
     frame_transitions,
+    lifted,
     minimise_from,
     sample_vertices,
 )
@@ -53,8 +64,11 @@ __all__ = [
     "AT_ONCE",
     "DENSE_DEGREE",
     "ENDED_EARLY",
+    "EXTRA",
     "LBFGS",
+    "LIFTED_LIMIT",
     "LOW_DIMENSION",
+    "NOT_MET",
     "N_LANDMARKS",
     "SYNCHRONIZED_LIMIT",
     "THINNING",
@@ -64,6 +78,7 @@ __all__ = [
     "Interrupt",
     "IterationResult",
     "IterationState",
+    "LiftedFit",
     "NumericalError",
     "Problem",
     "Progress",
@@ -83,13 +98,18 @@ __all__ = [
     "flatness",
     "frame_transitions",
     "global_energy",
+    "is_met",
+    "lifted",
     "long_distances",
     "minimise",
     "minimise_from",
     "minimise_many",
+    "misfit",
     "numerical_stage",
     "openness",
+    "rebuilt",
     "refine_many",
     "sample_vertices",
+    "seems_exact",
     "unflat_share",
 ]

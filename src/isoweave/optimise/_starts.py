@@ -23,9 +23,10 @@ from isoweave.graph import (
     sums_of_lengths,
 )
 from isoweave.linalg import lowest_eigenvectors
+from isoweave.optimise._lifted import EXTRA, is_met, lifted_map
 from isoweave.optimise._optimisers import LBFGS, Optimiser, keep_start, minimise, restore_solver
 from isoweave.optimise._problem import Problem, build_problem
-from isoweave.optimise._run import ALONE, IterationResult, Run
+from isoweave.optimise._run import ALONE, IterationResult, Run, StepRecord
 
 N_LANDMARKS = 50
 # The companion graph of the synchronized start: frames must overlap well, whatever the graph's own degree.
@@ -57,6 +58,7 @@ _ANCHORS = 8
 _BALL_SLACK = 3
 _BALLS_AT_ONCE = 8192
 _SMOOTHING_SWEEPS = 5
+_OUT_OF_PLANE = 0.01
 
 
 def minimise_from(
@@ -66,7 +68,8 @@ def minimise_from(
 
     "auto" is the landmark start; in up to three dimensions also the synchronized one, which is taken if it
     ends with less than 0.75 of the energy; where that would be costly (n N > 6,000), the coarse start
-    instead, which does the same on a sample of the vertices. ``tol`` is that of the auxiliary problems.
+    instead, which does the same on a sample of the vertices. ``tol`` is that of the auxiliary problems. A
+    lifted start that has all measured lengths is the map itself.
     """
     n, n_components = problem.shape
 
@@ -76,10 +79,12 @@ def minimise_from(
         if x is None:
             return None
         run.stage(stage)
+        if name == "lifted" and is_met(problem.graph, x):
+            return _as_it_is(problem, x)
         return minimise(optimiser, problem, x, stage=stage, run=here)
 
     low, large = n_components <= LOW_DIMENSION, n * n_components > SYNCHRONIZED_LIMIT
-    if start in ("identity", "synchronized"):
+    if start in ("identity", "synchronized", "lifted"):
         found = attempt(start)
         assert found is not None
         return start, found
@@ -123,6 +128,27 @@ def _identity(problem: Problem, tol: float, run: Run) -> FloatArray:
 
 def _landmark(problem: Problem, tol: float, run: Run) -> FloatArray:
     return find_landmarks(problem.graph, problem.shape[1], team=problem.frames.team).start
+
+
+def _lifted(problem: Problem, tol: float, run: Run) -> FloatArray:
+    """In more dimensions first (eqs. 30, 31)."""
+    return lifted(problem.graph, problem.shape[1], problem.frames.team, run)
+
+
+def lifted(graph: NeighborGraph, n_components: int, team: ThreadTeam, run: Run = ALONE) -> FloatArray:
+    """The lifted start (n, N) of a connected graph."""
+    start = find_landmarks(graph, n_components + EXTRA, team=team).start
+    # On flat data landmarks know nothing of other dimensions, and nothing would lead out of a plane.
+    start = start + _OUT_OF_PLANE * np.random.default_rng(13).standard_normal(start.shape)
+    return lifted_map(graph, n_components, start, team=team, run=run)
+
+
+def _as_it_is(problem: Problem, x: FloatArray) -> IterationResult:
+    x = problem.settle(x)
+    here = problem.evaluate(x)
+    return IterationResult(
+        x, here.alignments, here.energy, (StepRecord(0, here.energy, 0.0, 0.0),), "converged"
+    )
 
 
 def _coarse(problem: Problem, tol: float, run: Run) -> FloatArray | None:
@@ -174,6 +200,7 @@ _STARTS: dict[str, Callable[[Problem, float, Run], FloatArray | None]] = {
     "landmark": _landmark,
     "coarse": _coarse,
     "synchronized": _synchronized,
+    "lifted": _lifted,
 }
 
 
