@@ -143,7 +143,7 @@ def substitute(s: Structure, values: FloatArray, rhs: FloatArray, team: ThreadTe
 
 
 class BlockCholesky:
-    """Solves with symmetric matrices of ``width`` rows per vertex that have entries at the edges of one graph.
+    """Solves with symmetric matrices of ``width`` rows per vertex and entries at the edges of one graph.
 
     The entries of a row are those at the vertex itself, then at its neighbours in turn, ``width`` at each.
     """

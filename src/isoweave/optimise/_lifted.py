@@ -50,7 +50,7 @@ _MUCH_BETTER = 0.01
 
 @dataclass(frozen=True, eq=False)
 class LiftedFit:
-    """Squares of ``|x_j - x_i| - d_ij``, and a pull on all coordinates beyond the first ``n_kept`` (eq. 31)."""
+    """Squares of ``|x_j - x_i| - d_ij``, and a pull on all coordinates beyond ``n_kept`` (eq. 30)."""
 
     graph: NeighborGraph
     n_kept: int
