@@ -40,7 +40,8 @@ from cases import (
 )
 from filter_and_starts import FILTER_SEEDS, filter_section, outline_section, run_filter, run_outlines
 from isoweave.embed import embed
-from isoweave.energy import edge_energy
+from isoweave.energy import EdgeEnergy, edge_energy
+from isoweave.graph import NeighborGraph
 from isoweave.options import resolve_options
 from isoweave.result import Embedding
 from optimiser_steps import optimiser_section, run_optimisers
@@ -63,21 +64,21 @@ COLUMNS = {
 class Variant:
     """The default with some fields of its options replaced.
 
-    ``weights`` of edges and ``n_landmarks`` are no options of a fit; ``max_components`` leaves out the rows
-    whose N makes the variant needlessly expensive.
+    ``power`` of the lengths in the weights of edges and ``n_landmarks`` are no options of a fit;
+    ``max_components`` leaves out the rows whose N makes the variant needlessly expensive.
     """
 
     label: str
     changes: dict[str, Any] = field(default_factory=dict)
-    weights: str = "uniform"
+    power: int = 0
     n_landmarks: int = 50
     max_components: int = 1000
 
 
 VARIANTS = {
     "default": Variant("**default** (weights 1, frames 2.5 k, rows calibrated, 50 landmarks, tol 0.03)"),
-    "weights-1": Variant("weights 1/d", weights="inverse"),
-    "weights-2": Variant("weights 1/d²", weights="inverse-square"),
+    "weights-1": Variant("weights 1/d", power=-1),
+    "weights-2": Variant("weights 1/d²", power=-2),
     "frame-1.5": Variant("frames 1.5 k", {"frame_size": 1.5}),
     "frame-2": Variant("frames 2 k", {"frame_size": 2.0}),
     "frame-3.5": Variant("frames 3.5 k", {"frame_size": 3.5}),
@@ -113,13 +114,22 @@ def seeds_of(row: Row, n_seeds: int) -> tuple[int, ...]:
     return tuple(range(31, 31 + (15 if row.name == "torus" and n_seeds > 2 else n_seeds)))
 
 
+def weighted_energy(
+    power: int, graph: NeighborGraph, *given: Any, confidence: Any, **more: Any
+) -> EdgeEnergy:
+    """With powers of the lengths over their median; near duplicates must not outweigh everything else."""
+    relative = np.maximum(graph.lengths / np.median(graph.lengths), 1e-3) ** power
+    weights = relative if confidence is None else relative * confidence
+    return edge_energy(graph, *given, confidence=weights, **more)
+
+
 def fit(case: Case, variant: Variant) -> Embedding:
     """The embedding of one variant."""
     options = replace(resolve_options(case.row.n_components, n_jobs=1), **variant.changes)
     with (
         warnings.catch_warnings(),
         patch("isoweave.optimise._starts.N_LANDMARKS", variant.n_landmarks),
-        patch("isoweave._component.edge_energy", partial(edge_energy, weights=variant.weights)),
+        patch("isoweave._component.edge_energy", partial(weighted_energy, variant.power)),
     ):
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", message="The graph has .* connected components")

@@ -1,6 +1,6 @@
 """What start="lifted" is for: maps of few, exact distances. Prints the tables of docs/choosing.md.
 
-``python benchmarks/lifting.py backbones atoms sensors rolls --start lifted``; the proteins need ISOWEAVE_DATA.
+``python benchmarks/lifting.py backbones atoms sensors rolls --start lifted``; proteins need ISOWEAVE_DATA.
 Errors are root mean squares after a rigid motion, mirrored if need be: over all vertices, and over those of
 the (N + 1)-core. A vertex outside of it can be moved without a change of any distance.
 """

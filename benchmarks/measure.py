@@ -20,7 +20,6 @@ import numpy as np
 
 from calibrate import calibration_seconds
 from isoweave.datasets import Dataset
-from isoweave.experiments import without_nan
 from isoweave.graph import NeighborGraph
 from isoweave.metrics import (
     geodesic_rows,
@@ -117,7 +116,9 @@ def main() -> None:
 
     def tell(event: str, values: dict[str, Any] | None = None) -> None:
         with events.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(without_nan({"event": event, **(values or {})})) + "\n")
+            # JSON has no numbers that are not finite.
+            text = json.dumps({"event": event, **(values or {})})
+            file.write(json.dumps(json.loads(text, parse_constant=lambda _: None)) + "\n")
 
     # Peers tell of their defaults and of data types; none of it is news here.
     warnings.simplefilter("ignore")

@@ -52,8 +52,7 @@ def test_a_fork_waits_for_another_thread():
     threading.Timer(0.1, leave.set).start()
     status = forked(lambda: order == ["left"] and enters_and_leaves())
     thread.join()
-    assert status == 0
-    assert _forks._inside == 0
+    assert status == _forks._inside == 0
 
 
 def test_nobody_enters_while_a_fork_waits_and_a_thread_forks_from_inside():

@@ -1,4 +1,4 @@
-"""What an embedding may not depend on: numbering, motions, units, duplicates, axes of the frames."""
+"""What an embedding may not depend on: numbering, motions, units, seeds, twins, axes of the frames."""
 
 from __future__ import annotations
 
@@ -162,6 +162,26 @@ def test_axes_of_the_frames(case):
     assert first.energy == pytest.approx(second.energy, rel=1e-6, abs=1e-18)
     scale = np.abs(first.coordinates).max()
     np.testing.assert_allclose(first.coordinates, second.coordinates, atol=1e-5 * scale)
+
+
+@pytest.mark.filterwarnings("ignore:The optimiser stopped:sklearn.exceptions.ConvergenceWarning")
+def test_the_seed_changes_what_is_random_and_nothing_else():
+    """Hull volumes in eight dimensions are estimated from random projections."""
+    sheet = knn_graph(s_curve(300, random_state=227).data, 9).to_matrix()
+    kept, before = sheet.copy(), np.random.get_state()[1].copy()  # noqa: NPY002
+    first = embed_graph(sheet, random_state=1)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+    np.random.seed(8)  # noqa: NPY002
+    again = embed_graph(sheet, random_state=2)
+    for name in ("coordinates", "alignments", "stretch"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
+    assert (first.history, first.start, first.solver) == (again.history, again.start, again.solver)
+    assert (kept != sheet).nnz == 0
+    matrix = knn_graph(np.random.default_rng(223).normal(size=(20, 9)), 9).to_matrix()
+    options = {"n_components": 8, "preset": "paper", "max_iter": 3}
+    first, again, other = (embed_graph(matrix, random_state=s, **options).coordinates for s in (5, 5, 6))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
 
 
 def _quiet(model, points):

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from isoweave._parallel import ThreadTeam
-from isoweave._stages import frames_from, frames_record
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave.energy import AnchorEnergy, EdgeEnergy, FrameEnergy, GlobalEnergy, edge_energy, paper_energy
 from isoweave.geometry import calibrate_frames, local_frames, local_stretch, neighborhood_volumes
@@ -125,13 +124,8 @@ def _embed_once(
         )
     # The same edges, with the lengths that shortest paths go by.
     paths = graph if known.edge_weights is None else bypass_doubtful(graph, known.edge_weights)
-    stored = run.load("frames")
-    if stored is None:
-        run.stage("frames")
-        frames = frames_of(graph, paths, options, known, team)
-        run.keep("frames", lambda: frames_record(frames))
-    else:
-        frames = frames_from(stored, paths, options, team)
+    run.stage("frames")
+    frames = frames_of(graph, paths, options, known, team)
     name, problem, result = _optimise(frames, options, known.anchors, start, run)
     solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
     # Nothing is better than all measured lengths.
@@ -217,7 +211,8 @@ def frames_of(
         edges = edge_energy(paths, frames, confidence=known.per_edge(graph), team=team, starts=starts)
         check_finite("inner product", "weights", edges.weights)
         return edges
-    volumes = neighborhood_volumes(graph, raw, options.volumes, seed=options.seed)
+    kind = "hull" if options.preset == "paper" else "equal"
+    volumes = neighborhood_volumes(graph, raw, kind, seed=options.seed)
     if known.vertex_weights is not None:
         volumes = volumes * known.vertex_weights
     check_finite("inner product", "volumes", volumes)

@@ -36,24 +36,19 @@ class MemoryLimit:
 
 def parse_memory_limit(value: Any) -> float | None:
     """Bytes from what a user gave: a number, text such as "1.5GB", "none" or infinity; None stays None."""
-    if value is None or (isinstance(value, Real) and value == math.inf):
-        return None if value is None else math.inf
-    wrong = (
-        f"memory_limit must be None, a number of bytes, text such as '4GB' or '512MiB', or 'none' for no "
-        f"limit, got {value!r}."
-    )
+    number = value
     if isinstance(value, str):
         text = value.strip().lower()
-        if text in ("none", "inf"):
-            return math.inf
         found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]i?)?b?", text)
-        if found is None:
-            raise ValueError(wrong)
-        value = float(found[1]) * _UNITS[found[2] or ""]
+        number = float(found[1]) * _UNITS[found[2] or ""] if found else math.nan
+        number = math.inf if text in ("none", "inf") else number
+    if number is None or (isinstance(number, Real) and number == math.inf):
+        return None if number is None else math.inf
     try:
-        return check_real("memory_limit", value, minimum=0, include_minimum=False)
+        return check_real("memory_limit", number, minimum=0, include_minimum=False)
     except (TypeError, ValueError) as error:
-        raise type(error)(wrong) from None
+        said = "memory_limit must be None, a number of bytes, text such as '4GB' or '512MiB', or 'none'"
+        raise type(error)(f"{said}, got {value!r}.") from None
 
 
 def resolve_limit(value: float | None) -> MemoryLimit:

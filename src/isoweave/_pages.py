@@ -1,4 +1,4 @@
-"""HTML pages from templates that lie beside the code that fills them."""
+"""Pages from templates that lie beside the code that fills them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 def render(template: str, **values: Any) -> str:
     """Fill a template of the package, named by its path in it ("experiments/templates/experiments.html").
 
-    Every value is escaped unless the template says ``safe``; a name the template needs and was not given is
-    an error.
+    In HTML every value is escaped unless the template says ``safe``; a name the template needs and was not
+    given is an error.
     """
     try:
         import jinja2
@@ -19,7 +19,7 @@ def render(template: str, **values: Any) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         undefined=jinja2.StrictUndefined,
-        autoescape=True,
+        autoescape=jinja2.select_autoescape(disabled_extensions=["md"], default=True),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,

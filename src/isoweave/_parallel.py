@@ -1,9 +1,8 @@
 """Threads for compiled kernels.
 
-Kernels are numba functions compiled with ``nogil=True`` whose first two arguments are a half-open range of
-items. They are handed to ordinary Python threads instead of numba's own threading layer: such kernels compile
-in a fraction of the time, can be cached on disk, survive ``fork`` and may be called from several threads at
-once. They write only to the rows of their range, so the bits do not depend on the number of threads.
+Kernels are numba functions compiled with ``nogil=True`` whose first two arguments are a range of items; they
+write only to its rows, so the bits do not depend on the number of threads. Ordinary Python threads call them:
+unlike numba's own, such kernels are cached on disk, survive ``fork`` and may be called by several threads.
 """
 
 from __future__ import annotations

@@ -25,38 +25,31 @@ def watched(estimator: Any, X: Any) -> Iterator[Callback | None]:
     if not hasattr(estimator, "_skl_callbacks"):
         yield estimator.callback
         return
+
+    step: Any = None
+
+    def begin() -> None:
+        nonlocal step
+        step = context.subcontext(task_name="step")
+        step.call_on_fit_task_begin(estimator=estimator)
+
+    def call(state: IterationState) -> bool:
+        """End the task of the step that was taken, and begin the next."""
+        metadata = {n: getattr(state, n) for n in ("stage", "iteration", "energy", "gradient_norm")}
+        stop = step.call_on_fit_task_end(estimator=estimator, metadata=metadata)
+        begin()
+        return bool(stop) or bool(estimator.callback is not None and estimator.callback(state))
+
     try:
         # How many steps it will be is not known.
         context = estimator._init_callback_context(max_subtasks=None)
         context.call_on_fit_task_begin(estimator=estimator, X=X)
-        steps = _Steps(estimator, context)
-        yield steps
-        steps.close()
+        begin()
+        yield call
+        # That of a step that was not taken.
+        step.call_on_fit_task_end(estimator=estimator)
         context.call_on_fit_task_end(estimator=estimator, X=X, reconstruction_attributes={})
     finally:
         # The decorator tears the callbacks down after the method; around `fit` itself it would stand
         # between the user and the warnings of the fit.
         with_callbacks(lambda estimator: None)(estimator)
-
-
-class _Steps:
-    """Ends the task of the step that was taken, and begins the next."""
-
-    def __init__(self, estimator: Any, context: Any) -> None:
-        self._estimator, self._context = estimator, context
-        self._begin()
-
-    def __call__(self, state: IterationState) -> bool:
-        metadata = {n: getattr(state, n) for n in ("stage", "iteration", "energy", "gradient_norm")}
-        stop = self._step.call_on_fit_task_end(estimator=self._estimator, metadata=metadata)
-        self._begin()
-        mine = self._estimator.callback
-        return bool(stop) or bool(mine is not None and mine(state))
-
-    def close(self) -> None:
-        """End the task of a step that was not taken."""
-        self._step.call_on_fit_task_end(estimator=self._estimator)
-
-    def _begin(self) -> None:
-        self._step = self._context.subcontext(task_name="step")
-        self._step.call_on_fit_task_begin(estimator=self._estimator)

@@ -13,13 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.energy import EdgeEnergy, FrameEnergy, PaperEnergy
-from isoweave.geometry import LocalFrames
-from isoweave.graph import NeighborGraph, PreparedGraph, normalise_lengths
-from isoweave.optimise import IterationResult, Record, StepRecord, check_finite
-from isoweave.options import EmbeddingOptions
+from isoweave.graph import NeighborGraph
+from isoweave.optimise import IterationResult, Record, StepRecord
 
 if TYPE_CHECKING:
     from isoweave._component import ComponentResult
@@ -89,53 +85,6 @@ def check_indices(name: str, indices: AnyArray, n: int) -> None:
     """Raise unless all indices point into ``n`` things."""
     if indices.size and (indices.min() < 0 or indices.max() >= n):
         raise ValueError(f"{name} must lie in 0 .. {n - 1}, found {indices.min()} to {indices.max()}")
-
-
-def prepared_record(prepared: PreparedGraph) -> Record:
-    """The graph in the order it is worked on, without duplicates and shortcuts."""
-    arrays = arrays_of("graph", prepared.graph)
-    return Record({}, {**arrays, "representative": prepared.representative, "dropped": prepared.dropped})
-
-
-def prepared_from(record: Record, given: NeighborGraph) -> PreparedGraph:
-    graph = graph_from(record)
-    representative = record.array("representative", (given.n_vertices,), np.int32)
-    dropped = record.array("dropped", (None, 2), np.int32)
-    check_indices("representative", representative, graph.n_vertices)
-    check_indices("dropped", dropped, given.n_vertices)
-    return PreparedGraph(given, normalise_lengths(given)[0], graph, representative, dropped)
-
-
-def frames_record(energy: FrameEnergy) -> Record:
-    """Frames as the energy sees them, and the inner product."""
-    frames = energy.frames
-    arrays = {name: getattr(frames, name) for name in ("rows", "included", "spectrum", "fidelity")}
-    if isinstance(energy, PaperEnergy):
-        arrays["inverse"] = energy.inverse
-    elif not np.array_equal(energy.weights, frames.included):
-        arrays["weights"] = energy.weights
-    return Record({}, arrays)
-
-
-def frames_from(
-    record: Record, graph: NeighborGraph, options: EmbeddingOptions, team: ThreadTeam
-) -> FrameEnergy:
-    """Frames and inner product of a graph. The inverse frames have gone into the inner product."""
-    n, m, n_components = graph.n_vertices, len(graph.indices), options.n_components
-    frames = LocalFrames(
-        rows=record.array("rows", (m, n_components)),
-        included=record.array("included", (m,), np.bool_),
-        spectrum=record.array("spectrum", (n, n_components)),
-        fidelity=record.array("fidelity", (n,)),
-    )
-    check_finite("frames of the checkpoint", "rows", frames.rows)
-    if options.inner_product == "paper":
-        return PaperEnergy(graph, frames, record.array("inverse", (m, n_components)), team)
-    # All the same, which is the rule: one where there is a row.
-    weights = frames.included.astype(np.float64)
-    if "weights" in record.arrays:
-        weights = record.array("weights", (m,))
-    return EdgeEnergy(graph, frames, weights, team)
 
 
 def finished_record(results: Sequence[ComponentResult | None]) -> Record:

@@ -15,7 +15,7 @@ from isoweave._component import ComponentResult, embed_component
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._reporter import Reporter
 from isoweave._small_components import embed_many
-from isoweave._stages import arrays_of, finished_from, finished_record, prepared_from, prepared_record
+from isoweave._stages import arrays_of, finished_from, finished_record
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_array
 from isoweave.forecast import check_memory
@@ -100,7 +100,12 @@ def embed(
     check_memory(graph, options, options.n_jobs)
     say.begin(graph, options)
     with thread_team(options.n_jobs) as team:
-        prepared = _prepared(graph, options, team, run)
+        prepared = prepare_graph(graph, options.shortcuts == "drop", team=team, on_stage=run.stage)
+        say.unit, n_dropped = prepared.unit, len(prepared.dropped)
+        n_merged = graph.n_vertices - prepared.graph.n_vertices
+        for count, what in ((n_merged, "duplicates merged"), (n_dropped, "edges dropped as shortcuts")):
+            if count:
+                say(f"{count} {what}")
         merged = known.merged(prepared)
         _check_parts(options, prepared, merged)
         if start is not None:
@@ -173,25 +178,6 @@ def _checked_start(start: str | FloatArray, n: int, n_components: int) -> FloatA
         row, column = np.argwhere(~np.isfinite(array))[0]
         raise ValueError(f"start must be finite, but entry ({row}, {column}) is {array[row, column]}.")
     return array
-
-
-def _prepared(graph: NeighborGraph, options: EmbeddingOptions, team: ThreadTeam, run: Run) -> PreparedGraph:
-    """The graph as it is worked on, from the checkpoint if it is there."""
-    stored = run.load("graph")
-    if stored is not None:
-        prepared = prepared_from(stored, graph)
-    else:
-        prepared = prepare_graph(graph, options.drop_shortcuts, team=team, on_stage=run.stage)
-        run.keep("graph", lambda: prepared_record(prepared))
-        n_merged = graph.n_vertices - prepared.graph.n_vertices
-        for count, what in (
-            (n_merged, "duplicates merged"),
-            (len(prepared.dropped), "edges dropped as shortcuts"),
-        ):
-            if count:
-                run.report(f"{count} {what}")
-    run.report.unit = prepared.unit
-    return prepared
 
 
 def _check_parts(options: EmbeddingOptions, prepared: PreparedGraph, known: Known) -> None:

@@ -95,7 +95,8 @@ class IsometricEmbedding(  # type: ignore[misc]
         """
         # Options are checked before any work; a dimension that is still to be estimated counts as one.
         options = self._options(1 if _is(self.n_components, "auto") else self.n_components)
-        if not self._is_precomputed() and _has_edge_weights(weights):
+        edges = None if self._is_precomputed() else getattr(weights, "edges", weights)
+        if edges is not None and (sp.issparse(edges) or as_array("weights", edges).ndim == 2):
             raise ValueError("edge weights need metric='precomputed'; with features, fit builds the graph.")
         X = self._checked_input(X)
 
@@ -217,6 +218,9 @@ class IsometricEmbedding(  # type: ignore[misc]
         given = {f.name: getattr(self, f.name) for f in fields(FitOptions)}
         return resolve_options(n_components, seed=seed, **given)
 
+    def _metric_and_params(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(SearchOptions) if f.name != "n_neighbors"}
+
     def _is_precomputed(self) -> bool:
         return _is(self.metric, "precomputed")
 
@@ -239,26 +243,18 @@ class IsometricEmbedding(  # type: ignore[misc]
         if self._is_given_graph(X):
             self.n_neighbors_ = None
             return graph_from_matrix(X, asymmetry=self.asymmetry)
-        k = self.n_neighbors
-        if k >= X.shape[0]:
-            k = X.shape[0] - 1
-            warnings.warn(
-                f"n_neighbors={self.n_neighbors} is not smaller than n_samples={X.shape[0]}; "
-                f"{k} neighbours are used.",
-                UserWarning,
-                stacklevel=4,
-            )
-        self.n_neighbors_ = k
+        (n, d), given = X.shape, self.n_neighbors
+        self.n_neighbors_ = k = min(given, n - 1)
+        if k < given:
+            said = f"n_neighbors={given} is not smaller than n_samples={n}; {k} neighbours are used."
+            warnings.warn(said, UserWarning, stacklevel=4)
         if self._is_precomputed():
             return graphs.knn_from_distances(X, k)
-        n, d = X.shape
         if sp.issparse(X):
             # Sparse features are made dense while that is cheap.
             d = min(d, max(2 * X.nnz, 2**25) // n)
         graphs.check_search_memory(n, d, k, parse_memory_limit(self.memory_limit), self.n_jobs)
-        return graphs.knn_graph(
-            X, k, n_jobs=self.n_jobs, random_state=seed, metric=self.metric, metric_params=self.metric_params
-        )
+        return graphs.knn_graph(X, k, n_jobs=self.n_jobs, random_state=seed, **self._metric_and_params())
 
     def _graph_and_dimension(self, X: Any, seed: int, run: Run, anchors: Any) -> tuple[NeighborGraph, int]:
         """Graph of checked input and dimension of the embedding; sets ``n_neighbors_``."""
@@ -285,9 +281,7 @@ class IsometricEmbedding(  # type: ignore[misc]
         if self._is_precomputed():
             value = graphs.intrinsic_dimension_graph(graph)
         else:
-            value = graphs.intrinsic_dimension(
-                X, n_jobs=self.n_jobs, metric=self.metric, metric_params=self.metric_params
-            )
+            value = graphs.intrinsic_dimension(X, n_jobs=self.n_jobs, **self._metric_and_params())
         return min(max(1, round(value)), graph.n_vertices - 1)
 
     def _joined(self, X: Any, graph: NeighborGraph, n_components: int) -> NeighborGraph:
@@ -299,9 +293,7 @@ class IsometricEmbedding(  # type: ignore[misc]
                 "components='bridge' needs features to measure distances between components, but "
                 "metric='precomputed' was given. Use components='separate', 'largest' or 'error'."
             )
-        return graphs.bridge_components(
-            graph, X, n_bridges=n_components + 1, metric=self.metric, metric_params=self.metric_params
-        )
+        return graphs.bridge_components(graph, X, n_bridges=n_components + 1, **self._metric_and_params())
 
     def _keep(self, X: Any, graph: NeighborGraph, result: Embedding) -> None:
         """Set the fitted attributes."""
@@ -324,12 +316,9 @@ class IsometricEmbedding(  # type: ignore[misc]
         lost = np.flatnonzero(np.isnan(placement.residual))
         if len(lost):
             shown = ", ".join(map(str, lost[:5])) + (", ..." if len(lost) > 5 else "")
-            warnings.warn(
-                f"{len(lost)} of {len(placement.residual)} new points (rows {shown}) have neighbours that "
-                "are not in the map (components='largest'); their coordinates are NaN.",
-                UserWarning,
-                stacklevel=3,
-            )
+            said = f"{len(lost)} of {len(placement.residual)} new points (rows {shown}) have neighbours that "
+            said += "are not in the map (components='largest'); their coordinates are NaN."
+            warnings.warn(said, UserWarning, stacklevel=3)
         return replace(placement, coordinates=placement.coordinates.astype(self.embedding_.dtype))
 
     def _neighbors_of(self, X: Any, k: int, team: ThreadTeam) -> tuple[AnyArray, AnyArray, FloatArray]:
@@ -338,9 +327,7 @@ class IsometricEmbedding(  # type: ignore[misc]
             X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=_NUMBERS)
             lookup = self.__dict__.setdefault("_lookup", {})
             if "index" not in lookup:
-                lookup["index"] = graphs.build_index(
-                    self._features(), self.metric, self.metric_params, team=team
-                )
+                lookup["index"] = graphs.build_index(self._features(), team=team, **self._metric_and_params())
             neighbors, distances = lookup["index"].neighbors(X, k, team=team)
             bounds = np.arange(len(neighbors) + 1) * neighbors.shape[1]
             return bounds, neighbors.reshape(-1), distances.reshape(-1)
@@ -379,11 +366,9 @@ class IsometricEmbedding(  # type: ignore[misc]
             )
         previous = np.full((graph.n_vertices, self.n_components_), np.nan)
         previous[: len(kept)] = self.embedding_[kept]
-        factors = None
         with thread_team(self.n_jobs) as team:
-            if not options.keeps_lengths:
-                placed = self._placed(team)
-                factors = placed.factors[placed.representative[kept]]
+            placed = None if options.keeps_lengths else self._placed(team)
+            factors = None if placed is None else placed.factors[placed.representative[kept]]
             result = placing.embed_again(graph, options, previous, self.relative_energy_, factors, team=team)
         fresh._keep(X, graph, result)
         self.__dict__.update(fresh.__dict__)
@@ -431,8 +416,3 @@ class IsometricEmbedding(  # type: ignore[misc]
 def _is(value: Any, word: str) -> bool:
     """Whether it is this word; other parameters may be arrays."""
     return isinstance(value, str) and value == word
-
-
-def _has_edge_weights(weights: Any) -> bool:
-    edges = getattr(weights, "edges", weights)
-    return edges is not None and (sp.issparse(edges) or as_array("weights", edges).ndim == 2)

@@ -17,14 +17,7 @@ import numpy as np
 from isoweave import graph as graphs
 from isoweave._memory import MemoryLimit, resident_bytes, resolve_limit, show_bytes, too_large
 from isoweave._parallel import resolve_n_jobs
-from isoweave._part_costs import (
-    PartSizes,
-    bytes_by_stage,
-    part_sizes,
-    squares_of,
-    time_by_stage,
-    with_factor,
-)
+from isoweave._part_costs import PartSizes, bytes_by_stage, part_sizes, squares_of, time_by_stage, with_factor
 from isoweave.graph import NeighborGraph
 from isoweave.linalg import MAX_FILL, MAX_FILL_RATIO
 from isoweave.optimise import AT_ONCE, N_LANDMARKS
@@ -191,7 +184,7 @@ class FitSizes:
         # Lengths in their unit, the numbering, the graph in it; then sources and reverse edges.
         peaks = {"graph": kept + 33 * m + 12 * n}
         kept += 20 * m + 12 * n
-        if part.options.drop_shortcuts:
+        if part.options.shortcuts == "drop":
             kept += 8 * m + 4 * n
             peaks["shortcuts"] = kept + 45 * m
         kept += 24 * n
@@ -213,7 +206,7 @@ class FitSizes:
     def cpu_seconds(self) -> dict[str, float]:
         """Processor seconds by stage."""
         seconds = {"graph": 1e-9 * (90 * self.m + 300 * self.n)}
-        if self.largest.options.drop_shortcuts:
+        if self.largest.options.shortcuts == "drop":
             seconds["shortcuts"] = 1e-9 * (22 * self.squares + 40 * self.m)
         share = (self.n + self.m) / (self.largest.n + self.largest.m) if self.n_others else 1.0
         n_alone = 1 + self.n_others - (1 - _TOGETHER) * self.n_small

@@ -8,18 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from isoweave import graph as graphs
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import as_array, check_array, check_vertices
 from isoweave.energy import AnchorEnergy
-from isoweave.graph import (
-    NeighborGraph,
-    PreparedGraph,
-    assemble_graph,
-    edge_keys,
-    edges_of,
-    pack_components,
-    positions_of,
-)
+from isoweave.graph import NeighborGraph, PreparedGraph, edge_keys, positions_of
 from isoweave.options import EmbeddingOptions
 
 # Largest weight over the smallest: beyond, the Poisson problems lose the digits of the light edges.
@@ -75,9 +68,8 @@ class Weights(NamedTuple):
 class Known:
     """Checked weights and anchors of a graph: the user's, that without duplicates, or one of its components.
 
-    ``edge_weights`` are per stored edge of the graph, the same in both directions, and near 1 like the
-    ``vertex_weights``. ``weight_unit`` is the power of two that weights, those of the anchors too, were
-    divided by: no digit changes, and none of their products over- or underflows.
+    ``edge_weights``, the same in both directions, and ``vertex_weights`` are near 1: all weights were divided
+    by ``weight_unit``, a power of two, so that none of their products over- or underflows.
     """
 
     edge_weights: FloatArray | None = None
@@ -122,7 +114,7 @@ class Known:
             vertex = self.vertex_weights[vertices]
         if self.edge_weights is not None:
             # A component has all edges of its vertices.
-            edge = self.edge_weights[edges_of(graph.indptr, vertices)]
+            edge = self.edge_weights[graphs.edges_of(graph.indptr, vertices)]
         if self.anchors is not None and self.has_anchor(vertices):
             at = positions_of(self.anchors.vertices, vertices)
             inside, at = np.flatnonzero(at >= 0).astype(np.int32), at[at >= 0]
@@ -138,14 +130,14 @@ class Known:
         shifts = [np.zeros(placed[0].shape[1]) for _ in parts]
         fixed = [c for c, vertices in enumerate(parts) if self.has_anchor(vertices)]
         if not fixed or self.anchors is None:
-            return pack_components(placed) if len(parts) > 1 else shifts
+            return graphs.pack_components(placed) if len(parts) > 1 else shifts
         for c in fixed:
             if len(parts[c]) == 1:
                 shifts[c] = self.anchors.positions[positions_of(self.anchors.vertices, parts[c])[0]]
         inside = np.concatenate([placed[c] + shifts[c] for c in fixed])
         beside = [c for c in range(len(parts)) if c not in fixed]
         if beside:
-            packed = pack_components([inside, *(placed[c] for c in beside)])
+            packed = graphs.pack_components([inside, *(placed[c] for c in beside)])
             for c, shift in zip(beside, packed[1:], strict=True):
                 shifts[c] = shift - packed[0]
         return shifts
@@ -250,7 +242,9 @@ def _edge_weights(graph: NeighborGraph, weights: Any) -> FloatArray:
             f"{values[bad[0]]}. Remove edges that should not count."
         )
     # An edge may be given in one direction or in both, if these agree.
-    found, low = (assemble_graph(n, rows, cols, values, asymmetry=a, rtol=_RTOL) for a in ("max", "min"))
+    found, low = (
+        graphs.assemble_graph(n, rows, cols, values, asymmetry=a, rtol=_RTOL) for a in ("max", "min")
+    )
     given, wanted = edge_keys(found), edge_keys(graph)
     for keys, others, what in ((given, wanted, "are given for"), (wanted, given, "are missing for")):
         odd = np.setdiff1d(keys, others)

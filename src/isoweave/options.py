@@ -1,9 +1,7 @@
 """Every option of a fit, declared once.
 
-The signatures of :func:`isoweave.embed_graph` and :class:`isoweave.IsometricEmbedding`, their documentation,
-the command line, the checks and the fingerprint of a checkpoint all come from the fields below. A new option
-is one field here, one line in docs/choosing.md, and the code that uses it. Nothing heavy is imported before a
-value is checked: the command line reads this module for its help.
+Signatures, documentation, command line, checks and the fingerprint of a checkpoint come from the fields below
+(docs/architecture.md). Nothing heavy is imported before a value is checked: the command line reads the help.
 """
 
 from __future__ import annotations
@@ -25,8 +23,6 @@ _BY_PRESET: dict[str, tuple[Any, Any]] = {
     "tol": (DEFAULT_TOL, 1e-7),
     "max_iter": (500, 1000),
 }
-# Of as many vertices as there may be.
-_MOST_COMPONENTS = 2**31 - 2
 
 
 def option(
@@ -101,9 +97,8 @@ class FitOptions:
     )
     solver: str = option(
         "auto",
-        'Solver of the Poisson problems; :func:`isoweave.linalg.choose_solver` returns what "auto" takes.',
+        'Solver of the Poisson problems. :func:`isoweave.linalg.choose_solver` returns what "auto" takes.',
         choices=("auto", "direct", "cholmod", "amg", "jacobi", "ic"),
-        command="Solver of the Poisson problems.",
     )
     inner_product: str = option(
         "auto",
@@ -146,32 +141,28 @@ class FitOptions:
         "error",
         "What to do where the two directions of a precomputed edge differ by more than rounding.",
         choices=("error", "max", "min", "mean"),
-        command="What to do where the two directions of an edge differ (graphs only).",
     )
     refine: str = option(
         "auto",
-        """"distances" continues from the finished embedding and minimises the sum of squares of
+        """Whether to finish with a least-squares fit of the distances. It minimises the sum of squares of
         ``|y_i - y_j| - d_ij`` over the edges, to the last digit where they are exact: better where the data
         do lie in N dimensions, worse on closed surfaces in too few dimensions. "auto" does so where the data
         are flat in N dimensions, until nothing could be seen to move.""",
         choices=("auto", "none", "distances"),
-        command="Finish with a least-squares fit of the distances.",
     )
     loss: str = option(
         "squares",
-        """What a distance that does not fit costs. "robust" is for data in which some distances are wrong:
-        the fit is repeated with less weight on edges that do not fit, until nothing changes (up to 8
-        times).""",
+        """What distances that do not fit cost: "robust" gives wrong ones less weight. The fit is then
+        repeated with less weight on edges that do not fit, until nothing changes (up to 8 times).""",
         choices=("squares", "robust"),
-        command="What distances that do not fit cost: robust gives wrong ones less weight.",
     )
     global_weight: Any = option(
         "auto",
-        """How much long distances count beside short ones: the weight of the stress to landmark geodesics. 0
-        keeps neighbourhoods only, 1 costs them little, 10 is a better Isomap. "auto" is 0 where the data are
-        flat in N dimensions, whatever their outline, and up to 2 elsewhere.""",
+        """How much long distances count beside short ones: "auto", or a number from 0. It is the weight of
+        the stress to landmark geodesics: 0 keeps neighbourhoods only, 1 costs them little, 10 is a better
+        Isomap. "auto" is 0 where the data are flat in N dimensions, whatever their outline, and up to 2
+        elsewhere.""",
         kind='"auto" or float',
-        command="How much long distances count beside short ones: auto, or a number from 0.",
     )
     tol: float | None = option(
         None,
@@ -182,15 +173,13 @@ class FitOptions:
     )
     max_iter: int | None = option(
         None,
-        'Maximum number of optimiser steps; None is 500 (1000 with ``preset="paper"``).',
+        'Maximum number of optimiser steps. None is 500 (1000 with ``preset="paper"``).',
         kind="int or None",
-        command="Maximum number of optimiser steps.",
     )
     random_state: Any = option(
         None,
-        "Seeds approximate neighbour search and the projections of hull volumes. None is a fixed seed.",
+        "Seed of what is random: approximate neighbour search, hull volumes. None is a fixed seed.",
         kind="int, RandomState instance or None",
-        command="Seed of everything random.",
     )
     n_jobs: int | None = option(
         None,
@@ -257,14 +246,6 @@ class EmbeddingOptions(FitOptions):
         return "alternating" if self.preset == "paper" else "lbfgs"
 
     @property
-    def volumes(self) -> str:
-        return "hull" if self.preset == "paper" else "equal"
-
-    @property
-    def drop_shortcuts(self) -> bool:
-        return self.shortcuts == "drop"
-
-    @property
     def energy_tol(self) -> float:
         """Tolerance on the energy; the recursion's own is on alignments."""
         return self.tol if self.optimizer == "lbfgs" else DEFAULT_TOL
@@ -302,7 +283,7 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
         raise TypeError(f"There is no option {unknown[0]!r}; the options are {', '.join(sorted(declared))}.")
     values = {name: given.get(name, f.default) for name, f in declared.items()}
     check_integer("n_components", n_components, minimum=1)
-    check_integer("n_components", n_components, maximum=_MOST_COMPONENTS)
+    check_integer("n_components", n_components, maximum=2**31 - 2)
     for name, words in (("calibrate", ("none", "rows")), ("shortcuts", ("keep", "drop"))):
         if isinstance(values[name], bool | np.bool_):
             values[name] = words[int(values[name])]

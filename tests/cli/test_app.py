@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import subprocess
-import sys
 import tomllib
 from dataclasses import fields
 from pathlib import Path
@@ -53,20 +51,6 @@ def test_options_are_those_declared():
     assert parameters - set(PARAMS["embed"]) == {"metric_params", "callback", "on_interrupt"}
     others = {"output", "quiet", "anchors", "anchor_weight", "checkpoint", "every", "resume", "report"}
     assert set(PARAMS["embed"]) - set(PARAMS["forecast"]) == others | {"columns_file"}
-
-
-def test_a_fresh_process_imports_nothing_heavy():
-    """--help answers at once because nothing is imported before a command needs it."""
-    code = (
-        "import sys; sys.argv = ['isoweave', 'embed', '--help']\nimport runpy\n"
-        "try: runpy.run_module('isoweave', run_name='__main__')\n"
-        "finally: print('LOADED', sorted(sys.modules), file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert "--output" in done.stdout
-    loaded = done.stderr.split("LOADED", 1)[1]
-    for heavy in ("numpy", "numba", "sklearn", "scipy", "matplotlib", "pandas"):
-        assert f"'{heavy}'" not in loaded
 
 
 ERRORS = tomllib.loads(Path(__file__).with_name("errors.toml").read_text(encoding="utf-8"))

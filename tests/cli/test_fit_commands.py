@@ -60,7 +60,7 @@ def test_anchors(folder, run, named):
     assert not np.array_equal(read_embedding("y.npz").coordinates, found.coordinates)
 
 
-def test_forecast(run, run_json, graph):
+def test_forecast(run, run_json, graph, sheet):
     shown = run("forecast", "a.npz", "-n", 2, "--n-jobs", 1).stdout
     for word in ("vertices", "300", f"{graph.nnz // 2:,}", "solver", "direct", "frames", "optimise", "fits"):
         assert word in shown
@@ -73,18 +73,12 @@ def test_forecast(run, run_json, graph):
         assert (found["solver"], found["solver_reason"], found["fits"]) == ("jacobi", "asked for", True)
         assert found["growth_bytes"] == pytest.approx(wanted.growth_bytes, rel=0.01 * (source != ["a.npz"]))
         assert [stage["name"] for stage in found["stages"]] == [stage.name for stage in wanted.stages]
-
-
-def test_what_does_not_fit_has_its_own_exit_code(run, run_json):
+    # What does not fit has its own exit code.
     assert "does not fit" in run("forecast", "a.npz", "--memory-limit", "20MB", code=3).stdout
     found = run_json("forecast", "a.npz", "--memory-limit", "20MB", code=3)
-    assert found["fits"] is False
-    assert found["limit_bytes"] == 20_000_000
+    assert (found["fits"], found["limit_bytes"]) == (False, 20_000_000)
     run("forecast", "a.npz", "--memory-limit", "none")
-    run("embed", "a.npz", "-o", "y.npz", "--memory-limit", "100GB", "-q")
-
-
-def test_pieces_are_bridged(run_json, sheet):
+    # Pieces are bridged.
     np.save("two.npy", np.concatenate([sheet, sheet + 50.0]))
     command = ("forecast", "two.npy", "-k", 8, "--components")
     apart, joined = (run_json(*command, how) for how in ("separate", "bridge"))

@@ -38,7 +38,6 @@ def test_common_contract(generator):
     assert first.truth is (first.parameters if generator in (swiss_roll, datasets.s_curve) else None)
     assert first.data.dtype == first.parameters.dtype == np.float64
     np.testing.assert_array_equal(first.data, generator(50, random_state=3).data)
-    assert not np.array_equal(first.data, generator(50, random_state=4).data)
     assert not np.array_equal(generator(50).data, generator(50).data)
     assert generator().n_samples == 1500
     # numpy's global generator is left alone; noise moves points and keeps parameters.
@@ -115,17 +114,14 @@ def test_unit_disk_graph(n_dims):
     assert (ratio.mean(), ratio.std()) == pytest.approx((1.0, 0.1), abs=0.01)
     assert (noisy.graph != noisy.graph.T).nnz == 0
     assert sensor_network(120, noise=3.0, random_state=5).graph.data.min() > 0.0
-
-
-@pytest.mark.parametrize(("hole", "n_dims"), [(0.0, 2), (0.3, 2), (0.3, 3)])
-def test_default_radius_gives_twenty_neighbors(hole, n_dims):
-    """Away from all borders, that of the hole included, which is empty."""
-    net = sensor_network(3000, hole=hole, n_dims=n_dims, random_state=4)
-    from_centre = np.linalg.norm(net.truth - 0.5, axis=1)
-    assert from_centre.min() >= hole
-    assert ((net.truth >= 0.0) & (net.truth <= 1.0)).all()
-    inner = np.all(np.abs(net.truth - 0.5) < 0.4, axis=1) & (from_centre > (0.4 if hole else 0.0))
-    assert np.diff(net.graph.indptr)[inner].mean() == pytest.approx(20.0, rel=0.1 if hole else 0.05)
+    # By default a sensor away from all borders, that of the hole included, which is empty, has 20 neighbours.
+    for hole in (0.0, 0.3) if n_dims > 1 else ():
+        net = sensor_network(3000, hole=hole, n_dims=n_dims, random_state=4)
+        from_centre = np.linalg.norm(net.truth - 0.5, axis=1)
+        assert from_centre.min() >= hole
+        assert 0.0 <= net.truth.min() <= net.truth.max() <= 1.0
+        inner = np.all(np.abs(net.truth - 0.5) < 0.4, axis=1) & (from_centre > (0.4 if hole else 0.0))
+        assert np.diff(net.graph.indptr)[inner].mean() == pytest.approx(20.0, rel=0.1)
 
 
 def test_shortcuts_jump_between_sheets():
@@ -143,7 +139,6 @@ def test_shortcuts_jump_between_sheets():
     # Edges of length zero stay.
     partner = int(graph.indices[0])
     graph[0, partner] = graph[partner, 0] = 0.0
-    assert np.sum(graph.data == 0.0) == 2
     cut, _ = add_shortcuts(graph, data, 2, random_state=8)
     assert (cut.nnz, np.sum(cut.data == 0.0)) == (graph.nnz + 4, 2)
     with pytest.raises(ValueError, match="only 0 vertices have a point .* over 1e\\+06 times"):

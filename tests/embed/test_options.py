@@ -42,14 +42,14 @@ def test_unknown_options_are_named():
 
 def test_defaults_and_presets():
     options = resolve_options(3)
-    assert (options.n_components, options.optimizer, options.drop_shortcuts) == (3, "lbfgs", True)
-    assert (options.inner_product, options.calibrate, options.volumes) == ("edge", "rows", "equal")
+    assert (options.n_components, options.optimizer, options.shortcuts) == (3, "lbfgs", "drop")
+    assert (options.inner_product, options.calibrate) == ("edge", "rows")
     assert (options.start, options.solver, options.frame_size) == ("auto", "auto", "auto")
     assert (options.tol, options.max_iter, options.energy_tol) == (0.03, 500, 0.03)
     paper = resolve_options(2, preset="paper")
-    assert (paper.inner_product, paper.calibrate, paper.volumes) == ("paper", "none", "hull")
+    assert (paper.inner_product, paper.calibrate) == ("paper", "none")
     assert (paper.start, paper.solver, paper.frame_size) == ("identity", "ic", "all")
-    assert (paper.optimizer, paper.drop_shortcuts) == ("alternating", False)
+    assert (paper.optimizer, paper.shortcuts) == ("alternating", "keep")
     assert (paper.tol, paper.max_iter, paper.energy_tol) == (1e-7, 1000, 0.03)
     # The paper's product alone brings its frames.
     alone = resolve_options(2, inner_product="paper")

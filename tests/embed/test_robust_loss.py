@@ -23,17 +23,13 @@ def spoiled(seed, share, factors, n=500):
     return points, sp.csr_array(matrix + matrix.T), np.column_stack((upper.row, upper.col))[wrong]
 
 
-@pytest.mark.parametrize(("share", "factors"), [(0.03, [10.0]), (0.1, [10.0, 0.1]), (0.3, [10.0])])
+@pytest.mark.parametrize(("share", "factors"), [(0.0, [1.0]), (0.1, [10.0, 0.1]), (0.3, [10.0])])
 def test_wrong_distances(share, factors):
+    """Nothing is lost where nothing is wrong."""
     points, matrix, _ = spoiled(971, share, factors)
     plain, robust = (embed_graph(matrix, loss=loss).coordinates for loss in ("squares", "robust"))
-    assert procrustes_error(points, plain) > 5e-3
-    assert procrustes_error(points, robust) < 1e-4
-
-
-def test_nothing_is_lost_where_nothing_is_wrong():
-    points, matrix, _ = spoiled(977, 0.0, [1.0])
-    assert procrustes_error(points, embed_graph(matrix, loss="robust").coordinates) < 1e-7
+    assert share == 0.0 or procrustes_error(points, plain) > 5e-3
+    assert procrustes_error(points, robust) < (1e-4 if share else 1e-7)
 
 
 def test_longer_than_a_detour():

@@ -38,24 +38,25 @@ def _figures_are_closed():
     plt.close("all")
 
 
-def test_there_are_examples():
-    assert set(CLAIMS) <= {path.stem for path in SCRIPTS}
-
-
 # It fits dozens of maps; `make docs` runs it as well.
-SLOW = {"grid_search"}
+SLOW = {"grid_search": [pytest.mark.slow]}
+CASES = [pytest.param(path, id=path.stem, marks=SLOW.get(path.stem, [])) for path in SCRIPTS]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in SLOW else [])
-        for path in SCRIPTS
-    ],
-)
+@pytest.mark.parametrize("path", CASES)
 def test_example(path, monkeypatch, tmp_path):
+    assert set(CLAIMS) <= {path.stem for path in SCRIPTS}
     monkeypatch.chdir(tmp_path)
     found = runpy.run_path(str(path))
     assert found["__doc__"].strip(), "the gallery takes its title from the docstring"
     assert CLAIMS.get(path.stem, lambda v: True)(found)
     assert not list(tmp_path.iterdir()), "an example leaves no files behind"
+
+
+def test_the_command_of_the_sensor_network(tmp_path, capsys, monkeypatch):
+    figure = tmp_path / "sensors.png"
+    monkeypatch.setattr("sys.argv", ["sensor_network.py", "--sensors", "100", "--figure", str(figure)])
+    runpy.run_path(str(EXAMPLES / "sensor_network.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert printed.count("\nsquare ") == printed.count("\nhole ") == 4
+    assert figure.stat().st_size > 10_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import stat
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -114,12 +113,3 @@ def test_text_file_that_changes(put, monkeypatch, change):
     with pytest.raises(InputFileError, match="the file changed while it was read|expected 3 cells"):
         read_input(path)
     assert len(calls) < 30_000
-
-
-def test_readers_in_threads(put):
-    """Nothing is shared between readings."""
-    path = put("x.edges", "".join(f"{k} {k + 1} {k}\n" for k in range(500)))
-    with ThreadPoolExecutor(4) as pool:
-        first, *others = pool.map(read_input, [path] * 4)
-    for loaded in others:
-        np.testing.assert_array_equal(loaded.graph.toarray(), first.graph.toarray())

@@ -40,32 +40,23 @@ def test_extras_that_errors_name(put, tmp_path, monkeypatch):
     assert {"anndata", "parquet", "plot"} <= named <= set(EXTRAS)
 
 
-@quick
-def test_names_and_types_of_columns(put):
-    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}, index=["p", "q"])
-    for other in (frame, frame.reset_index(), frame.reset_index(drop=True)):
-        loaded = read_input(put("x.parquet", other.to_parquet))
-        assert loaded.names == (None if len(other.columns) == 2 and other is not frame else ("p", "q"))
-        np.testing.assert_array_equal(loaded.features, [[1, 3], [2, 4]])
-    table = {
-        "id": pa.array(["p", "q"]).dictionary_encode(),
-        "b": [True, False],
-        "u": pa.array([2**64 - 1, 0], pa.uint64()),
-        "h": pa.array(np.array([0.5, 2], np.float16)),
-    }
-    loaded = read_input(put("x.parquet", parquet(table)))
-    assert loaded.names == ("p", "q")
-    np.testing.assert_array_equal(loaded.features, [[1, 2.0**64, 0.5], [0, 0, 2]])
-
-
 WAYS = [{}, {"use_dictionary": False}, {"row_group_size": 7}, {"data_page_size": 64}, {"compression": "zstd"}]
 WAYS += [{"data_page_version": "2.0"}, {"store_schema": False}, {"version": "1.0"}, {"compression": "none"}]
 
 
 @quick
-def test_every_way_to_write(tmp_path, put):
-    x = np.arange(100) % 7 / 3
-    names = [f"n{k % 5}" for k in range(100)]
+def test_names_types_and_every_way_to_write(put, tmp_path):
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}, index=["p", "q"])
+    for other in (frame, frame.reset_index(), frame.reset_index(drop=True)):
+        loaded = read_input(put("x.parquet", other.to_parquet))
+        assert loaded.names == (None if len(other.columns) == 2 and other is not frame else ("p", "q"))
+        np.testing.assert_array_equal(loaded.features, [[1, 3], [2, 4]])
+    table = {"id": pa.array(["p", "q"]).dictionary_encode(), "b": [True, False]}
+    table |= {"u": pa.array([2**64 - 1, 0], pa.uint64()), "h": pa.array(np.array([0.5, 2], np.float16))}
+    loaded = read_input(put("x.parquet", parquet(table)))
+    assert loaded.names == ("p", "q")
+    np.testing.assert_array_equal(loaded.features, [[1, 2.0**64, 0.5], [0, 0, 2]])
+    x, names = np.arange(100) % 7 / 3, [f"n{k % 5}" for k in range(100)]
     # Data sets in several files keep values in the names of folders; a single file has none there.
     (tmp_path / "year=2020").mkdir()
     for options in WAYS:
@@ -144,7 +135,7 @@ def test_files_of_anndata():
 
 
 @quick
-def test_graphs_sparse_and_dense_matrices(put):
+def test_graphs_sparse_and_dense_matrices_and_names(put):
     graph = read_input(CORPUS / "full.h5ad", as_graph=True)
     np.testing.assert_array_equal(graph.graph.toarray()[0], [0, 1, 0, 0, 3])
     assert graph.names == tuple(f"cell{k}" for k in range(5))
@@ -158,6 +149,10 @@ def test_graphs_sparse_and_dense_matrices(put):
         loaded = read_input(put("x.h5ad", write))
         np.testing.assert_array_equal(loaded.features, array)
         assert loaded.names is None
+    # A slash in the name of the index makes groups of HDF5, and so do pandas' nullable strings.
+    names = ["é", "x" * 1_000_000, ""]
+    for key in ("names", "a/b/c", "nullable"):
+        assert read_input(put("x.h5ad", built(named(names, key=key)))).names == tuple(names)
 
 
 def virtual(file):
@@ -241,18 +236,6 @@ def test_what_is_refused(put):
             with pytest.raises(InputFileError, match=message) as caught:
                 read_input(put("x.h5ad", built(build)), as_graph=bool(as_graph))
             assert caught.value.reason.isprintable()
-
-
-@quick
-def test_names_of_observations(put):
-    """A slash in the name of the index makes groups of HDF5, and so do pandas' nullable strings."""
-    names = ["é", "x" * 1_000_000, ""]
-    for key in ("names", "a/b/c", "nullable"):
-        assert read_input(put("x.h5ad", built(named(names, key=key)))).names == tuple(names)
-
-
-@quick
-def test_cut_files(put):
     data = (CORPUS / "full.h5ad").read_bytes()
     cuts = [data[:k] for k in (0, 7, 100, 2048, len(data) // 2, -1)]
     for cut in (*cuts, b"\x89HDF\r\n\x1a\n" + bytes(100), b"not HDF5 at all"):

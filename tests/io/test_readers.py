@@ -6,8 +6,10 @@ import contextlib
 import io
 import pickle
 import resource
+import tomllib
 import tracemalloc
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,28 +82,20 @@ def test_sparse_npz_is_a_graph(put, layout):
         np.testing.assert_array_equal(read_input(path, as_graph=False).features, matrix.toarray())
 
 
-@pytest.mark.parametrize("name", ["a.npz", "a.mtx"])
-def test_matrices_that_are_not_square_are_features(put, name):
+def test_square_or_not(put, monkeypatch):
     matrix = np.array([[0, -2.0, 0], [1, 0, 0]])
-    save = sp.save_npz if name == "a.npz" else scipy.io.mmwrite
-    path = put(name, lambda path: save(path, sp.coo_array(matrix)))
-    np.testing.assert_array_equal(read_input(path).features, matrix)
-    with pytest.raises(InputFileError, match="needs a square matrix, got 2 x 3"):
-        read_input(path, as_graph=True)
-
-
-def test_dense_square_array_as_graph(put, monkeypatch):
+    for name, save in (("a.npz", sp.save_npz), ("a.mtx", scipy.io.mmwrite)):
+        path = put(name, lambda path, save=save: save(path, sp.coo_array(matrix)))
+        np.testing.assert_array_equal(read_input(path).features, matrix)
+        with pytest.raises(InputFileError, match="needs a square matrix, got 2 x 3"):
+            read_input(path, as_graph=True)
     dense = np.random.default_rng(9).integers(0, 3, size=(23, 23))
     for path in (put("d.npy", saved(**{"": dense})), put("d.npz", saved(A=dense))):
         graph = read_input(path, as_graph=True).graph
         assert graph.nnz == np.count_nonzero(dense)  # a dense array cannot tell a zero length from no edge
         np.testing.assert_array_equal(graph.toarray(), dense)
         monkeypatch.setattr("isoweave.io._sparse._BLOCK_VALUES", 60)
-    with pytest.raises(InputFileError, match="needs a square matrix, got 5 x 23"):
-        read_input(put("d.npy", saved(**{"": dense[:5]})), as_graph=True)
-
-
-def test_order_of_entries(put):
+    # Order of entries.
     rng = np.random.default_rng(17)
     row, col, data = rng.integers(0, 40, 300), rng.integers(0, 40, 300), rng.random(300)
     coo = {"format": np.array(b"coo"), "shape": np.array([40, 40]), "row": row, "col": col, "data": data}
@@ -184,47 +178,26 @@ def test_error_survives_pickling(tmp_path):
     assert (copy.reason, copy.line, copy.offset) == ("too short", 3, 40)
 
 
-TABLES = {
-    "x.csv": [
-        ("1,2\n3,4.5\n", None),
-        ("a,b\n1,2\n3,4.5\n", None),
-        ("a, b\r\n1, 2\r\n\r\n3, 4.5", None),
-        ("\ufeffa,b\n1,2\n3,4.5\n", None),
-        ('# made by hand\n"a","b"\n"1","2"\n3,4.5\n', None),
-        ("id,a,b\np,1,2\nq,3,4.5\n", ("p", "q")),
-        ('"New York, NY",1,2\nq,3,4.5\n', ("New York, NY", "q")),
-        (",0,1\n0,1,2\n1,3,4.5\n", ("0", "1")),  # as pandas writes its index
-    ],
-    "x.tsv": [("a\tb\n1\t2\n3\t4.5\n", None)],
-    "x.txt": [("1 2\n  3   4.5\n", None), ("1 2\r\n3 4.5\r", None)],
-    "x.TXT": [("1.0e0\t2\n3 +4.5\n", None)],
-}
+SOUND = tomllib.loads(Path(__file__).with_name("sound.toml").read_text(encoding="utf-8"))
 
 
 def test_tables(put):
-    for name, text, names in ((name, *case) for name, cases in TABLES.items() for case in cases):
-        loaded = read_input(put(name, text))
-        np.testing.assert_array_equal(loaded.features, [[1, 2], [3, 4.5]])
-        assert loaded.names == names
+    for name, cases in SOUND["tables"].items():
+        for text, names in cases:
+            loaded = read_input(put(name, text))
+            np.testing.assert_array_equal(loaded.features, [[1, 2], [3, 4.5]])
+            assert loaded.names == (tuple(names) or None)
     text = "5e-324,1e-400," + "0" * 5000 + "1," + "0." + "3" * 5000 + "\n"
     np.testing.assert_array_equal(read_input(put("x.csv", text)).features, [[5e-324, 0.0, 1.0, 1 / 3]])
 
 
 EDGES = np.array([[0, 1.5, 0, 0], [1.5, 0, 0, 2.0], [0, 0, 0, 0.25], [0, 2.0, 0.25, 0]])
-LISTS = [
-    ("g.edges", "0 1 1.5\n1 3 2\n3 2 0.25\n0 2 0\n"),
-    ("g.edges", "# i j d\nsource target length\n0 1 1.5\n1 3 2\n3 2 0.25\n2 0 0\n"),
-    ("g.edges", "0,1,1.5\n1,3,2\n3,2,0.25\n0,2,0\n"),
-    ("g.edges", "0\t1\t1.5\n1\t3\t2\n3\t2\t0.25\n0\t2\t0\n"),
-    ("g.edges", "0 +1 1.5\n1 " + "0" * 5000 + "3 2\n# in the middle\n\n3 2 0.25\n0 2 0"),
-    ("g.txt", "0 1 1.5\n1 0 1.5\n1 3 2\n3 2 0.25\n2 3 .25\n0 2 0\n"),  # some in both directions
-    ("g.csv", "i,j,distance (km)\n0,1,1.5\n1,3,2\n3,2,0.25\n0,2,0\n"),
-    ("g.tsv", "0\t1\t1.5\n1\t3\t2\n3\t2\t0.25\n0\t2\t0\n"),
-]
 
 
 def test_edge_lists(put):
-    for name, text in LISTS:
+    long = "0 +1 1.5\n1 " + "0" * 5000 + "3 2\n# in the middle\n\n3 2 0.25\n0 2 0"
+    cases = [(name, text) for name, texts in SOUND["edges"].items() for text in texts]
+    for name, text in (*cases, ("g.edges", long)):
         loaded = read_input(put(name, text), as_graph=None if name == "g.edges" else True)
         assert (loaded.kind, loaded.names) == ("graph", None)
         assert loaded.graph.nnz == 8  # four edges, the one of length zero included

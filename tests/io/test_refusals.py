@@ -27,9 +27,10 @@ as_graph = partial(read_input, as_graph=True)
 
 # What the error says, and files it says that of; those of plain text are in refused.toml.
 READERS = {"read_input": read_input, "read_columns": read_columns, "read_labels": read_labels}
-READERS["as_anchors"] = as_anchors
+READERS |= {"as_anchors": as_anchors, "as_graph": as_graph}
 TEXTS = Path(__file__).with_name("refused.toml").read_text(encoding="utf-8")
 TEXTS = tomllib.loads(TEXTS.replace("GENERAL", BANNER[:-1]).replace("SYMMETRIC", SYMMETRIC[:-1]))
+WRITTEN_TEXTS = TEXTS.pop("written").items()
 TABLES = {
     "the file holds no rows": [b"\xef\xbb\xbf"],
     "line 2: badly quoted cell .field larger": ['a,b\n"' + "1" * 200_000 + '",2\n'],
@@ -290,25 +291,10 @@ WRITTEN = ["1,000", "1,000.5", "1.000,5", "1 000", "1'000", "0,5", "10%", "10 %"
 @pytest.mark.parametrize("cell", WRITTEN)
 def test_numbers_that_are_not_plain_are_not_taken_for_words(put, cell):
     """They became names, or a header, and the numbers were gone without a word."""
-    for read, text, place in (
-        (read_input, '"{0}","{0}"\n3,4\n', "line 1: cell 1"),  # no header
-        (read_input, 'a,"{0}"\nb,4\n', "line 1: cell 2"),
-        (read_input, '"{0}",1,2\n"{0}",3,4\n', "line 1: cell 1"),  # no names
-        (read_input, 'share,x\n"{0}",1\n3,2\n', "line 2: cell 1"),
-        (as_graph, '0,1,2\n1,2,"{0}"\n', "line 2: cell 3"),
-        (as_graph, '0,1,"{0}"\n1,2,3\n', "line 1: cell 3"),
-        (as_graph, '"{0}",1,2\n1,2,3\n', "line 1: vertex"),
-        (as_graph, '0,"{0}",2\n1,2,3\n', "line 1: vertex"),
-        (read_columns, 'town,"{0}"\nUlm,3\n', "line 1: cell 2"),
-        (read_columns, 'vertex,age\na,3\nb,"{0}"\nc,\n', "line 3: column 'age'"),
-        (read_labels, '"{0}"\n2\n3\n', "line 1: the last cell"),
-        (read_labels, 'label\n2\n"{0}"\n', "line 3: the last cell"),
-        (as_anchors, '0,"{0}","{0}"\n1,2,3\n', "line 1: cell 2"),
-        (as_anchors, '0,1,2\n1,2,"{0}"\n', "line 2: cell 3"),
-    ):
+    for read, (text, place) in ((read, case) for read, cases in WRITTEN_TEXTS for case in cases):
         said = f"{place}.* holds {re.escape(repr(cell))}, not a number; write plain numbers such as"
         with pytest.raises(InputFileError, match=said):
-            read(put("x.csv", text.format(cell)))
+            READERS[read](put("x.csv", text.format(cell)))
 
 
 def test_words_that_begin_like_numbers_are_words(put):

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
 
 from isoweave._parallel import ONE_THREAD as TEAM, thread_team
+from isoweave.energy import edge_laplacian, paper_energy
 from isoweave.engines.cholesky import MAX_WIDTH
-from isoweave.engines.sparse import gauss_seidel, multiply_rows
+from isoweave.geometry import local_frames
+from isoweave.graph import knn_graph
 from isoweave.linalg import _methods, _state, choose_solver, factor, factor_anchored, prepare_laplacian
 from isoweave.linalg._cholesky import analyse, elimination_order, factorise, plan_elimination, substitute
 from isoweave.linalg._methods import IncompleteCholesky, Jacobi, Multigrid, PreparationError
 
 
-def factored(lap, solver="auto", *, tol=1e-10):
-    return factor(lap, solver=solver, n_components=3, tol=tol)
+def factored(lap, solver="auto", **options):
+    return factor(lap, **{"solver": solver, "n_components": 3, **options})
 
 
 def random_block(n, width, seed):
@@ -28,43 +30,31 @@ def random_block(n, width, seed):
 
 
 def neighbors(n, dim, k, seed, shift):
-    """Random points, those beyond the first third ``shift`` away, and their kNN pairs."""
+    """Random points, those beyond the first third ``shift`` away, joined to their nearest."""
     points = np.random.default_rng(seed).random((n, dim))
     points[n // 3 :, 0] += shift
-    near = cKDTree(points).query(points, k + 1)[1]
-    pairs = np.column_stack([np.repeat(near[:, 0], k), near[:, 1:].ravel()])
-    return points, np.unique(np.sort(pairs, axis=1), axis=0).T
+    return knn_graph(points, k)
 
 
-def edge_laplacian(n, dim=2, k=8, seed=11, shift=0.0, power=-2.0):
+def edge_matrix(n, dim=2, k=8, seed=11, shift=0.0, power=-2.0):
     """Graph Laplacian with weights ``d^power``; two far clouds if ``shift``."""
-    points, (i, j) = neighbors(n, dim, k, seed, shift)
-    weights = np.linalg.norm(points[i] - points[j], axis=1) ** power
-    adjacency = sp.coo_array((weights, (i, j)), shape=(n, n)).tocsr()
-    adjacency = adjacency + adjacency.T
-    return sp.csr_array(sp.diags_array(adjacency.sum(axis=1)) - adjacency)
+    graph = neighbors(n, dim, k, seed, shift)
+    return edge_laplacian(graph, 0.5 * graph.lengths**power)
 
 
-def paper_laplacian(n, dim=2, k=8, seed=12, shift=0.0):
-    """d^T d of least-squares gradients: pattern of A^2, positive off-diagonals."""
-    points, pairs = neighbors(n, dim, k, seed, shift)
-    gradients = np.zeros((dim, n, n))
-    for i in range(n):
-        near = np.concatenate([pairs[1][pairs[0] == i], pairs[0][pairs[1] == i]])
-        inverse = np.linalg.pinv(points[near] - points[i])
-        gradients[:, i, near] = inverse
-        gradients[:, i, i] = -inverse.sum(axis=1)
-    total = sum(sp.csr_array(d).T @ sp.csr_array(d) for d in gradients)
-    return sp.csr_array((total + total.T) / 2)
+def paper_matrix(n, shift=0.0):
+    """d^T d: pattern of A^2, positive off-diagonals."""
+    graph = neighbors(n, 2, 8, 12, shift)
+    return paper_energy(graph, local_frames(graph, 2, with_inverse=True), np.ones(n)).laplacian()
 
 
 SOLVERS = ("direct", "amg", "ic", "jacobi")
 CASES = {
-    "edge-2d": edge_laplacian(700),
-    "edge-5d": edge_laplacian(400, dim=5, k=12),
-    "edge-parts": edge_laplacian(500, shift=50.0),
-    "paper-2d": paper_laplacian(400),
-    "paper-parts": paper_laplacian(300, shift=50.0),
+    "edge-2d": edge_matrix(700),
+    "edge-5d": edge_matrix(400, dim=5, k=12),
+    "edge-parts": edge_matrix(500, shift=50.0),
+    "paper-2d": paper_matrix(400),
+    "paper-parts": paper_matrix(300, shift=50.0),
 }
 PLAIN = CASES["edge-2d"]
 N = PLAIN.shape[0]
@@ -104,33 +94,14 @@ def test_known_solution_is_recovered(solver, case):
 
 
 @each_solver
-def test_two_vertices_and_isolated_vertices(solver):
+def test_isolated_vertices_and_columns_that_do_not_influence_each_other(solver):
     pair = matrix([2, -2], [-2, 2])
-    for lap, rhs, expected in (
-        (pair, [1.0, -1.0], [0.25, -0.25]),
+    for lap, given, expected in (
         (sp.block_diag([pair, sp.csr_array((2, 2))]), [1.0, -1.0, 5.0, 0.0], [0.25, -0.25, 0.0, 0.0]),
         (sp.csr_array((1, 1)), [3.0], [0.0]),
     ):
-        value = factored(lap, solver).solve(np.array(rhs)[:, None]).value
+        value = factored(lap, solver).solve(np.array(given)[:, None]).value
         np.testing.assert_allclose(value.ravel(), expected, atol=1e-14)
-
-
-@each_solver
-def test_same_bits_for_any_number_of_threads(solver):
-    # Large enough for every kernel to be shared out; a loose tolerance, for this is about bits.
-    n, widths = 20_000 if solver == "jacobi" else 6000, (2, 5)
-    lap = edge_laplacian(n, dim=2 if solver == "direct" else 5, seed=21)
-    values = {}
-    for n_jobs in (1, 3):
-        with thread_team(n_jobs) as team:
-            state = factor(lap, solver=solver, n_components=2, team=team, tol=0.1)
-            values[n_jobs] = [state.solve(random_block(n, width, seed=7)).value for width in widths]
-    for one, three in zip(*values.values(), strict=True):
-        np.testing.assert_array_equal(one, three)
-
-
-@pytest.mark.parametrize("solver", SOLVERS[1:])
-def test_columns_do_not_influence_each_other(solver):
     rhs = random_block(N, 4, seed=8)
     rhs[:, 1] = PLAIN @ rhs[:, 1]  # converges after another number of iterations
     state = factored(PLAIN, solver)
@@ -139,20 +110,30 @@ def test_columns_do_not_influence_each_other(solver):
         alone = state.solve(rhs[:, k : k + 1]).value
         # Both meet the tolerance, by sums in another order.
         np.testing.assert_allclose(together.value[:, k : k + 1], alone, atol=1e-8 * np.abs(alone).max())
-    assert state.solve(rhs, tol=1e-3).iterations < together.iterations
+    assert solver == "direct" or state.solve(rhs, tol=1e-3).iterations < together.iterations
+
+
+@each_solver
+def test_same_bits_for_any_number_of_threads(solver):
+    # Large enough for every kernel to be shared out; a loose tolerance, for this is about bits.
+    n, values = 20_000 if solver == "jacobi" else 4000, {}
+    lap = edge_matrix(n, dim=2 if solver == "direct" else 5, seed=21)
+    for n_jobs in (1, 3):
+        with thread_team(n_jobs) as team:
+            state = factored(lap, solver, team=team, tol=0.1)
+            values[n_jobs] = [state.solve(random_block(n, width, seed=7)).value for width in (2, 5)]
+    for one, three in zip(*values.values(), strict=True):
+        np.testing.assert_array_equal(one, three)
 
 
 def test_numpy_random_state_is_left_alone_and_does_not_matter():
-    saved, values = np.random.get_state(), []  # noqa: NPY002
-    try:
-        for seed in (3, 4):
-            np.random.seed(seed)  # noqa: NPY002
-            expected = np.random.RandomState(seed).random_sample(3)
-            values.append(factored(PLAIN, "amg").solve(random_block(N, 1, seed=9)).value)
-            np.testing.assert_array_equal(np.random.random_sample(3), expected)  # noqa: NPY002
-        np.testing.assert_array_equal(values[0], values[1])
-    finally:
-        np.random.set_state(saved)  # noqa: NPY002
+    values = []
+    for _ in range(2):
+        before = np.random.get_state()  # noqa: NPY002
+        values.append(factored(PLAIN, "amg").solve(random_block(N, 1, seed=9)).value)
+        np.testing.assert_equal(np.random.get_state(), before)  # noqa: NPY002
+        np.random.random_sample(1000)  # noqa: NPY002
+    np.testing.assert_array_equal(values[0], values[1])
 
 
 @pytest.fixture
@@ -173,15 +154,13 @@ def replace(monkeypatch):
 def test_stalled_preconditioner_falls_back_to_jacobi(replace, solver, fill):
     """One that is anything but positive definite."""
     replace(solver, max_iter=50, apply=lambda self, residual, out: np.multiply(fill, residual, out=out))
-    rhs = PLAIN @ random_block(N, 2, seed=3)
     state = factored(PLAIN, solver)
     assert state.solver == solver
-    result = state.solve(rhs)
-    assert (result.solver, result.status, state.solver) == ("jacobi", "converged", "jacobi")
+    for _ in range(2):
+        result = state.solve(PLAIN @ random_block(N, 2, seed=3))
+        assert (result.solver, result.status, state.solver) == ("jacobi", "converged", "jacobi")
     # The replacement stays: later solves do not stall first.
-    assert state.solve(rhs).solver == "jacobi"
-    assert len(state.notes) == 1
-    assert state.notes[0].startswith(f"{solver} stalled")
+    assert [note.partition(" at ")[0] for note in state.notes] == [f"{solver} stalled"]
 
 
 def test_the_whole_ladder(replace):
@@ -193,10 +172,17 @@ def test_the_whole_ladder(replace):
     assert 0 < factored(PLAIN, "ic").solve(rhs).iterations < cold
     replace("amg")
     replace("jacobi", max_iter=2)
-    lap = CASES["paper-2d"]
-    state = factored(lap, "amg")
-    assert state.solver == "jacobi"
-    assert state.notes == ["amg could not be prepared: no room"]
+    lap, notes = CASES["paper-2d"], ["amg could not be prepared: no room"]
+    state, other = factored(lap, "amg"), factored(lap, "direct")
+    assert (state.solver, state.notes) == ("jacobi", notes)
+    # Another state moves to where this one stands, and back.
+    other.move_to(state.ladder, state.notes)
+    assert (other.solver, other.ladder, other.notes) == ("jacobi", ("jacobi", "direct"), notes)
+    other.move_to(("direct",), [])
+    assert (other.solver, other.ladder, other.notes) == ("direct", ("direct",), [])
+    for wrong in ((), ("jacobi", "lu")):
+        with pytest.raises(ValueError, match=r"ladder must hold names of direct, .*got \("):
+            other.move_to(wrong, [])
     result = state.solve(lap @ random_block(lap.shape[0], 2, seed=3))
     assert (result.solver, result.status) == ("direct", "converged")
     assert "went on with direct" in state.notes[1]
@@ -210,19 +196,6 @@ def test_the_whole_ladder(replace):
         factored(PLAIN, "direct")
 
 
-def test_a_state_moves_to_where_another_stood(replace):
-    replace("amg")
-    moved, notes = factored(PLAIN, "amg"), ["amg could not be prepared: no room"]
-    other = factored(PLAIN, "jacobi")
-    other.move_to(moved.ladder, moved.notes)
-    assert (other.solver, other.ladder, other.notes) == ("jacobi", ("jacobi", "direct"), notes)
-    other.move_to(("direct",), [])
-    assert (other.solver, other.ladder, other.notes) == ("direct", ("direct",), [])
-    for wrong in ((), ("jacobi", "lu")):
-        with pytest.raises(ValueError, match=r"ladder must hold names of direct, .*got \("):
-            other.move_to(wrong, [])
-
-
 def test_what_the_direct_solver_hands_over(monkeypatch):
     # Two vertices joined only through a difference of differences: the kernel holds more than constants.
     d = matrix([1, -2, 1, 0], [0, 1, -2, 1])
@@ -232,20 +205,14 @@ def test_what_the_direct_solver_hands_over(monkeypatch):
     assert (result.solver, result.status) == ("jacobi", "converged")
     assert "not positive definite" in state.notes[0]
     monkeypatch.setattr(_methods, "MAX_FILL", 100)
-    state = factored(PLAIN, "direct")
-    assert state.solver == "jacobi"
-    assert "more than 100 entries" in state.notes[0]
+    assert "more than 100 entries" in factored(PLAIN, "direct").notes[0]
 
 
 def test_cholmod_agrees_or_names_the_extra(monkeypatch):
     lap = CASES["edge-parts"]
     rhs = random_block(lap.shape[0], 2, seed=6)
     expected = factored(lap, "direct").solve(rhs).value
-    try:
-        import sksparse.cholmod  # noqa: F401
-    except ImportError:
-        pass
-    else:
+    if find_spec("sksparse"):
         result = factored(lap, "cholmod").solve(rhs)
         assert result.solver == "cholmod"
         np.testing.assert_allclose(result.value, expected, atol=1e-9 * np.abs(expected).max())
@@ -260,8 +227,7 @@ def test_input_is_not_changed_formats_agree_and_stored_zeros_do_not_join():
     frozen = PLAIN.copy()
     for other in (PLAIN.tocsc(), PLAIN.tocoo(), sp.csr_matrix(PLAIN)):
         np.testing.assert_array_equal(factored(other).solve(np.asfortranarray(rhs)).value, expected)
-    for name in ("data", "indices", "indptr"):
-        np.testing.assert_array_equal(getattr(PLAIN, name), getattr(frozen, name))
+    assert (frozen != PLAIN).nnz == 0
     lap = sp.block_diag([matrix([1, -1], [-1, 1])] * 2, format="coo")
     data, places = np.append(lap.data, [0.0, 0.0]), np.hstack([(lap.row, lap.col), [(1, 2), (2, 1)]])
     assert list(prepare_laplacian(sp.coo_array((data, places), shape=(4, 4))).sizes) == [2.0, 2.0]
@@ -301,9 +267,8 @@ def test_direct_solution_is_refined_once(monkeypatch):
     # 1e-14 by the refinement, 1e-12 by rounding: close points have weights far above the rest.
     assert result.residual < 1e-11
     assert state.notes == []
-
-
-def test_residuals_at_rounding_level_count_as_converged():
+    monkeypatch.undo()
+    # Residuals at rounding level count as converged.
     n = 20_000
     ones = -np.ones(n - 1)
     path = sp.diags_array([ones, np.r_[1, np.full(n - 2, 2.0), 1], ones], offsets=[-1, 0, 1])
@@ -316,7 +281,7 @@ def test_residuals_at_rounding_level_count_as_converged():
     np.testing.assert_allclose(result.value, rhs / eigenvalue, rtol=0, atol=1e-6 / eigenvalue)
 
 
-LAP = edge_laplacian(60, dim=3, k=4, power=1.0)
+LAP = edge_matrix(60, dim=3, k=4, power=1.0)
 RHS = random_block(60, 3, seed=11)
 
 
@@ -341,17 +306,11 @@ def test_anchors_agree_with_dense_elimination(solver, held, pulled):
 
 
 def test_held_vertices():
-    """Rows do not count; one is a shift of the free problem; a huge pull holds; all of them are zero."""
+    """Their rows do not count; all of them are zero; there must be some."""
     changed = RHS.copy()
     changed[[4, 9]] = 1e3
     state = anchored([4, 9])
     np.testing.assert_array_equal(state.solve(RHS).value, state.solve(changed).value)
-    rhs = RHS - RHS.mean(axis=0)
-    free = factored(LAP).solve(rhs).value
-    np.testing.assert_allclose(anchored([17]).solve(rhs).value, free - free[17], atol=1e-9)
-    held, pulled = anchored([2, 44]).solve(RHS).value, anchored([], [2, 44], [1e9, 1e9]).solve(RHS).value
-    # Rounding beside the pull.
-    np.testing.assert_allclose(pulled, held, atol=1e-6 * np.abs(held).max())
     for solver in SOLVERS:
         everything = anchored(range(60), solver=solver)
         assert not everything.solve(RHS).value.any()
@@ -362,27 +321,22 @@ def test_held_vertices():
 
 @cache
 def uniform(n, dim, k):
-    return edge_laplacian(n, dim, k, seed=31, power=0.0)
+    return edge_matrix(n, dim, k, seed=31, power=0.0)
 
 
 @pytest.mark.parametrize(
     ("n", "dim", "n_components", "solver"),
-    [
-        (500, 8, 8, "direct"),  # small
-        (4000, 2, 12, "direct"),  # little fill; what counts is the graph, not the dimension asked for
-        (6000, 9, 5, "amg"),
-        (6000, 9, 8, "jacobi"),
-    ],
+    [(500, 8, 8, "direct"), (4000, 2, 12, "direct"), (6000, 9, 5, "amg"), (6000, 9, 8, "jacobi")],
 )
 def test_choice(n, dim, n_components, solver):
+    """Small or with little fill: direct. What counts is the graph, then the dimension asked for."""
     lap = uniform(n, dim, 12)
     choice = choose_solver(lap, n_components)
-    assert choice.solver == solver
-    assert choice.reason
+    assert (choice.solver, bool(choice.reason)) == (solver, True)
     if n > 3000:
         assert choice.predicted_fill == prepare_laplacian(lap).elimination.fill
         assert (choice.predicted_fill <= 50 * lap.nnz) == (solver == "direct")
-    state = factor(lap, n_components=n_components)
+    state = factored(lap, n_components=n_components)
     assert (state.choice, state.solver) == (choice, solver)
 
 
@@ -397,33 +351,14 @@ def test_preconditioners_are_symmetric_and_positive(kind):
     assert np.linalg.eigvalsh(gram).min() > 0
 
 
-@pytest.mark.parametrize("backward", [False, True])
-@pytest.mark.parametrize("width", [1, 2, 3, 5])
-def test_a_sweep_and_a_product_equal_plain_loops(width, backward):
-    lap = sp.csr_array(uniform(60, 2, 5) + sp.eye_array(60))
-    rhs, x = random_block(60, width, seed=15), random_block(60, width, seed=16)
-    arrays, product = (lap.indptr.astype(np.int32), lap.indices.astype(np.int32), lap.data), np.empty_like(x)
-    multiply_rows(0, 60, *arrays, x, product)
-    np.testing.assert_allclose(product, lap @ x, rtol=1e-12, atol=1e-14)
-    expected, dense = x.copy(), lap.toarray()
-    for i in reversed(range(60)) if backward else range(60):
-        expected[i] += (rhs[i] - dense[i] @ expected) / dense[i, i]
-    gauss_seidel(*arrays, 1.0 / lap.diagonal(), rhs, x, backward)
-    np.testing.assert_allclose(x, expected, rtol=1e-12, atol=1e-14)
-
-
 def test_incomplete_factor(monkeypatch):
     """Exact with nothing dropped; a larger diagonal where pivots fail, and an end to that."""
     monkeypatch.setattr(IncompleteCholesky, "drop_tol", 0.0)
     lap = prepare_laplacian(uniform(30, 2, 4))
     pre, dense = IncompleteCholesky(lap, TEAM), lap.to_matrix().toarray()
     dense[lap.ground, lap.ground] *= 2.0
-    ptr, rows, values = pre._factor
     assert pre.shift == 0.0
-    found = sp.csc_array((values, rows, ptr), shape=(30, 30)).toarray()
-    np.testing.assert_allclose(found, np.linalg.cholesky(dense), atol=1e-12)
-    block = random_block(30, 2, seed=3)
-    out = np.empty_like(block)
+    block, out = random_block(30, 2, seed=3), np.empty((30, 2))
     pre.apply(block, out)
     np.testing.assert_allclose(out, np.linalg.solve(dense, block), rtol=1e-9)
     # Positive off-diagonals make a bad incomplete factor: d^T d of second differences on a cycle.
@@ -440,8 +375,8 @@ def test_incomplete_factor(monkeypatch):
 def csr(matrix):
     """CSR with int32 numbers, as all kernels have it."""
     matrix = sp.csr_array(matrix)
-    matrix.indptr, matrix.indices = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
-    return matrix
+    arrays = (matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32))
+    return sp.csr_array(arrays, shape=matrix.shape)
 
 
 def random_spd(n, density, seed):
@@ -449,7 +384,7 @@ def random_spd(n, density, seed):
     half = np.where(rng.random((n, n)) < density, -rng.random((n, n)), 0.0)
     off = half + half.T
     np.fill_diagonal(off, 0.0)
-    return csr(off + np.diag(0.1 - off.sum(axis=1)))
+    return sp.csr_array(off + np.diag(0.1 - off.sum(axis=1)))
 
 
 def grid(n):
@@ -513,15 +448,7 @@ def test_counts_structure_and_solutions(name):
         np.testing.assert_allclose(solution(matrix, rhs), expected, rtol=1e-9, atol=1e-9)
 
 
-def test_vertices_left_out_are_held_at_zero_and_indefinite_ones_named():
-    matrix = MATRICES["sparse"]
-    kept = np.setdiff1d(np.arange(matrix.shape[0]), [0, 17, 50]).astype(np.int32)
-    rhs = random_block(matrix.shape[0], 2, seed=5)
-    expected = np.zeros_like(rhs)
-    expected[kept] = np.linalg.solve(matrix.toarray()[np.ix_(kept, kept)], rhs[kept])
-    found = solution(matrix, rhs, kept[::-1].copy())
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
-    assert np.all(found[[0, 17, 50]] == 0.0)
+def test_vertices_without_a_pivot_are_named():
     every = np.arange(MATRICES["dense"].shape[0], dtype=np.int32)
     for broken in (0, 250):
         matrix = MATRICES["dense"].copy()

@@ -10,15 +10,11 @@ import pytest
 from isoweave.energy import AnchorEnergy, PaperEnergy, edge_energy
 from isoweave.graph import connected_components
 from isoweave.metrics import procrustes_error
-from isoweave.optimise import IterationState, _optimisers as module, build_problem
+from isoweave.optimise import IterationState, build_problem
 from isoweave.optimise._starts import synchronized_alignments
 from reference_graphs import knn_of, random_rotations
-from reference_loops import divergence_loop, energy_loop, inner_matrix
+from reference_loops import energy_loop
 from reference_problems import TEAM, descend, exact_frames, make_problem, recur
-
-CASES = pytest.mark.parametrize(
-    ("kind", "n_components"), [("edge", 1), ("edge", 3), ("hub", 2), ("paper", 2)]
-)
 
 
 def never_rises(result):
@@ -27,19 +23,15 @@ def never_rises(result):
     return all(later <= earlier for earlier, later in pairwise(energies))
 
 
-@CASES
-def test_a_step_without_memory_is_one_sweep_of_the_recursion(kind, n_components):
+@pytest.mark.parametrize(("kind", "n_components"), [("edge", 1), ("edge", 3), ("hub", 2), ("paper", 2)])
+def test_descents_never_rise_and_end_where_the_recursion_does(kind, n_components):
+    """A step without memory is one sweep; from bad starts too: far too small, random, far too large."""
     problem, rng = make_problem(kind, n_components)
     start = rng.normal(size=(50, n_components))
     step = descend(problem, start, tol=1e-9, max_iter=1)
     assert step.history[1].step == 1.0
     sweep = problem.integrate(problem.evaluate(start).alignments)
     np.testing.assert_allclose(step.coordinates, sweep, atol=1e-9 * np.abs(sweep).max())
-
-
-@CASES
-def test_descents_never_rise_and_end_where_the_recursion_does(kind, n_components):
-    """From bad starts too: far too small, random, far too large."""
     for scale in (0.01, 1.0, 100.0):
         problem, rng = make_problem(kind, n_components)
         result = descend(problem, scale * rng.normal(size=(50, n_components)), tol=1e-6, max_iter=3000)
@@ -63,24 +55,21 @@ def test_descents_never_rise_and_end_where_the_recursion_does(kind, n_components
     assert fast.n_iter <= slow.n_iter + 1
 
 
+def right_hand_side(energy, rotations):
+    """Minus half the gradient at zero with these rotations."""
+    return -energy_loop(energy.graph, energy.frames, energy, np.zeros(rotations.shape[:2]), rotations)[2]
+
+
 def sweep_dense(problem, rotations):
     """Poisson problem by a pseudo-inverse, then the best rotations by SVD."""
-    graph, energy = problem.graph, problem.frames
-    flux = np.zeros_like(energy.frames.rows)
-    for i in range(graph.n_vertices):
-        at = slice(graph.indptr[i], graph.indptr[i + 1])
-        flux[at] = inner_matrix(graph, energy, i) @ energy.frames.rows[at] @ rotations[i]
-    inverse = np.linalg.pinv(energy.laplacian().toarray(), rcond=1e-12, hermitian=True)
-    x = inverse @ divergence_loop(graph, flux)
-    energies, best, _ = energy_loop(graph, energy.frames, energy, x)
+    energy, inverse = problem.frames, np.linalg.pinv(problem.frames.laplacian().toarray(), 1e-12, True)
+    x = inverse @ right_hand_side(energy, rotations)
+    energies, best, _ = energy_loop(energy.graph, energy.frames, energy, x)
     return x, energies.sum(), best
 
 
-RECURSIONS = pytest.mark.parametrize(("kind", "n_components"), [("hub", 2), ("paper", 1), ("paper", 3)])
-
-
-@RECURSIONS
-def test_first_sweeps_of_the_recursion_agree_with_dense_algebra(kind, n_components):
+@pytest.mark.parametrize(("kind", "n_components"), [("hub", 2), ("paper", 1), ("paper", 3)])
+def test_the_recursion_agrees_with_dense_algebra_and_ends_in_a_fixed_point(kind, n_components):
     problem, rng = make_problem(kind, n_components)
     start = rng.normal(size=(50, n_components))
     rotations = problem.evaluate(start).alignments
@@ -95,11 +84,6 @@ def test_first_sweeps_of_the_recursion_agree_with_dense_algebra(kind, n_componen
         assert record.gradient_norm == pytest.approx(error, rel=1e-5, abs=1e-6)
         rotations = best
     np.testing.assert_allclose(result.coordinates, x, atol=1e-7 * np.abs(x).max())
-
-
-@RECURSIONS
-def test_the_recursion_never_rises_and_ends_in_a_fixed_point(kind, n_components):
-    problem, _ = make_problem(kind, n_components)
     start = problem.integrate(np.tile(np.eye(n_components), (50, 1, 1)))
     result = recur(problem, start, tol=1e-6, max_iter=30_000)
     assert never_rises(result)
@@ -109,16 +93,6 @@ def test_the_recursion_never_rises_and_ends_in_a_fixed_point(kind, n_components)
     again = problem.integrate(result.alignments)
     again -= again.mean(axis=0)
     np.testing.assert_allclose(again, result.coordinates, atol=1e-3 * np.abs(again).max())
-
-
-def test_memory_takes_fewer_steps(monkeypatch):
-    problem, rng = make_problem("edge", 2, n=120)
-    start = rng.normal(size=(120, 2))
-    fast = descend(problem, start, tol=1e-4, max_iter=3000)
-    # Every step a plain sweep.
-    monkeypatch.setattr(module, "_two_loop", lambda problem, gradient, sweep, pairs, curvatures: -sweep)
-    slow = descend(problem, start, tol=1e-4, max_iter=3000)
-    assert fast.n_iter < 0.5 * slow.n_iter
 
 
 @pytest.mark.parametrize(("run", "stage"), [(descend, "optimise"), (recur, "recursion")])
@@ -159,26 +133,19 @@ def test_tolerances_that_are_met_at_once_or_never():
     assert result.n_iter < 5000
 
 
-def anchored(kind, n_components):
-    """Two hard anchors and three soft ones."""
-    free, rng = make_problem(kind, n_components)
-    weights = np.array([np.inf, np.inf, *rng.uniform(0.5, 3.0, size=3)])
-    vertices, places = np.array([3, 20, 5, 33, 41]), rng.normal(size=(5, n_components))
-    anchors = AnchorEnergy(vertices, places, weights, 50)
-    return build_problem(free.frames, solver="direct", anchors=anchors), anchors, rng
-
-
 @pytest.mark.parametrize(("kind", "n_components"), [("edge", 1), ("edge", 3), ("paper", 2)])
 def test_anchors_hold_pull_and_are_eliminated(kind, n_components):
     """Frames and pulls; held vertices stay, and the gradient has nothing to say about them.
 
     Dense elimination of the hard anchors, the soft ones on the diagonal (eqs. 20, 21).
     """
-    problem, anchors, rng = anchored(kind, n_components)
+    free, rng = make_problem(kind, n_components)
+    weights = np.array([np.inf, np.inf, *rng.uniform(0.5, 3.0, size=3)])
+    anchors = AnchorEnergy(np.array([3, 20, 5, 33, 41]), rng.normal(size=(5, n_components)), weights, 50)
+    problem = build_problem(free.frames, solver="direct", anchors=anchors)
     x = problem.settle(rng.normal(size=(50, n_components)))
     energies, _, _ = energy_loop(problem.graph, problem.frames.frames, problem.frames, x)
-    away = x[anchors.vertices[2:]] - anchors.positions[2:]
-    pulls = np.sum(anchors.weights[2:, None] * away**2)
+    pulls = np.sum(anchors.pull[:, None] * (x[anchors.pulled] - anchors.positions[2:]) ** 2)
     here = problem.evaluate(x)
     assert here.energy == pytest.approx(energies.sum() + pulls, rel=1e-12)
     np.testing.assert_array_equal(x[anchors.held], anchors.positions[:2])
@@ -186,8 +153,7 @@ def test_anchors_hold_pull_and_are_eliminated(kind, n_components):
     assert problem.mass == problem.frames.mass
     energy, rotations = problem.frames, random_rotations(50, n_components, rng)
     laplacian = energy.laplacian().toarray()
-    # The gradient at zero with these rotations is minus the right-hand side.
-    rhs = -energy_loop(energy.graph, energy.frames, energy, np.zeros((50, n_components)), rotations)[2]
+    rhs = right_hand_side(energy, rotations)
     laplacian[anchors.pulled, anchors.pulled] += anchors.pull
     rhs[anchors.pulled] += anchors.pull[:, None] * anchors.positions[2:]
     others = np.setdiff1d(np.arange(50), anchors.held)
@@ -217,16 +183,9 @@ def test_anchored_minimum_of_exact_frames_is_the_truth(n_components):
     result = descend(problem, points + 0.1 * rng.normal(size=points.shape), tol=1e-9)
     np.testing.assert_allclose(result.coordinates, points, atol=1e-6)
     np.testing.assert_array_equal(result.coordinates[vertices[:3]], points[vertices[:3]])
-
-
-@pytest.mark.parametrize("n_components", [1, 2, 3])
-def test_laying_on_finds_motions_and_reflections(n_components):
-    rng = np.random.default_rng(8)
-    points = rng.normal(size=(20, n_components))
+    # Without them, a motion or reflection lays the map on the anchors.
     moved = points @ random_rotations(1, n_components, rng)[0] + 3.0
-    vertices = np.arange(0, 20, 3)
-    anchors = AnchorEnergy(vertices, moved[vertices], np.where(vertices % 2, np.inf, 0.5), 20)
-    np.testing.assert_allclose(anchors.lay_on(points), moved, atol=1e-9)
+    np.testing.assert_allclose(problem.anchors.lay_on(moved), points, atol=1e-9)
 
 
 def exact_problem(n_components, kind):
@@ -260,11 +219,7 @@ def test_exact_frames_give_back_the_points(n_components, kind):
     if kind == "paper" and n_components <= 3:
         recursion = recur(problem, near, tol=1e-12, max_iter=20_000)
         assert procrustes_error(points, recursion.coordinates) <= 1e-18
-
-
-@pytest.mark.parametrize("n_components", [2, 3])
-def test_wrong_frames_are_not_recovered(n_components):
-    """Frames one percent too long in places: the error is seen, so the tests above can fail."""
-    points, _, _, problem = exact_problem(n_components, "edge")
+    # One percent too long in places: the error is seen, so the comparison can fail.
     problem.frames.frames.rows[::7] *= 1.01
-    assert procrustes_error(points, descend(problem, points).coordinates) > 1e-10
+    if kind == "edge" and n_components > 1:
+        assert procrustes_error(points, descend(problem, points).coordinates) > 1e-10

@@ -94,10 +94,15 @@ def test_files(tmp_path, suffix, had_old):
     assert outcomes == {(True, True), (True, False), (False, False)}
 
 
-def test_appended_lines(tmp_path):
+def test_appended_lines_and_the_order_of_syncs(tmp_path):
     path = tmp_path / "log.jsonl"
     for error in fates(lambda: append_text(path, "two\n"), lambda: path.write_text("one\n"), 4):
         assert path.read_text() == ("one\ntwo\n" if error is None else "one\n")
+    # A file is synced before it gets its name, and its folder afterwards.
+    with (calls := Calls(10**9, None)).active():
+        write_text(tmp_path / "y.txt", "text")
+    seen = [kind for kind in calls.seen if kind not in ("open", "close", "link")]
+    assert seen == ["write", "fsync", "replace", "fsync"]
 
 
 @pytest.mark.filterwarnings("ignore:The checkpoint was not written")
@@ -136,11 +141,3 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_fit(tmp_path):
     with Calls(12, fail_with(errno.EFBIG), is_lasting=True).active(), pytest.warns(UserWarning, match=said):
         found = model.fit_transform(LARGE[:90])
     assert found.tobytes() == expected.tobytes()
-
-
-def test_a_file_is_synced_before_it_gets_its_name_and_its_folder_afterwards(tmp_path):
-    calls = Calls(10**9, None)
-    with calls.active():
-        write_text(tmp_path / "y.txt", "text")
-    seen = [kind for kind in calls.seen if kind not in ("open", "close", "link")]
-    assert seen == ["write", "fsync", "replace", "fsync"]

@@ -117,8 +117,7 @@ def test_bits_do_not_depend_on_batch_order_threads_or_unit():
 def test_coincident_points_are_copied_and_close_ones_come_near():
     found = place_points(CURVED, *rows_of_nearest(CURVE, CURVE, 8))
     np.testing.assert_array_equal(found.coordinates, FLAT)
-    assert (found.residual == 0).all()
-    assert (found.n_used == 1).all()
+    assert (set(found.residual), set(found.n_used)) == ({0.0}, {1})
     for step in (1e-2, 1e-6):
         close = place_points(CURVED, *rows_of_nearest(CURVE[:1] + step / np.sqrt(3), CURVE, 8))
         assert np.linalg.norm(close.coordinates[0] - FLAT[0]) < 5 * step
@@ -247,10 +246,8 @@ def test_known_places_stay_and_gaps_are_filled(hole, n, typical, largest):
     """Scattered new points, or a disc of them, most of which have no old neighbour: from its rim inwards."""
     rng = np.random.default_rng(641)
     points = rng.uniform(size=(n, 2)) * 10.0
-    known = points.copy()
-    known[np.linalg.norm(points - 5.0, axis=1) < 2.0 if hole else rng.choice(n, size=60, replace=False)] = (
-        np.nan
-    )
+    known, disc = points.copy(), np.linalg.norm(points - 5.0, axis=1) < 2.0
+    known[disc if hole else rng.choice(n, size=60, replace=False)] = np.nan
     start = start_of(knn_of(points, 8), known)
     old = ~np.isnan(known[:, 0])
     np.testing.assert_array_equal(start[old], points[old])

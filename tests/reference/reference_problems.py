@@ -28,7 +28,7 @@ def make_problem(kind, n_components, n=50, seed=401, solver="direct"):
         energy = paper_energy(graph, frames, neighborhood_volumes(graph, frames, "hull"), team=TEAM)
     else:
         frames = calibrate_frames(graph, local_frames(graph, n_components, team=TEAM, frame_size=6), "rows")
-        energy = edge_energy(graph, frames, "inverse", team=TEAM)
+        energy = edge_energy(graph, frames, confidence=1.0 / graph.lengths, team=TEAM)
     return build_problem(energy, solver=solver), rng
 
 

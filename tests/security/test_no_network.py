@@ -118,9 +118,6 @@ def test_no_socket(tmp_path, name):
         pytest.importorskip("h5py")
     done = run(PROGRAMS[name], tmp_path)
     assert done.stdout.endswith("quiet\n"), done.stdout + done.stderr
-
-
-def test_a_caught_refusal_is_remembered(tmp_path):
-    done = run("import socket\ntry:\n    socket.socket()\nexcept OSError:\n    pass", tmp_path)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "socket.__new__" in done.stderr
+    if name == "ways out":  # a refusal that is caught is remembered
+        done = run("import socket\ntry:\n    socket.socket()\nexcept OSError:\n    pass", tmp_path)
+        assert (done.returncode, done.stdout, "socket.__new__" in done.stderr) == (1, "", True)

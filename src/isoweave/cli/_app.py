@@ -84,7 +84,8 @@ def command(*names: str, **own: Any) -> Callable[[Callable[..., None]], Callable
                 function(**given)
 
         def parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
-            return inspect.Parameter(name, _KEYWORD, default=default, annotation=annotation)
+            kind = inspect.Parameter.KEYWORD_ONLY
+            return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
         declared = _SHARED | own
         parameters = [
@@ -102,9 +103,6 @@ def command(*names: str, **own: Any) -> Callable[[Callable[..., None]], Callable
         return function
 
     return decorate
-
-
-_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def _fit_options() -> dict[str, Any]:

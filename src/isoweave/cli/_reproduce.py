@@ -92,9 +92,6 @@ def reproduce(
     failed = sum(record["error"] is not None for record in records.values())
     if failed:
         console.print(f"{failed} runs failed; their tables say why", highlight=False)
-    if find_spec("jinja2") is None:
-        console.print("no page: it needs jinja2, pip install 'isoweave\\[experiments]'")
-        return
     page = experiments.write_page(runs, scale, figures, out / "index.html", reasons)
     console.print(f"wrote {page}", highlight=False, soft_wrap=True)
 
@@ -121,14 +118,7 @@ def _bar(console: Any) -> Any:
 def demo(out: Path = Path("isoweave-demo")) -> None:
     """Swiss roll and handwritten digits, against Isomap: a table, figures and a page."""
     from rich.console import Console
-    from rich.table import Table
-
-    from isoweave import experiments
+    from rich.markdown import Markdown
 
     reproduce(["demo"], out)
-    runs = experiments.read_runs([out / "demo.csv"])
-    for found in experiments.make_tables(experiments.EXPERIMENTS["demo"], runs, experiments.FULL):
-        table = Table(*found.head, title=found.title, title_justify="left")
-        for cells in found.lines:
-            table.add_row(*cells)
-        Console().print(table)
+    Console().print(Markdown((out / "demo.md").read_text(encoding="utf-8")))

@@ -237,10 +237,9 @@ def add_shortcuts(
         if np.isfinite(straight[j]):
             found[min(int(i), j), max(int(i), j)] = float(straight[j])
     if len(found) < n_shortcuts:
-        raise ValueError(
-            f"n_shortcuts = {n_shortcuts} asked for, but only {len(found)} vertices have a point whose "
-            f"distance along the graph is over {detour:g} times that in space; lower detour."
-        )
+        far = f"a point whose distance along the graph is over {detour:g} times that in space"
+        said = f"n_shortcuts = {n_shortcuts} asked for, but only {len(found)} vertices have {far}"
+        raise ValueError(f"{said}; lower detour.")
     edges = np.array(list(found), dtype=np.intp).reshape(-1, 2)
     once = checked.sources < checked.indices
     pairs = np.vstack([np.column_stack([checked.sources[once], checked.indices[once]]), edges])

@@ -49,12 +49,10 @@ def load_arrays(filename: str, names: tuple[str, ...], data_home: DataHome = Non
         raise DatasetMissingError(f"Looked for {path}: {reason}; {cure}")
     # The user's own data folder is trusted as to sizes (SECURITY.md).
     with np.load(path, allow_pickle=False) as archive:  # noqa: TID251
-        missing = [name for name in names if name not in archive.files]
-        if missing:
-            raise ValueError(
-                f"{path} has no array {missing[0]!r} (it has {', '.join(archive.files)}); "
-                "is it the file this loader expects?"
-            )
+        for name in names:
+            if name not in archive.files:
+                said = f"{path} has no array {name!r} (it has {', '.join(archive.files)})"
+                raise ValueError(f"{said}; is it the file this loader expects?")
         return {name: archive[name] for name in names}
 
 

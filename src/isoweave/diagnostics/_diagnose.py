@@ -105,7 +105,7 @@ def diagnose(
         those of the default options (``frame_size`` and ``calibrate`` of an estimator are taken over);
         energies are measured with the edge inner product. docs/diagnose.md has costs and error rates.
     """
-    dropped: bool | AnyArray = resolve_options(2, shortcuts=shortcuts).drop_shortcuts
+    dropped: bool | AnyArray = resolve_options(2, shortcuts=shortcuts).shortcuts == "drop"
     if n_components is not None:
         n_components = check_integer("n_components", n_components, minimum=1)
     given = None if graph is None else graph_from_matrix(graph, asymmetry=asymmetry)

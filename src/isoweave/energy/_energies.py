@@ -1,9 +1,9 @@
 """Energies: of frames (how far the differences of an embedding are from rotated frames), distances, anchors.
 
-An energy of N-dimensional embeddings x of shape (n, N) has ``evaluate(x)``: its value, half its gradient, and
-whatever rotations it found on the way; ``laplacian()``: the matrix of its quadratic part, the metric in which
-it is minimised; ``mass``: its value where all points coincide, the scale of all its values; ``suspects()``:
-the arrays it was made from, by name, for the error when a value is not finite. A sum of energies is one.
+An energy of embeddings x of shape (n, N) has ``evaluate(x)``: its value, half its gradient, and the rotations
+it found on the way; ``laplacian()``: the matrix of its quadratic part, the metric in which it is minimised;
+``mass``: its value where all points coincide, the scale of all its values; ``suspects()``: the arrays it was
+made from, by name, for the error when a value is not finite. A sum of energies is one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from isoweave.energy._operators import divergence, edge_laplacian, paper_differe
 from isoweave.geometry import SHORTEST_ROW, LocalFrames, long_edges, rigid_motion
 from isoweave.graph import NeighborGraph, rows_by_length
 
-EDGE_WEIGHTS = ("uniform", "inverse", "inverse-square")
 # How much a hard anchor counts beside soft ones when the embedding is laid on them: what the hard ones leave
 # open, the soft ones decide.
 _HARD_SHARE = 1e3
@@ -97,11 +96,9 @@ class EdgeEnergy(_OnFrames):
 
     @computed_once
     def free(self) -> IntArray:
-        """Edges without direction, shape (f,).
-
-        Rows of zeros far from the size of their frames, as lengths of many orders of magnitude make them, are
-        left at zero: paths are much shorter there than the edge, or the edge is too short to be seen.
-        """
+        """Edges without direction, shape (f,)."""
+        # Not those far from the size of their frames: there paths are much shorter than the edge, or the edge
+        # is too short to be seen.
         free = np.flatnonzero((self.weights > 0) & ~self.frames.rows.any(axis=1)).astype(np.int32)
         if len(free) == 0:
             return free
@@ -112,8 +109,6 @@ class EdgeEnergy(_OnFrames):
     @computed_once
     def _seen(self) -> FloatArray:
         """The weights of the other edges."""
-        if len(self.free) == 0:
-            return self.weights
         seen = self.weights.copy()
         seen[self.free] = 0.0
         return seen
@@ -187,37 +182,25 @@ FrameEnergy = EdgeEnergy | PaperEnergy
 def edge_energy(
     graph: NeighborGraph,
     frames: LocalFrames,
-    weights: str = "uniform",
-    confidence: FloatArray | None = None,
     *,
+    confidence: FloatArray | None = None,
     team: ThreadTeam = ONE_THREAD,
     starts: AnyArray | None = None,
 ) -> EdgeEnergy:
-    """Energy of the frames with a weight per edge: 1, 1/d or 1/d^2, relative to the median length.
+    """Energy of the frames; an edge has the weight 1, or its ``confidence``, positive, shape (m,) (eq. 18).
 
-    ``confidence``, positive of shape (m,), multiplies it (eq. 18); ``starts`` as in
-    :func:`isoweave.geometry.local_frames`.
+    ``starts`` as in :func:`isoweave.geometry.local_frames`.
     """
-    if weights not in EDGE_WEIGHTS:
-        raise ValueError(f"edge weights must be one of {EDGE_WEIGHTS}, got {weights!r}.")
-    power = EDGE_WEIGHTS.index(weights)
-    if power == 0 or len(graph.lengths) == 0:
-        values = np.ones(len(graph.lengths))
-    else:
-        typical = np.median(graph.lengths)
-        # Lengths far under the median (near duplicates) must not outweigh everything else.
-        values = (typical / np.maximum(graph.lengths, 1e-3 * typical)) ** power
-    if confidence is not None:
-        values = values * confidence
-    has_row = frames.included
+    given = np.ones(len(graph.lengths)) if confidence is None else confidence
+    values, has_row = given, frames.included
     if not has_row.all():
-        values = np.where(has_row, values, 0.0)
+        values = np.where(has_row, given, 0.0)
         lost = ~has_row & ~has_row[graph.reverse]
         if lost.any():
             # Long edges count with their relative error (eq. 27).
             lost &= long_edges(graph, frames.n_components, rows_by_length(graph, team))
             shares = np.minimum(1.0, (_median_lengths(graph, starts)[lost] / graph.lengths[lost]) ** 2)
-            values[lost] = shares if confidence is None else shares * confidence[lost]
+            values[lost] = shares * given[lost]
     squares = np.einsum("ej,ej->e", frames.rows, frames.rows)
     size = frames.spectrum[graph.sources, 0]
     nowhere = (squares <= SHORTEST_ROW**2 * np.minimum(graph.lengths**2, size)) & (squares > 0)
@@ -246,8 +229,7 @@ def paper_energy(
 class DistanceEnergy:
     """Weighted squares of ``|x_j - x_i| - d_ij`` over the edges, both directions (eq. 22).
 
-    With frames the edges at a vertex rotate together; here every edge rotates on its own, and only its length
-    counts. The quadratic part is the same Laplacian, so the same factor serves, and the sweep it makes is
+    The quadratic part is the Laplacian of the frames, so the same factor serves, and the sweep it makes is
     that of SMACOF restricted to the edges. The minimum is the most likely embedding under independent
     Gaussian errors of the distances (the lengths of ``graph``) with variances inverse to the weights.
     """

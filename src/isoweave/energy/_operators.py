@@ -1,9 +1,8 @@
 """Differences, divergence and Laplacian on the graph.
 
 Signs are stated once: ``differences`` sends f to f_j - f_i on edge (i, j), the divergence is its adjoint
-(``sum_i f_i div(z)_i = sum_ij z_ij (f_j - f_i)``), and a Laplacian is the divergence of weighted differences:
-positive semi-definite, symmetric, with the constants of each connected component as kernel. All are
-integrated quantities (no division by volumes).
+(``sum_i f_i div(z)_i = sum_ij z_ij (f_j - f_i)``), and a Laplacian is the divergence of weighted differences.
+All are integrated quantities (no division by volumes).
 """
 
 from __future__ import annotations
@@ -38,22 +37,13 @@ def edge_laplacian(graph: NeighborGraph, weights: FloatArray) -> sp.csr_array:
     n = graph.n_vertices
     both = weights + weights[graph.reverse]
     keep = both > 0
-    off, rows, columns = -both[keep], graph.sources[keep], graph.indices[keep]
-    starts = np.zeros(n + 1, dtype=np.int32)
-    np.cumsum(np.bincount(rows, minlength=n), out=starts[1:])
-    filled = np.flatnonzero(starts[1:] > starts[:-1]).astype(np.int32)
-    diagonal = -np.add.reduceat(off, starts[filled]) if len(filled) else np.empty(0)
-    # Every row that has entries gets one more, after those to the left of the diagonal.
-    before = np.zeros(n + 1, dtype=np.int32)
-    before[filled + 1] = 1
-    np.cumsum(before, out=before)
-    left = np.bincount(rows[columns < rows], minlength=n)
-    at_off = np.arange(len(off), dtype=np.int32) + before[rows] + (columns > rows)
-    at_diagonal = (starts[:-1] + before[:-1] + left)[filled]
-    data, indices = np.empty(len(off) + len(filled)), np.empty(len(off) + len(filled), dtype=np.int32)
-    data[at_off], indices[at_off] = off, columns
-    data[at_diagonal], indices[at_diagonal] = diagonal, filled
-    return sp.csr_array((data, indices, starts + before), shape=(n, n))
+    degrees = np.bincount(graph.sources[keep], minlength=n)
+    starts = np.append(0, np.cumsum(degrees)).astype(np.int32)
+    off = sp.csr_array((-both[keep], graph.indices[keep], starts), shape=(n, n))
+    diagonal, filled = np.zeros(n), np.flatnonzero(degrees)
+    if len(filled):
+        diagonal[filled] = -np.add.reduceat(off.data, starts[filled])
+    return sp.csr_array(off + sp.diags_array(diagonal))
 
 
 def paper_differential(graph: NeighborGraph, inverse: FloatArray) -> sp.csr_array:
@@ -67,8 +57,5 @@ def paper_differential(graph: NeighborGraph, inverse: FloatArray) -> sp.csr_arra
     off = sp.csr_array(
         (inverse.ravel(), (rows, np.repeat(graph.indices, n_components))), shape=(n * n_components, n)
     )
-    centre = sp.csr_array(
-        (-off.sum(axis=1), (np.arange(n * n_components), np.repeat(np.arange(n), n_components))),
-        shape=off.shape,
-    )
-    return sp.csr_array(off + centre)
+    centre = (-off.sum(axis=1), np.repeat(np.arange(n), n_components), np.arange(n * n_components + 1))
+    return sp.csr_array(off + sp.csr_array(centre, shape=off.shape))

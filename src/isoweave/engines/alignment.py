@@ -157,11 +157,11 @@ def frame_transitions(start, stop, indptr, indices, rows, included, transitions,
                     y = rows[e, c]
                     mean_i[c] += y
                     square_i += y * y
-            for r in range(n):
-                for c in range(n):
-                    transitions[e, r, c] = 1.0 if r == c else 0.0
-            weights[e] = 0.0
             if count == 0:
+                weights[e] = 0.0
+                for r in range(n):
+                    for c in range(n):
+                        transitions[e, r, c] = 1.0 if r == c else 0.0
                 continue
             for r in range(n):
                 square_i -= mean_i[r] * mean_i[r] / count
@@ -182,7 +182,6 @@ def frame_transitions(start, stop, indptr, indices, rows, included, transitions,
                 for c in range(n):
                     trace += q[r, c] * cross[r, c]
                     transitions[e, r, c] = q[r, c]
-            if scale > 0.0:
-                weights[e] = trace / scale
+            weights[e] = trace / scale if scale > 0.0 else 0.0
         for e in range(indptr[i], indptr[i + 1]):
             where[indices[e]] = -1

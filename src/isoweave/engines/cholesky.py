@@ -10,32 +10,6 @@ _ROW_BLOCK = 192
 
 
 @kernel
-def middle_level(indptr, indices, start, skipped):
-    """Last vertex of a breadth-first search that skips some vertices, and the size of its middle level."""
-    n = len(indptr) - 1
-    queue, level_ends = np.empty(n, np.int32), np.empty(n + 1, np.int32)
-    seen = skipped.copy()
-    queue[0], seen[start] = start, True
-    used, first, n_levels = 1, 0, 0
-    while first < used:
-        last = used
-        level_ends[n_levels] = last
-        n_levels += 1
-        for t in range(first, last):
-            for e in range(indptr[queue[t]], indptr[queue[t] + 1]):
-                j = indices[e]
-                if not seen[j]:
-                    queue[used], seen[j] = j, True
-                    used += 1
-        first = last
-    # The last level ends at all that was reached, so one of them passes the half.
-    t = 0
-    while level_ends[t] <= used // 2:
-        t += 1
-    return queue[used - 1], level_ends[t] - (level_ends[t - 1] if t > 0 else 0)
-
-
-@kernel
 def permute(indptr, indices, order):
     """Rows and columns of a pattern in an order that may leave some out, and which entries those are."""
     place = np.empty(len(indptr) - 1, np.int32)
@@ -79,28 +53,17 @@ def elimination_tree(indptr, indices):
 def postorder(parent):
     """Order in which every subtree is contiguous and ends at its root."""
     n = len(parent)
-    post, child, sibling = np.empty(n, np.int32), np.empty(n + 1, np.int32), np.empty(n, np.int32)
-    child[:] = -1
+    post, sizes, ends = np.empty(n, np.int32), np.empty(n + 1, np.int32), np.empty(n + 1, np.int32)
+    # Parent -1 is the last entry: what all roots hang on.
+    sizes[:] = 1
+    for j in range(n):
+        sizes[parent[j]] += sizes[j]
+    ends[n] = n
     for j in range(n - 1, -1, -1):
-        above = parent[j] if parent[j] >= 0 else n
-        sibling[j], child[above] = child[above], j
-    used = 0
-    root = child[n]
-    while root != -1:
-        j = root
-        while True:
-            while child[j] != -1:
-                j = child[j]
-            post[used] = j
-            used += 1
-            if j == root:
-                break
-            if sibling[j] != -1:
-                j = sibling[j]
-            else:
-                j = parent[j]
-                child[j] = -1
-        root = sibling[root]
+        # The subtrees of a parent end right before it, the last first.
+        ends[j] = ends[parent[j]] - 1
+        ends[parent[j]] -= sizes[j]
+        post[ends[j]] = j
     return post
 
 

@@ -55,36 +55,6 @@ def project(labels, sizes, block, out):
 
 
 @kernel
-def inspect(indptr, indices, data, diagonal):
-    """Largest entry, sum and sum of absolute values of a row, and gap between an entry and its mirror.
-
-    All absolute; the gap is infinite if one has no mirror. Rows are sorted. ``diagonal`` is filled.
-    """
-    n = len(indptr) - 1
-    largest, most, norm, gap = 0.0, 0.0, 0.0, 0.0
-    # Visited row by row, the mirrors of a symmetric pattern come up in the order they are stored in.
-    cursor = indptr.copy()
-    for i in range(n):
-        total, absolute = 0.0, 0.0
-        diagonal[i] = 0.0
-        for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e]
-            if i == j:
-                diagonal[i] = data[e]
-            total += data[e]
-            absolute += abs(data[e])
-            largest = max(largest, abs(data[e]))
-            mirror = cursor[j]
-            cursor[j] += 1
-            if mirror < indptr[j + 1] and indices[mirror] == i:
-                gap = max(gap, abs(data[e] - data[mirror]))
-            else:
-                gap = np.inf
-        most, norm = max(most, abs(total)), max(norm, absolute)
-    return largest, most, norm, gap
-
-
-@kernel
 def gauss_seidel(indptr, indices, data, inverse, rhs, x, backward):
     """One sweep over all rows in place: x_i += (b - A x)_i / a_ii."""
     n, width = x.shape

@@ -1,7 +1,5 @@
 """Kernels of distances: those of the edges, and those from all vertices to the landmarks."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from isoweave.engines.compile import kernel
@@ -9,16 +7,13 @@ from isoweave.engines.compile import kernel
 
 @kernel
 def edge_stress(start, stop, indptr, indices, lengths, weights, both, coordinates, energies, half_gradient):
-    """Energies of the vertices start..stop and half their gradients (eq. 22).
-
-    ``both`` (m,) are the weights of the two directions of an edge together.
-    """
+    """Energies of the vertices start..stop and half their gradients (eq. 22)."""
+    # ``both`` (m,) are the weights of the two directions of an edge together.
     n_components = coordinates.shape[1]
     step = np.empty(n_components)
     for i in range(start, stop):
         energies[i] = 0.0
-        for c in range(n_components):
-            half_gradient[i, c] = 0.0
+        half_gradient[i] = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             square = 0.0
             for c in range(n_components):
@@ -38,24 +33,18 @@ def edge_stress(start, stop, indptr, indices, lengths, weights, both, coordinate
 def landmark_stress(
     start, stop, size, coordinates, landmarks, geodesics, cross, squares, pulls, landmark_pulls
 ):
-    """Sums over the landmarks for every vertex, and over the vertices of every block (eq. 25).
-
-    Blocks of ``size`` vertices are the items: their sums over vertices are added in a fixed order later, so
-    that no bit depends on the number of threads. With ``d`` the distance and ``g`` the geodesic, ``cross``
-    is the sum of ``d g``, ``squares`` that of ``d d``, and ``pulls`` that of ``g / d`` times the difference.
-    """
+    """Sums over the landmarks for every vertex, and over the vertices of every block (eq. 25)."""
+    # Blocks of ``size`` vertices are the items: their sums are added in a fixed order later. With ``d`` the
+    # distance and ``g`` the geodesic, ``cross`` is the sum of ``d g``, ``squares`` that of ``d d``, and
+    # ``pulls`` that of ``g / d`` times the difference.
     n, n_components = coordinates.shape
-    n_landmarks = len(landmarks)
     step = np.empty(n_components)
     for block in range(start, stop):
-        for a in range(n_landmarks):
-            for c in range(n_components):
-                landmark_pulls[block, a, c] = 0.0
+        landmark_pulls[block] = 0.0
         for i in range(block * size, min((block + 1) * size, n)):
             cross[i] = squares[i] = 0.0
-            for c in range(n_components):
-                pulls[i, c] = 0.0
-            for a in range(n_landmarks):
+            pulls[i] = 0.0
+            for a in range(len(landmarks)):
                 square = 0.0
                 for c in range(n_components):
                     step[c] = coordinates[i, c] - coordinates[landmarks[a], c]

@@ -20,12 +20,10 @@ from isoweave.experiments._run import (
     run_experiments as run_experiments,
     runs_frame as runs_frame,
     versions as versions,
-    without_nan as without_nan,
 )
 from isoweave.experiments._tables import (
     compare as compare,
     count_wins as count_wins,
-    make_tables as make_tables,
     summary_markdown as summary_markdown,
     write_page as write_page,
     write_tables as write_tables,

@@ -12,9 +12,8 @@ import numpy as np
 
 from isoweave._files import atomic_write
 from isoweave._typing import FloatArray
-from isoweave.experiments._problems import METHODS, Experiment, Scale, Setting
+from isoweave.experiments._problems import METHODS, TITLES, Experiment, Scale, Setting
 from isoweave.experiments._run import Task, map_path, select
-from isoweave.experiments._tables import TITLES
 from isoweave.plot import plot_embedding
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ _LOGARITHMIC, _LEAST_DRAWN = ("procrustes_error", "parameter_error"), 1e-7
 def draw_experiment(
     experiment: Experiment, runs: pd.DataFrame, scale: Scale, folder: Path, maps_folder: Path | None = None
 ) -> dict[str, Path]:
-    """Draw what the runs of an experiment allow, scores as SVG too, and kept maps; PNG files by title."""
+    """Draw what the runs of an experiment allow, and kept maps; PNG files by title."""
     good = select(runs, experiment.name, scale.name)
     good = good[good["error"].isna()]
     rows = [row for row in experiment.rows_for(scale) if (good["row"] == row.name).any()]
@@ -126,9 +125,6 @@ def _draw_scores(experiment: Experiment, rows: Sequence[Setting], good: pd.DataF
         for label, mark in marks.items():
             figure.axes[0].plot([], [], label=label, **mark)
         figure.legend(loc="outside lower center", ncols=6, fontsize=8, frameon=False)
-    # No date and no random names: the same runs give the same file.
-    with plt.rc_context({"svg.hashsalt": "isoweave"}), atomic_write(path.with_suffix(".svg")) as file:
-        figure.savefig(file, format="svg", metadata={"Date": None})
     save_png(figure, path)
 
 

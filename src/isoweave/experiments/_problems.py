@@ -152,7 +152,7 @@ def image_group(request: Request, loader: str) -> DataProblem:
     whole = getattr(datasets, loader)("test", data_home=request.data_home, fetch=request.fetch)
     first = request.seed * GROUP_SIZE
     members = _shuffled(whole)[first : first + request.size(GROUP_SIZE)]
-    return from_features(replace(whole, data=whole.data[members], labels=whole.labels[members]), 13, 13)
+    return from_features(_taken(whole, members), 13, 13)
 
 
 def expression(request: Request, loader: str, principal: bool) -> DataProblem:
@@ -228,17 +228,19 @@ def camelhead(request: Request) -> DataProblem:
 def digits(request: Request) -> DataProblem:
     """Nine dimensions are what n_components="auto" estimates."""
     whole = datasets.load_digits()
-    assert whole.labels is not None
-    n = request.size(whole.n_samples)
-    return from_features(replace(whole, data=whole.data[:n], labels=whole.labels[:n]), 10, 9)
+    return from_features(_taken(whole, np.arange(request.size(whole.n_samples))), 10, 9)
 
 
 def faces(request: Request) -> DataProblem:
     whole = datasets.load_faces(data_home=request.data_home)
-    assert whole.parameters is not None
-    members = np.sort(_shuffled(whole)[: request.size(whole.n_samples)])
-    data = replace(whole, data=whole.data[members], parameters=whole.parameters[members])
-    return replace(from_features(data, 8, 3), color=whole.parameters[members, 1])
+    data = _taken(whole, np.sort(_shuffled(whole)[: request.size(whole.n_samples)]))
+    assert data.parameters is not None
+    return replace(from_features(data, 8, 3), color=data.parameters[:, 1])
+
+
+def _taken(data: Dataset, members: AnyArray) -> Dataset:
+    parts = {name: getattr(data, name) for name in ("data", "parameters", "labels")}
+    return replace(data, **{name: part[members] for name, part in parts.items() if part is not None})
 
 
 def _shuffled(data: Dataset) -> AnyArray:
@@ -299,4 +301,5 @@ def _experiment(name: str, entry: dict[str, Any]) -> Experiment:
 
 
 _CATALOG = tomllib.loads(Path(__file__).with_name("catalog.toml").read_text(encoding="utf-8"))
+TITLES: dict[str, str] = _CATALOG.pop("titles")
 EXPERIMENTS: dict[str, Experiment] = {name: _experiment(name, entry) for name, entry in _CATALOG.items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import multiprocessing
 import platform
 import time
@@ -14,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from functools import cache, lru_cache, partial
 from importlib import metadata
+from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -188,7 +188,6 @@ def _run_tasks(
 
 
 def map_path(folder: Path, task: Task) -> Path:
-    """File of a map that is drawn: of the row's first seed."""
     return folder / f"{task.experiment}-{task.row}-{task.method}-{task.scale.name}.npz"
 
 
@@ -269,7 +268,8 @@ class Records(dict[tuple[Any, ...], RunRecord]):
 
     def __init__(self, path: Path) -> None:
         super().__init__()
-        _import_pandas()  # now, not after hours of work
+        if find_spec("pandas") is None or find_spec("jinja2") is None:  # now, not after hours of work
+            raise ImportError("Experiments need pandas and jinja2: pip install 'isoweave[experiments]'.")
         self._path = path
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         # Whatever a crash left of the last line is closed first.
@@ -282,10 +282,11 @@ class Records(dict[tuple[Any, ...], RunRecord]):
 
     def add(self, record: RunRecord) -> None:
         """Keep a record, in memory and on disk."""
-        line = json.dumps(without_nan(record), allow_nan=False)
-        self[tuple(record[name] for name in KEYS)] = json.loads(line)
+        # JSON has no numbers that are not finite.
+        kept = json.loads(json.dumps(record), parse_constant=lambda _: None)
+        self[tuple(record[name] for name in KEYS)] = kept
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        append_text(self._path, f"{self._before}{line}\n")
+        append_text(self._path, f"{self._before}{json.dumps(kept)}\n")
         self._before = ""
 
     def frame(self) -> pd.DataFrame:
@@ -295,13 +296,16 @@ class Records(dict[tuple[Any, ...], RunRecord]):
 
 def runs_frame(records: Iterable[RunRecord]) -> pd.DataFrame:
     """A line per run, in order of seeds: fixed columns, then every metric that any run has."""
+    import pandas as pd
+
     lines = [{name: record.get(name) for name in COLUMNS} | record["scores"] for record in records]
-    return _typed(_import_pandas().DataFrame(lines, columns=None if lines else COLUMNS))
+    return _typed(pd.DataFrame(lines, columns=None if lines else COLUMNS))
 
 
 def read_runs(paths: Iterable[Path]) -> pd.DataFrame:
     """The runs of CSV files written by :func:`write_tables`, whose tables can be made again from them."""
-    pd = _import_pandas()
+    import pandas as pd
+
     # As text: pandas before 3 reads numbers that may differ in the last bit from those written.
     return _typed(pd.concat([pd.read_csv(path, dtype=str) for path in paths], ignore_index=True))
 
@@ -317,21 +321,6 @@ def select(runs: pd.DataFrame, experiment: str, scale: str, row: str | None = No
     """Runs of an experiment, or of one of its rows."""
     keep = (runs["experiment"] == experiment) & (runs["scale"] == scale)
     return runs[keep if row is None else keep & (runs["row"] == row)]
-
-
-def _import_pandas() -> Any:
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError("The experiments need pandas: pip install 'isoweave[experiments]'.") from error
-    return pandas
-
-
-def without_nan(value: Any) -> Any:
-    """The same with None for numbers that JSON does not have."""
-    if isinstance(value, dict):
-        return {key: without_nan(part) for key, part in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @cache

@@ -11,38 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from isoweave._files import write_text
 from isoweave._pages import render
-from isoweave.experiments._problems import EXPERIMENTS, METHODS, Experiment, Scale, Setting
+from isoweave.experiments._problems import EXPERIMENTS, METHODS, TITLES, Experiment, Scale, Setting
 from isoweave.experiments._run import COLUMNS, select, versions
 from isoweave.metrics import METRIC_MEANINGS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TITLES = {
-    "f1": "F1",
-    "local_distance": "edge error",
-    "local_angle": "angle error (°)",
-    "local_metric": "Gram error",
-    "global_stress": "stress",
-    "pearson": "Pearson",
-    "kendall": "Kendall",
-    "parameter_error": "parameter error",
-    "procrustes_error": "procrustes",
-    "accuracy": "accuracy",
-    "nmi": "NMI",
-    "ari": "ARI",
-    # Of one thread: the time on the wall depends on what else the machine does.
-    "cpu_seconds": "CPU seconds",
-}
-LEVEL = (
-    "Level: the paired difference is within two standard errors (with fewer than three seeds: within one "
-    "hundredth)."
-)
-LEGEND = (
-    "Means ± standard deviations over the seeds; the best of a column in bold. Spectral methods, t-SNE and "
-    "UMAP have no unit of length, so their edge errors and stress say little.\n"
-)
 OURS = "default"
+# 1 where more is better, -1 where less is.
+_SIGN = {metric: sign for metric, (_, sign) in METRIC_MEANINGS.items()}
 
 
 @dataclass
@@ -59,14 +37,6 @@ class ResultTable:
     def add(self, cells: tuple[str, ...], kind: str = "") -> None:
         self.kinds[len(self.lines)] = kind
         self.lines.append(cells)
-
-    def markdown(self) -> list[str]:
-        lines = [self.head]
-        for number, cells in enumerate(self.lines):
-            shown = (f"**{c}**" if (number, at) in self.best else c for at, c in enumerate(cells))
-            lines.append(tuple(shown))
-        head, *body = (f"| {' | '.join(cells)} |" for cells in lines)
-        return [head, "|" + "---|" * len(self.head), *body]
 
 
 def show(value: float, metric: str) -> str:
@@ -88,11 +58,6 @@ def _cell(values: pd.Series) -> str:
     return f"{show(values.mean(), metric)} ± {show(values.std(), metric)}"
 
 
-def _sign(metric: str) -> int:
-    """1 where more is better, -1 where less is."""
-    return METRIC_MEANINGS[metric][1]
-
-
 def make_tables(experiment: Experiment, runs: pd.DataFrame, scale: Scale) -> list[ResultTable]:
     """A table for every row that has runs; the first has the paper's numbers."""
     found = [(row, select(runs, experiment.name, scale.name, row.name)) for row in experiment.rows_for(scale)]
@@ -110,7 +75,7 @@ def _table(experiment: Experiment, row: Setting, runs: pd.DataFrame, has_printed
         means.loc[experiment.reference, "parameter_error"] = float("nan")
         cells.loc[experiment.reference, "parameter_error"] = "reference"
     scored = [m for m in columns if m != "cpu_seconds" and means[m].count() > 1]
-    is_best = means[scored] * [_sign(m) for m in scored]
+    is_best = means[scored] * [_SIGN[m] for m in scored]
     is_best = is_best == is_best.max()
     n_runs, n_good = (part["method"].value_counts() for part in (runs, good))
     table = ResultTable(
@@ -156,13 +121,9 @@ def write_tables(
     """Write ``NAME.md`` and ``NAME.csv`` and return their paths; ``skipped`` says what could not be run."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{experiment.name}.md", folder / f"{experiment.name}.csv"]
-    lines = [f"# {experiment.title}", "", experiment.about, ""]
-    if scale.note:
-        lines += [f"**{scale.note}**", ""]
-    lines += [f"- Skipped: {reason}" for reason in skipped]
-    for table in make_tables(experiment, runs, scale):
-        lines += ["", f"## {table.title}", "", *table.notes, "", *table.markdown()]
-    write_text(paths[0], "\n".join([*lines, "", LEGEND]))
+    texts = {"title": experiment.title, "about": experiment.about, "warning": scale.note, "skipped": skipped}
+    template = "experiments/templates/tables.md"
+    write_text(paths[0], render(template, tables=make_tables(experiment, runs, scale), **texts))
     own = select(runs, experiment.name, scale.name)
     metrics = [name for name in METRIC_MEANINGS if name in own and own[name].notna().any()]
     write_text(paths[1], own[[*COLUMNS, *metrics]].to_csv(index=False, lineterminator="\n"))
@@ -193,7 +154,7 @@ def compare(runs: pd.DataFrame, scale: Scale) -> list[Comparison]:
                 unfair = {OURS, experiment.reference if metric == "parameter_error" else OURS}
                 others = [name for name in METHODS if name in values and name not in unfair]
                 if others:
-                    other = str((_sign(metric) * values[others].mean()).idxmax())
+                    other = str((_SIGN[metric] * values[others].mean()).idxmax())
                     both = values[[OURS, other]].dropna()
                     result = (*both.mean(), other, _winner(both[OURS], both[other], metric))
                     found.append(Comparison(experiment.title, row.title, metric, *result))
@@ -201,7 +162,7 @@ def compare(runs: pd.DataFrame, scale: Scale) -> list[Comparison]:
 
 
 def _winner(ours: pd.Series, theirs: pd.Series, metric: str) -> str:
-    gain = _sign(metric) * (ours - theirs)
+    gain = _SIGN[metric] * (ours - theirs)
     # Of fewer than three runs no spread is known; then differences under a hundredth count as none.
     least = 2.0 * gain.sem() if len(gain) >= 3 else 0.01 * max(abs(ours.mean()), abs(theirs.mean()))
     if abs(gain.mean()) <= least:
@@ -229,8 +190,8 @@ def _summary_table(comparisons: Sequence[Comparison]) -> ResultTable:
 
 def summary_markdown(comparisons: Sequence[Comparison]) -> str:
     """Page that says who wins where."""
-    text = ["# Who wins where", count_wins(comparisons), f"Means over the seeds both methods have. {LEVEL}"]
-    return "\n\n".join([*text, "\n".join(_summary_table(comparisons).markdown())]) + "\n"
+    values = {"counts": count_wins(comparisons), "table": _summary_table(comparisons)}
+    return render("experiments/templates/summary.md", **values)
 
 
 def write_page(
@@ -244,7 +205,7 @@ def write_page(
     sections: list[dict[str, Any]] = []
     comparisons = compare(runs, scale)
     if comparisons:
-        about, tables = f"{count_wins(comparisons)} {LEVEL}", [_summary_table(comparisons)]
+        about, tables = count_wins(comparisons), [_summary_table(comparisons)]
         sections.append({"name": "summary", "title": "Who wins where", "about": about, "tables": tables})
     for name, experiment in EXPERIMENTS.items():
         parts = {"tables": make_tables(experiment, runs, scale), "skipped": (skipped or {}).get(name, ())}

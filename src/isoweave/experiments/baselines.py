@@ -33,8 +33,6 @@ __all__ = ["BASELINES", "Baseline", "available_baselines", "run_baseline"]
 _MOST_DENSE_VERTICES = 12_000
 # Above, the sparse solver is faster.
 _DENSE_EIGENVECTORS = 2_000
-# scikit-learn's: a multiple of the trace added to a local Gram matrix's diagonal.
-_LLE_REGULARISATION = 1e-3
 
 
 def all_geodesics(graph: NeighborGraph) -> FloatArray:
@@ -106,7 +104,8 @@ def _lle(graph: NeighborGraph, n_components: int) -> FloatArray:
         values, vectors = np.linalg.eigh(0.5 * (to_i[:, None] + to_i - among))
         # Grams of shortest paths have negative eigenvalues; weights need a positive definite matrix.
         values = np.maximum(values, 0.0)
-        values += _LLE_REGULARISATION * values.sum() if values[-1] > 0.0 else 1.0
+        # scikit-learn's regularisation: a multiple of the trace on the diagonal.
+        values += 1e-3 * values.sum() if values[-1] > 0.0 else 1.0
         solved = vectors @ ((vectors.T @ np.ones(len(members))) / values)
         residual[i, members] -= solved / solved.sum()
     sparse = sp.csr_array(residual)

@@ -42,9 +42,8 @@ class LocalFrames:
 def calibrate_frames(graph: NeighborGraph, frames: LocalFrames, mode: str = "rows") -> LocalFrames:
     """Rescale the frames so that neighbours lie at the distances that were measured (eq. 5).
 
-    Shortest paths zig-zag, which inflates distances between vertices that share no edge and with them the
-    frames (2.3 % on a swiss roll at k = 10); projecting to N directions shortens them. The edges at i itself
-    are measured, so they say what the lengths should be.
+    Shortest paths zig-zag, which inflates the frames (2.3 % on a swiss roll at k = 10); projecting to N
+    directions shortens them. The edges at i itself are measured, so they say what the lengths should be.
 
     ``mode`` is "rows" to give every row the length of its edge, "vertices" for one factor per frame, the
     least-squares fit of its rows to its edges, or "none".
@@ -117,9 +116,9 @@ def neighborhood_volumes(
     """Weight of every vertex in the paper's inner product, with mean one.
 
     ``mode="hull"``: the volume of the convex hull of the vertex and its neighbours in the local frame, for
-    N > 7 the mean volume of projections to 7 dimensions, turned into an N-volume as Kubota's formula does
-    for a ball. A flat neighbourhood, which has volume zero, gets the smallest positive one: with weight zero
-    its vertex would be invisible. ``seed`` draws the directions of the projections.
+    N > 7 the mean volume of projections to 7 dimensions (drawn by ``seed``), turned into an N-volume as
+    Kubota's formula does for a ball. A flat neighbourhood gets the smallest positive volume: with zero its
+    vertex would be invisible.
     """
     n = graph.n_vertices
     if mode == "equal":
@@ -135,8 +134,7 @@ def neighborhood_volumes(
         projections = [np.linalg.qr(draw)[0] for draw in draws]
     volumes = np.zeros(n)
     for i in range(n):
-        rows = frames.rows[graph.indptr[i] : graph.indptr[i + 1]]
-        points = np.vstack((np.zeros(dimension), rows))
+        points = np.vstack((np.zeros(dimension), frames.rows[graph.indptr[i] : graph.indptr[i + 1]]))
         volumes[i] = np.mean([_hull_volume(points @ p) for p in projections])
     if target < dimension:
         # A ball of radius r has projections of volume k_t r^t: r gives the N-volume k_N r^N.
@@ -156,10 +154,7 @@ def _log_unit_ball(dimension: int) -> float:
 
 def _hull_volume(points: FloatArray) -> float:
     """Volume of the convex hull; zero when the points lie in a hyperplane or are too few."""
-    n_points, dimension = points.shape
-    if n_points <= dimension:
-        return 0.0
-    if dimension == 1:
+    if points.shape[1] == 1:
         return float(np.ptp(points))
     try:
         return float(ConvexHull(points).volume)

@@ -46,16 +46,14 @@ def resolve_frame_size(degrees: IntArray, frame_size: int | float | str, n_compo
     frame never has fewer than ``n_components + 1`` members.
     """
     typical = max(typical_degree(degrees), 1.0) if len(degrees) else 1.0
-    if isinstance(frame_size, str):
-        if frame_size == "all":
-            return 0
-        if frame_size != "auto":
-            raise ValueError(f"frame_size must be 'auto', 'all', an int or a float, got {frame_size!r}.")
+    if frame_size == "all":
+        return 0
+    if frame_size == "auto":
         size = min(FRAME_PER_NEIGHBOR * typical, HUB_LIMIT)
-    elif isinstance(frame_size, float):
-        size = frame_size * typical
+    elif isinstance(frame_size, str):
+        raise ValueError(f"frame_size must be 'auto', 'all', an int or a float, got {frame_size!r}.")
     else:
-        size = frame_size
+        size = frame_size * typical if isinstance(frame_size, float) else frame_size
     return max(ceil(min(size, len(degrees))), n_components + 1)
 
 
@@ -70,42 +68,24 @@ def local_frames(
 ) -> LocalFrames:
     """Coordinates of every vertex's neighbours in axes of its own (eqs. 1 to 4).
 
-    Long edges, over four times as long as those that a frame needs, have no row: paths to their far ends lead
-    over the centre, so that the far end would seem to lie opposite to everything else.
-
     The frame of vertex i scales i, its neighbours and the vertices geodesically nearest to it, up to
-    ``frame_size``; distances among them are shortest paths through twice as many nearest vertices.
-    With ``frame_size="all"`` the frame is the second-order neighbourhood and paths stay inside the third, as
-    in the paper (up to 1,000 and 1,500 vertices).
+    ``frame_size`` (see :func:`resolve_frame_size`); distances among them are shortest paths through twice as
+    many. With "all" the frame is the second-order neighbourhood and paths stay inside the third, as in the
+    paper (up to 1,000 and 1,500 vertices). Long edges, over four times as long as those that a frame needs,
+    have no row: paths to their far ends lead over the centre, opposite to everything else.
 
-    All lengths are positive: merge duplicates first. ``n_components`` is N, the number of directions kept,
-    ``frame_size`` as in :func:`resolve_frame_size`; ``with_inverse`` adds V S^(-1/2), which the paper's inner
-    product needs. Exact distances of points of R^N give back those points up to an orthogonal map. Time per
-    vertex does not depend on the degrees: O(frame^2 room) for paths and Gram matrix, plus O(frame^2 N) for
-    the leading eigenvectors. A graph of many small components has the first vertex of each, and the number
-    of all, in ``starts``: every component gets the frames it would get alone.
+    All lengths are positive: merge duplicates first. ``with_inverse`` adds V S^(-1/2), which the paper's
+    inner product needs. Exact distances of points of R^N give back those points up to an orthogonal map. Time
+    per vertex, O(frame^2 (room + N)), does not depend on the degrees. A graph of many small components has
+    the first vertex of each, and the number of all, in ``starts``: each gets the frames it would get alone.
     """
-    bounds = [0, graph.n_vertices] if starts is None else starts.tolist()
-    sizes = [
-        resolve_frame_size(graph.degrees[lo:hi], frame_size, n_components) for lo, hi in pairwise(bounds)
-    ]
-    return _frames_of_sizes(graph, n_components, sizes, bounds, with_inverse, team)
-
-
-def _frames_of_sizes(
-    graph: NeighborGraph,
-    n_components: int,
-    sizes: list[int],
-    bounds: list[int],
-    with_inverse: bool,
-    team: ThreadTeam,
-) -> LocalFrames:
-    """Frames of so many vertices, for each of the components between the bounds."""
     # Compiled code is imported where it is used: importing isoweave must stay cheap.
     from isoweave.engines import local_mds as kernels
 
-    whole, near, by_length = graph, None, rows_by_length(graph, team)
-    if sizes[0] > 0 and not with_inverse:
+    bounds = [0, graph.n_vertices] if starts is None else starts.tolist()
+    parts = [(lo, hi, graph.degrees[lo:hi]) for lo, hi in pairwise(bounds)]
+    whole, near, by_length = graph, np.ones(len(graph.indices), dtype=bool), rows_by_length(graph, team)
+    if frame_size != "all" and not with_inverse:
         near = ~long_edges(graph, n_components, by_length)
         if not near.all():
             graph = keep_edges(whole, near)
@@ -116,8 +96,11 @@ def _frames_of_sizes(
     spectrum = np.empty((n, n_components + 1))
     included = np.empty(m, dtype=bool)
     arrays = (graph.indptr, graph.indices, graph.lengths, *by_length)
-    for size, lo, hi in zip(sizes, bounds, bounds[1:], strict=False):
-        limits = _limits(size)
+    for lo, hi, degrees in parts:
+        size = resolve_frame_size(degrees, frame_size, n_components)
+        limits = (size + 1, ceil(ROOM_PER_FRAME * size) + 1, max(size, HUB_LIMIT))
+        if size == 0:
+            limits = ALL_FRAME_LIMIT, ALL_ROOM_LIMIT, ALL_FRAME_LIMIT
         # Small components, of which there may be many, have no hubs.
         hubs = _edges_between_hubs(graph, limits[-1]) if hi - lo == n else np.empty(0, dtype=bool)
         more = (*limits, size == 0, hubs, rows, inverse, spectrum, included)
@@ -130,20 +113,11 @@ def _frames_of_sizes(
     fidelity = np.divide(explained, power, out=np.ones(n), where=power > 0)
     leading, fidelity = np.ascontiguousarray(leading), np.minimum(fidelity, 1.0)
     if graph is not whole:
-        kept, has_row = rows, included
-        rows, included = (
-            np.zeros((len(whole.indices), n_components)),
-            np.zeros(len(whole.indices), dtype=bool),
-        )
-        rows[near], included[near] = kept, has_row
-    return LocalFrames(rows, included, leading, fidelity, inverse if with_inverse else None)
-
-
-def _limits(size: int) -> tuple[int, int, int]:
-    """Vertices of a frame and of the room for its paths, and neighbours from which on a vertex is a hub."""
-    if size == 0:
-        return ALL_FRAME_LIMIT, ALL_ROOM_LIMIT, ALL_FRAME_LIMIT
-    return size + 1, ceil(ROOM_PER_FRAME * size) + 1, max(size, HUB_LIMIT)
+        kept, rows = rows, np.zeros((len(whole.indices), n_components))
+        rows[near], near[near] = kept, included
+    else:
+        near = included
+    return LocalFrames(rows, near, leading, fidelity, inverse if with_inverse else None)
 
 
 def long_edges(graph: NeighborGraph, n_components: int, by_length: tuple[IntArray, FloatArray]) -> BoolArray:
@@ -176,11 +150,8 @@ def long_edges(graph: NeighborGraph, n_components: int, by_length: tuple[IntArra
 
 
 def _edges_between_hubs(graph: NeighborGraph, row_limit: int) -> BoolArray:
-    """Edges that every frame must hold so that no edge the graph hangs on loses both its rows.
-
-    An edge between two hubs may be outside the nearest neighbours of both. Those of a minimum
-    spanning forest are forced, hence the rows always connect what the graph connects.
-    """
+    """Edges that every frame must hold so that no edge the graph hangs on loses both its rows."""
+    # An edge between two hubs may be outside the nearest neighbours of both: a spanning forest is forced.
     hub = graph.degrees > row_limit
     between = hub[graph.sources] & hub[graph.indices]
     if not between.any():

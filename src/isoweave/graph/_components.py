@@ -147,15 +147,13 @@ def _shortest_pairs(space: FeatureSpace, a: AnyArray, b: AnyArray, n_pairs: int)
     rows, cols, lengths = np.repeat(near, found.shape[1]), b[found.reshape(-1)], distance.reshape(-1)
     used: set[int] = set()
     separate: list[int] = []
-    rest: list[int] = []
-    for e in np.lexsort((cols, rows, lengths)).tolist():
+    ranked = np.lexsort((cols, rows, lengths)).tolist()
+    for e in ranked:
         ends = {int(rows[e]), int(cols[e])}
-        if used & ends:
-            rest.append(e)
-        else:
+        if not used & ends:
             separate.append(e)
             used |= ends
-    chosen = (separate + rest)[:n_pairs]
+    chosen = [*separate, *(e for e in ranked if e not in separate)][:n_pairs]
     return rows[chosen], cols[chosen], space.to_user(lengths[chosen])
 
 
@@ -174,10 +172,9 @@ def _nearest(space: FeatureSpace, queries: AnyArray, targets: AnyArray, k: int) 
 def pack_components(coordinates: Sequence[FloatArray]) -> list[FloatArray]:
     """Shifts, one of shape (N,) each, that lay embedded components side by side without overlap.
 
-    Larger components come first, from left to right along the first axis; smaller ones are stacked in
-    columns beside them and, when a row gets too wide, in further rows along the second axis. The space around
-    each is a fifth of its extent, around single points the typical spacing of points in the largest
-    component. The centroid of all points together ends up at the origin.
+    Larger ones come first, from left to right; smaller ones are stacked in columns beside them and, when a
+    row gets too wide, in further rows. The space around each is a fifth of its extent, around single points
+    the typical spacing in the largest component. The centroid of all points ends up at the origin.
     """
     lows = np.array([c.min(axis=0) for c in coordinates], dtype=np.float64)
     highs = np.array([c.max(axis=0) for c in coordinates], dtype=np.float64)
@@ -289,7 +286,7 @@ def prepare_graph(
     """Choose the unit, merge duplicates, order the vertices, remove shortcuts.
 
     ``dropped`` is True to ask the shortcut filter, False to keep every edge, or names the edges (s, 2) to
-    leave out. ``on_stage`` is called with "order" and "shortcuts" as these stages begin.
+    leave out. ``on_stage`` is told when "order" and "shortcuts" begin.
     """
     on_stage("order")
     unit, normal = normalise_lengths(graph)

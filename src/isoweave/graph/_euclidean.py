@@ -1,9 +1,7 @@
 """Neighbours from all pairs, Euclidean ones by matrix products or an index of faiss.
 
-The latter fetch more candidates than wanted and measure them again from coordinate differences. A search is
-called with queries and their numbers ``own`` among the points of the index, so that no point is its own
-neighbour; all are -1 for new rows. What a new row finds does not depend on the others of its batch, although
-products round differently from batch to batch.
+A search is called with queries and their numbers ``own`` among the points, so that no point is its own
+neighbour; all are -1 for new rows, and what one finds does not depend on the others of its batch.
 """
 
 from __future__ import annotations
@@ -95,9 +93,8 @@ def _scores(table: AnyArray, halves: AnyArray, rows: AnyArray) -> AnyArray:
 class ProductSearch:
     """Exact neighbours, by matrix products in single precision where that is provably enough.
 
-    Products give |x - y|^2 with an error bounded by the norms. A query is settled if no point outside its
-    candidates can be nearer than its k-th neighbour, given the bound. The others go on to double precision
-    and then to differences throughout.
+    A query is settled if no point outside its candidates can be nearer than its k-th neighbour, given the
+    error of products. The others go on to double precision and then to differences throughout.
     """
 
     def __init__(self, points: FloatArray, team: ThreadTeam) -> None:
@@ -139,8 +136,7 @@ class ProductSearch:
         neighbors, distances = np.empty((m, k), dtype=np.int32), np.empty((m, k))
         far, pending = np.flatnonzero(norms >= _FARTHEST), np.flatnonzero(norms < _FARTHEST)
         for dtype in (np.float32, np.float64, None):
-            if dtype is None:
-                pending = np.sort(np.concatenate((pending, far)))
+            pending = np.sort(np.concatenate((pending, far))) if dtype is None else pending
             if len(pending) == 0:
                 continue
             at, order = pending, self._order(dtype, team)
@@ -183,12 +179,11 @@ class GraphSearch:
 
     def _near_points(self, own: IntArray, k: int, team: ThreadTeam) -> IntArray:
         table, n_others = self.exact.single, len(self.exact.points) - 1
-        width = min(_CANDIDATES * k, n_others)
-        build_effort, effort = _PROJECTED_EFFORT, max(64, width + k)
-        searched = project(table, k, width, team, self.seed)
+        width, build_effort = min(_CANDIDATES * k, n_others), _PROJECTED_EFFORT
+        searched, effort = project(table, k, width, team, self.seed), max(64, width + k)
         if searched is None:
-            width = n_candidates(k, n_others)
-            build_effort, effort, searched = _FULL_EFFORT, max(64, 3 * width), table
+            searched, width, build_effort = table, n_candidates(k, n_others), _FULL_EFFORT
+            effort = max(64, 3 * width)
         index = _build_hnsw(searched, build_effort, team, self.seed)
         # Every point finds itself too.
         return _search_hnsw(index, searched[own], width + 1, effort, team)

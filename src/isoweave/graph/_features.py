@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import PAIRWISE_BOOLEAN_FUNCTIONS
 from sklearn.neighbors import VALID_METRICS
 from sklearn.utils import check_array
@@ -193,8 +192,6 @@ def prepare_features(X: Any, metric: Metric, metric_params: Params, team: Thread
     points = features[groups.first]
     if boolean:
         points = points.astype(np.bool_)
-    if metric_params and isinstance(name, str):
-        _check_params(points[:1], name, params)
     return FeatureSpace(points, groups, name, params, squared, cosine, scale)
 
 
@@ -226,14 +223,6 @@ def _check_metric(metric: Metric, metric_params: Params) -> tuple[Metric, dict[s
     return name, params
 
 
-def _check_params(point: Any, metric: str, params: dict[str, Any]) -> None:
-    """Refuse parameters that the metric does not take, which scikit-learn finds out in the middle."""
-    try:
-        pairwise_distances(point, metric=metric, **params)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"metric_params={params!r} do not go with metric={metric!r}: {error}") from error
-
-
 def _spread(metric: Metric, features: FloatArray) -> dict[str, Any]:
     """What a metric takes from the data, before duplicates are left out and blocks are cut."""
     if metric == "seuclidean":
@@ -249,14 +238,8 @@ def _spread(metric: Metric, features: FloatArray) -> dict[str, Any]:
 
 def _check_features(X: Any, metric: Metric) -> Any:
     """Finite float64 features, dense or canonical CSR, without negative zeros."""
-    features = check_array(
-        X,
-        accept_sparse="csr",
-        dtype=np.float64,
-        ensure_all_finite=False,
-        ensure_min_samples=2,
-        input_name="X",
-    )
+    wanted: Any = {"ensure_all_finite": False, "ensure_min_samples": 2, "input_name": "X"}
+    features = check_array(X, accept_sparse="csr", dtype=np.float64, **wanted)
     if sp.issparse(features):
         features = sp.csr_array(features, copy=True)
         features.sum_duplicates()

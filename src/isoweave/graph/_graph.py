@@ -308,10 +308,7 @@ def keep_edges(graph: NeighborGraph, mask: BoolArray) -> NeighborGraph:
 
 def subgraph(graph: NeighborGraph, vertices: AnyArray) -> NeighborGraph:
     """Subgraph induced by sorted, distinct vertices: vertex i of it is ``vertices[i]`` of ``graph``."""
-    n = graph.n_vertices
-    if len(vertices) and (vertices[0] < 0 or vertices[-1] >= n or np.any(np.diff(vertices) <= 0)):
-        raise ValueError(f"vertices must be sorted, distinct and within 0 .. {n - 1}.")
-    number = np.full(n, -1, dtype=np.int32)
+    number = np.full(graph.n_vertices, -1, dtype=np.int32)
     number[vertices] = np.arange(len(vertices), dtype=np.int32)
     rows, cols = number[graph.sources], number[graph.indices]
     keep = (rows >= 0) & (cols >= 0)

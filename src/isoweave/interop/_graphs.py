@@ -130,23 +130,19 @@ def from_anndata(adata: Any, key: str = "distances", *, asymmetry: str = "max") 
     if obsp is None:
         raise TypeError(f"Expected an AnnData object, got {type(adata).__name__}.")
     if key not in obsp:
-        raise ValueError(
-            f"obsp has no {key!r}; it has {sorted(obsp.keys())}. Compute the neighbour graph first, for "
-            "example with scanpy.pp.neighbors(adata), or name another entry with key=."
+        cure = (
+            "Compute the neighbour graph, as by scanpy.pp.neighbors(adata), or name another entry with key="
         )
+        raise ValueError(f"obsp has no {key!r}; it has {sorted(obsp.keys())}. {cure}.")
     if key.endswith("connectivities"):
-        raise ValueError(
-            f"obsp[{key!r}] holds connectivities, which are similarities: near cells have large values. "
-            "Distances are needed; scanpy keeps them in obsp['distances']."
-        )
+        cure = "Distances are needed; scanpy keeps them in obsp['distances']"
+        raise ValueError(f"obsp[{key!r}] holds similarities: near cells have large values. {cure}.")
     matrix = obsp[key]
     if hasattr(matrix, "to_memory"):  # backed by a file that is open
         matrix = matrix.to_memory()
     if not sp.issparse(matrix):
-        raise TypeError(
-            f"obsp[{key!r}] is a {type(matrix).__name__}, not a sparse matrix. A matrix of all distances can "
-            "be given to IsometricEmbedding(metric='precomputed'), which takes n_neighbors of each row."
-        )
+        cure = "Give a matrix of all distances to IsometricEmbedding(metric='precomputed', n_neighbors=...)"
+        raise TypeError(f"obsp[{key!r}] is a {type(matrix).__name__}, not a sparse matrix. {cure}.")
     graph = graph_from_matrix(matrix, asymmetry=asymmetry)
     return NamedDistances(graph.to_matrix(), tuple(adata.obs_names))
 
@@ -163,10 +159,8 @@ def to_anndata(adata: Any, result: Any, key_added: str = "X_isoweave") -> None:
     found = getattr(result, "embedding_" if ending else "coordinates", result)
     coordinates = np.asarray(found)
     if coordinates.ndim != 2 or len(coordinates) != adata.n_obs:
-        raise ValueError(
-            f"The map has the shape {coordinates.shape}, but adata has {adata.n_obs} observations; there "
-            "must be one row for each, in their order."
-        )
+        said = f"The map has the shape {coordinates.shape}, but adata has {adata.n_obs} observations"
+        raise ValueError(f"{said}; there must be one row for each, in their order.")
     adata.obsm[key_added] = coordinates
     if found is not result:
         facts = {name: getattr(result, name + ending) for name in ("status", "relative_energy", "n_iter")}

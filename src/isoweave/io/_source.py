@@ -111,10 +111,9 @@ def memory_limit(file_size: int) -> int:
 def check_expansion(n_bytes: int, file_size: int, what: str, hint: str = "") -> None:
     """Refuse what would take far more memory than the file's size can justify, before it is read."""
     if n_bytes > memory_limit(file_size):
-        raise Fault(
-            f"{what} would take {n_bytes} bytes in memory, from a file of {file_size}; more than "
-            f"{MAX_EXPANSION} times a file's size (or {FREE_BYTES >> 20} MiB) is refused{hint}"
-        )
+        most = f"{MAX_EXPANSION} times a file's size (or {FREE_BYTES >> 20} MiB)"
+        said = f"{what} would take {n_bytes} bytes in memory, from a file of {file_size}"
+        raise Fault(f"{said}; more than {most} is refused{hint}")
 
 
 @contextmanager
@@ -172,10 +171,7 @@ def read_npz(path: Path) -> dict[str, AnyArray]:
 
 
 def read_archive(file: IO[bytes], size: int) -> dict[str, AnyArray]:
-    """The arrays of an open archive, which may become as large as those of a file of ``size`` bytes.
-
-    Arrays of Python objects are left out: reading them would run code from the file.
-    """
+    """The arrays of an open archive, within the limits of a file of ``size`` bytes; never Python objects."""
     arrays: dict[str, AnyArray] = {}
     total, seen = 0, set()
     hint = "; numpy.savez (without _compressed) writes files as large as their arrays"
@@ -258,9 +254,12 @@ def _parse_type(descr: str) -> np.dtype[Any] | str:
 def _read_data(file: IO[bytes], header: _Header) -> AnyArray:
     dtype, shape, order = header
     if not isinstance(dtype, np.dtype):
-        what = f"arrays of type {quoted(dtype)} are not supported"
-        if dtype.lstrip("|<>=").startswith("O"):
-            what = "the array holds Python objects (dtype object)"
+        is_object = dtype.lstrip("|<>=").startswith("O")
+        what = (
+            "the array holds Python objects"
+            if is_object
+            else f"arrays of type {quoted(dtype)} are not supported"
+        )
         raise Fault(f"{what}; save it as numbers")
     flat: AnyArray = np.empty(math.prod(shape), dtype=dtype)
     target = memoryview(flat.view(np.uint8))  # type: ignore[arg-type]

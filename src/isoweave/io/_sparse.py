@@ -16,12 +16,9 @@ from isoweave.io._text import check_words, is_number, next_row, parse_number, re
 # A graph this much larger than its number of entries is a mistake (or an attack), not a data set.
 _MAX_EMPTY_VERTICES = 1_000_000
 _VERTICES_PER_ENTRY = 100
-# Row pointers, and what it takes to make them, per row or column that is declared.
-_BYTES_PER_VERTEX = 16
 # A dense matrix of distances is taken in blocks of this many values.
 _BLOCK_VALUES = 1 << 22
 _TOP = 2**31 - 1
-_SYMMETRIES = ("general", "symmetric")
 _WORD = re.compile(r"[^\W\d][\w .()\[\]/-]*")
 
 
@@ -139,7 +136,8 @@ def _check_size(shape: tuple[int, int], n_entries: int, file_size: int, line: in
     largest, what = max(shape), f"a {shape[0]} x {shape[1]} matrix"
     if largest > max(_MAX_EMPTY_VERTICES, _VERTICES_PER_ENTRY * n_entries) or largest > _TOP:
         raise Fault(f"{what} with only {n_entries} entries is refused", line)
-    check_expansion(_BYTES_PER_VERTEX * largest, file_size, what)
+    # Row pointers, and what it takes to make them.
+    check_expansion(16 * largest, file_size, what)
 
 
 def _sorted_pairs(row: AnyArray, col: AnyArray, n_columns: int) -> AnyArray:
@@ -190,7 +188,7 @@ def _csr_from_entries(
     is_symmetric: bool,
     may_repeat: bool = False,
 ) -> sp.csr_array:
-    """A matrix from entries, each given once, or equally often if it ``may_repeat``; of either triangle."""
+    """A matrix from entries, each given once, or with one value if it ``may_repeat``; of either triangle."""
     i, j = ends.T.astype(np.int64)
     row, col = (np.maximum(i, j), np.minimum(i, j)) if is_symmetric else (i, j)
     order = _sorted_pairs(row, col, shape[1])
@@ -253,8 +251,8 @@ def read_matrix_market(path: Path) -> sp.csr_array:
     words = [cell.lower() for cell in cells]
     if line != 1 or len(words) != 5 or words[:2] != ["%%matrixmarket", "matrix"]:
         raise Fault("not a Matrix Market file: it must open with '%%MatrixMarket matrix'", 1)
-    is_symmetric = words[4] == "symmetric"
-    if words[2] != "coordinate" or words[3] not in ("real", "integer") or words[4] not in _SYMMETRIES:
+    is_symmetric, is_known = words[4] == "symmetric", words[4] in ("general", "symmetric")
+    if words[2] != "coordinate" or words[3] not in ("real", "integer") or not is_known:
         said = f"a matrix of type {quoted(' '.join(words[2:]))} is not supported"
         raise Fault(f"{said}; write it as coordinate, real (with lengths), general or symmetric", 1)
     row = next((row for row in rows if not row[1][0].startswith("%")), None)

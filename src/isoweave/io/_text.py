@@ -24,8 +24,7 @@ _BLOCK_BYTES, _MAX_LINE_BYTES = 1 << 16, 1 << 24
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 _SPACES = re.compile("[ \t]+")
 # An array of n words takes 4 n times the longest one, and words rarely shrink as much as numbers.
-_FREE_WORD_BYTES = 1 << 26
-_MAX_WORD_EXPANSION = 32
+_FREE_WORD_BYTES, _MAX_WORD_EXPANSION = 1 << 26, 32
 # Numbers as people write them: 1,000  1.000,5  1 000  0,5  10 %  $5  (5)  1d5. What they mean depends on who
 # wrote them, so they are refused; taken for words, they would silently become names or a header.
 _WRITTEN_NUMBER = re.compile(
@@ -180,10 +179,7 @@ def _not_a_number(text: str, where: str, line: int, hint: str = "") -> Fault:
 
 
 def check_words(words: Sequence[str], file_size: int, where: str = "", lines: AnyArray | None = None) -> None:
-    """Refuse words that one very long one would blow up as an array, and numbers that are not plain.
-
-    ``lines`` are those of the words; without them all may look like numbers: the file calls them names.
-    """
+    """Refuse words that would blow up as an array and, unless the file calls them names, written numbers."""
     longest = max(words, key=len, default="")
     if 4 * len(words) * len(longest) > max(_FREE_WORD_BYTES, _MAX_WORD_EXPANSION * file_size):
         said = f"{quoted(longest)} of {len(longest)} characters is too long among {len(words)}"
@@ -252,9 +248,8 @@ def read_columns(path: str | os.PathLike[str]) -> tuple[dict[str, AnyArray], tup
         has_names = heads[0].lower() in _NAME_HEADERS
         numbers = [head for head in heads if parse_number(head) is not None]
         if numbers:
-            raise Fault(
-                f"the first row must name the columns, but holds the number {quoted(numbers[0])}", line
-            )
+            said = f"holds the number {quoted(numbers[0])}"
+            raise Fault(f"the first row must name the columns, but {said}", line)
         if len(set(heads)) < len(heads):
             raise Fault(f"two columns are named {quoted(max(heads, key=heads.count))}", line)
         if "" in heads[1:]:

@@ -1,9 +1,8 @@
 """Sparse Cholesky factorisation for many solves: order, size, supernodes, values; lowest eigenvectors.
 
-Written here because the wheels at hand either link an unoptimised BLAS or solve slowly: benchmarks/
-direct_solvers.py has the numbers. Multifrontal and supernodal: columns of the factor with (nearly) the same
-rows form a supernode. With T its triangular diagonal block and R the rectangle below, the values stored are
-T^-1 above -R T^-1, row by row: each half of a solve is then one product per supernode.
+Written here because wheels at hand link an unoptimised BLAS or solve slowly (benchmarks/direct_solvers.py).
+Columns of the factor with (nearly) the same rows form a supernode. With T its triangular diagonal block and R
+the rectangle below, T^-1 is stored above -R T^-1: each half of a solve is one product per supernode.
 """
 
 from __future__ import annotations
@@ -14,11 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import breadth_first_order
 from scipy.sparse.linalg import spilu, splu
 
 from isoweave._forks import forks_wait
 from isoweave._parallel import ThreadTeam, single_blas_thread
-from isoweave._typing import AnyArray, FloatArray, IntArray
+from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave.engines import cholesky as kernels
 
 # Entries of the largest factor a direct solver will make (2 GB of float64).
@@ -27,8 +27,7 @@ MAX_FILL = 250_000_000
 # find out.
 MAX_FILL_RATIO = 50.0
 # SuperLU on symmetric matrices.
-SYMMETRIC: dict[str, Any] = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0}
-SYMMETRIC["options"] = {"SymmetricMode": True}
+SYMMETRIC: Any = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
 _TOLERANCE = 1e-10  # of the residuals of eigenvectors, beside the mean diagonal
 _STANDSTILL = 3e-3  # relative change of the eigenvalues in a sweep
 
@@ -46,29 +45,34 @@ def elimination_order(indptr: IntArray, indices: IntArray, start: int = 0) -> In
     hubs = degrees > max(16.0, 10.0 * np.sqrt(n))
     # Beside a separator of w vertices the factor holds w^2 / 2 entries.
     widest = np.sqrt(2 * MAX_FILL_RATIO * len(indices))
-    # Two searches for one: the first finds a vertex at the rim, from where levels are narrow.
-    far = kernels.middle_level(indptr, indices, start, hubs)[0] if n > widest else start
-    if n < 3 or (n > widest and kernels.middle_level(indptr, indices, far, hubs)[1] > widest):
+    if n < 3 or (n > widest and _middle_level(indptr, indices, start, hubs) > widest):
         return by_degree
     pattern = sp.csc_array((np.ones(len(indices)), indices, indptr), shape=(n, n))
     rest = np.flatnonzero(~hubs)
-    inner = _minimum_degree(pattern[rest][:, rest] if hubs.any() else pattern)
+    pattern = pattern[rest][:, rest] if hubs.any() else pattern
+    # With a dominant diagonal the incomplete factorisation drops all else at once.
+    dominant = sp.csc_array(pattern + sp.eye_array(len(rest), format="csc") * (1e3 * len(rest)))
+    # Nothing of the factor may be left when a fork goes on: see symmetric_solver.
+    with forks_wait():
+        inner = np.argsort(spilu(dominant, drop_tol=1.0, fill_factor=1.0, **SYMMETRIC).perm_c)
     return np.concatenate([rest[inner], by_degree[len(rest) :]]).astype(np.int32)
 
 
-def _minimum_degree(pattern: sp.csc_array) -> IntArray:
-    """SuperLU's order. With a dominant diagonal the incomplete factorisation drops all else at once."""
-    n, columns = pattern.shape[0], np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
-    on_diagonal = pattern.indices == columns
-    if pattern.has_canonical_format and np.count_nonzero(on_diagonal) == n:
-        entries = np.where(on_diagonal, 1.0 + 1e3 * n, 1.0)
-        dominant = sp.csc_array((entries, pattern.indices, pattern.indptr), shape=(n, n))
-    else:
-        dominant = sp.csc_array(pattern + sp.eye_array(n, format="csc") * (1e3 * n))
-    # Nothing of the factor may be left when a fork goes on: see symmetric_solver.
-    with forks_wait():
-        order = np.argsort(spilu(dominant, drop_tol=1.0, fill_factor=1.0, **SYMMETRIC).perm_c)
-    return order.astype(np.int32)
+def _middle_level(indptr: IntArray, indices: IntArray, start: int, skipped: BoolArray) -> int:
+    """Size of the middle level of a breadth-first search from the rim of the component of ``start``."""
+    kept, n = ~skipped[indices], len(skipped)
+    ends = np.append(0, np.cumsum(kept))[indptr].astype(np.int32)
+    graph = sp.csr_array((np.ones(ends[-1]), indices[kept], ends), shape=(n, n))
+    # Two searches: the first finds a vertex at the rim, from where levels are narrow.
+    rim = breadth_first_order(graph, start, return_predecessors=False)[-1]
+    order, before = breadth_first_order(graph, rim)
+    place = np.empty(n, dtype=np.int32)
+    place[order] = np.arange(len(order))
+    above = place[before[order[1:]]]
+    first, last = 0, 1
+    while last <= len(order) // 2:
+        first, last = last, 1 + int(np.searchsorted(above, last))
+    return last - first
 
 
 class Elimination(NamedTuple):
@@ -83,10 +87,8 @@ class Elimination(NamedTuple):
 
 
 def plan_elimination(indptr: IntArray, indices: IntArray, order: IntArray) -> Elimination:
-    """Elimination tree and column counts for an order, replaced by one with contiguous subtrees.
-
-    Time and memory are linear in the entries of the matrix, however large the factor would be.
-    """
+    """Elimination tree and column counts for an order, replaced by one with contiguous subtrees."""
+    # In time and memory that are linear in the entries of the matrix, however large the factor would be.
     p, c, _ = kernels.permute(indptr, indices, order)
     order = order[kernels.postorder(kernels.elimination_tree(p, c))]
     p, c, _ = kernels.permute(indptr, indices, order)
@@ -115,8 +117,7 @@ def analyse(plan: Elimination) -> Structure:
     heights = heights[:n_super][::-1]
     row_ptr = np.concatenate([[0], np.cumsum(heights)])
     value_ptr = np.concatenate([[0], np.cumsum(heights * np.diff(starts))])
-    arrays = (plan.indptr, plan.indices, plan.parent, starts, row_ptr)
-    rows, n_children, stack = kernels.supernode_rows(*arrays)
+    rows, n_children, stack = kernels.supernode_rows(*plan[1:4], starts, row_ptr)
     front = int(np.max(heights, initial=0)) ** 2
     return Structure(plan.order, starts, row_ptr, rows, value_ptr, n_children, int(stack), front)
 
@@ -196,10 +197,9 @@ def lowest_eigenvectors(
 ) -> tuple[FloatArray, FloatArray]:
     """Smallest eigenvalues and vectors of a positive semi-definite matrix by block inverse iteration.
 
-    On flat data the eigenvalue zero of a connection Laplacian is exactly N-fold, which single-vector Krylov
-    methods miss copies of; a block of more than N vectors cannot. ``rough``, for a caller that improves the
-    vectors anyway: stop once the eigenvalues hardly move (25 sweeps at most) instead of at small residuals
-    (200 sweeps), with a wider block.
+    On flat data the eigenvalue zero of a connection Laplacian is exactly N-fold: single-vector Krylov methods
+    miss copies of it, a block of more than N vectors cannot. ``rough``: a wider block, and an end once the
+    eigenvalues hardly move (25 sweeps at most) instead of at small residuals (200 sweeps).
     """
     n_extra, max_sweeps = (6, 25) if rough else (3, 200)
     size = matrix.shape[0]

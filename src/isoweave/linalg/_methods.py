@@ -1,11 +1,9 @@
 """A Laplacian with its nullspace, and the methods that solve with it: Cholesky factors, conjugate gradients.
 
-A graph Laplacian has one constant per connected component in its kernel. That is dealt with once:
-:func:`prepare_laplacian` finds the components, :meth:`Laplacian.project` takes the constants out of
-right-hand sides and solutions, and methods see projected blocks only. A factor is that of the grounded
+A graph Laplacian has one constant per connected component in its kernel: :meth:`Laplacian.project` takes them
+out of right-hand sides and solutions, and methods see projected blocks only. A factor is that of the grounded
 Laplacian: one vertex per component is held at zero. With conjugate gradients all columns advance together,
-each with its own step lengths, and leave the block when converged. Sums are taken in a fixed order
-(``engines.sparse.CHUNK``), so the bits do not depend on the number of threads.
+each with its own step lengths. Sums are taken in a fixed order (``engines.sparse.CHUNK``).
 """
 
 from __future__ import annotations
@@ -35,19 +33,17 @@ from isoweave.linalg._cholesky import (
     substitute,
 )
 
-# Part of the largest entry by which sums of rows may differ from zero, and entries from their mirrors. Loose:
-# the paper's operator is assembled from many rounded products per entry.
+# Part of the largest entry by which sums of rows may differ from zero, and entries from their mirrors: the
+# paper's operator is assembled from many rounded products per entry.
 _SLACK = 1e-8
 # The recursive residual drifts away from the true one; each restart from the true residual wins back
 # several digits, and more than a few mean that rounding, not the recursion, is the limit.
 _MAX_RESTARTS = 4
 # Of the incomplete factor: entries kept per column beside as many as the matrix has there, and the shares by
-# which its diagonal is raised, in order, until every pivot is positive.
+# which its diagonal is raised, in order, until every pivot is positive (Manteuffel, 1980).
 _EXTRA = 30
 _SHIFTS = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
 _SEED = 20240607  # of the multigrid hierarchy
-
-_Csr = tuple[IntArray, IntArray, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,21 +167,11 @@ def prepare_laplacian(laplacian: Any) -> Laplacian:
     most = np.iinfo(np.int32).max
     if matrix.nnz > most:
         raise ValueError(f"laplacian has {matrix.nnz} entries; at most {most} are supported.")
+    _check_entries(matrix)
+    labels = connected_components(matrix, directed=False)[1].astype(np.int32)
     indptr, indices = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
-    diagonal = np.empty(n)
-    largest, most, norm, gap = sparse.inspect(indptr, indices, matrix.data, diagonal)
-    if max(most, gap) > _SLACK * largest or not np.isfinite(matrix.data).all():
-        _check_entries(matrix)
-    n_parts, labels = connected_components(matrix, directed=False)
-    return Laplacian(
-        indptr=indptr,
-        indices=indices,
-        data=matrix.data,
-        diagonal=diagonal,
-        norm=norm,
-        labels=labels.astype(np.int32),
-        sizes=np.bincount(labels, minlength=n_parts).astype(np.float64),
-    )
+    norm, sizes = float((abs(matrix) @ np.ones(n)).max()), np.bincount(labels).astype(np.float64)
+    return Laplacian(indptr, indices, matrix.data, matrix.diagonal(), norm, labels, sizes)
 
 
 def _check_entries(matrix: sp.csr_array) -> None:
@@ -197,18 +183,22 @@ def _check_entries(matrix: sp.csr_array) -> None:
             f"laplacian has {len(bad)} entries that are not finite, the first in row {row}, column "
             f"{matrix.indices[bad[0]]}: {matrix.data[bad[0]]}. Check the weights or frames it was made from."
         )
-    scale = float(abs(matrix.data).max()) if matrix.nnz else 0.0
-    limit = _SLACK * scale
+    scale = float(np.abs(matrix.data).max(initial=0.0))
     sums = np.abs(matrix.sum(axis=1))
-    if sums.max() > limit:
+    if sums.max() > _SLACK * scale:
         row = int(np.argmax(sums))
         raise ValueError(
             f"rows of a Laplacian sum to zero, but row {row} sums to {sums[row]:.3g} "
             f"(largest entry {scale:.3g}). Build it with the diagonal equal to minus the rest of the row."
         )
-    gaps = abs(matrix - matrix.T).tocoo()
-    if gaps.nnz and gaps.data.max() > limit:
-        e = int(np.argmax(gaps.data))
+    mirror = sp.csr_array(matrix.T)
+    same = np.array_equal(mirror.indices, matrix.indices)
+    # Without the memory of a difference of matrices, which is needed to name the entry only.
+    if same and np.abs(matrix.data - mirror.data).max(initial=0.0) <= _SLACK * scale:
+        return
+    gaps = sp.coo_array(abs(matrix - mirror))
+    e = int(np.argmax(gaps.data))
+    if gaps.data[e] > _SLACK * scale:
         raise ValueError(
             f"laplacian must be symmetric, but entry ({gaps.row[e]}, {gaps.col[e]}) and its mirror differ "
             f"by {gaps.data[e]:.3g}. Symmetrise it with (L + L.T) / 2."
@@ -260,17 +250,17 @@ class Cholmod(Direct):
                 "source and needs SuiteSparse's headers), or use solver='direct'."
             ) from error
         self._free = np.setdiff1d(np.arange(self._laplacian.n), self._laplacian.ground)
-        # One reduced to nothing (isolated vertices only) has the zero solution.
-        self._solve: Callable[[FloatArray], FloatArray] = np.zeros_like
-        if len(self._free) == 0:
-            return
         matrix = self._laplacian.to_matrix()[self._free][:, self._free].tocsc()
+        self._solve: Callable[[FloatArray], FloatArray]
         try:
             with single_blas_thread():
-                # scikit-sparse 0.5 renamed everything.
-                if hasattr(cholmod, "cho_factor"):
+                if len(self._free) == 0:
+                    # Isolated vertices only: the solution is zero.
+                    self._solve = np.zeros_like
+                elif hasattr(cholmod, "cho_factor"):
                     self._solve = cholmod.cho_factor(matrix, lower=True, order="amd").solve
                 else:
+                    # Before scikit-sparse 0.5.
                     self._solve = cholmod.cholesky(matrix, ordering_method="amd")
         except (cholmod.CholmodError, MemoryError) as error:
             raise PreparationError(f"CHOLMOD failed: {error}") from error
@@ -285,8 +275,7 @@ class Cholmod(Direct):
 class ConjugateGradient(SolverMethod):
     """Preconditioned conjugate gradients."""
 
-    # Of a solve. 0 means 1000 + 20 sqrt(n): diagonal preconditioning needs a multiple of the graph's
-    # diameter, about sqrt(n) for a sheet.
+    # 0 means 1000 + 20 sqrt(n): a diagonal needs a multiple of the graph's diameter, sqrt(n) for a sheet.
     max_iter = 0
 
     def apply(self, residual: FloatArray, out: FloatArray) -> None:
@@ -368,8 +357,7 @@ class Jacobi(ConjugateGradient):
 class IncompleteCholesky(ConjugateGradient):
     """``L Lᵀ`` close to the Laplacian, entries under ``drop_tol`` times their column's norm left out.
 
-    As in the paper. Written here because maintained packages offer only incomplete LU (not symmetric) or come
-    without wheels. Left-looking by columns, with a larger diagonal when a pivot fails (Manteuffel, 1980).
+    As in the paper. Maintained packages offer only incomplete LU (not symmetric) or come without wheels.
     """
 
     name = "ic"
@@ -377,10 +365,9 @@ class IncompleteCholesky(ConjugateGradient):
 
     def _prepare(self) -> None:
         lap = self._laplacian
-        # Doubling the diagonal at one vertex per component makes the matrix definite; the constants,
-        # which this changes, do not occur in projected right-hand sides.
-        grounded = np.zeros(lap.n)
-        grounded[lap.ground] = 1.0
+        # Doubling the diagonal at one vertex per component makes the matrix definite; the constants, which
+        # this changes, do not occur in projected right-hand sides.
+        grounded = np.isin(np.arange(lap.n), lap.ground)
         for self.shift in _SHIFTS:
             diagonal = lap.diagonal * (1.0 + self.shift + grounded)
             diagonal[lap.diagonal <= 0.0] = 1.0
@@ -399,17 +386,15 @@ class IncompleteCholesky(ConjugateGradient):
 
 
 class Multigrid(ConjugateGradient):
-    """One V(1, 1) cycle with Gauss-Seidel smoothing, forward down and backward up (so it is symmetric).
-
-    pyamg builds the hierarchy; the cycle is ours, because pyamg's takes one vector at a time.
-    """
+    """One V(1, 1) cycle with Gauss-Seidel smoothing, forward down and backward up (so it is symmetric)."""
 
     name = "amg"
     # One that needs more has failed; waiting longer is no help.
     max_iter = 300
 
     def _prepare(self) -> None:
-        # Estimates of spectral radii go through BLAS, which rounds by its number of threads.
+        # pyamg builds the hierarchy; its own cycle takes one vector at a time. Estimates of spectral radii go
+        # through BLAS, which rounds by its number of threads.
         with single_blas_thread():
             levels = _build_hierarchy(self._laplacian.to_matrix())
             values, vectors = np.linalg.eigh(levels[-1].A.toarray())
@@ -418,13 +403,12 @@ class Multigrid(ConjugateGradient):
             # The coarsest matrix inherits the constants in its kernel, hence a pseudo-inverse.
             inverse = (vectors * _invert(values, negligible)) @ vectors.T
         # As a sparse matrix: BLAS and einsum round by the number of columns, and threads share those.
-        self._coarse = _csr_arrays(sp.csr_array(inverse))
-        self._levels = [tuple(map(_csr_arrays, (level.A, level.P.T, level.P))) for level in levels[:-1]]
+        self._coarse = sp.csr_array(inverse)
+        self._levels = [tuple(map(sp.csr_array, (level.A, level.P.T, level.P))) for level in levels[:-1]]
         self._inverses = [_invert(level.A.diagonal(), negligible) for level in levels[:-1]]
 
     def apply(self, residual: FloatArray, out: FloatArray) -> None:
-        # A sweep is sequential, but columns do not depend on each other: every thread takes its own through
-        # the whole cycle.
+        # A sweep is sequential: every thread takes its own columns through the whole cycle.
         run_evenly(self._team, self._apply_to_columns, residual.shape[1], 1, residual, out)
 
     def _apply_to_columns(self, start: int, stop: int, residual: FloatArray, out: FloatArray) -> None:
@@ -432,20 +416,14 @@ class Multigrid(ConjugateGradient):
 
     def _cycle(self, depth: int, rhs: FloatArray) -> FloatArray:
         if depth == len(self._levels):
-            return _multiply(self._coarse, rhs)
-        (matrix, restrict, prolong), inverse = self._levels[depth], self._inverses[depth]
+            return self._coarse @ rhs
+        matrix, restrict, prolong = self._levels[depth]
+        arrays = (matrix.indptr, matrix.indices, matrix.data, self._inverses[depth], rhs)
         value = np.zeros_like(rhs)
-        sparse.gauss_seidel(*matrix, inverse, rhs, value, False)
-        defect = rhs - _multiply(matrix, value)
-        value += _multiply(prolong, self._cycle(depth + 1, _multiply(restrict, defect)))
-        sparse.gauss_seidel(*matrix, inverse, rhs, value, True)
+        sparse.gauss_seidel(*arrays, value, False)
+        value += prolong @ self._cycle(depth + 1, restrict @ (rhs - matrix @ value))
+        sparse.gauss_seidel(*arrays, value, True)
         return value
-
-
-def _multiply(matrix: _Csr, block: FloatArray) -> FloatArray:
-    out = np.empty((len(matrix[0]) - 1, block.shape[1]))
-    sparse.multiply_rows(0, len(out), *matrix, block, out)
-    return out
 
 
 # One hierarchy at a time: another thread's would draw from the same global random numbers.
@@ -467,12 +445,6 @@ def _build_hierarchy(matrix: sp.csr_array) -> list:
             np.random.set_state(state)  # noqa: NPY002
 
 
-def _csr_arrays(matrix: sp.spmatrix) -> _Csr:
-    matrix = sp.csr_array(matrix)
-    return matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data.astype(np.float64)
-
-
 def _invert(values: FloatArray, negligible: float) -> FloatArray:
     """Reciprocals, with zero for what is not clearly positive."""
-    sound = values > negligible
-    return np.where(sound, 1.0, 0.0) / np.where(sound, values, 1.0)
+    return np.divide(1.0, values, out=np.zeros_like(values), where=values > negligible)

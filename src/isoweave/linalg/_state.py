@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
+from isoweave._validation import check_option
 from isoweave.linalg._cholesky import MAX_FILL, MAX_FILL_RATIO
 from isoweave.linalg._methods import (
     Cholmod,
@@ -49,11 +50,10 @@ class SolverChoice:
 def choose_solver(laplacian: Any, n_components: int) -> SolverChoice:
     """Pick a solver for a Laplacian (a sparse matrix) by its size, the fill of its factor and the dimension.
 
-    ``direct`` up to 3,000 vertices, or if the Cholesky factor, counted exactly from its elimination tree
-    without being computed, has at most 50 times the entries of the Laplacian (and 2.5e8). Graphs of surfaces
-    have 3 to 5 times, 50,000 points of a cube 28 times, 10,000 MNIST digits 37 times, 20,000 points in five
-    dimensions 97 times; a factor was worth making from 16, 24 and 80 solves on in the last three. Otherwise
-    ``jacobi`` for ``n_components`` of 8 and more, ``amg`` for less.
+    ``direct`` up to 3,000 vertices, or if the Cholesky factor, counted exactly from its elimination tree, has
+    at most 50 times the entries of the Laplacian (and 2.5e8). Surfaces have 3 to 5 times, 50,000 points of a
+    cube 28, 10,000 MNIST digits 37, 20,000 points in five dimensions 97 times; a factor was worth making from
+    16, 24 and 80 solves on in the last three. Otherwise ``jacobi`` for 8 components and more, else ``amg``.
     """
     laplacian = prepare_laplacian(laplacian)
     if laplacian.n <= _SMALL:
@@ -76,19 +76,29 @@ def small_choice(n: int) -> SolverChoice:
 
 
 class PoissonState:
-    """A Laplacian prepared for many solves, made by :func:`factor`.
+    """A graph Laplacian, a sparse matrix with one constant per component as kernel, prepared for many solves.
 
-    ``choice`` is the solver started with, and why; ``notes`` say what went wrong and what was done about it.
+    ``solver`` is "auto" (by :func:`choose_solver`, which looks at ``n_components``); "direct" or "cholmod", a
+    sparse Cholesky factor, ours or SuiteSparse's (``isoweave[cholmod]``); "amg", "ic" or "jacobi", conjugate
+    gradients with a multigrid cycle, an incomplete Cholesky factor or the diagonal. ``team`` must outlive the
+    state; ``tol`` is the largest allowed relative residual of a column. ``choice`` is the solver started
+    with, and why; ``notes`` say what went wrong and what was done about it.
     """
 
-    def __init__(self, laplacian: Any, solver: str, n_components: int, team: ThreadTeam, tol: float) -> None:
-        if solver not in SOLVERS:
-            raise ValueError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}.")
+    def __init__(
+        self,
+        laplacian: Any,
+        *,
+        n_components: int,
+        solver: str = "auto",
+        team: ThreadTeam = ONE_THREAD,
+        tol: float = 1e-10,
+    ) -> None:
+        check_option("solver", solver, SOLVERS)
         self._laplacian, self._team, self._tol = prepare_laplacian(laplacian), team, _check_tol(tol)
+        self.choice = SolverChoice(solver, "asked for", None)
         if solver == "auto":
             self.choice = choose_solver(self._laplacian, n_components)
-        else:
-            self.choice = SolverChoice(solver, "asked for", None)
         self.notes: list[str] = []
         self._queue = [self.choice.solver, *_LADDERS.get(self.choice.solver, ("jacobi", "direct"))]
         method = self._next_method()
@@ -121,9 +131,8 @@ class PoissonState:
         ``tol`` is the largest allowed ``||b - L x|| / ||b||`` of a column instead of the state's own. A
         residual that is rounding, ``4 eps ||L|| ||x||``, also counts as converged.
         """
-        lap = self._laplacian
         tol = self._tol if tol is None else _check_tol(tol)
-        rhs = lap.project(_as_block(rhs, lap.n))
+        rhs = self._laplacian.project(_as_block(rhs, self._laplacian.n))
         sizes = np.sqrt(column_dots(rhs, rhs, self._team))
         guess: FloatArray | None = None
         best: SolveResult | None = None
@@ -181,8 +190,9 @@ class AnchoredState(PoissonState):
     constant, which is chosen to be zero on the ground.
     """
 
-    _free: AnyArray
-    _n: int
+    def __init__(self, laplacian: Any, free: AnyArray, n: int, **options: Any) -> None:
+        super().__init__(laplacian, **options)
+        self._free, self._n = free, n
 
     def solve(self, rhs: FloatArray, *, tol: float | None = None) -> SolveResult:
         """As :meth:`PoissonState.solve`; held vertices stay at zero, whatever their rows of ``rhs``."""
@@ -195,36 +205,15 @@ class AnchoredState(PoissonState):
         return replace(result, value=value)
 
 
-def factor(
-    laplacian: Any,
-    *,
-    n_components: int,
-    solver: str = "auto",
-    team: ThreadTeam = ONE_THREAD,
-    tol: float = 1e-10,
-) -> PoissonState:
-    """Prepare a graph Laplacian, a sparse matrix with one constant per component as kernel, for many solves.
-
-    ``solver`` is "auto" (by :func:`choose_solver`, which looks at ``n_components``); "direct" or "cholmod", a
-    sparse Cholesky factor, ours or SuiteSparse's (``isoweave[cholmod]``); "amg", "ic" or "jacobi", conjugate
-    gradients with a multigrid cycle, an incomplete Cholesky factor or the diagonal. ``team`` must outlive the
-    state; ``tol`` is the largest allowed relative residual of a column.
-    """
-    return PoissonState(laplacian, solver, n_components, team, tol)
+def factor(laplacian: Any, **options: Any) -> PoissonState:
+    """Prepare a Laplacian; the options are those of :class:`PoissonState`."""
+    return PoissonState(laplacian, **options)
 
 
 def factor_anchored(
-    laplacian: Any,
-    held: AnyArray,
-    pulled: AnyArray,
-    pull: FloatArray,
-    *,
-    n_components: int,
-    solver: str = "auto",
-    team: ThreadTeam = ONE_THREAD,
-    tol: float = 1e-10,
+    laplacian: Any, held: AnyArray, pulled: AnyArray, pull: FloatArray, **options: Any
 ) -> AnchoredState:
-    """Prepare the Laplacian of a connected graph with held and pulled vertices, as :func:`factor` does.
+    """Prepare the Laplacian of a connected graph with held and pulled vertices, with options of ``factor``.
 
     The solution is zero at the vertices ``held`` (h,); ``pull`` (p,), positive, is added to the diagonal
     entries of the vertices ``pulled`` (p,).
@@ -247,23 +236,15 @@ def factor_anchored(
     ground = len(free)
     place = np.full(n, ground)
     place[free] = np.arange(ground)
-    reduced = sp.csr_array(laplacian)
-    if len(held):
-        contraction = sp.csr_array((np.ones(n), (np.arange(n), place)), shape=(n, ground + 1))
-        reduced = contraction.T @ reduced @ contraction
-    else:
-        padded = np.append(reduced.indptr, reduced.indptr[-1:])
-        reduced = sp.csr_array((reduced.data, reduced.indices, padded), shape=(n + 1, n + 1))
-    if len(pulled):
-        ends, to_ground = place[pulled], np.full(len(pulled), ground)
-        rows = np.concatenate([ends, ends, to_ground, to_ground])
-        columns = np.concatenate([ends, to_ground, ends, to_ground])
-        values = np.concatenate([pull, -pull, -pull, pull])
-        reduced = reduced + sp.csr_array((values, (rows, columns)), shape=reduced.shape)
+    contraction = sp.csr_array((np.ones(n), (np.arange(n), place)), shape=(n, ground + 1))
+    reduced = contraction.T @ sp.csr_array(laplacian) @ contraction
+    ends, to_ground = place[pulled], np.full(len(pulled), ground)
+    rows = np.concatenate([ends, ends, to_ground, to_ground])
+    columns = np.concatenate([ends, to_ground, ends, to_ground])
+    values = np.concatenate([pull, -pull, -pull, pull])
+    reduced = reduced + sp.csr_array((values, (rows, columns)), shape=reduced.shape)
     # Where all vertices are held, what is left of the ground's own entry is rounding.
-    state = AnchoredState(reduced if ground else sp.csr_array((1, 1)), solver, n_components, team, tol)
-    state._free, state._n = free, n
-    return state
+    return AnchoredState(reduced if ground else sp.csr_array((1, 1)), free, n, **options)
 
 
 def _check_tol(tol: float) -> float:

@@ -33,10 +33,6 @@ class GeodesicRows:
     rows: AnyArray
     distances: FloatArray
 
-    @property
-    def n_vertices(self) -> int:
-        return int(self.distances.shape[1])
-
 
 Reference: TypeAlias = GraphLike | GeodesicRows | FloatArray
 
@@ -53,18 +49,15 @@ def as_points(points: Any, name: str, n: int | None = None) -> FloatArray:
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] == 0 or not np.can_cast(array.dtype, np.float64, "same_kind"):
-        raise ValueError(
-            f"{name} must be a real array of shape (n, N), "
-            f"got shape {np.shape(points)} and dtype {array.dtype}."
-        )
+        got = f"shape {np.shape(points)} and dtype {array.dtype}"
+        raise ValueError(f"{name} must be a real array of shape (n, N), got {got}.")
     if n is not None and len(array) != n:
         raise ValueError(f"{name} must have one row per vertex: expected {n} rows, got {len(array)}.")
     array = np.ascontiguousarray(array, dtype=np.float64)
     bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
     if len(bad):
-        raise ValueError(
-            f"{name} must be finite, got {array[bad[0]]} in row {bad[0]} and {len(bad) - 1} more such rows."
-        )
+        got = f"{array[bad[0]]} in row {bad[0]} and {len(bad) - 1} more such rows"
+        raise ValueError(f"{name} must be finite, got {got}.")
     return array
 
 
@@ -129,7 +122,7 @@ def distance_pairs(reference: Reference, embedding: Any) -> tuple[FloatArray, Fl
     likely. Pairs in different components are left out. See :func:`global_stress` for the parameters.
     """
     paths = as_geodesics(reference)
-    y = as_points(embedding, "embedding", paths.n_vertices)
+    y = as_points(embedding, "embedding", paths.distances.shape[1])
     rank = np.full(len(y), -1)
     rank[paths.rows] = np.arange(len(paths.rows))
     graph_parts, embedded_parts = [], []
@@ -218,7 +211,7 @@ def continuity(reference: Reference, embedding: Any, *, n_neighbors: int) -> flo
 
 def rank_scores(paths: GeodesicRows, embedding: Any, n_neighbors: int) -> tuple[float, float]:
     """Trustworthiness and continuity from one pass over the rows."""
-    n = paths.n_vertices
+    n = paths.distances.shape[1]
     y = as_points(embedding, "embedding", n)
     k = neighbor_count(n_neighbors, n)
     if 2 * k >= n:

@@ -5,7 +5,7 @@ The driver is the only place that knows callback, progress, interrupt and checkp
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,20 +13,12 @@ import numpy as np
 from isoweave._typing import FloatArray
 from isoweave.energy import Evaluation
 from isoweave.optimise._problem import Problem, check_finite, checked_evaluation, checked_solve
-from isoweave.optimise._run import (
-    ALONE,
-    IterationResult,
-    IterationState,
-    Progress,
-    Record,
-    Run,
-    StepRecord,
-)
+from isoweave.optimise._run import ALONE, IterationResult, IterationState, Progress, Record, Run, StepRecord
 
 RUNNING = "running"
 _MEMORY = 10
-# Relative residual of the solves, which only shape the direction: the energy is exact whatever they are, and
-# its end point agrees to eight digits. Conjugate gradients need half the iterations of 1e-10.
+# Relative residual of the solves, which only shape the direction: conjugate gradients need half the
+# iterations of 1e-10, and the energy at the end agrees to eight digits.
 _SOLVE_TOL = 1e-5
 _SUFFICIENT_DECREASE = 1e-4
 _MAX_HALVINGS = 25
@@ -35,39 +27,31 @@ _ROUNDING = 1e-13
 _NO_GAIN = 1e-15
 _MAX_IDLE = 5
 # Relative misfit below which the data count as flat and iterations go on longer: long bends of a flat map
-# cost little energy and relax last, while on data that cannot be flattened they are better left alone.
+# cost little energy and relax last; on data that cannot be flattened they are better left alone.
 _GOOD_FIT = 0.2
-# Annotation of the fields that a checkpoint stores as a list of numbers; other tuples are of arrays.
-_NUMBERS = "tuple[float, ...]"
 
 
 @dataclass
 class State:
-    """Where an optimiser stands; ``iteration`` is the next step. Subclasses add arrays and numbers.
-
-    ``here`` is not stored in a checkpoint, because it follows from ``x``.
-    """
+    """Where an optimiser stands."""
 
     x: FloatArray
-    here: Evaluation
+    here: Evaluation  # at ``x``, hence not stored in a checkpoint
     history: list[StepRecord]
-    iteration: int
+    iteration: int  # the next
     status: str
 
 
 @dataclass
 class LBFGSState(State):
-    """``pairs`` of the last steps: step, change of the gradient, its image under the metric's inverse.
+    """With what the next direction is made of."""
 
-    ``preconditioned`` is the metric's inverse applied to half the gradient. Stored although it follows from
-    ``x``: a solve that made the solver move on would be repeated by the next method. ``idle`` counts steps
-    in a row without gain, ``curvatures`` are step times change.
-    """
-
+    # The metric's inverse applied to half the gradient. Stored although it follows from ``x``: a solve that
+    # made the solver move on would be repeated by the next method.
     preconditioned: FloatArray
-    idle: int
-    pairs: tuple[FloatArray, ...]
-    curvatures: tuple[float, ...]
+    idle: int  # steps in a row without gain
+    pairs: tuple[FloatArray, ...]  # of the last steps: step, change of the gradient, the latter's image
+    curvatures: tuple[float, ...]  # step times change
 
 
 @dataclass(frozen=True)
@@ -75,9 +59,8 @@ class LBFGS:
     """Minimises ``F(x) = min_Q J(x, Q)`` (eq. 12).
 
     With no memory the full step ``-L^-1 grad F / 2`` is exactly one sweep of the paper's recursion (best Q,
-    then Poisson solve); the memory saves most of the sweeps to the same fixed point (docs/choices.md counts
-    them). The energy never rises: a step is taken only if it passes Armijo's test, otherwise it is halved.
-    One Poisson solve per step.
+    then Poisson solve); the memory saves most of the sweeps to the same fixed point (docs/choices.md). The
+    energy never rises: a step is halved until it passes Armijo's test. One Poisson solve per step.
 
     It stops when one more sweep would change the edges by less than ``tol`` times the misfit that is left,
     both as root mean squares: ``sqrt(g . L^-1 g) <= tol sqrt(F)`` with g half the gradient. Where the
@@ -89,7 +72,6 @@ class LBFGS:
     tol: float = 0.03
     max_iter: int = 500
     enough: float = _ROUNDING
-    state = LBFGSState
 
     def init(self, problem: Problem, start: FloatArray, stage: str) -> LBFGSState:
         x = problem.settle(start)
@@ -118,15 +100,12 @@ class LBFGS:
             if slope >= 0.0:
                 state.status = "stalled"
                 return state
-        step = 1.0
-        accepted: Evaluation | None = None
-        for _ in range(_MAX_HALVINGS):
-            trial = checked_evaluation(problem, state.x + step * direction, where)
-            if trial.energy <= here.energy + _SUFFICIENT_DECREASE * step * slope:
-                accepted = trial
+        for halvings in range(_MAX_HALVINGS):
+            step = 0.5**halvings
+            accepted = checked_evaluation(problem, state.x + step * direction, where)
+            if accepted.energy <= here.energy + _SUFFICIENT_DECREASE * step * slope:
                 break
-            step *= 0.5
-        if accepted is None:
+        else:
             if pairs:
                 # Once more without the memory.
                 state.pairs, state.curvatures, state.iteration = (), (), state.iteration + 1
@@ -144,9 +123,8 @@ class LBFGS:
         history = [*state.history, StepRecord(state.iteration, accepted.energy, size, step)]
         idle = state.idle + 1 if here.energy - accepted.energy <= _NO_GAIN * accepted.energy else 0
         status = "stalled" if idle == _MAX_IDLE else RUNNING
-        x = state.x + move
-        following = state.iteration + 1
-        return LBFGSState(x, accepted, history, following, status, preconditioned, idle, pairs, curvatures)
+        here_now = (state.x + move, accepted, history, state.iteration + 1, status)
+        return LBFGSState(*here_now, preconditioned, idle, pairs, curvatures)
 
 
 def _relative(problem: Problem, here: Evaluation, preconditioned: FloatArray) -> float:
@@ -158,19 +136,11 @@ def _relative(problem: Problem, here: Evaluation, preconditioned: FloatArray) ->
 
 
 def _two_loop(
-    problem: Problem,
-    gradient: FloatArray,
-    preconditioned: FloatArray,
-    pairs: tuple[FloatArray, ...],
-    curvatures: tuple[float, ...],
+    problem: Problem, gradient: FloatArray, preconditioned: FloatArray, pairs: Any, curvatures: Any
 ) -> FloatArray:
-    """Quasi-Newton direction with ``L^-1`` as initial inverse Hessian.
-
-    The images ``L^-1 y`` are kept beside the pairs, so the inverse is applied to the combination
-    ``g - sum a y`` without another solve.
-    """
-    result = preconditioned.copy()
-    residual = gradient.copy()
+    """Quasi-Newton direction with ``L^-1`` as initial inverse Hessian."""
+    # The images ``L^-1 y`` are kept beside the pairs: ``g - sum a y`` needs no other solve.
+    result, residual = preconditioned.copy(), gradient.copy()
     triples = [pairs[k : k + 3] for k in range(0, len(pairs), 3)]
     factors = []
     for (move, change, image), curvature in zip(reversed(triples), reversed(curvatures), strict=True):
@@ -199,7 +169,6 @@ class Alternating:
 
     tol: float = 1e-7
     max_iter: int = 1000
-    state = State
 
     def init(self, problem: Problem, start: FloatArray, stage: str) -> State:
         """One global step from the best alignments of ``start``."""
@@ -287,8 +256,7 @@ def minimise(
                 run.stop(record)
                 state.status = "stopped"
     run.forget()
-    values = {"status": state.status, "iteration": 0, **_solver_values(problem)}
-    ended = Record(values, {"x": state.x, "history": _table(state.history)})
+    ended = _record(problem, State(state.x, state.here, state.history, 0, state.status))
     run.keep("state", lambda: ended)
     return _result(problem, state)
 
@@ -307,44 +275,34 @@ def _result(problem: Problem, state: State) -> IterationResult:
 
 def _record(problem: Problem, state: State) -> Record:
     """A state by its fields: everything the iteration needs to continue bit by bit."""
-    values: dict[str, Any] = _solver_values(problem)
-    arrays = {"history": _table(state.history)}
-    for f in fields(state):
-        value = getattr(state, f.name)
-        if isinstance(value, np.ndarray):
-            arrays[f.name] = value
-        elif f.type in ("int", "str"):
-            values[f.name] = value
-        elif f.type == _NUMBERS:
-            values[f.name] = list(value)
-        elif isinstance(value, tuple):
-            arrays |= {f"{f.name}.{k}": item for k, item in enumerate(value)}
+    values = {"status": state.status, "iteration": state.iteration, **_solver_values(problem)}
+    arrays = {"x": state.x, "history": _table(state.history)}
+    if isinstance(state, LBFGSState):
+        values |= {"idle": state.idle, "curvatures": list(state.curvatures)}
+        arrays["preconditioned"] = state.preconditioned
+        arrays |= {f"pairs.{k}": array for k, array in enumerate(state.pairs)}
     return Record(values, arrays)
 
 
-def _restored(optimiser: Optimiser, problem: Problem, record: Record, stage: str) -> Any:
+def _restored(optimiser: Optimiser, problem: Problem, record: Record, stage: str) -> State:
     """The state in a record, checked against the problem, whose solver is put back to where it stood."""
     restore_solver(problem, record)
     x, table = record.array("x", problem.shape), record.array("history", (None, 4))
     if len(table) == 0:
         raise ValueError("it holds the state of another optimiser")
     history = [StepRecord(int(i), float(e), float(g), float(s)) for i, e, g, s in table]
-    status, iteration = record.value("status", str), record.value("iteration", int)
     here = checked_evaluation(problem, x, f"{stage}, step {history[-1].iteration}")
-    if status != RUNNING:
-        return State(x, here, history, iteration, status)
-    more: dict[str, Any] = {}
-    for f in fields(optimiser.state)[len(fields(State)) :]:
-        if f.type == "int":
-            more[f.name] = record.value(f.name, int)
-        elif f.type == _NUMBERS:
-            more[f.name] = tuple(float(number) for number in record.value(f.name, list))
-        elif f.type == "FloatArray":
-            more[f.name] = record.array(f.name, problem.shape)
-        else:
-            count = sum(name.startswith(f"{f.name}.") for name in record.arrays)
-            more[f.name] = tuple(record.array(f"{f.name}.{k}", problem.shape) for k in range(count))
-    return optimiser.state(x, here, history, iteration, status, **more)
+    state = State(x, here, history, record.value("iteration", int), record.value("status", str))
+    if state.status != RUNNING or isinstance(optimiser, Alternating):
+        return state
+    count = sum(name.startswith("pairs.") for name in record.arrays)
+    return LBFGSState(
+        **vars(state),
+        preconditioned=record.array("preconditioned", problem.shape),
+        idle=record.value("idle", int),
+        pairs=tuple(record.array(f"pairs.{k}", problem.shape) for k in range(count)),
+        curvatures=tuple(map(float, record.value("curvatures", list))),
+    )
 
 
 def _table(history: list[StepRecord]) -> FloatArray:

@@ -35,9 +35,8 @@ _OVERFLOWING = 1e150
 class Problem:
     """Everything that stays fixed while the embedding moves. The graph is connected.
 
-    ``frames`` are an EdgeEnergy or a PaperEnergy, ``metric`` is the factored Laplacian of the energy (with
-    the anchors if there are any), ``measured`` is minimised in place of the frames' energy, ``far``
-    beside it.
+    ``metric`` is the factored Laplacian of the energy (with the anchors if there are any), ``measured`` is
+    minimised in place of the frames' energy, ``far`` beside it.
     """
 
     frames: FrameEnergy
@@ -104,8 +103,7 @@ class Problem:
     def of_distances(self, graph: NeighborGraph | None = None, part: float = 1.0) -> Problem:
         """The same weights, anchors and metric with the energy of the distances (eq. 22).
 
-        ``graph`` has the measured lengths, if the problem's own graph has others. With a ``part`` below 1 the
-        frames keep the rest of the weights.
+        ``graph`` has the measured lengths, if others; with a ``part`` below 1 the frames keep the rest.
         """
         if not isinstance(self.frames, EdgeEnergy):
             raise ValueError("The energy of the distances needs the edge inner product, one weight per edge.")
@@ -148,9 +146,8 @@ def build_problem(
 class NumericalError(ArithmeticError):
     """A stage produced a number that is not finite, although its input was checked.
 
-    Not a fault of the input, which raises ValueError: a defect of this library or of one below it, or
-    damaged memory. The one exception is its subclass :class:`UnsolvedError`. ``stage`` is where it was met,
-    ``index`` that of the first such entry, in the numbering of the stage (vertices of one component,
+    Not a fault of the input, which raises ValueError, except as :class:`UnsolvedError`. ``stage`` is where it
+    was met, ``index`` that of the first such entry, in the numbering of the stage (vertices of one component,
     duplicates merged); empty for a number.
     """
 
@@ -166,8 +163,7 @@ class NumericalError(ArithmeticError):
 class UnsolvedError(NumericalError, ValueError):
     """A Poisson problem has no usable solution: its distances are too many orders of magnitude apart.
 
-    The paper's weights are inverse squares of the lengths, so lengths eight orders of magnitude apart exhaust
-    all digits. The weights of the edge inner product do not depend on the lengths.
+    The paper's weights are inverse squares of the lengths: eight orders of magnitude exhaust all digits.
     """
 
 
@@ -188,10 +184,8 @@ def badly_solved(problem: Problem, stage: str, what: str, index: tuple[int, ...]
 
 
 def _numerical_error(stage: str, what: str, index: tuple[int, ...] = ()) -> NumericalError:
-    text = (
-        f"{stage}: {what}. The input had been checked, so this is no fault of the data; run again, and "
-        "report it with the graph if it comes back."
-    )
+    advice = "run again, and report it with the graph if it comes back."
+    text = f"{stage}: {what}. The input had been checked, so this is no fault of the data; {advice}"
     return NumericalError(text, stage, index)
 
 
@@ -225,10 +219,7 @@ def numerical_stage(stage: str) -> Iterator[None]:
 
 
 def checked_evaluation(problem: Problem, x: FloatArray, stage: str) -> Evaluation:
-    """The energy at ``x``; an error names the first array that is not finite.
-
-    One pass over the alignments and the gradient; evaluating them takes a pass per neighbour.
-    """
+    """The energy at ``x``; an error names the first array that is not finite."""
     here = problem.evaluate(x)
     if isfinite(here.energy) and np.isfinite(here.half_gradient).all() and np.isfinite(here.alignments).all():
         return here
@@ -242,7 +233,7 @@ def checked_evaluation(problem: Problem, x: FloatArray, stage: str) -> Evaluatio
     check_finite(stage, "alignments", here.alignments)
     check_finite(stage, "energies", here.energies)
     check_finite(stage, "gradient", here.half_gradient)
-    raise AssertionError("one of the arrays is not finite")
+    return here
 
 
 def checked_solve(problem: Problem, rhs: FloatArray, stage: str, tol: float | None = None) -> FloatArray:

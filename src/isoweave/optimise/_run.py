@@ -32,9 +32,8 @@ class StepRecord:
 class IterationState:
     """Handed to callbacks after every step; a callback that returns True stops the fit.
 
-    The coordinates are read-only where they are the optimiser's own. A callback given to
-    :func:`isoweave.embed_graph` or the estimator sees a copy in the order and unit of its input, NaN outside
-    the component at work.
+    A callback given to :func:`isoweave.embed_graph` or the estimator sees a copy of the coordinates in the
+    order and unit of its input, NaN outside the component at work; others see the optimiser's own, read-only.
     """
 
     stage: str
@@ -51,9 +50,8 @@ Callback = Callable[[IterationState], object]
 class IterationResult:
     """Where an iteration ended and why.
 
-    Coordinates have zero mean, or hard anchors in their places. The status is "converged" (the gradient is
-    below the tolerance), "stalled" (no step lowers the energy any more within rounding), "max_iter",
-    "stopped" (by the callback) or "interrupted" (by Ctrl-C).
+    Coordinates have zero mean, or hard anchors in their places. The status is "converged", "stalled" (no step
+    lowers the energy any more within rounding), "max_iter", "stopped" (by the callback) or "interrupted".
     """
 
     coordinates: FloatArray
@@ -109,11 +107,10 @@ class Record:
 class Interrupt:
     """Ctrl-C as a request: the first is noted, the second acts at once as if we were not here.
 
-    Only the main thread of a program gets signals, and only there the handler is installed, until the end of
-    the block. ``current`` is the one of the main thread, for programs that want to treat another signal in
-    the same way (``isoweave embed`` does with SIGTERM). ``mode`` "raise" ends the run with KeyboardInterrupt,
-    "return" makes it return what it has. ``is_asked``: one came; ``is_stopped``: a callback has ended the
-    run; ``is_honoured``: the run has acted on it.
+    The handler is installed in the main thread, until the end of the block. ``current`` is the one there, for
+    programs that treat another signal alike (``isoweave embed`` does with SIGTERM). ``mode`` "raise" ends the
+    run with KeyboardInterrupt, "return" makes it return what it has. ``is_asked``: one came; ``is_stopped``:
+    a callback has ended the run; ``is_honoured``: the run has acted on it.
     """
 
     current: ClassVar[Interrupt | None] = None
@@ -156,10 +153,9 @@ class Interrupt:
 class Run:
     """A run, or a part of it that has a place of its own in the journal.
 
-    ``journal`` is what :class:`isoweave.Checkpoint` opens. It keeps what a run has finished, so that a later
-    one can continue, by slots with a name each; all follow from the input and the parameters, so one that is
-    missing is computed again. ``report`` hears of stages and steps (:class:`Progress`). ``callback`` is the
-    user's, for the iterations that lead to the embedding itself.
+    ``journal`` is what :class:`isoweave.Checkpoint` opens: it keeps what a run has finished by named slots;
+    one that is missing is computed again. ``report`` hears of stages and steps (:class:`Progress`).
+    ``callback`` is the user's, for the iterations that lead to the embedding itself.
     """
 
     journal: Any = None
@@ -178,8 +174,7 @@ class Run:
 
     def load(self, slot: str) -> Record | None:
         """What an earlier run has kept here; None if nothing."""
-        found: Record | None = None if self.journal is None else self.journal.load(self.place + slot)
-        return found
+        return None if self.journal is None else self.journal.load(self.place + slot)
 
     def keep(self, slot: str, make: Callable[[], Record]) -> None:
         """Keep what a stage has handed on."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,22 +36,19 @@ _MOST_COMPANIONS = 40
 # From this degree on (lower quartile) the companion has fewer edges than the graph: with all of them, frames
 # and factor would cost the cube of the degree, minutes for 600 vertices of degree 180.
 DENSE_DEGREE = 80
-# "auto" tries the synchronized start up to this many unknowns (n N) and dimensions: it factors a matrix of
-# that order with N x N blocks, which beyond costs more than all the rest. Larger graphs go through a coarser
-# one.
+# "auto" tries the synchronized start up to this many unknowns (n N) and dimensions: beyond, its factor costs
+# more than all the rest, and graphs go through a coarser one.
 SYNCHRONIZED_LIMIT = 6_000
 LOW_DIMENSION = 3
-# The landmark start wins unless the other has clearly less energy: on surfaces that cannot be flattened, near
-# ties go with much worse global distances (flat tori: Pearson .69 against .91 at 15 % less energy). Where
-# landmarks really fail, on outlines that paths must walk around, the energies differ by factors of 1.4 to 8.
+# On surfaces that cannot be flattened near ties go with much worse global distances (flat tori: Pearson .69
+# against .91 at 15 % less energy); where landmarks really fail, energies differ by factors of 1.4 to 8.
 CLEARLY_LESS = 0.75
 _AUXILIARY_STEPS = 100
 # Statuses of an iteration that was ended from outside: nothing is built on it.
 ENDED_EARLY = ("stopped", "interrupted")
 # Graphs of geodesic neighbours are denser than kNN graphs; frames need not be as many times their degree.
 _SAMPLE_FRAME = 1.5
-# One vertex in this many is sampled: the paths between neighbours of the sample stay a few edges long, so
-# what they zig-zag stays below an edge.
+# One vertex in this many is sampled: paths between its neighbours stay so short that they hardly zig-zag.
 THINNING = 8
 # Neighbours of a sampled vertex in the sample's graph, and anchors by which the other vertices are placed.
 _SAMPLE_NEIGHBORS = 14
@@ -73,7 +71,7 @@ def minimise_from(
     """
     n, n_components = problem.shape
 
-    def attempt(name: str) -> IterationResult | None:
+    def attempt(name: str) -> Any:
         here = run.within(name)
         x = _start(problem, f"{name} start", lambda: _STARTS[name](problem, tol, here), here)
         if x is None:
@@ -85,27 +83,23 @@ def minimise_from(
 
     low, large = n_components <= LOW_DIMENSION, n * n_components > SYNCHRONIZED_LIMIT
     if start in ("identity", "synchronized", "lifted"):
-        found = attempt(start)
-        assert found is not None
-        return start, found
+        return start, attempt(start)
     if start == "coarse" or (start == "auto" and low and large):
         found = attempt("coarse")
         if found is not None:
             return "coarse", found
     best = attempt("landmark")
-    assert best is not None
     exact = best.energy <= 1e-12 * problem.mass
     if start != "auto" or not low or large or exact or best.status in ENDED_EARLY:
         return "landmark", best
     other = attempt("synchronized")
-    assert other is not None
     if other.energy < CLEARLY_LESS * best.energy:
         return "synchronized", other
     # The other might have become the better one.
     return "landmark", replace(best, status=other.status) if other.status in ENDED_EARLY else best
 
 
-def _start(problem: Problem, name: str, make: Callable[[], FloatArray | None], run: Run) -> FloatArray | None:
+def _start(problem: Problem, name: str, make: Callable[[], FloatArray | None], run: Run) -> Any:
     """Coordinates to start from, as they were kept or new ones."""
     stored = run.load("start")
     if stored is not None:
@@ -126,17 +120,8 @@ def _identity(problem: Problem, tol: float, run: Run) -> FloatArray:
     return problem.integrate(np.broadcast_to(np.eye(n_components), (n, n_components, n_components)))
 
 
-def _landmark(problem: Problem, tol: float, run: Run) -> FloatArray:
-    return find_landmarks(problem.graph, problem.shape[1], team=problem.frames.team).start
-
-
-def _lifted(problem: Problem, tol: float, run: Run) -> FloatArray:
-    """In more dimensions first (eqs. 30, 31)."""
-    return lifted(problem.graph, problem.shape[1], problem.frames.team, run)
-
-
 def lifted(graph: NeighborGraph, n_components: int, team: ThreadTeam, run: Run = ALONE) -> FloatArray:
-    """The lifted start (n, N) of a connected graph."""
+    """The lifted start (n, N) of a connected graph: in more dimensions first (eqs. 30, 31)."""
     start = find_landmarks(graph, n_components + EXTRA, team=team).start
     # On flat data landmarks know nothing of other dimensions, and nothing would lead out of a plane.
     start = start + _OUT_OF_PLANE * np.random.default_rng(13).standard_normal(start.shape)
@@ -152,11 +137,7 @@ def _as_it_is(problem: Problem, x: FloatArray) -> IterationResult:
 
 
 def _coarse(problem: Problem, tol: float, run: Run) -> FloatArray | None:
-    """Embed a sample of the vertices with its geodesics, and place the others around it, shape (n, N).
-
-    The sample is embedded from its own "auto" start, hence through a sample of the sample if it is large
-    itself. None where the sample falls apart, as a patchy one of a thin graph may.
-    """
+    """A sample embedded with its geodesics, the others placed around it; None if the sample falls apart."""
     graph, n_components, team = problem.graph, problem.shape[1], problem.frames.team
     level = coarsen(graph, team=team)
     n_parts = connected_components(level.graph.to_matrix(), directed=False)[0]
@@ -164,16 +145,14 @@ def _coarse(problem: Problem, tol: float, run: Run) -> FloatArray | None:
         return None
     sample = build_problem(sample_energy(level.graph, n_components, team=team))
     optimiser = LBFGS(tol, _AUXILIARY_STEPS)
+    # From its own "auto" start, hence through a sample of the sample if it is large itself.
     _, result = minimise_from(sample, optimiser, "auto", tol, "coarse start", run.aside())
     return prolong(graph, level, result.coordinates, team=team)
 
 
 def _synchronized(problem: Problem, tol: float, run: Run) -> FloatArray:
-    """Rotations synchronized and integrated on a denser companion graph, then its minimum (eqs. 14 to 16).
-
-    The companion joins every vertex to its geodesically nearest ones. Right on flat data of any outline,
-    where landmarks fail: a landmark start bends whatever shortest paths have to walk around.
-    """
+    """Rotations synchronized and integrated on a denser companion graph, then its minimum (eqs. 14 to 16)."""
+    # Right on flat data of any outline: landmarks bend whatever shortest paths have to walk around.
     graph, n_components, team = problem.graph, problem.shape[1], problem.frames.team
     width, thinned = companion_width(graph.degrees, n_components)
     companion = geodesic_neighbors(graph, width, thinned=thinned, team=team)
@@ -184,7 +163,6 @@ def _synchronized(problem: Problem, tol: float, run: Run) -> FloatArray:
         return dense.integrate(synchronized_alignments(companion, energy.frames, team))
 
     x = _start(dense, "synchronized rotations", integrated, here)
-    assert x is not None
     return minimise(LBFGS(tol, _AUXILIARY_STEPS), dense, x, stage="synchronized start", run=here).coordinates
 
 
@@ -197,10 +175,12 @@ def companion_width(degrees: IntArray, n_components: int) -> tuple[int, bool]:
 
 _STARTS: dict[str, Callable[[Problem, float, Run], FloatArray | None]] = {
     "identity": _identity,
-    "landmark": _landmark,
+    "landmark": lambda problem, tol, run: (
+        find_landmarks(problem.graph, problem.shape[1], team=problem.frames.team).start
+    ),
     "coarse": _coarse,
     "synchronized": _synchronized,
-    "lifted": _lifted,
+    "lifted": lambda problem, tol, run: lifted(problem.graph, problem.shape[1], problem.frames.team, run),
 }
 
 
@@ -231,19 +211,12 @@ class Blocks:
             for a, b in pairwise([*firsts, len(self.sizes)])
         ]
 
-    @computed_once
-    def _bounds(self) -> list[int]:
-        return [int(start) for start in self.starts]
-
     def part(self, graph: NeighborGraph, c: int) -> NeighborGraph:
         """The graph of component c."""
-        lo, hi = self._bounds[c], self._bounds[c + 1]
+        lo, hi = int(self.starts[c]), int(self.starts[c + 1])
         first, last = graph.indptr[lo], graph.indptr[hi]
-        return NeighborGraph(
-            graph.indptr[lo : hi + 1] - first,
-            graph.indices[first:last] - np.int32(lo),
-            graph.lengths[first:last],
-        )
+        starts, ends = graph.indptr[lo : hi + 1] - first, graph.indices[first:last] - np.int32(lo)
+        return NeighborGraph(starts, ends, graph.lengths[first:last])
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,9 +239,8 @@ def farthest_landmarks(
 ) -> tuple[IntArray, FloatArray]:
     """Vertices far from each other, shape (l,), and the shortest paths from them to all, shape (l, n).
 
-    The first landmark is the vertex farthest from the one with the most crowded neighbourhood (the smallest
-    mean length of its edges), a property of the graph and not of its numbering; each next one is farthest
-    from those before.
+    The first is farthest from the most crowded vertex (by the mean length of its edges), a property of the
+    graph and not of its numbering; each next one is farthest from those before.
     """
     if graph.lengths.min() == 0.0:
         raise ValueError("Landmarks need positive lengths: merge duplicates first.")
@@ -290,10 +262,7 @@ def farthest_landmarks(
 def all_landmarks(
     graph: NeighborGraph, blocks: Blocks, team: ThreadTeam
 ) -> Iterator[tuple[slice, IntArray, FloatArray]]:
-    """The same for small components where every vertex is a landmark: those of equal size (k,) at once.
-
-    Yields which components these are, their landmarks (k, n) and the shortest paths (k, n, n).
-    """
+    """The same with every vertex: which components of equal size, their (k, n) and their (k, n, n)."""
     crowding = _crowding(graph, team)
     for which, lo, hi, n in blocks.runs:
         each, table = np.arange((hi - lo) // n), np.empty(((hi - lo) // n, n, n))
@@ -315,10 +284,7 @@ def _crowding(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
 
 
 def landmark_start(landmarks: IntArray, distances: FloatArray, n_components: int) -> FloatArray:
-    """Coordinates of all vertices from their distances to the landmarks, shape (n, N), or of stacks of these.
-
-    Directions in which the landmarks have no positive eigenvalue are zero.
-    """
+    """Coordinates (n, N) from distances to the landmarks, or stacks; zero where no eigenvalue is positive."""
     squared = np.take_along_axis(distances, landmarks[..., None, :], axis=-1) ** 2
     squared = 0.5 * (squared + squared.swapaxes(-1, -2))
     means = squared.mean(axis=-1)
@@ -349,8 +315,7 @@ def frame_transitions(
 def connection_laplacian(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> sp.csr_array:
     """Quadratic form ``sum_ij w_ij |Q_i - O_ij Q_j|^2`` as a sparse matrix of shape (n N, n N) (eq. 15).
 
-    Symmetric positive semi-definite; its kernel has dimension N exactly when the transitions O_ij are
-    consistent around every loop, as they are on flat data.
+    Its kernel has dimension N exactly when the transitions O_ij agree around every loop, as on flat data.
     """
     n, n_components = graph.n_vertices, frames.n_components
     entries, degree = _connection(graph, frames, team)
@@ -373,8 +338,8 @@ def synchronized_alignments(
 ) -> FloatArray:
     """Orthogonal Q_i that agree along as many edges as possible, shape (n, N, N) (eq. 16).
 
-    Each vertex's block of the connection Laplacian's eigenvectors is projected to O(N) on its own. Of small
-    graphs, or small components, LAPACK computes them all: the set-up of anything else takes longer.
+    Each vertex's block of the connection Laplacian's eigenvectors is projected to O(N) on its own. LAPACK
+    computes those of small graphs or components: the set-up of anything else takes longer.
     """
     n, n_components = graph.n_vertices, frames.n_components
     if blocks is None and n > N_LANDMARKS:
@@ -416,23 +381,20 @@ def coarsen(graph: NeighborGraph, *, team: ThreadTeam, thinning: int = THINNING)
     n = graph.n_vertices
     sample = sample_vertices(graph, max(n // thinning, 2), team=team)
     n_sample = len(sample)
-    is_sample = np.zeros(n, dtype=np.int32)
-    is_sample[sample] = 1
     number = np.full(n, -1, dtype=np.int32)
     number[sample] = np.arange(n_sample, dtype=np.int32)
-    anchors = np.empty((n, _ANCHORS), dtype=np.int32)
-    nearest = np.empty((n, _ANCHORS))
+    is_sample = (number >= 0).astype(np.int32)
+    anchors, nearest = np.empty((n, _ANCHORS), dtype=np.int32), np.empty((n, _ANCHORS))
     filled = np.zeros(n, dtype=np.int32)
     width = min(n, _BALL_SLACK * _SAMPLE_NEIGHBORS * thinning)
     edges: list[tuple[FloatArray, AnyArray, AnyArray]] = []
     for lo in range(0, n_sample, _BALLS_AT_ONCE):
         centres = sample[lo : lo + _BALLS_AT_ONCE]
-        members = np.empty((len(centres), width), dtype=np.int32)
-        distances = np.empty((len(centres), width))
+        shape = (len(centres), width)
+        members, distances = np.empty(shape, dtype=np.int32), np.empty(shape)
         counts = np.empty(len(centres), dtype=np.int64)
-        edges_in = (graph.indptr, graph.indices, graph.lengths)
-        inputs = (len(centres), centres, is_sample, _SAMPLE_NEIGHBORS, *edges_in)
-        team.run(kernels.sample_balls, *inputs, members, distances, counts, grain=32)
+        arrays = (centres, is_sample, _SAMPLE_NEIGHBORS, graph.indptr, graph.indices, graph.lengths)
+        team.run(kernels.sample_balls, len(centres), *arrays, members, distances, counts, grain=32)
         kernels.keep_nearest(lo, counts, members, distances, anchors, nearest, filled)
         ball, position = np.nonzero((np.arange(width) < counts[:, None]) & (distances > 0))
         found = number[members[ball, position]]

@@ -114,7 +114,6 @@ class FileJournal:
         self._next = time.monotonic() + (_SECONDS if every is None else every)
 
     def unusable(self, error: Exception) -> CheckpointError:
-        """The error for what came of a record that is not what it should be."""
         return CheckpointError(self.path, f"cannot be continued: {error!s:.300} Remove it to start afresh.")
 
     def load(self, slot: str) -> Record | None:
@@ -214,11 +213,11 @@ class FileJournal:
                     self._replace({})
                 continue
             is_locked = _lock(held)
-            if is_locked is not False and _is_at(self._target, held):
+            if is_locked and _is_at(self._target, held):
                 self._held = held
                 return
             held.close()
-            if is_locked is False:
+            if not is_locked:
                 raise CheckpointError(self.path, "is in use by another process.")
 
     def _meet(self, resume: bool) -> None:
@@ -260,16 +259,14 @@ class FileJournal:
             self._kept[slot] = partial(replace, record)
 
 
-def _lock(file: io.FileIO) -> bool | None:
-    """Lock a file without waiting; False if another has it, None where there are no locks."""
-    if fcntl is None:
-        return None
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # some network folders
-        return None
+def _lock(file: io.FileIO) -> bool:
+    """Lock a file without waiting; False if another has it. Some network folders have no locks."""
+    with suppress(OSError):
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
     return True
 
 

@@ -12,15 +12,13 @@ import scipy.sparse as sp
 from isoweave._files import AnyPath, atomic_write
 from isoweave._stages import check_array, check_indices
 from isoweave.graph import NeighborGraph
-from isoweave.persist._store import Decoder, Store, StoreError, encode, require, shown, write_store
+from isoweave.persist._store import Store, StoreError, decode, encode, require, shown, write_store
 from isoweave.result import Embedding
 
 Estimator = TypeVar("Estimator")
 
 # Private attributes that belong to a fit, and what scikit-learn's set_output sets.
 _PRIVATE = ("_fit_X", "_sklearn_output_config")
-# What watched the fit, and the generator that it drew from, do not belong to the model.
-_LEFT_OUT = "{name} is not saved; give it again after loading, with set_params({name}=...)."
 # Fields that maps of earlier versions do not have.
 _ADDED = {"global_weight"}
 _INTEGER, _FLOAT = (int, np.integer), (float, np.floating)
@@ -65,7 +63,9 @@ def _encoded_parameters(estimator: Any, arrays: dict[str, Any]) -> dict[str, Any
         if name == "checkpoint":
             continue
         if (name == "callback" and value is not None) or isinstance(value, np.random.RandomState):
-            warnings.warn(_LEFT_OUT.format(name=name), UserWarning, stacklevel=3)
+            # What watched the fit, and the generator that it drew from, do not belong to the model.
+            said = f"{name} is not saved; give it again after loading, with set_params({name}=...)."
+            warnings.warn(said, UserWarning, stacklevel=3)
             continue
         try:
             encoded[name] = encode(value, name, arrays)
@@ -105,7 +105,7 @@ def _made_embedding(store: Store, mmap: bool) -> Embedding:
     wanted, given = {field.name: field for field in fields(Embedding)}, set(store.content)
     odd = (set(wanted) ^ given) - _ADDED
     require(not odd, store.path, "content", f"differs in {shown(sorted(odd))}")
-    values = Decoder(store.path, store.arrays(mmap=mmap)).decode(store.content, "content")
+    values = decode(store.path, store.arrays(mmap=mmap), store.content)
     try:
         # Whatever is not known of a map is None.
         _check_map({k: v for k, v in values.items() if v is not None or wanted[k].default is not None})
@@ -127,12 +127,12 @@ def _made_estimator(store: Store, cls: type[Estimator], mmap: bool) -> Estimator
         require(name in known, path, f"content.parameters.{shown(name)[1:-1]}", reason)
     for name in content["attributes"]:
         require(_is_stored(cls, name), path, "content.attributes", f"{shown(name)} is not a fitted attribute")
-    made = Decoder(path, store.arrays(mmap=mmap)).decode(content, "content")
+    made = decode(path, store.arrays(mmap=mmap), content)
     estimator: Any = cls(**made["parameters"])
     vars(estimator).update(made["attributes"])
+    values = {name.removesuffix("_"): value for name, value in made["attributes"].items()}
     try:
-        if "embedding_" in made["attributes"]:
-            values = {name.removesuffix("_"): value for name, value in made["attributes"].items()}
+        if "embedding" in values:
             _check_map({**values, "coordinates": values["embedding"]})
         estimator._check_stored()
     except (ValueError, TypeError, AttributeError) as error:

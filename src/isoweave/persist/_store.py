@@ -1,10 +1,8 @@
 """A store is one file in the safetensors format: 8 bytes of length, a JSON header, the bytes of the arrays.
 
-Written and read by hand: the safetensors package (0.8) takes only names, not files that are locked; it copies
-where we map; and it writes arrays that are not C-contiguous with their numbers in the wrong places.
-
-Python values are JSON and arrays: what JSON has as it is, everything else as ``{"$type": ...}``, arrays by
-names that say where they stand. Decoding makes values of the types named here and of no others.
+Written and read by hand: the safetensors package (0.8) takes only names, not files that are locked, copies
+where we map, and writes arrays that are not C-contiguous wrongly. Values are JSON as it is, everything else
+``{"$type": ...}``, arrays by name. Decoding makes values of the types named here and of no others.
 """
 
 from __future__ import annotations
@@ -43,7 +41,6 @@ DTYPES = {
 }
 _CODES = {dtype: code for code, dtype in DTYPES.items()}
 _METADATA = ("format", "format_version", "isoweave_version", "kind", "sha256", "fortran", "content")
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}", re.ASCII)
 _UNSIGNED = b"0" * 64
 _MAX_HEADER, _MAX_CONTENT, _MAX_ARRAYS, _MAX_DEPTH = 64 << 20, 16 << 20, 10_000, 64
 _PIECE_BYTES = 1 << 22
@@ -218,8 +215,6 @@ def read_header(file: io.FileIO, path: Path, kind: str | None = None) -> Store:
     for field in _METADATA:
         value = metadata.get(field)
         require(isinstance(value, str), path, field, f"must be text, found {shown(value)}")
-    unknown = [field for field in metadata if field not in _METADATA]
-    require(not unknown, path, "header", f"unknown field {shown(unknown[:1])}")
     sha256, found_kind = metadata["sha256"], metadata["kind"]
     is_checksum = re.fullmatch("[0-9a-f]{64}", sha256) is not None
     require(is_checksum, path, "sha256", f"{shown(sha256)} is not a checksum")
@@ -237,7 +232,6 @@ def _places(path: Path, table: dict[str, Any], start: int, size: int, fortran: s
     spans = []
     for name, entry in table.items():
         where = f"arrays.{shown(name)[1:-1]}"
-        require(_NAME.fullmatch(name) is not None, path, where, "cannot be the name of an array")
         is_whole = isinstance(entry, dict) and set(entry) == {"dtype", "shape", "data_offsets"}
         require(is_whole, path, where, f"must have dtype, shape and data_offsets, found {shown(entry)}")
         code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
@@ -351,56 +345,55 @@ def _add(value: AnyArray, where: str, arrays: dict[str, AnyArray]) -> str:
     return name
 
 
-class Decoder:
-    """Makes values from the JSON and the arrays of one store; every array may stand in one place."""
+def decode(path: Path, arrays: Mapping[str, AnyArray], content: Any) -> Any:
+    """The values that were encoded; every array may stand in one place. StoreError says where a fault is."""
+    left = dict(arrays)
 
-    def __init__(self, path: Path, arrays: Mapping[str, AnyArray]) -> None:
-        self._path, self._arrays = path, dict(arrays)
+    def take(name: Any) -> AnyArray:
+        if not isinstance(name, str) or name not in left:
+            raise ValueError(f"there is no array {shown(name)}, or it is used elsewhere")
+        return left.pop(name)
 
-    def decode(self, value: Any, where: str) -> Any:
-        """The value that was encoded; StoreError with ``where`` it stands if it cannot be one."""
+    def made(value: Any, where: str) -> Any:
         try:
-            return self._decode(value, where)
+            return value_of(value, where)
         except StoreError:
             raise
         except (ValueError, TypeError, OverflowError) as error:
             kind = value[_TYPE] if isinstance(value, dict) else "value"
-            raise StoreError(self._path, where, f"is not a valid {shown(kind)}: {error!s:.300}") from error
+            raise StoreError(path, where, f"is not a valid {shown(kind)}: {error!s:.300}") from error
 
-    def _decode(self, value: Any, where: str) -> Any:
+    def value_of(value: Any, where: str) -> Any:
         match value:
             case list():
-                return [self.decode(item, f"{where}.{at}") for at, item in enumerate(value)]
+                return [made(item, f"{where}.{at}") for at, item in enumerate(value)]
             case dict() if _TYPE not in value:
-                return {k: self.decode(item, f"{where}.{shown(k)[1:-1]}"[:200]) for k, item in value.items()}
+                return {k: made(item, f"{where}.{shown(k)[1:-1]}"[:200]) for k, item in value.items()}
             case {"$type": "float", "value": "nan" | "inf" | "-inf" as text}:
                 return float(text)
             case {"$type": "tuple", "items": list(items)}:
-                return tuple(self.decode(items, where))
+                return tuple(made(items, where))
             case {"$type": "array", "name": str(name)}:
-                return self._take(name)
+                return take(name)
             case {"$type": "scalar", "name": str(name)}:
-                return check_array("it", self._take(name), None, ())[()]
+                return check_array("it", take(name), None, ())[()]
             case {"$type": "strings", "shape": list(shape), "items": list(items)}:
                 return _strings(shape, items)
             case {"$type": "history", "name": str(name)}:
-                return _history(self._take(name))
+                return _history(take(name))
             case {"$type": "graph", "names": [_, _, _] as names}:
-                return checked_graph(*map(self._take, names))
+                return checked_graph(*map(take, names))
             case {
                 "$type": "sparse",
                 "class": "csr_array" | "csr_matrix" as name,
                 "names": [_, _, _] as names,
             }:
-                return _sparse(getattr(sp, name), value.get("shape"), *map(self._take, names))
+                return _sparse(getattr(sp, name), value.get("shape"), *map(take, names))
             case {"$type": kind}:
-                raise StoreError(self._path, where, f"unknown type {shown(kind)}, or incomplete")
+                raise StoreError(path, where, f"unknown type {shown(kind)}, or incomplete")
         return value
 
-    def _take(self, name: Any) -> AnyArray:
-        if not isinstance(name, str) or name not in self._arrays:
-            raise ValueError(f"there is no array {shown(name)}, or it is used elsewhere")
-        return self._arrays.pop(name)
+    return made(content, "content")
 
 
 def _strings(shape: list[Any], items: list[Any]) -> AnyArray:

@@ -41,15 +41,6 @@ class FinishedMap:
     factors: FloatArray  #: size of the map against the distances around a vertex: 1 where it keeps them
     unit: float  #: a power of two near the median length
 
-    @property
-    def n_vertices(self) -> int:
-        return len(self.representative)
-
-    def of_distinct(self, coordinates: FloatArray) -> FinishedMap:
-        """The map of the distinct vertices alone, in units of ``unit``, with other coordinates."""
-        own = np.arange(len(coordinates), dtype=np.int32)
-        return replace(self, coordinates=coordinates.copy(), representative=own, unit=1.0)
-
 
 @dataclass(frozen=True, eq=False)
 class Placement:
@@ -118,15 +109,9 @@ def place_points(
     the new point is put where these directions and the distances fit best, the map held fixed. Points do not
     see each other: a point has the same bits alone and in any batch, on any number of threads.
 
-    Parameters
-    ----------
-    placed : FinishedMap
-    indptr : int array of shape (m + 1,)
-    indices, distances : arrays of shape (e,)
-        Row i of the sparse matrix of distances, ``indptr[i]`` to ``indptr[i + 1]``: the neighbours of the new
-        point i among the vertices of the map, and how far they are; at least one. A distance of
-        zero gives the new point that vertex's own place. Of more than 128 neighbours the nearest are used.
-    team : ThreadTeam
+    Row i of the sparse matrix of distances, ``indptr[i]`` to ``indptr[i + 1]`` of ``indices`` and
+    ``distances``, has the neighbours of new point i among the vertices of the map, at least one. A distance
+    of zero gives it that vertex's own place. Of more than 128 neighbours the nearest are used.
     """
     from isoweave.engines import placing as kernels
 
@@ -158,10 +143,10 @@ def _checked_rows(
             f"must be finite, not negative and at most {_LONGEST * placed.unit:.0g}. Leave out pairs whose "
             "distance is unknown."
         )
-    for at in np.flatnonzero((columns < 0) | (columns >= placed.n_vertices))[:1]:
+    for at in np.flatnonzero((columns < 0) | (columns >= len(placed.representative)))[:1]:
         raise ValueError(
             f"New point {rows[at]} has a distance to point {columns[at]}, but the map has the points 0 .. "
-            f"{placed.n_vertices - 1}."
+            f"{len(placed.representative) - 1}."
         )
     empty = np.flatnonzero(np.diff(bounds) == 0)
     if len(empty):
@@ -183,11 +168,7 @@ def _checked_rows(
 
 
 def sparse_rows(matrix: Any) -> tuple[AnyArray, AnyArray, FloatArray]:
-    """Rows of a sparse matrix of distances as ``indptr, indices, distances``.
-
-    Stored zeros are kept, but for the DIA and BSR formats, where they only fill up diagonals and blocks.
-    Repeated entries are kept as they are, never summed.
-    """
+    """Rows of a sparse matrix of distances as ``indptr, indices, distances``; nothing stored is summed."""
     if matrix.dtype.kind not in "fiu":
         raise TypeError(f"Distances must be real numbers, got a matrix of dtype {matrix.dtype}.")
     entries = graphs.checked_sparse(matrix).tocoo(copy=False)
@@ -232,8 +213,8 @@ def embed_again(
 ) -> Embedding:
     """Embed a graph of which some vertices had a position before, and move the result to where they were.
 
-    ``previous`` is NaN for new vertices, ``misfit`` is the relative energy of the former map, ``factors`` is
-    how much longer than its edges that was around each of its vertices, the first ones of the graph.
+    ``previous`` is NaN for new vertices, ``misfit`` the relative energy of the former map, ``factors`` its
+    size against the edges around its vertices, the first ones of the graph.
     """
     if not isinstance(options.start, str):
         # It was for the former vertices.
@@ -298,7 +279,7 @@ def _fill(placed: FinishedMap, coordinates: FloatArray, team: ThreadTeam) -> Non
     done = _has_place(coordinates)
     rows = np.repeat(np.arange(len(done)), degrees)
     count = np.bincount(rows[done[near]], minlength=len(done))
-    enough = coordinates.shape[1] + 1
+    enough, own = coordinates.shape[1] + 1, np.arange(len(done), dtype=np.int32)
     while True:
         ready = ~done & (count >= enough)
         if not ready.any():
@@ -310,7 +291,7 @@ def _fill(placed: FinishedMap, coordinates: FloatArray, team: ThreadTeam) -> Non
         edges = graphs.edges_of(indptr, chosen)
         use = done[near[edges]]
         bounds = np.concatenate(([0], np.cumsum(use)))[np.concatenate(([0], np.cumsum(degrees[chosen])))]
-        here = placed.of_distinct(coordinates)
+        here = replace(placed, coordinates=coordinates.copy(), representative=own, unit=1.0)
         step = place_points(here, bounds, near[edges][use], lengths[edges][use], team=team)
         coordinates[chosen] = step.coordinates
         done[chosen] = True
@@ -324,10 +305,9 @@ def _has_place(coordinates: FloatArray) -> BoolArray:
 def settle_on(
     previous: FloatArray, coordinates: FloatArray, alignments: FloatArray, labels: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Move every component of a new map rigidly to where its vertices were, so that old ones do not jump.
+    """Coordinates and alignments of a map whose components are moved rigidly to where they were.
 
-    ``previous`` is NaN for new vertices; components without old ones are laid beside the others. Returns
-    coordinates of shape (n, N) and alignments of shape (n, N, N).
+    ``previous`` is NaN for new vertices; components without old ones are laid beside the others.
     """
     moved, rotated = coordinates.copy(), alignments.copy()
     stays = _has_place(previous) & _has_place(coordinates)
