@@ -30,7 +30,6 @@ from isoweave.optimise import (
     check_finite,
     find_landmarks,
     flatness,
-    is_met,
     lifted,
     long_distances,
     minimise,
@@ -61,6 +60,8 @@ _SMALL_ERROR = 0.02
 # grows with their number, because every step costs more, a hundred times at most.
 ENOUGH, _MANY = 1e-5, 10_000
 _MOST_STEPS = 200
+# Part of the misfit of exact distances at which the lifted map is taken.
+_MUCH_LESS = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +129,10 @@ def _embed_once(
     frames = frames_of(graph, paths, options, known, team)
     name, problem, result = _optimise(frames, options, known.anchors, start, run)
     solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
-    # Nothing is better than all measured lengths.
-    is_exact = name == "lifted" and options.global_weight == "auto" and is_met(graph, result.coordinates)
+    # Frames know less than exact distances.
+    is_exact = (
+        name == "lifted" and options.global_weight == "auto" and seems_exact(graph, options.n_components)
+    )
     dial = 0.0 if is_exact else options.global_weight
     weight, far = long_distances(frames, known.anchors, result, dial, run)
     if far is not None:
@@ -146,7 +149,7 @@ def _embed_once(
     if _may_be_lifted(graph, options, known, result):
         run.stage("lifted start")
         x = lifted(graph, options.n_components, team, run)
-        is_exact = is_met(graph, x)
+        is_exact = misfit(graph, x) <= _MUCH_LESS * misfit(graph, result.coordinates)
         if is_exact:
             name, weight, result = "lifted", 0.0, replace(result, coordinates=x, status="converged")
     if is_exact and options.inner_product == "edge":

@@ -193,7 +193,7 @@ def _start_bytes(s: PartSizes) -> float:
         return 8 * m * c * c + 24 * m * c + 8 * n * c * c
     if s.start == "lifted":
         # A matrix with a block per edge, its copies and its factor.
-        return (c + EXTRA) ** 2 * (60 * (m + n) + s.factor + s.workspace)
+        return (c + max(EXTRA)) ** 2 * (60 * (m + n) + s.factor + s.workspace)
     # Frames of the companion graph; SuperLU holds a row number and a value per entry of both factors.
     vertices, edges, fill = s.companion
     synchronized = edges * (40 + 8 * c + 32 * c * c) + 24 * fill * c * c + 8 * vertices * c * (c + 1)
@@ -234,7 +234,10 @@ def time_by_stage(s: PartSizes) -> dict[str, float]:
     if s.start in ("both", "landmark"):
         start = max(N_LANDMARKS, 2 * c + 2) * (250 * n + 10 * m) + optimise * (s.start == "both")
     elif s.start == "lifted":
-        start = _LIFTED_STEPS * ((c + EXTRA) * s.fill**2 / n + (c + EXTRA) ** 2 * 60 * (m + n)) + 1e6 * n
+        start = (
+            _LIFTED_STEPS * ((c + max(EXTRA)) * s.fill**2 / n + (c + max(EXTRA)) ** 2 * 60 * (m + n))
+            + 1e6 * n
+        )
     elif s.start == "coarse":
         # The sample has two edges per vertex of the graph.
         start = n * (7000 + 500 * c) + _frames_time(n / THINNING, 2 * n, 22, c)

@@ -20,8 +20,9 @@ from isoweave.graph import NeighborGraph, graph_from_matrix
 from isoweave.linalg import BlockCholesky
 from isoweave.optimise._run import ALONE, Run
 
-# Dimensions beside the wanted ones, the number of steps there, and the pulls that squeeze them out.
-EXTRA = 2
+# Dimensions beside the wanted ones (of the first try, the second, the third), the number of steps there, and
+# the pulls that squeeze them out.
+EXTRA = (2, 3, 1)
 _LIFTED_STEPS = 40
 _PULLS = np.geomspace(2e-5, 2.0, 16)
 _STEPS_PER_PULL = 12
@@ -119,7 +120,7 @@ def is_met(graph: NeighborGraph, x: FloatArray) -> bool:
     return misfit(graph, x) <= _MET
 
 
-def _errors(graph: NeighborGraph, x: FloatArray) -> FloatArray:
+def _errors(graph: NeighborGraph, x: FloatArray) -> AnyArray:
     """Squared errors of the edges of every vertex, shape (n,)."""
     steps = x[graph.indices] - x[graph.sources]
     squares = (np.sqrt(np.einsum("ec,ec->e", steps, steps)) - graph.lengths) ** 2

@@ -24,7 +24,7 @@ from isoweave.graph import (
     sums_of_lengths,
 )
 from isoweave.linalg import lowest_eigenvectors
-from isoweave.optimise._lifted import EXTRA, is_met, lifted_map
+from isoweave.optimise._lifted import EXTRA, is_met, lifted_map, misfit, seems_exact
 from isoweave.optimise._optimisers import LBFGS, Optimiser, keep_start, minimise, restore_solver
 from isoweave.optimise._problem import Problem, build_problem
 from isoweave.optimise._run import ALONE, IterationResult, Run, StepRecord
@@ -66,8 +66,8 @@ def minimise_from(
 
     "auto" is the landmark start; in up to three dimensions also the synchronized one, which is taken if it
     ends with less than 0.75 of the energy; where that would be costly (n N > 6,000), the coarse start
-    instead, which does the same on a sample of the vertices. ``tol`` is that of the auxiliary problems. A
-    lifted start that has all measured lengths is the map itself.
+    instead, which does the same on a sample of the vertices. ``tol`` is that of the auxiliary problems. Of
+    distances that seem exact the lifted start is the map itself.
     """
     n, n_components = problem.shape
 
@@ -77,7 +77,7 @@ def minimise_from(
         if x is None:
             return None
         run.stage(stage)
-        if name == "lifted" and is_met(problem.graph, x):
+        if name == "lifted" and seems_exact(problem.graph, n_components):
             return _as_it_is(problem, x)
         return minimise(optimiser, problem, x, stage=stage, run=here)
 
@@ -121,11 +121,20 @@ def _identity(problem: Problem, tol: float, run: Run) -> FloatArray:
 
 
 def lifted(graph: NeighborGraph, n_components: int, team: ThreadTeam, run: Run = ALONE) -> FloatArray:
-    """The lifted start (n, N) of a connected graph: in more dimensions first (eqs. 30, 31)."""
-    start = find_landmarks(graph, n_components + EXTRA, team=team).start
-    # On flat data landmarks know nothing of other dimensions, and nothing would lead out of a plane.
-    start = start + _OUT_OF_PLANE * np.random.default_rng(13).standard_normal(start.shape)
-    return lifted_map(graph, n_components, start, team=team, run=run)
+    """The lifted start (n, N) of a connected graph: in more dimensions first (eqs. 30, 31).
+
+    Of exact distances that are not met, others are tried: which pieces end up mirrored is a matter of luck.
+    """
+    found: list[tuple[float, FloatArray]] = []
+    for number, extra in enumerate(EXTRA):
+        start = find_landmarks(graph, n_components + extra, team=team).start
+        # On flat data landmarks know nothing of other dimensions, and nothing would lead out of a plane.
+        start = start + _OUT_OF_PLANE * np.random.default_rng(13 + number).standard_normal(start.shape)
+        x = lifted_map(graph, n_components, start, team=team, run=run)
+        found.append((misfit(graph, x), x))
+        if is_met(graph, x) or run.interrupt.ending or not seems_exact(graph, n_components):
+            break
+    return min(found, key=lambda pair: pair[0])[1]
 
 
 def _as_it_is(problem: Problem, x: FloatArray) -> IterationResult:
