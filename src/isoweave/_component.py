@@ -169,14 +169,17 @@ def _embed_once(
     return ComponentResult(result, stretch, mass, name, solver, weight)
 
 
+def _is_plain(graph: NeighborGraph, known: Known) -> bool:
+    return known.per_edge(graph) is None and known.anchors is None
+
+
 def _may_be_lifted(
     graph: NeighborGraph, options: EmbeddingOptions, known: Known, result: IterationResult
 ) -> bool:
     """Whether start="auto" looks for a map with the measured lengths: they seem exact, and it has not."""
     x, start = result.coordinates, options.start
     settings = (start if isinstance(start, str) else "", options.global_weight, options.inner_product)
-    is_plain = known.per_edge(graph) is None and known.anchors is None
-    if settings != ("auto", "auto", "edge") or options.refine == "none" or not is_plain:
+    if settings != ("auto", "auto", "edge") or options.refine == "none" or not _is_plain(graph, known):
         return False
     if x.size > LIFTED_LIMIT or result.status in ENDED_EARLY or misfit(graph, x) <= NOT_MET:
         return False
