@@ -9,19 +9,21 @@ STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 DOCS_STAMP := $(VENV)/.installed-docs
 FULL_STAMP := $(VENV)/.installed-full
+PARAMETRIC_STAMP := $(VENV)/.installed-parametric
 MIN_VENV := .venv-min
 MIN_BIN := $(MIN_VENV)/bin
 MIN_STAMP := $(MIN_VENV)/.installed
 MIN_PYTHON ?= $(PYTHON)
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
-.PHONY: help demo test test-full test-min lint format docs bench bench-full clean
+.PHONY: help demo test test-full test-min test-parametric lint format docs bench bench-full clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo       swiss roll and digits against Isomap; table, figures and a page in demo-output/"
 	@echo "make test       the tests (minutes); make test-full adds the slow ones"
 	@echo "make test-min   the tests with the oldest versions of everything (requirements/minimum.txt)"
+	@echo "make test-parametric  the tests of ParametricIsometry (installs torch, 3 GB)"
 	@echo "make lint       ruff and mypy; make format rewrites"
 	@echo "make docs       the documentation, with every example executed: build/docs/index.html"
 	@echo "make bench      the performance suite up to 50,000 points; make bench-full everything (hours)"
@@ -61,6 +63,14 @@ $(MIN_STAMP): pyproject.toml requirements/minimum.txt
 test-min: export NUMBA_CACHE_DIR = $(abspath $(MIN_VENV))/kernels
 test-min: $(MIN_STAMP)
 	$(MIN_BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+
+$(PARAMETRIC_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[parametric]" onnxruntime
+	if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix build/web onnxruntime-web; fi
+	@touch $@
+
+test-parametric: $(PARAMETRIC_STAMP)
+	$(PYTEST) tests/parametric
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,7 +1,8 @@
 """The figures of README.md, docs/plotting.md and docs/report.md.
 
-    python benchmarks/doc_figures.py
+    python benchmarks/doc_figures.py [roads] [plots]
 
+``roads`` needs road_usa78k.npz in the folder ISOWEAVE_DATA: pictures of it are kept here, the data are not.
 The page is photographed in a headless Chromium, driven as in the tests.
 """
 
@@ -13,15 +14,17 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.manifold import Isomap
+import scipy.sparse as sp
+from matplotlib.collections import LineCollection
+from PIL import Image
 
 from cases import ROOT
-from isoweave import IsometricEmbedding
+from isoweave import IsometricEmbedding, embed_graph
 from isoweave._files import atomic_write
-from isoweave.datasets import swiss_roll
-from isoweave.experiments import aligned, save_png
-from isoweave.graph import knn_graph
-from isoweave.metrics import evaluate
+from isoweave.datasets import load_road, swiss_roll
+from isoweave.experiments import save_png
+from isoweave.geometry import rigid_motion
+from isoweave.metrics import procrustes_error
 from isoweave.plot import plot_edges, plot_embedding, plot_history, plot_neighborhood, plot_shepard
 from isoweave.report import write_report
 
@@ -30,37 +33,87 @@ FIGURES = ROOT / "docs" / "figures"
 VERTEX = 700
 
 
-def draw_roll() -> None:
-    """The swiss roll and its maps, at one scale: how large a map is belongs to what is compared."""
-    roll = swiss_roll(1500, random_state=7)
-    graph, color = knn_graph(roll.data, 10), roll.truth[:, 0]
-    methods = {
-        "isoweave": IsometricEmbedding(n_neighbors=10, random_state=7),
-        "Isomap": Isomap(n_neighbors=10),
-    }
-    maps = {}
-    for name, method in methods.items():
-        points = method.fit_transform(roll.data)
-        scores = evaluate(graph, points, n_neighbors=10, ranks=False)
-        maps["{}: F1 {f1:.3f}, edge error {local_distance:.1%}".format(name, **scores)] = points
-    figure = plt.figure(figsize=(11.0, 5.5), layout="constrained")
-    grid, first = figure.add_gridspec(3, 3), None
-    for at, (title, points) in enumerate((maps | {"truth": roll.truth}).items()):
-        axes = figure.add_subplot(grid[at, 1:], sharex=first, sharey=first)
-        plot_embedding(aligned(points, roll.truth), color, axes, title=title, size=7)
-        axes.set(xticks=[], yticks=[])
-        first = first or axes
-    axes = figure.add_subplot(grid[:, 0], projection="3d")
-    plot_embedding(roll.data, color, axes, title="data", size=7)
-    axes.view_init(elev=8, azim=-75)
-    axes.set_box_aspect(np.ptp(roll.data, axis=0), zoom=1.5)
-    axes.set_axis_off()
-    figure.suptitle("Swiss roll, 1500 points")
-    save_png(figure, FIGURES / "swiss_roll.png")
-
-
 def main() -> None:
-    draw_roll()
+    parts = {"roads": roads, "plots": plots}
+    for name in sys.argv[1:] or parts:
+        parts[name]()
+
+
+def roads() -> None:
+    """The USA from nothing but the lengths of its roads: one figure, and truth turning into map."""
+    data = load_road("usa78k")
+    truth, graph = data.truth, data.graph
+    upper = sp.triu(graph, k=1).tocoo()
+    edges = np.column_stack([upper.row, upper.col])
+    result = embed_graph(graph, n_components=2)
+    turn, shift = rigid_motion(result.coordinates, truth)
+    recovered = result.coordinates @ turn + shift
+    print(
+        f"procrustes {procrustes_error(truth, recovered):.4f}, "
+        f"distances correlate at {_correlation(truth, recovered):.4f}"
+    )
+    hue = np.clip((truth[edges].mean(axis=1) - truth.min(axis=0)) / np.ptp(truth, axis=0), 0.0, 1.0)
+    colors = plt.get_cmap("turbo")(0.05 + 0.9 * hue[:, 0])
+    colors[:, :3] *= (0.55 + 0.45 * hue[:, 1])[:, None]
+
+    figure, axes = plt.subplots(1, 3, figsize=(13.0, 3.0), layout="constrained", width_ratios=[1, 0.52, 1])
+    _draw_roads(axes[0], truth[edges], colors, "the truth")
+    _draw_roads(axes[2], recovered[edges], colors, "recovered by isoweave")
+    rng = np.random.default_rng(5)
+    rows = [f"{i:>5} – {j:<5} {d:6.1f}" for (i, j), d in zip(edges, upper.data, strict=True)]
+    text = "\n".join(rows[k] for k in rng.choice(len(rows), 11, replace=False))
+    axes[1].text(0.5, 0.5, f"{text}\n...", ha="center", va="center", family="monospace", fontsize=9)
+    axes[1].set_title(f"all it is given: {len(edges):,} lengths")
+    axes[1].axis("off")
+    save_png(figure, FIGURES / "usa.png")
+    _animate(truth[edges], recovered[edges], colors)
+
+
+def _correlation(truth: np.ndarray, found: np.ndarray) -> float:
+    """Of the distances of 200,000 random pairs."""
+    i, j = np.random.default_rng(3).integers(len(truth), size=(2, 200_000))
+    return float(np.corrcoef(*(np.linalg.norm(y[i] - y[j], axis=1) for y in (truth, found)))[0, 1])
+
+
+def _draw_roads(ax: plt.Axes, lines: np.ndarray, colors: np.ndarray, title: str, width: float = 0.35) -> None:
+    ax.add_collection(LineCollection(lines, colors=colors, linewidths=width))
+    ax.autoscale_view()
+    ax.set_aspect("equal")
+    ax.axis("off")
+    ax.set_title(title)
+
+
+def _animate(truth: np.ndarray, found: np.ndarray, colors: np.ndarray) -> None:
+    """Roads fall apart into pieces, of which only the lengths are known, and come together again."""
+    rng = np.random.default_rng(7)
+    low, high = truth.min(axis=(0, 1)), truth.max(axis=(0, 1))
+    middles = rng.uniform(low, high, size=(len(truth), 2))
+    angles = rng.uniform(0, 2 * np.pi, size=len(truth))
+    half = 0.5 * np.linalg.norm(truth[:, 1] - truth[:, 0], axis=1)[:, None]
+    half = half * np.column_stack([np.cos(angles), np.sin(angles)])
+    pieces = np.stack([middles - half, middles + half], axis=1)
+    frames: list[tuple[np.ndarray, str, int]] = [(truth, "the truth", 1600)]
+    eases = [0.5 - 0.5 * np.cos(np.pi * t) for t in np.linspace(0, 1, 9)[1:-1]]
+    frames += [((1 - t) * truth + t * pieces, "", 70) for t in eases]
+    frames.append((pieces, f"all that is known: {len(truth):,} lengths, and which roads meet", 1400))
+    frames += [((1 - t) * pieces + t * found, "", 70) for t in eases]
+    frames.append((found, "recovered by isoweave", 2400))
+    pictures = []
+    for lines, title, _ in frames:
+        figure, ax = plt.subplots(figsize=(7.2, 3.6), dpi=100, layout="constrained")
+        _draw_roads(ax, lines, colors, title or " ", 0.4)
+        ax.set(xlim=(low[0] - 200, high[0] + 200), ylim=(low[1] - 200, high[1] + 200))
+        figure.canvas.draw()
+        pictures.append(Image.fromarray(np.asarray(figure.canvas.buffer_rgba())).convert("RGB"))
+        plt.close(figure)
+    times = [milliseconds for _, _, milliseconds in frames]
+    with atomic_write(FIGURES / "usa.webp") as file:
+        pictures[0].save(
+            file, format="webp", save_all=True, append_images=pictures[1:], duration=times, loop=0, quality=40
+        )
+
+
+def plots() -> None:
     roll = swiss_roll(1500, random_state=7)
     model = IsometricEmbedding(n_neighbors=8).fit(roll.data)
 

@@ -44,9 +44,8 @@ TIMED = """(async () => {
 COLOR = """(() => { const list = document.getElementById("color");
   list.value = String((Number(list.value) + 1) % 3); list.dispatchEvent(new Event("change")); })();
   await isoweaveReport.settled()"""
-ZOOM = """await Plotly.relayout("map", (() => {
-  const r = document.getElementById("map")._fullLayout.xaxis.range;
-  const d = 0.02 * (r[1] - r[0]); return {"xaxis.range": [r[0] + d, r[1] - d]}; })())"""
+ZOOM = """isoweaveReport.camera.perPixel = isoweaveReport.camera.perPixel.map((p) => 0.96 * p);
+  await isoweaveReport.draw()"""
 
 
 def measure(n: int) -> list[tuple[str, str, str]]:

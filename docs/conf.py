@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from sphinx.ext.autodoc.mock import mock
+
 import isoweave
 
 project = "isoweave"
@@ -40,6 +42,8 @@ html_copy_source = False
 myst_heading_anchors = 4
 
 autodoc_typehints = "none"
+# Large, and not needed to describe what uses it.
+autodoc_mock_imports = ["torch"]
 autodoc_member_order = "bysource"
 napoleon_use_rtype = False
 napoleon_use_ivar = True
@@ -87,7 +91,8 @@ def api_pages() -> dict[str, str]:
     packages = [found.name for found in pkgutil.iter_modules(isoweave.__path__, "isoweave.") if found.ispkg]
     shown = [name for name in packages if name[9] != "_" and name[9:] not in NOT_SHOWN]
     for module in (*shown, *ALSO_SHOWN):
-        found = importlib.import_module(module)
+        with mock(autodoc_mock_imports):
+            found = importlib.import_module(module)
         homes = {name: str(getattr(thing, "__module__", "")) for name, thing in vars(found).items()}
         own = [name for name, home in homes.items() if home.startswith(module)]
         names = sorted(name for name in getattr(found, "__all__", own) if not name.startswith("_"))

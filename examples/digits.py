@@ -48,3 +48,5 @@ for ax, points, title in zip(
     ax.set_aspect("equal")
     ax.set_title(title)
 figure.colorbar(drawn, ax=axes, ticks=range(10), shrink=0.8)
+
+plt.show()

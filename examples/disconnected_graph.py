@@ -53,3 +53,5 @@ for ax, (title, drawn) in zip(
 # ``component_labels_`` says which component every point is in, largest first.
 
 print(np.bincount(maps["separate"].component_labels_))
+
+plt.show()

@@ -73,3 +73,5 @@ for i in range(0, len(pose), 45):
         zorder=2,
     )
 axes[0].set(xlim=(-0.9, 0.9), ylim=(-0.7, 0.7), aspect="auto")
+
+plt.show()

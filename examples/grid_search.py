@@ -51,3 +51,5 @@ ax.set(xscale="log", yscale="log", xlabel="n_neighbors", xticks=grid, xticklabel
 ax.minorticks_off()
 ax.legend()
 print("the map of the chosen number has", np.shape(search.best_estimator_.embedding_), "coordinates")
+
+plt.show()

@@ -93,3 +93,5 @@ for column, (name, (surface, model)) in enumerate(models.items()):
     drawn = ax.tripcolor(*model.embedding_.T, faces, facecolors=shade, cmap="coolwarm", vmin=0.85, vmax=1.15)
     ax.set_aspect("equal")
 figure.colorbar(drawn, ax=figure.axes[1::2], shrink=0.5, label="stretch")
+
+plt.show()

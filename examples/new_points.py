@@ -57,3 +57,5 @@ axes[1].legend()
 
 model.add_samples(roll.data[held])
 print("points in the map now:", len(model.embedding_))
+
+plt.show()

@@ -64,3 +64,5 @@ ax.scatter(*true.T, s=8, color="black", label="towns and roads")
 ax.scatter(*found.T, s=8, color="tab:red", label="map from road miles")
 ax.set_aspect("equal")
 ax.legend()
+
+plt.show()

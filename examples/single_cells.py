@@ -71,3 +71,5 @@ axes[1].set_title("progress")
 figure.colorbar(drawn, ax=axes[1], shrink=0.8)
 for ax in axes:
     ax.set_aspect("equal")
+
+plt.show()

@@ -51,3 +51,5 @@ figure.colorbar(drawn, ax=ax, shrink=0.7)
 result = embed_graph(model.graph_, n_components=2)
 same = bool((result.coordinates == Y).all())
 print("the same map from the graph alone:", same)
+
+plt.show()

@@ -24,7 +24,7 @@ PARAMETERS = {
     "n_components": 2, "n_neighbors": 10, "metric": "euclidean", "metric_params": None, "preset": "default",
     "start": "auto", "solver": "auto", "inner_product": "auto", "frame_size": "auto", "calibrate": "auto",
     "scale": "edges", "shortcuts": "auto", "components": "separate", "asymmetry": "error", "refine": "auto",
-    "loss": "squares", "tol": None, "max_iter": None,
+    "loss": "squares", "tol": None, "max_iter": None, "engine": None,
     "global_weight": "auto", "n_jobs": None, "random_state": None, "memory_limit": None, "verbose": 0,
     "callback": None, "checkpoint": None, "on_interrupt": "raise",
 }  # fmt: skip

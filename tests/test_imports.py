@@ -26,17 +26,20 @@ LEVELS = (
     ("optimise",),
     ("known", "result"),
     ("_part_costs", "forecast"),
-    ("_reporter", "_stages", "_component", "_small_components", "embed"),
+    ("_reporter", "_stages", "_component", "_small_components", "cuda", "embed"),
     ("place", "interop"),
     ("_sklearn_callbacks", "estimator"),
     ("metrics", "datasets", "persist", "io", "diagnostics"),
     ("plot",),
     ("report",),
-    ("experiments",),
+    ("experiments", "parametric"),
     ("cli", "__init__", "__main__"),
 )
 # Methods that open an outer room when they are called: those of an Embedding, and saving a model.
-OPENS = {"result": {"io", "metrics", "diagnostics", "plot", "report", "persist"}, "estimator": {"persist"}}
+OPENS = {
+    "result": {"io", "metrics", "diagnostics", "plot", "report", "persist"},
+    "estimator": {"persist", "plot"},
+}
 
 
 MODULES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}

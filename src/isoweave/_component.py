@@ -46,9 +46,9 @@ _LARGEST_START = 1e75
 # problems were solved.
 MOST_ENERGY = 1.0 + 1e-6
 # Long bends relax last, and the misfit that the tolerance is relative to is large where there are any.
-_GLOBAL_TOL = 1 / 3
+GLOBAL_TOL = 1 / 3
 # Part of its length, at least of the median, below which an edge has no length in the map.
-_NO_LENGTH = 1e-6
+NO_LENGTH = 1e-6
 _EDGES_AT_ONCE = 2**16
 # Of a robust loss: rounds at most, weight of an edge that is surely wrong, change of weights that is none,
 # and the relative error of an edge that any map has.
@@ -84,6 +84,7 @@ def embed_component(
     team: ThreadTeam,
     start: FloatArray | None = None,
     run: Run = ALONE,
+    on_device: bool = False,
 ) -> ComponentResult:
     """Embed a connected graph of at least two vertices with positive lengths, as often as the loss asks for.
 
@@ -91,15 +92,18 @@ def embed_component(
     weights ``1 / (1 + (r / 3 s)^2)^2`` of Geman and McClure (eq. 28), with r the error of an edge relative to
     the shorter of its lengths and s 1.5 times the median error.
     """
+    once: Any = _embed_once
+    if on_device:
+        from isoweave.cuda import embed_on_device as once
     if options.loss == "squares":
-        return _embed_once(graph, options, known, team, start, run)
+        return once(graph, options, known, team, start, run)
     given = np.ones(len(graph.indices)) if known.edge_weights is None else known.edge_weights
     trust = np.where(longer_than_detours(graph), _LEAST_TRUST, 1.0)
     for number in range(_ROUNDS):
         weighted = replace(known, edge_weights=given * trust)
-        found = _embed_once(graph, options, weighted, team, start, run.within(f"round {number}"))
+        found = once(graph, options, weighted, team, start, run.within(f"round {number}"))
         before, lengths = trust, _lengths(graph, found.iteration.coordinates)
-        error = np.abs(lengths - graph.lengths) / np.maximum(np.minimum(lengths, graph.lengths), _NO_LENGTH)
+        error = np.abs(lengths - graph.lengths) / np.maximum(np.minimum(lengths, graph.lengths), NO_LENGTH)
         typical = max(1.5 * float(np.median(error)), _SMALL_ERROR)
         trust = np.maximum((1.0 + (error / (3.0 * typical)) ** 2) ** -2, _LEAST_TRUST)
         if found.iteration.status in ENDED_EARLY or np.abs(trust - before).max() < _SAME_TRUST:
@@ -117,12 +121,7 @@ def _embed_once(
 ) -> ComponentResult:
     """The stages in order; what each hands on is checked to be finite, so that an error names the stage."""
     check_finite("distance graph", "lengths", graph.lengths)
-    largest = 0.0 if start is None else float(np.abs(start).max(initial=0.0))
-    if not largest <= _LARGEST_START:
-        raise ValueError(
-            f"start has coordinates of {largest:.3g} times the median distance, over {_LARGEST_START:g}; "
-            "give it in the unit of the distances."
-        )
+    check_start(start)
     # The same edges, with the lengths that shortest paths go by.
     paths = graph if known.edge_weights is None else bypass_doubtful(graph, known.edge_weights)
     run.stage("frames")
@@ -143,9 +142,9 @@ def _embed_once(
     if is_exact or result.status in ENDED_EARLY:
         pass
     elif options.refine == "distances":
-        mass, result = _refine(problem, graph, options, 1.0, result, run.within("refine"))
+        mass, result = refine_from(problem, graph, options, 1.0, result, run.within("refine"))
     elif options.refine == "auto" and weight == 0.0:
-        mass, result = _refine_if_flat(problem, graph, options, result, run)
+        mass, result = refine_if_flat(problem, graph, options, result, run)
     if _may_be_lifted(graph, options, known, result):
         run.stage("lifted start")
         x = lifted(graph, options.n_components, team, run)
@@ -167,6 +166,16 @@ def _embed_once(
     if lost.any() and result.status in ("converged", "stalled"):
         result = replace(result, status="collapsed")
     return ComponentResult(result, stretch, mass, name, solver, weight)
+
+
+def check_start(start: FloatArray | None) -> None:
+    """Refuse coordinates to start from that are out of all proportion."""
+    largest = 0.0 if start is None else float(np.abs(start).max(initial=0.0))
+    if not largest <= _LARGEST_START:
+        raise ValueError(
+            f"start has coordinates of {largest:.3g} times the median distance, over {_LARGEST_START:g}; "
+            "give it in the unit of the distances."
+        )
 
 
 def _is_plain(graph: NeighborGraph, known: Known) -> bool:
@@ -236,7 +245,7 @@ def _factored(
     return problem
 
 
-def _check_energy(problem: Problem, options: EmbeddingOptions, result: IterationResult) -> None:
+def check_energy(problem: Any, options: EmbeddingOptions, result: IterationResult) -> None:
     """Refuse an embedding with more energy than all points in one place: a solve or tol is to blame."""
     # The solution x' of the next Poisson problem has at most that energy. F(x) is F(x') plus the square of
     # the step that is left, and L-BFGS ends where that is at most tol^2 F(x).
@@ -271,13 +280,13 @@ def _optimise(
         problem = _factored(frames, options, anchors, run)
         found = descend(problem, start, "given" if anchors is None else "anchors")
         if anchors is None:
-            _check_energy(problem, options, found)
+            check_energy(problem, options, found)
         return "given", problem, found
     problem = _factored(frames, options, None, run)
     with numerical_stage(f"start {options.start!r}"):
         name, free = minimise_from(problem, optimiser, options.start, options.energy_tol, stage, run)
     if name != "lifted":
-        _check_energy(problem, options, free)
+        check_energy(problem, options, free)
     if anchors is None:
         return name, problem, free
     # In the energy from the beginning, anchors would keep a map from unfolding: it is laid on them and goes
@@ -304,7 +313,7 @@ def globalise(
 ) -> tuple[Problem, IterationResult]:
     """Continue with the long distances in the energy; energy and rotations are those of the frames there."""
     problem = build_problem(frames, solver=options.solver, anchors=anchors, far=far, near=result.coordinates)
-    optimiser = LBFGS(_GLOBAL_TOL * options.energy_tol, options.max_iter)
+    optimiser = LBFGS(GLOBAL_TOL * options.energy_tol, options.max_iter)
     run.stage("global")
     moved = minimise(optimiser, problem, result.coordinates, stage="global", run=run.within("global"))
     here = problem.frames.evaluate(moved.coordinates)
@@ -312,9 +321,9 @@ def globalise(
     return replace(problem, far=None), result
 
 
-def _refine(
-    problem: Problem,
-    graph: NeighborGraph,
+def refine_from(
+    problem: Any,
+    graph: Any,
     options: EmbeddingOptions,
     part: float,
     result: IterationResult,
@@ -336,15 +345,15 @@ def _refine(
     )
 
 
-def _refine_if_flat(
-    problem: Problem, graph: NeighborGraph, options: EmbeddingOptions, result: IterationResult, run: Run
+def refine_if_flat(
+    problem: Any, graph: Any, options: EmbeddingOptions, result: IterationResult, run: Run
 ) -> tuple[float, IterationResult]:
     """Let the distances count as far as the data are flat and the distances agree with each other."""
     share = result.energy / problem.mass if problem.mass > 0 else 0.0
     part = flatness(graph, options.n_components, share)
     if part == 0.0:
         return problem.mass, result
-    mass, refined = _refine(problem, graph, options, part, result, run.within("refine"))
+    mass, refined = refine_from(problem, graph, options, part, result, run.within("refine"))
     # On curved or noisy data much of the misfit stays, and is better left to neighbourhoods than to edges.
     left = refined.energy / (mass * share) if mass * share > 0 else 0.0
     agreed = part * agreement(left)
@@ -352,13 +361,13 @@ def _refine_if_flat(
         return mass, refined
     if agreed == 0.0:
         return problem.mass, result
-    return _refine(problem, graph, options, agreed, result, run.within("refine again"))
+    return refine_from(problem, graph, options, agreed, result, run.within("refine again"))
 
 
 def _at_lost_edges(graph: NeighborGraph, x: FloatArray) -> BoolArray:
     """Vertices with an edge that has no length in the map. Frames of a lower rank may not see it."""
     found = np.zeros(graph.n_vertices, dtype=np.bool_)
-    is_lost = (_lengths(graph, x) <= _NO_LENGTH * graph.lengths) & (graph.lengths > _NO_LENGTH)
+    is_lost = (_lengths(graph, x) <= NO_LENGTH * graph.lengths) & (graph.lengths > NO_LENGTH)
     found[graph.sources[is_lost]] = True
     return found
 

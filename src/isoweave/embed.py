@@ -24,6 +24,7 @@ from isoweave.known import Known, check_known
 from isoweave.optimise import (
     AT_ONCE,
     N_LANDMARKS,
+    SYNCHRONIZED_LIMIT,
     Callback,
     Interrupt,
     IterationState,
@@ -97,10 +98,17 @@ def embed(
     run = run or Run(report=Reporter(options.verbose), callback=options.callback)
     say = run.report
     start = _checked_start(options.start, graph.n_vertices, options.n_components)
-    check_memory(graph, options, options.n_jobs)
+    device = _device(graph, options, known)
+    if device is None:
+        check_memory(graph, options, options.n_jobs)
     say.begin(graph, options)
     with thread_team(options.n_jobs) as team:
-        prepared = prepare_graph(graph, options.shortcuts == "drop", team=team, on_stage=run.stage)
+        drop, prepared = options.shortcuts == "drop", None
+        if device is not None:
+            from isoweave.cuda import prepare_on_device
+
+            prepared = prepare_on_device(graph, drop, device, run.stage)
+        prepared = prepared or prepare_graph(graph, drop, team=team, on_stage=run.stage)
         say.unit, n_dropped = prepared.unit, len(prepared.dropped)
         n_merged = graph.n_vertices - prepared.graph.n_vertices
         for count, what in ((n_merged, "duplicates merged"), (n_dropped, "edges dropped as shortcuts")):
@@ -110,7 +118,7 @@ def embed(
         _check_parts(options, prepared, merged)
         if start is not None:
             start = start - known.origin
-        results = _embed_parts(prepared, known, merged, options, start, team, run)
+        results = _embed_parts(prepared, known, merged, options, start, team, run, device is not None)
     first = results[0]
     if first is not None:
         say(f"start: {first.start}; solver {first.solver}; {first.iteration.n_iter} steps")
@@ -170,6 +178,15 @@ def running(
             journal.close()
 
 
+def _device(graph: NeighborGraph, options: EmbeddingOptions, known: Known) -> Any:
+    """The device that large components are embedded on; None is the CPU."""
+    if options.engine == "cpu":
+        return None
+    from isoweave.cuda import device_for
+
+    return device_for(graph, options, known)
+
+
 def _checked_start(start: str | FloatArray, n: int, n_components: int) -> FloatArray | None:
     if isinstance(start, str):
         return None
@@ -216,6 +233,7 @@ def _embed_parts(
     start: FloatArray | None,
     team: ThreadTeam,
     run: Run,
+    has_device: bool,
 ) -> list[ComponentResult | None]:
     """Results of the components, None for single vertices and for those that are left out."""
     finished = finished_from(run.load("components"), prepared.parts, options.n_components)
@@ -234,7 +252,9 @@ def _embed_parts(
         if run.callback is not None:
             place = replace(place, callback=_in_users_terms(run.callback, prepared, known, c))
         part = merged.part(prepared.graph, vertices)
-        results[c] = embed_component(graph, options, part, team=team, start=here, run=place)
+        # A smaller one takes the CPU no longer than the device.
+        large = has_device and graph.n_vertices * options.n_components > SYNCHRONIZED_LIMIT
+        results[c] = embed_component(graph, options, part, team=team, start=here, run=place, on_device=large)
         place.forget()
         keep()
 

@@ -6,7 +6,7 @@ import copy
 import os
 import warnings
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,6 +29,9 @@ from isoweave.optimise import Record, Run
 from isoweave.options import EmbeddingOptions, FitOptions, SearchOptions, documented, option, resolve_options
 from isoweave.place import FinishedMap, Placement
 from isoweave.result import Embedding
+
+if TYPE_CHECKING:
+    from isoweave.plot import View
 
 # Neighbours that score looks at, whatever n_neighbors is: scores of different n_neighbors must mean the same.
 _SCORED_NEIGHBORS = 10
@@ -192,6 +195,12 @@ class IsometricEmbedding(  # type: ignore[misc]
         stays = np.arange(n) if kept is None else check_vertices("kept", kept, n)
         fresh = copy.copy(self)
         return self._grow(fresh, fresh._checked_input(X), stays)
+
+    def view(self, **options: Any) -> View:
+        """A picture of clusters, held in place by an isometric map: :func:`isoweave.plot.view`."""
+        from isoweave.plot import view
+
+        return view(self, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save parameters and what was fitted in one file of plain arrays; see :func:`isoweave.save`.

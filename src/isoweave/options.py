@@ -7,6 +7,7 @@ Signatures, documentation, command line, checks and the fingerprint of a checkpo
 from __future__ import annotations
 
 import inspect
+import os
 import textwrap
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
@@ -181,6 +182,16 @@ class FitOptions:
         "Seed of what is random: approximate neighbour search, hull volumes. None is a fixed seed.",
         kind="int, RandomState instance or None",
     )
+    engine: str | None = option(
+        None,
+        """Where large components are embedded: on the CPU, on an NVIDIA GPU ("cuda", needs the extra
+        ``gpu``), or on one if it is there and can do what is asked for ("auto"). None is what the environment
+        variable ISOWEAVE_ENGINE says, otherwise the CPU. Embeddings agree to about nine digits.""",
+        kind='{"cpu", "cuda", "auto"} or None',
+        choices=("cpu", "cuda", "auto"),
+        command="Where to compute: on the CPU, on an NVIDIA GPU, or on one if there is one.",
+        matters=False,
+    )
     n_jobs: int | None = option(
         None,
         "Number of threads; None and -1 use all cores. Results do not depend on it.",
@@ -287,6 +298,8 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
     for name, words in (("calibrate", ("none", "rows")), ("shortcuts", ("keep", "drop"))):
         if isinstance(values[name], bool | np.bool_):
             values[name] = words[int(values[name])]
+    if values["engine"] is None:
+        values["engine"] = os.environ.get("ISOWEAVE_ENGINE") or "cpu"
     for name, f in declared.items():
         if f.metadata["choices"] and (name != "start" or isinstance(values[name], str)):
             check_option(name, values[name], f.metadata["choices"])

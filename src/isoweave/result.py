@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas
 
     from isoweave.diagnostics import Diagnosis
+    from isoweave.plot import View
 
 _WANTED = "an Embedding, a fitted estimator, a file of one, or coordinates of shape (n, N)"
 
@@ -25,7 +26,7 @@ def _no_edges() -> IntArray:
     return np.empty((0, 2), dtype=np.int32)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Embedding:
     """Coordinates of a distance graph, and how they were found.
 
@@ -84,6 +85,17 @@ class Embedding:
     features: Any = None
     names: tuple[str, ...] | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        facts = [] if self.graph is None else [f"{self.graph.n_edges:,} edges"]
+        facts += [] if self.status is None else [self.status]
+        about = f": {', '.join(facts)}" if facts else ""
+        return f"<Embedding of {self.n_points:,} points in {self.n_components} dimensions{about}>"
+
+    def _repr_html_(self) -> str:
+        from isoweave.report import embedding_html
+
+        return embedding_html(self)
 
     @property
     def n_points(self) -> int:
@@ -150,6 +162,12 @@ class Embedding:
         from isoweave.plot import plot_embedding
 
         return plot_embedding(self, **options)
+
+    def view(self, **options: Any) -> View:
+        """A picture of clusters, held in place by an isometric map: :func:`isoweave.plot.view`."""
+        from isoweave.plot import view
+
+        return view(self, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save everything in one file, which :func:`isoweave.load` reads."""

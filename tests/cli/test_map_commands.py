@@ -66,7 +66,6 @@ def payload_of(path):
 @pytest.fixture
 def report(folder, run):
     """Writes a page and gives its data."""
-    pytest.importorskip("plotly")
 
     def write(*arguments):
         shown = run("report", *arguments, "-o", "r.html", "--no-diagnosis").output
@@ -116,7 +115,64 @@ def test_coordinates_of_another_tool_and_a_saved_model(folder, report, sheet):
     found = report(*options)
     assert found["graph"] is None
     assert found["columns"][0]["levels"] == ["a", "b"]
-    assert "<h1>&lt;b&gt;Mine&lt;/b&gt;</h1>" in (folder / "r.html").read_text(encoding="utf-8")
+    assert "<h1>&lt;b&gt;Mine&lt;/b&gt;" in (folder / "r.html").read_text(encoding="utf-8")
     assert report(*options, "-g", "a.npz")["shepard"]["n_pairs"] > 1000
     IsometricEmbedding(n_neighbors=8).fit(sheet).save("model.isoweave")
     assert report("model.isoweave")["n"] == 300
+
+
+def test_a_map_is_turned_towards_known_positions(folder, report, refused, sheet):
+    """Rotated, mirrored and moved, a sheet comes back to where it was; half of the rows are known."""
+    angle = 2.0
+    turn = np.array([[np.cos(angle), np.sin(angle)], [np.sin(angle), -np.cos(angle)]])
+    np.save("turned.npy", sheet @ turn + 7.0)
+    known = sheet.copy()
+    known[::2] = np.nan
+    np.save("truth.npy", known)
+    found = report("turned.npy", "--align", "truth.npy")
+    axes = [
+        np.frombuffer(base64.b64decode(axis["base64"]), dtype=np.float32) for axis in found["coordinates"]
+    ]
+    np.testing.assert_allclose(np.transpose(axes), sheet, atol=1e-5)
+    assert len(found["truth"]) == 2
+    np.save("short.npy", sheet[:9])
+    refused("9 rows, but the map has 300", "report", "turned.npy", "-o", "r.html", "--align", "short.npy")
+
+
+def test_figures(folder, run, refused, named):
+    """Of the map, its edges, and the principal axes of many dimensions, each with a caption."""
+    shown = run(
+        "plot", "map.npz", "-o", "map.svg", "--columns", "about.csv", "--color", "level", "--title", "Mine"
+    )
+    assert "isometric map: distances are to scale" in shown.output
+    assert (folder / "map.svg").read_text().count("<use") >= 300
+    run("plot", "map.npz", "-o", "edges.png", "--edges")
+    np.save("wide.npy", np.random.default_rng(2).normal(size=(50, 5)) * [9, 1, 1, 9, 1])
+    shown = run("plot", "wide.npy", "-o", "wide.pdf")
+    assert "two principal axes of a 5-dimensional map: 9" in shown.output
+    for name, start in (("edges.png", b"\x89PNG"), ("wide.pdf", b"%PDF")):
+        assert (folder / name).read_bytes().startswith(start)
+    refused(
+        "no such column; choose one of x, level, stretch",
+        "plot",
+        "map.npz",
+        "-o",
+        "m.png",
+        "--columns",
+        "about.csv",
+        "--color",
+        "size",
+    )
+    refused("must end in .png, .svg or .pdf", "plot", "map.npz", "-o", "m.gif")
+
+
+def test_view(folder, run, sheet):
+    """Coordinates, a figure and a page of the same picture, each with what it keeps."""
+    pytest.importorskip("openTSNE")
+    np.save("wide.npy", np.column_stack([sheet, 0.1 * sheet**2, 0.1 * np.sin(9 * sheet)])[:120])
+    for name in ("v.csv", "v.png", "v.html"):
+        shown = " ".join(run("view", "wide.npy", "-o", name, "--perplexity", 10).output.split())
+        assert "view of a 6-dimensional map" in shown
+        assert "rank correlation of distances 0.9" in shown
+    assert read_embedding("v.csv").coordinates.shape == (120, 2)
+    assert len(payload_of(folder / "v.html")["view"]) == 2

@@ -32,8 +32,10 @@ CLAIMS = {
 
 
 @pytest.fixture(autouse=True)
-def _figures_are_closed():
+def _figures_are_closed(monkeypatch):
     plt = pytest.importorskip("matplotlib.pyplot")
+    # There is no screen to show them on.
+    monkeypatch.setattr(plt, "show", lambda: None)
     yield
     plt.close("all")
 

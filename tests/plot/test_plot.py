@@ -76,7 +76,7 @@ def test_estimators_embeddings_and_arrays_look_the_same(model, result):
 
 def test_color_map_suits_the_values_and_words_get_a_legend(result):
     for color, expected in (
-        (np.arange(40) % 7, "tab10"),
+        (np.arange(40) % 7, "7 classes"),
         (np.arange(40), "viridis"),
         (np.linspace(0, 1, 40), "viridis"),
     ):

@@ -116,8 +116,7 @@ def embed(
         seconds = time.perf_counter() - started
     write_embedding(output, estimator, names=loaded.names)
     if report is not None:
-        with printed_warnings(quiet), ProgressLine(enabled=not quiet) as progress:
-            progress.describe("writing the report")
+        with printed_warnings(quiet), ProgressLine(enabled=not quiet):
             write_report(estimator, report, columns=columns, names=loaded.names, title=output.name)
     if not quiet:
         rows = {

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from isoweave._typing import AnyArray, FloatArray
 
 _GRAPH_HELP = "Distance graph: sparse square .npz, .mtx, .edges, .csv ..."
+MAP_ARGUMENT = Argument(metavar="MAP", help="What embed wrote (.npz), a saved model, or any coordinates.")
 
 
 def _check_rows(path: Path, n_rows: int, n_vertices: int, what: str) -> None:
@@ -26,13 +27,15 @@ def _check_rows(path: Path, n_rows: int, n_vertices: int, what: str) -> None:
         raise InputFileError(path, f"{n_rows} rows, but the {what} has {n_vertices}")
 
 
-def read_points(path: Path, n_vertices: int, names: Sequence[str] | None) -> FloatArray:
-    """Coordinates of all vertices of a graph, in its order: by name where both have names."""
+def read_points(
+    path: Path, n_vertices: int, names: Sequence[str] | None, *, of: str = "graph", some: bool = False
+) -> FloatArray:
+    """Coordinates of all (or some) vertices of a graph or map, in its order: by name if both have names."""
     from isoweave.io import InputFileError, match_names, read_embedding
 
     found = read_embedding(path)
-    _check_rows(path, found.n_points, n_vertices, "graph")
-    if not found.is_placed.all():
+    _check_rows(path, found.n_points, n_vertices, of)
+    if not some and not found.is_placed.all():
         raise InputFileError(path, f"row {int(found.is_placed.argmin())} has no coordinates")
     order = match_names(path, found.names, names)
     return found.coordinates if order is None else found.coordinates[order]
@@ -128,9 +131,10 @@ def _scores_table(scores: dict[str, float], n: int) -> Any:
 
 @command(
     "asymmetry",
-    map_file=Argument(metavar="MAP", help="What embed wrote (.npz), a saved model, or any coordinates."),
+    map_file=MAP_ARGUMENT,
     output=Option("--output", "-o", help="Where to write the page (.html)."),
     graph_file=Option("--graph", "-g", help=_GRAPH_HELP, show_default="the one in MAP"),
+    align=Option(help="Positions to rotate the map towards, such as the truth: .npz, .npy, .csv."),
     title=Option(help="Title of the page.", show_default="name of MAP"),
     diagnosis=Option(help="Run the diagnosis, which takes about as long as the embedding."),
 )
@@ -141,6 +145,7 @@ def report(
     graph_file: Path | None = None,
     columns_file: Path | None = None,
     labels_file: Path | None = None,
+    align: Path | None = None,
     title: str | None = None,
     diagnosis: bool = True,
 ) -> None:
@@ -153,7 +158,7 @@ def report(
     from isoweave.result import as_embedding
 
     check_report(output)
-    with printed_warnings(), ProgressLine() as progress:
+    with printed_warnings(), ProgressLine():
         found = as_embedding(map_file)
         given: dict[str, Any] = {"names": found.names, "title": title or map_file.name}
         given["columns"] = page_columns(columns_file, labels_file, found.n_points, found.names)
@@ -166,7 +171,8 @@ def report(
             else:
                 matrix = matrix[order][:, order]
             given["graph"] = graph_from_matrix(matrix, **options)
-        progress.describe("measuring and writing")
+        if align is not None:
+            given["align"] = read_points(align, found.n_points, found.names, of="map", some=True)
         write_report(found, output, diagnosis=diagnosis, **given)
     size = output.stat().st_size if output.is_file() else 0
     Console().print(f"{output}: {found.n_points:,} points, {size / 1e6:.1f} MB", highlight=False)

@@ -11,6 +11,7 @@ from isoweave.geometry._frames import (
 from isoweave.geometry._local_mds import (
     ALL_FRAME_LIMIT as ALL_FRAME_LIMIT,
     HUB_LIMIT as HUB_LIMIT,
+    edges_between_hubs as edges_between_hubs,
     local_frames as local_frames,
     long_edges as long_edges,
     resolve_frame_size as resolve_frame_size,

@@ -102,7 +102,7 @@ def local_frames(
         if size == 0:
             limits = ALL_FRAME_LIMIT, ALL_ROOM_LIMIT, ALL_FRAME_LIMIT
         # Small components, of which there may be many, have no hubs.
-        hubs = _edges_between_hubs(graph, limits[-1]) if hi - lo == n else np.empty(0, dtype=bool)
+        hubs = edges_between_hubs(graph, limits[-1]) if hi - lo == n else np.empty(0, dtype=bool)
         more = (*limits, size == 0, hubs, rows, inverse, spectrum, included)
         if hi - lo == n:
             team.run(kernels.local_mds, n, *arrays, *more, grain=64)
@@ -149,7 +149,7 @@ def long_edges(graph: NeighborGraph, n_components: int, by_length: tuple[IntArra
     return found | found[graph.reverse]
 
 
-def _edges_between_hubs(graph: NeighborGraph, row_limit: int) -> BoolArray:
+def edges_between_hubs(graph: NeighborGraph, row_limit: int) -> BoolArray:
     """Edges that every frame must hold so that no edge the graph hangs on loses both its rows."""
     # An edge between two hubs may be outside the nearest neighbours of both: a spanning forest is forced.
     hub = graph.degrees > row_limit

@@ -1,6 +1,7 @@
 """From features or a matrix of local distances to a checked distance graph."""
 
 from isoweave.graph._components import (
+    LARGEST_RATIO as LARGEST_RATIO,
     PreparedGraph as PreparedGraph,
     bridge_components as bridge_components,
     connected_components as connected_components,
@@ -42,7 +43,9 @@ from isoweave.graph._index import (
     knn_graph as knn_graph,
 )
 from isoweave.graph._shortcuts import (
+    ShortcutRule as ShortcutRule,
     bypass_doubtful as bypass_doubtful,
     drop_shortcuts as drop_shortcuts,
     longer_than_detours as longer_than_detours,
+    rejoining_edges as rejoining_edges,
 )

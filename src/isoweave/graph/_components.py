@@ -31,7 +31,7 @@ _WIDTH_OF_SQUARE = 2.0
 # Space around a component as a part of its extent.
 _GAP = 0.2
 # Beyond this ratio of lengths fourth powers overflow, and nothing at the small end would be visible.
-_LARGEST_RATIO = 1e70
+LARGEST_RATIO = 1e70
 
 
 def connected_components(graph: NeighborGraph) -> tuple[int, IntArray]:
@@ -267,10 +267,10 @@ def normalise_lengths(graph: NeighborGraph) -> tuple[float, NeighborGraph]:
     # The upper of the two middle lengths, because their mean may overflow; the unit must be a number too.
     middle = np.partition(positive, len(positive) // 2)[len(positive) // 2]
     exponent = min(int(np.frexp(middle)[1]), np.finfo(np.float64).maxexp - 1)
-    if positive.max() / _LARGEST_RATIO > positive.min():
+    if positive.max() / LARGEST_RATIO > positive.min():
         raise ValueError(
             f"distances span from {positive.min():.3g} to {positive.max():.3g}, a ratio over "
-            f"{_LARGEST_RATIO:.0g}; rescale or remove the extreme ones."
+            f"{LARGEST_RATIO:.0g}; rescale or remove the extreme ones."
         )
     lengths = np.ldexp(graph.lengths, -exponent)
     return float(np.ldexp(1.0, exponent)), NeighborGraph(graph.indptr, graph.indices, lengths)

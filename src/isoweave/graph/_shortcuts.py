@@ -44,6 +44,19 @@ _PAIRS_AT_ONCE = 1 << 22
 _ROUNDED = 1.0 + 1e-9
 
 
+class ShortcutRule:
+    """The numbers of the filter, for other engines."""
+
+    detour, max_settled, max_scanned, max_rounds = DETOUR, _MAX_SETTLED, _MAX_SCANNED, _MAX_ROUNDS
+
+    @staticmethod
+    def threshold(typical: float, share: float) -> float:
+        """Share below which an edge is suspect, from the median numbers of common neighbours and shares."""
+        if typical < FEWEST_COMMON:
+            return 0.0
+        return min(SUPPORT, 1.0 - CHANCE / np.sqrt(typical)) * share
+
+
 def drop_shortcuts(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[NeighborGraph, IntArray]:
     """Remove shortcuts from a graph of positive lengths; see the module's docstring for the rule.
 
@@ -62,7 +75,7 @@ def drop_shortcuts(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[NeighborG
         found = _has_detour(graph, suspects, limits[suspects], trusted, team)
         restored = suspects[found & (n_rounds < _MAX_ROUNDS)]
         if len(restored) == 0:
-            restored = _rejoining(graph, suspects, share, trusted)
+            restored = rejoining_edges(graph, suspects, share, trusted)
         if len(restored) == 0:
             break
         trusted[restored] = trusted[graph.reverse[restored]] = True
@@ -80,9 +93,7 @@ def _support_threshold(graph: NeighborGraph, share: FloatArray) -> float:
     """
     smaller = np.minimum(graph.degrees[graph.sources], graph.degrees[graph.indices])
     typical = float(np.median(np.rint(share * smaller))) if len(share) else 0.0
-    if typical < FEWEST_COMMON:
-        return 0.0
-    return min(SUPPORT, 1.0 - CHANCE / np.sqrt(typical)) * float(np.median(share))
+    return ShortcutRule.threshold(typical, float(np.median(share)) if len(share) else 0.0)
 
 
 def shared_neighborhood(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
@@ -119,7 +130,9 @@ def _has_detour(
     return found > 0
 
 
-def _rejoining(graph: NeighborGraph, suspects: AnyArray, share: FloatArray, trusted: BoolArray) -> AnyArray:
+def rejoining_edges(
+    graph: NeighborGraph, suspects: AnyArray, share: FloatArray, trusted: BoolArray
+) -> AnyArray:
     """Suspects that join what trusted edges leave apart: the best supported first, then the shortest."""
     n_parts, labels = join(graph.n_vertices, graph.sources[trusted], graph.indices[trusted])
     ranked = suspects[np.lexsort((graph.lengths[suspects], -share[suspects]))]

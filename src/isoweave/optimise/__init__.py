@@ -3,6 +3,7 @@
 from isoweave.optimise._global import (
     agreement as agreement,
     balanced_weight as balanced_weight,
+    far_landmarks as far_landmarks,
     flatness as flatness,
     global_energy as global_energy,
     long_distances as long_distances,
@@ -50,6 +51,7 @@ from isoweave.optimise._starts import (
     ENDED_EARLY as ENDED_EARLY,
     LOW_DIMENSION as LOW_DIMENSION,
     N_LANDMARKS as N_LANDMARKS,
+    SAMPLE_FRAME as SAMPLE_FRAME,
     SYNCHRONIZED_LIMIT as SYNCHRONIZED_LIMIT,
     THINNING as THINNING,
     Blocks as Blocks,
@@ -58,7 +60,9 @@ from isoweave.optimise._starts import (
     connection_laplacian as connection_laplacian,
     find_landmarks as find_landmarks,
     frame_transitions as frame_transitions,
+    landmark_projector as landmark_projector,
     lifted as lifted,
     minimise_from as minimise_from,
+    sample_energy as sample_energy,
     sample_vertices as sample_vertices,
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -51,11 +53,16 @@ def farthest_in(x: FloatArray, n_landmarks: int) -> IntArray:
     return np.array(chosen, dtype=np.int32)
 
 
-def global_energy(frames: FrameEnergy, x: FloatArray) -> GlobalEnergy:
-    """The stress to landmarks that are far apart in an embedding, with the weight of the frames' mass."""
+def far_landmarks(x: FloatArray) -> IntArray:
+    """As many of these as the long distances are measured from."""
     n, n_components = x.shape
     wanted = max(_FEWEST_LANDMARKS, _LANDMARKS_PER_DIMENSION * n_components)
-    landmarks = farthest_in(x, min(wanted, max(_MOST_GEODESICS // n, 2 * n_components + 2), n))
+    return farthest_in(x, min(wanted, max(_MOST_GEODESICS // n, 2 * n_components + 2), n))
+
+
+def global_energy(frames: FrameEnergy, x: FloatArray) -> GlobalEnergy:
+    """The stress to landmarks that are far apart in an embedding, with the weight of the frames' mass."""
+    landmarks = far_landmarks(x)
     distances = geodesics_from(frames.graph, landmarks, team=frames.team)
     return GlobalEnergy(landmarks, np.ascontiguousarray(distances.T), frames.mass, frames.team)
 
@@ -91,17 +98,32 @@ def _smooth(t: float) -> float:
     return t * t * (3.0 - 2.0 * t)
 
 
-def balanced_weight(share: float, far: GlobalEnergy, n_components: int) -> float:
+def _scaled(far: GlobalEnergy, n_components: int) -> FloatArray:
+    return landmark_start(far.landmarks, np.ascontiguousarray(far.geodesics.T), n_components)
+
+
+def balanced_weight(
+    share: float, far: Any, n_components: int, scaled_by: Callable[[Any, int], Any] = _scaled
+) -> float:
     """The weight at which long distances take little from the short ones and give most of what they can."""
-    scaled = landmark_start(far.landmarks, np.ascontiguousarray(far.geodesics.T), n_components)
+    scaled = scaled_by(far, n_components)
     stress = far.evaluate(scaled).energy / far.weight
     return min(_MOST_WEIGHT, _SHARE * share / stress) if stress > 0.0 else 0.0
 
 
 def long_distances(
-    frames: FrameEnergy, anchors: AnchorEnergy | None, result: IterationResult, weight: float | str, run: Run
-) -> tuple[float, GlobalEnergy | None]:
-    """The weight of the long distances (eq. 24) after a local fit, and their energy unless it is 0."""
+    frames: Any,
+    anchors: AnchorEnergy | None,
+    result: IterationResult,
+    weight: float | str,
+    run: Run,
+    made_by: Callable[[Any, Any], Any] = global_energy,
+    scaled_by: Callable[[Any, int], Any] = _scaled,
+) -> tuple[float, Any]:
+    """The weight of the long distances (eq. 24) after a local fit, and their energy unless it is 0.
+
+    Another engine has its own functions for that energy and for classical scaling.
+    """
     x, n_components = result.coordinates, frames.frames.n_components
     share = result.energy / frames.mass if frames.mass > 0 else 0.0
     share = unflat_share(frames.graph, n_components, share)
@@ -113,9 +135,11 @@ def long_distances(
     if unwanted or collapsed or result.status in ENDED_EARLY:
         return 0.0, None
     run.stage("landmarks")
-    far = global_energy(frames, x)
+    far = made_by(frames, x)
     check_finite("landmarks", "geodesics", far.geodesics)
-    chosen = opening * balanced_weight(share, far, n_components) if weight == "auto" else float(weight)
+    chosen = (
+        opening * balanced_weight(share, far, n_components, scaled_by) if weight == "auto" else float(weight)
+    )
     if chosen < _NO_WEIGHT:
         return 0.0, None
     return chosen, replace(far, weight=chosen * far.weight)

@@ -209,7 +209,7 @@ Optimiser = LBFGS | Alternating
 
 
 def minimise(
-    optimiser: Optimiser, problem: Problem, start: FloatArray, *, stage: str = "optimise", run: Run = ALONE
+    optimiser: Optimiser, problem: Any, start: FloatArray, *, stage: str = "optimise", run: Run = ALONE
 ) -> IterationResult:
     """Run an optimiser from ``start``, shape (n, N), to its end.
 
@@ -252,7 +252,7 @@ def minimise(
             n_records = len(state.history)
             state = optimiser.step(problem, state, stage)
             accepted = len(state.history) > n_records and state.status == RUNNING
-            if accepted and run.callback is not None and run.callback(_seen(state, stage)):
+            if accepted and run.callback is not None and run.callback(_seen(problem, state, stage)):
                 run.stop(record)
                 state.status = "stopped"
     run.forget()
@@ -261,8 +261,8 @@ def minimise(
     return _result(problem, state)
 
 
-def _seen(state: State, stage: str) -> IterationState:
-    view, last = state.x.view(), state.history[-1]
+def _seen(problem: Problem, state: State, stage: str) -> IterationState:
+    view, last = problem.on_host(state.x), state.history[-1]
     # The iteration goes on from these numbers.
     view.flags.writeable = False
     return IterationState(stage, last.iteration, last.energy, last.gradient_norm, view)

@@ -84,6 +84,11 @@ class Problem:
     def dot(a: FloatArray, b: FloatArray) -> float:
         return float(np.sum(a * b))
 
+    @staticmethod
+    def on_host(x: FloatArray) -> FloatArray:
+        """A view for callbacks; of arrays on a device it would be a copy."""
+        return x.view()
+
     def integrate(self, alignments: FloatArray) -> FloatArray:
         """Embedding that fits given alignments best: the Poisson problem ``L x = div(W E Q)`` (eq. 11).
 

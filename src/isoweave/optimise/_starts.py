@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -47,7 +47,7 @@ _AUXILIARY_STEPS = 100
 # Statuses of an iteration that was ended from outside: nothing is built on it.
 ENDED_EARLY = ("stopped", "interrupted")
 # Graphs of geodesic neighbours are denser than kNN graphs; frames need not be as many times their degree.
-_SAMPLE_FRAME = 1.5
+SAMPLE_FRAME = 1.5
 # One vertex in this many is sampled: paths between its neighbours stay so short that they hardly zig-zag.
 THINNING = 8
 # Neighbours of a sampled vertex in the sample's graph, and anchors by which the other vertices are placed.
@@ -60,20 +60,27 @@ _OUT_OF_PLANE = 0.01
 
 
 def minimise_from(
-    problem: Problem, optimiser: Optimiser, start: str, tol: float, stage: str = "optimise", run: Run = ALONE
+    problem: Any,
+    optimiser: Optimiser,
+    start: str,
+    tol: float,
+    stage: str = "optimise",
+    run: Run = ALONE,
+    starts: Mapping[str, Callable[[Any, float, Run], Any]] | None = None,
 ) -> tuple[str, IterationResult]:
     """Minimise from a named start; return the start that won and where it led.
 
     "auto" is the landmark start; in up to three dimensions also the synchronized one, which is taken if it
     ends with less than 0.75 of the energy; where that would be costly (n N > 6,000), the coarse start
     instead, which does the same on a sample of the vertices. ``tol`` is that of the auxiliary problems. Of
-    distances that seem exact the lifted start is the map itself.
+    distances that seem exact the lifted start is the map itself. ``starts`` are those of another
+    engine.
     """
     n, n_components = problem.shape
 
     def attempt(name: str) -> Any:
         here = run.within(name)
-        x = _start(problem, f"{name} start", lambda: _STARTS[name](problem, tol, here), here)
+        x = _start(problem, f"{name} start", lambda: (starts or _STARTS)[name](problem, tol, here), here)
         if x is None:
             return None
         run.stage(stage)
@@ -197,7 +204,7 @@ def sample_energy(
     graph: NeighborGraph, n_components: int, *, team: ThreadTeam, starts: AnyArray | None = None
 ) -> EdgeEnergy:
     """Energy of a graph of geodesic neighbours: calibrated frames, equal weights."""
-    raw = local_frames(graph, n_components, team=team, frame_size=_SAMPLE_FRAME, starts=starts)
+    raw = local_frames(graph, n_components, team=team, frame_size=SAMPLE_FRAME, starts=starts)
     return edge_energy(graph, calibrate_frames(graph, raw, "rows"), team=team, starts=starts)
 
 
@@ -294,7 +301,14 @@ def _crowding(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
 
 def landmark_start(landmarks: IntArray, distances: FloatArray, n_components: int) -> FloatArray:
     """Coordinates (n, N) from distances to the landmarks, or stacks; zero where no eigenvalue is positive."""
-    squared = np.take_along_axis(distances, landmarks[..., None, :], axis=-1) ** 2
+    between = np.take_along_axis(distances, landmarks[..., None, :], axis=-1)
+    means, projector = landmark_projector(between, n_components)
+    return -0.5 * (distances**2 - means[..., :, None]).swapaxes(-1, -2) @ projector
+
+
+def landmark_projector(between: FloatArray, n_components: int) -> tuple[FloatArray, FloatArray]:
+    """What squared distances to the landmarks (l,) are compared with, and multiplied by (l, N), in stacks."""
+    squared = between**2
     squared = 0.5 * (squared + squared.swapaxes(-1, -2))
     means = squared.mean(axis=-1)
     overall = means.mean(axis=-1)[..., None, None]
@@ -305,7 +319,7 @@ def landmark_start(landmarks: IntArray, distances: FloatArray, n_components: int
     scales = np.where(keep, 1.0 / np.sqrt(np.where(keep, values, 1.0)), 0.0)
     projector = np.zeros((*means.shape, n_components))
     projector[..., : values.shape[-1]] = vectors * scales[..., None, :]
-    return -0.5 * (distances**2 - means[..., :, None]).swapaxes(-1, -2) @ projector
+    return means, projector
 
 
 def frame_transitions(

@@ -12,7 +12,11 @@ from isoweave.plot._distances import (
     shepard_pairs as shepard_pairs,
 )
 from isoweave.plot._points import (
+    PALETTE as PALETTE,
+    by_variance as by_variance,
     main_stretch as main_stretch,
+    natural_levels as natural_levels,
     plot_embedding as plot_embedding,
     vertex_errors as vertex_errors,
 )
+from isoweave.plot._view import View as View, view as view

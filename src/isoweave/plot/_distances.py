@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _MOST_ROWS = 200
 # More pairs are drawn as a density.
 _MOST_POINTS, _BINS = 5000, 120
+# Up to so many edges lines have their full width.
+_THICK_EDGES = 3000
 # Of a hub with more neighbours the nearest are shown.
 _MOST_NEIGHBORS = 150
 
@@ -69,7 +71,10 @@ def plot_edges(
         order = order[max(0, len(order) - check_integer("most", most, minimum=1)) :]
     ax = axes_for(ax, points)
     kind: Any = Line3DCollection if points.shape[1] == 3 else LineCollection
-    lines = kind(points[edges[order]], cmap="coolwarm", norm=norm, linewidths=0.8)
+    # Thousands of edges are drawn thinner, and as pixels within a vector file.
+    width = min(0.8, max(0.12, 0.8 * (_THICK_EDGES / max(len(order), 1)) ** 0.5))
+    many = len(order) > _THICK_EDGES
+    lines = kind(points[edges[order]], cmap=_edge_map(), norm=norm, linewidths=width, rasterized=many)
     # Duplicates that the map sets apart are infinitely longer: the end of the scale.
     lines.set_array(np.nan_to_num(distortion[order], posinf=np.finfo(np.float64).max))
     ax.add_collection(lines)
@@ -77,6 +82,15 @@ def plot_edges(
     ax.set_aspect("equal")
     ax.figure.colorbar(lines, ax=ax, label="length in the map / measured - 1")
     return ax
+
+
+def _edge_map() -> Any:
+    """From blue by grey, which is seen on white, to red."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list(
+        "distortion", ["#3b4cc0", "#8db0fe", "#9aa0a8", "#f4987a", "#b40426"]
+    )
 
 
 def shepard_pairs(
@@ -243,7 +257,7 @@ def plot_neighborhood(
     norm = diverging_norm(limit)
     for ax, points, title in ((left, before, f"vertex {vertex}, as measured"), (right, after, "in the map")):
         segments = [[points[0], end] for end in points[1:]]
-        lines = LineCollection(segments, cmap="coolwarm", norm=norm, linewidths=1.5, zorder=1)
+        lines = LineCollection(segments, cmap=_edge_map(), norm=norm, linewidths=1.5, zorder=1)
         lines.set_array(distortion)
         ax.add_collection(lines)
         ax.scatter(points[1:, 0], points[1:, 1], s=18, color="0.2", zorder=2)

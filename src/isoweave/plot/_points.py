@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +18,12 @@ from isoweave.result import Embedding, as_embedding
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# As on the page of a report; the first eight can be told apart by colour-blind eyes (Okabe and Ito).
+PALETTE = (
+    *("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#b8a800", "#7a5fc0", "#8c564b"),
+    *("#17becf", "#e377c2", "#7f7f7f", "#98df8a", "#ff9896", "#c5b0d5", "#c49c94", "#f7b6d2", "#9edae5"),
+    *("#dbdb8d", "#ffbb78"),
+)
 _COLORINGS = ("stretch", "edge_error", "component")
 _MOST_IN_LEGEND = 20
 
@@ -53,11 +61,28 @@ def points_to_draw(coordinates: FloatArray, components: Sequence[int] | None) ->
     return np.column_stack([points, np.zeros(len(points))]) if len(chosen) == 1 else points
 
 
+def by_variance(source: Embedding) -> tuple[Embedding, str]:
+    """A map of more than two dimensions with its principal axes as columns, and what the first two show."""
+    count = source.n_components
+    if count <= 2:
+        return source, "isometric map: distances are to scale"
+    placed = source.coordinates[source.is_placed]
+    mean = placed.mean(axis=0) if len(placed) else 0.0
+    values, axes = np.linalg.eigh((placed - mean).T @ (placed - mean))
+    share = values[-2:].sum() / (values.sum() or 1.0)
+    turned = replace(source, coordinates=(source.coordinates - mean) @ axes[:, ::-1])
+    return turned, f"two principal axes of a {count}-dimensional map: {share:.0%} of the variance"
+
+
 def axes_for(ax: Axes | None, points: FloatArray) -> Axes:
     """The axes given, if they are of the right kind, or new ones."""
     is_3d = points.shape[1] == 3
     if ax is None:
-        return new_axes(is_3d=is_3d)
+        ax = new_axes(is_3d=is_3d)
+        if not is_3d:
+            # Positions along an axis mean nothing, only distances do.
+            ax.set(xticks=[], yticks=[])
+        return ax
     if is_3d != (ax.name == "3d"):
         raise ValueError(f"a {points.shape[1]}-D embedding cannot be drawn on axes of type {ax.name!r}.")
     return ax
@@ -155,13 +180,27 @@ def _values(source: Embedding, color: Any) -> tuple[Any, list[str] | None, Any, 
     if words is not None:
         if len(words) != n:
             raise ValueError(f"color has {len(words)} labels, but the map has {n} points.")
-        levels, codes = np.unique(words, return_inverse=True)
-        return codes.reshape(-1), [str(level) for level in levels], None, None
+        levels, codes = natural_levels(words)
+        return codes, levels, None, None
     shape = np.shape(color)
     # A colour as three or four numbers, or one such row per point, is matplotlib's business.
     if len(shape) == 1 and shape[0] != n and shape[0] not in (3, 4):
         raise ValueError(f"color has {shape[0]} values, but the map has {n} points.")
     return color, None, None, None
+
+
+def natural_levels(words: AnyArray) -> tuple[list[str], AnyArray]:
+    """Distinct words, those with numbers in the order of the numbers (1, 2, 10), and the place of each."""
+    found, codes = np.unique(words, return_inverse=True)
+    order = sorted(range(len(found)), key=lambda k: _natural(str(found[k])))
+    rank = np.empty(len(found), dtype=np.intp)
+    rank[order] = np.arange(len(found))
+    return [str(found[k]) for k in order], rank[codes.reshape(-1)]
+
+
+def _natural(word: str) -> list[tuple[int, int, str]]:
+    parts = [part for part in re.split(r"(\d+)", word) if part]
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part.casefold()) for part in parts]
 
 
 def vertex_errors(graph: NeighborGraph, coordinates: FloatArray) -> FloatArray:
@@ -199,13 +238,21 @@ def _around_one(values: FloatArray) -> tuple[float, float]:
     return 1.0 / ratio, ratio
 
 
-def _default_map(color: Any, n: int, levels: list[str] | None) -> str | None:
-    """A qualitative map for up to ten (words: twenty) classes, a continuous one for other numbers."""
+def _default_map(color: Any, n: int, levels: list[str] | None) -> Any:
+    """Colours of classes for up to ten (words: twenty) of them, a continuous map for other numbers."""
     if levels is not None:
-        return "tab10" if len(levels) <= 10 else "tab20" if len(levels) <= 20 else "viridis"
+        return _class_map(len(levels)) if len(levels) <= len(PALETTE) else "viridis"
     if color is None or isinstance(color, str) or np.shape(color) != (n,):
         return None
     values = np.asarray(color)
     if values.dtype.kind not in "biuf":
         return None
-    return "tab10" if values.dtype.kind in "biu" and len(np.unique(values)) <= 10 else "viridis"
+    if values.dtype.kind not in "biu" or len(np.unique(values)) > 10:
+        return "viridis"
+    return _class_map(int(np.ptp(values.astype(np.int64))) + 1) if np.ptp(values) < len(PALETTE) else "tab10"
+
+
+def _class_map(count: int) -> Any:
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap(PALETTE[:count], name=f"{count} classes")

@@ -1,11 +1,12 @@
-"""The page, and what its script reads: columns to colour by, and all arrays as compact text."""
+"""The page, and what its script reads: all arrays as compact text."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import logging
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,21 @@ import numpy as np
 
 from isoweave._files import check_writable, write_text
 from isoweave._pages import render
+from isoweave._reporter import Event
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.diagnostics import diagnose, edge_table, local_fit
+from isoweave.geometry import rigid_motion
 from isoweave.graph import is_edge, subgraph
 from isoweave.metrics import METRIC_MEANINGS, evaluate
-from isoweave.plot import main_stretch, shepard_pairs, vertex_errors
+from isoweave.plot import shepard_pairs, view as plotted_view
+from isoweave.report._columns import Column, map_columns, user_columns
 from isoweave.result import Embedding, as_embedding
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_SCRIPTS = ("decode.js", "geometry.js", "color.js", "map.js", "panels.js", "main.js")
+_SCRIPTS = (
+    *("decode.js", "geometry.js", "color.js", "paint.js"),
+    *("map.js", "pointer.js", "panels.js", "export.js", "main.js"),
+)
 _MOST_LABELS = 100
 # Beyond this many edges a page would become too large to open with ease; neighbourhoods are left out then.
 MOST_EDGES = 4_000_000
@@ -33,8 +40,6 @@ _SHEPARD_BINS = 100
 # Largest rounding error, as part of the range of the values, with which numbers are stored in 32 bits:
 # nothing that can be seen on a screen or read in a table of six digits.
 _FINE = 1e-7
-# Whole numbers of so few distinct values are labels rather than quantities.
-_MOST_CLASSES = 20
 
 
 def write_report(
@@ -44,6 +49,8 @@ def write_report(
     graph: Any = None,
     columns: Any = None,
     names: Any = None,
+    align: Any = None,
+    view: Any = False,
     title: str | None = None,
     diagnosis: Any = True,
     metrics: bool = True,
@@ -51,9 +58,10 @@ def write_report(
 ) -> Path:
     """Write one interactive HTML page about a map; it opens without a network and needs no other file.
 
-    The map can be zoomed, hovered and coloured by any column; a vertex that is clicked shows its
-    neighbourhood as measured and in the map. Below: what the diagnosis says, the metrics, a Shepard diagram
-    and the energy by step.
+    The map can be zoomed, hovered, coloured by any column and saved as a picture; a point that is clicked
+    shows its neighbourhood as measured and in the map, a lasso selects rows to export. Maps of more than
+    three dimensions have a tour and a scatter matrix. Below: what the diagnosis says, the metrics, a Shepard
+    diagram and the energy by step.
 
     Parameters
     ----------
@@ -68,6 +76,13 @@ def write_report(
         first one is shown when the page opens.
     names : sequence of n str, optional
         Of the points; by default those of the result, or their numbers.
+    align : array of shape (n, d), optional
+        Positions to rotate or mirror the map towards, such as the truth; NaN where unknown. If d = N,
+        the page can turn one into the other. By default the columns ``lon`` and ``lat`` (or longitude,
+        latitude; x, y), where they are given: a country comes out with north at the top.
+    view : bool, View or array of shape (n, 2)
+        Whether the page opens with a picture of clusters (:func:`isoweave.plot.view`, extra ``view``), for
+        maps of more than two dimensions, or that picture.
     title : str, optional
     diagnosis : bool or Diagnosis
         Whether to run :func:`isoweave.diagnose`, which takes about as long as the embedding, or its result.
@@ -76,22 +91,32 @@ def write_report(
         Threads of the diagnosis and of the frames.
     """
     path = Path(path)
-    library = check_report(path)
+    check_report(path)
     source = as_embedding(result, graph)
     if names is not None:
         source = replace(source, names=_checked_names(names, source.n_points))
     given = user_columns(columns, source.n_points)
+    source, truth = _aligned(source, align, given)
+    _tell("diagnosis")
     found, why_not = _find_verdicts(source, diagnosis, has_own_graph=graph is None, n_jobs=n_jobs)
     misfit, stretch = getattr(found, "misfit", None), source.stretch
     if source.graph is not None and (misfit is None or stretch is None):
+        _tell("stretch")
         fit = local_fit(source, n_jobs)
         if fit is not None:
             misfit, stretch = fit[0], fit[1] if stretch is None else stretch
     taken = {column.name for column in given}
     known = map_columns(source, misfit, stretch, getattr(found, "curvature", None), taken)
+    _tell("metrics")
     scores, voted = _measure(source, given) if metrics else ({}, None)
+    _tell("Shepard diagram")
+    data = build_payload(source, [*given, *known])
+    data["truth"] = None if truth is None else [encode_numbers(axis) for axis in truth.T]
+    if view is not False and view is not None:
+        _tell("view")
+        data["view"] = [encode_numbers(axis) for axis in _view_of(source, view).T]
+    _tell("writing the page")
     page = _page(
-        library,
         title=title or "isoweave report",
         source=source,
         n_placed=int(source.is_placed.sum()),
@@ -102,30 +127,66 @@ def write_report(
         meanings=METRIC_MEANINGS,
         voted=voted,
         most_edges=MOST_EDGES,
-        data=build_payload(source, [*given, *known]),
+        data=data,
     )
     write_text(path, page)
     return path
 
 
-def check_report(path: Path) -> str:
-    """Refuse a page that could not be written, before anything is computed; returns the text of plotly.js."""
+def _view_of(source: Embedding, given: Any) -> FloatArray:
+    """The coordinates of a view, made or given."""
+    made = plotted_view(source) if given is True else given
+    picture = np.asarray(getattr(made, "coordinates", made), dtype=np.float64)
+    if picture.shape != (source.n_points, 2):
+        raise ValueError(f"view must have shape ({source.n_points}, 2), got {picture.shape}.")
+    return picture
+
+
+def _tell(stage: str) -> None:
+    """Report a stage to whoever listens to the logger, as fits do."""
+    logging.getLogger("isoweave").info(stage, extra={"isoweave_event": Event(f"report: {stage}")})
+
+
+def check_report(path: Path) -> None:
+    """Refuse a page that could not be written, before anything is computed."""
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"cannot write {path}: a report is a page, and its name must end in .html.")
     check_writable(path)
     try:
         import jinja2  # noqa: F401
-        from plotly.offline import get_plotlyjs
     except ImportError as error:
-        raise ImportError("Reports need plotly and jinja2: pip install 'isoweave[report]'.") from error
-    # The hash of a script is that of its text as the browser reads it, with line feeds only.
-    text: str = get_plotlyjs().replace("\r\n", "\n").replace("\r", "\n")
-    lower = text.lower()
-    if "</script" in lower or ("<!--" in lower and "<script" in lower):
-        raise RuntimeError(
-            "This version of plotly.js cannot be embedded in a page; try another version of plotly."
-        )
-    return text
+        raise ImportError("Reports need jinja2: pip install 'isoweave[report]'.") from error
+
+
+_DIRECTIONS = (("lon", "lat"), ("lng", "lat"), ("longitude", "latitude"), ("easting", "northing"), ("x", "y"))
+
+
+def _aligned(source: Embedding, align: Any, columns: list[Column]) -> tuple[Embedding, FloatArray | None]:
+    """The map, rotated towards known positions, and these, where the page can show both."""
+    by_name = {column.name.lower(): column.values for column in columns if column.levels is None}
+    n, n_components = source.coordinates.shape
+    if align is not None:
+        known = np.asarray(align, dtype=np.float64)
+        if known.ndim != 2 or len(known) != n or not 1 <= known.shape[1] <= n_components:
+            raise ValueError(
+                f"align must have shape ({n}, d) with d from 1 to {n_components}, got {known.shape}."
+            )
+    else:
+        pairs = [pair for pair in _DIRECTIONS if n_components > 1 and all(name in by_name for name in pair)]
+        if not pairs:
+            return source, None
+        known = np.column_stack([by_name[name] for name in pairs[0]])
+    use = source.is_placed & np.isfinite(known).all(axis=1)
+    if use.sum() < 2:
+        if align is None:
+            return source, None
+        raise ValueError("align knows fewer than two points that have coordinates.")
+    wide = np.pad(known, ((0, 0), (0, n_components - known.shape[1])))
+    turn, shift = rigid_motion(source.coordinates[use], wide[use])
+    if align is None:
+        return replace(source, coordinates=source.coordinates @ turn), None
+    is_whole = known.shape[1] == n_components <= 3
+    return replace(source, coordinates=source.coordinates @ turn + shift), wide if is_whole else None
 
 
 def _checked_names(names: Any, n: int) -> tuple[str, ...]:
@@ -137,26 +198,19 @@ def _checked_names(names: Any, n: int) -> tuple[str, ...]:
     return found
 
 
-def _page(library: str, **values: Any) -> str:
-    """The whole page; nothing is loaded from anywhere, and only its own two scripts run.
-
-    plotly's WebGL traces compile drawing commands with Function(), hence 'unsafe-eval'; what may be compiled
-    is still decided by the two scripts alone.
-    """
+def _page(**values: Any) -> str:
+    """The whole page; nothing is loaded from anywhere, and only its own script runs."""
     from isoweave import __version__
 
     style, *scripts = ((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", *_SCRIPTS))
     script = '"use strict";\n(() => {\n' + "\n".join(scripts) + "})();\n"
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-        for text in (library, script)
-    )
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
-        f"default-src 'none'; script-src {hashes} 'unsafe-eval'; style-src 'unsafe-inline'; "
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
     own = {"policy": policy, "style": style, "script": script, "version": __version__}
-    return render("report/templates/page.html", library=library, **own, **values)
+    return render("report/templates/page.html", **own, **values)
 
 
 def _find_verdicts(
@@ -197,111 +251,6 @@ def _measure(source: Embedding, columns: list[Column]) -> tuple[dict[str, float]
             labels, voted = c.values[placed], c.name
             break
     return evaluate(graph, points, labels=labels, n_rows=sample_rows(len(placed))), voted
-
-
-@dataclass(frozen=True, eq=False)
-class Column:
-    """One property of every point: numbers, NaN where missing, or codes of levels, -1 where missing."""
-
-    name: str
-    values: AnyArray
-    levels: tuple[str, ...] | None = None
-    # Numbers around 1, drawn on a logarithmic scale with 1 in the middle.
-    is_ratio: bool = False
-
-
-def user_columns(columns: Any, n: int) -> list[Column]:
-    """Columns from a mapping or a data frame of pandas or polars, checked."""
-    if columns is None:
-        return []
-    if hasattr(columns, "iter_columns"):  # polars
-        pairs: Any = ((column.name, column.to_numpy()) for column in columns.iter_columns())
-    elif hasattr(columns, "items"):
-        pairs = columns.items()
-    else:
-        raise TypeError(
-            f"columns must be a mapping of names to arrays or a data frame, got {type(columns).__name__}; "
-            "a single column is columns={'label': labels}."
-        )
-    found: dict[str, Column] = {}
-    for name, values in pairs:
-        if str(name) in found:
-            raise ValueError(f"Two columns are named {str(name)!r}.")
-        found[str(name)] = _column(str(name), values, n)
-    return list(found.values())
-
-
-def _column(name: str, given: Any, n: int) -> Column:
-    values = np.asarray(given)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim != 1 or len(values) != n:
-        raise ValueError(f"Column {name!r} must have shape ({n},), got {values.shape}.")
-    if values.dtype.kind == "c":
-        raise TypeError(f"Column {name!r} holds complex numbers; give their real and imaginary parts.")
-    if values.dtype.kind in "iuf":
-        return _numbers(name, values)
-    entries = [None if _is_missing(value) else value for value in values.tolist()]
-    is_number = [isinstance(value, int | float | None) and not isinstance(value, bool) for value in entries]
-    if values.dtype.kind == "O" and all(is_number):
-        return _numbers(name, np.array(entries, dtype=float))
-    words = np.array(["" if value is None else _as_word(value) for value in entries])
-    levels, codes = np.unique(words, return_inverse=True)
-    # An empty word is a missing one, and the first of all.
-    empty = int("" in levels[:1])
-    return Column(name, codes.reshape(-1) - empty, tuple(str(level) for level in levels[empty:]))
-
-
-def _numbers(name: str, values: AnyArray) -> Column:
-    """Numbers, or classes where there are few distinct ones and all are whole."""
-    as_float = values.astype(np.float64)
-    as_float[~np.isfinite(as_float)] = np.nan
-    levels = np.unique(as_float[~np.isnan(as_float)])
-    if 0 < len(levels) <= _MOST_CLASSES and np.all(levels == np.round(levels)):
-        codes = np.where(np.isnan(as_float), -1, np.searchsorted(levels, as_float))
-        return Column(name, codes, tuple(f"{level:.0f}" for level in levels))
-    return Column(name, as_float)
-
-
-def _is_missing(value: Any) -> bool:
-    """None, NaN and what pandas has for missing values: unequal to itself, or no truth value at all."""
-    try:
-        return value is None or bool(value != value)
-    except (TypeError, ValueError):
-        return True
-
-
-def _as_word(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-def map_columns(
-    source: Embedding,
-    misfit: FloatArray | None,
-    stretch: FloatArray | None,
-    curvature: FloatArray | None,
-    taken: set[str],
-) -> list[Column]:
-    """What is known about the map itself, by names that are not taken."""
-    found: list[Column] = []
-
-    def add(name: str, values: AnyArray, **options: Any) -> None:
-        found.append(Column(f"{name} (map)" if name in taken else name, values, **options))
-
-    if stretch is not None:
-        add("stretch", np.where(source.is_placed, main_stretch(stretch), np.nan), is_ratio=True)
-    if misfit is not None:
-        add("misfit", misfit)
-    if source.graph is not None:
-        add("edge error", vertex_errors(source.kept_graph("edge error"), source.coordinates))
-    if curvature is not None and np.isfinite(curvature).any():
-        add("curvature", np.where(np.isfinite(curvature), curvature, np.nan))
-    if source.component_labels is not None and np.max(source.component_labels, initial=0) > 0:
-        classes = _numbers("component", np.asarray(source.component_labels))
-        add("component", classes.values, levels=classes.levels)
-    if source.graph is not None:
-        add("degree", source.graph.degrees.astype(np.float64))
-    return found
 
 
 def build_payload(source: Embedding, columns: list[Column]) -> dict[str, Any]:

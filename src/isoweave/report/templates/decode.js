@@ -1,4 +1,4 @@
-// Typed arrays from base64 text; see _encode.py.
+// Typed arrays from base64 text; see report/_page.py.
 const KINDS = {
   i2: Int16Array, i4: Int32Array, f4: Float32Array, f8: Float64Array,
 };
@@ -20,6 +20,8 @@ const data = {
   dimension: source.dimension,
   coordinates: source.coordinates.map(decode),
   principal: source.principal,
+  view: source.view && source.view.map(decode),
+  truth: source.truth && source.truth.map(decode),
   names: source.names,
   columns: source.columns.map((column) => ({
     ...column,
@@ -41,6 +43,7 @@ if (source.graph) {
   };
 }
 
+const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 const nameOf = (v) => (data.names ? data.names[v] : String(v));
 const isPlaced = (v) => !data.coordinates.some((axis) => Number.isNaN(axis[v]));
 

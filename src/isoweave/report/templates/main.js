@@ -11,26 +11,41 @@ function alertUser(text) {
   element("alert").hidden = !text;
 }
 
+const on = (id, kind, act) => element(id).addEventListener(kind, act);
+
+function setPicture(picture) {
+  state.picture = picture;
+  element("picture").value = picture;
+  [0, 1, 2].forEach((k) => { element(`axis-${k}`).value = state.axes[k]; });
+  element("axes").hidden = picture !== "flat" && picture !== "space";
+  element("axis-2-label").hidden = picture !== "space";
+  element("tour").hidden = picture !== "tour";
+  element("truth-label").hidden = !data.truth || picture !== "flat";
+  isPlaying = false;
+  fitCamera();
+  return draw();
+}
+
 function setUpControls() {
   const byIndex = data.columns.map((each, k) => [String(k), each.name]);
   choices("color", [...byIndex, ["-1", "(one colour)"]], String(state.color)).addEventListener("change", (event) => {
     state.color = Number(event.target.value);
     state.faded = new Set();
+    drawLegend(toggleClass);
     draw();
     if (state.picked >= 0) pick(state.picked);
   });
-  const canTurn = data.dimension >= 3 && hasWebGL;
-  element("view-label").hidden = !canTurn;
-  choices("view", [["2", "2-D"], ["3", "3-D"]], state.is3d ? "3" : "2").addEventListener("change", (event) => {
-    state.is3d = event.target.value === "3";
-    element("axis-2-label").hidden = !state.is3d;
-    draw();
-  });
-  element("axis-2-label").hidden = !state.is3d;
+  const pictures = [["flat", dimension <= 2 ? "map" : "2-D"]];
+  if (dimension > 2) pictures.push(["space", "3-D"]);
+  if (dimension > 3) pictures.push(["tour", "tour"], ["matrix", "scatter matrix"]);
+  if (data.view) pictures.unshift(["view", "view (t-SNE)"]);
+  element("picture-label").hidden = pictures.length < 2;
+  choices("picture", pictures, state.picture).addEventListener("change", (event) => setPicture(event.target.value));
   const axes = [...axisChoices].map(([key, choice]) => [key, choice.title]);
   for (const k of [0, 1, 2]) {
     choices(`axis-${k}`, axes, state.axes[k]).addEventListener("change", (event) => {
-      state.axes = state.axes.with ? state.axes.with(k, event.target.value) : state.axes.map((a, i) => (i === k ? event.target.value : a));
+      state.axes = state.axes.map((key, i) => (i === k ? event.target.value : key));
+      fitCamera();
       draw();
     });
   }
@@ -38,19 +53,62 @@ function setUpControls() {
   if (data.graph) {
     const count = data.graph.indices.length;
     if (count > MOST_WORST) edges.push(["worst", `${MOST_WORST} most distorted`]);
-    if (count <= MOST_DRAWN) edges.push(["all", "all"]);
+    if (count <= MOST_DRAWN) edges.push(["all", "all"], ["tinted", "all, by colour"]);
   }
-  choices("edges", edges, "none").addEventListener("change", (event) => {
+  element("edges-label").hidden = edges.length < 2;
+  choices("edges", edges, state.edges).addEventListener("change", (event) => {
     state.edges = event.target.value;
+    drawLegend(toggleClass);
     draw();
   });
+  on("names", "change", (event) => { state.names = event.target.checked; draw(); });
+  element("names-label").hidden = !data.columns.some((each) => each.levels);
   element("size").value = state.size;
-  element("size").addEventListener("change", (event) => {
-    state.size = Number(event.target.value);
+  on("size", "input", (event) => { state.size = Number(event.target.value); draw(); });
+  on("find", "change", (event) => find(event.target.value.trim()));
+  on("controls", "submit", (event) => event.preventDefault());
+  on("lasso", "click", () => {
+    isLasso = !isLasso;
+    element("lasso").setAttribute("aria-pressed", isLasso);
+  });
+  on("whole", "click", () => { fitCamera(); draw(); });
+  on("png", "click", savePng);
+  on("svg", "click", () => save(svgText(), "image/svg+xml", "isoweave-map.svg"));
+  on("rows", "click", () => save(rowsText(), "text/csv", "selected.csv"));
+  on("unchoose", "click", () => choose(null));
+  on("close", "click", unpick);
+  on("dark", "click", () => {
+    const isDark = document.documentElement.dataset.theme === "dark"
+      || (!document.documentElement.dataset.theme && matchMedia("(prefers-color-scheme: dark)").matches);
+    document.documentElement.dataset.theme = isDark ? "light" : "dark";
+    drawDiagrams();
     draw();
   });
-  element("find").addEventListener("change", (event) => find(event.target.value.trim()));
-  element("controls").addEventListener("submit", (event) => event.preventDefault());
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { drawDiagrams(); draw(); });
+  on("play", "click", () => {
+    isPlaying = !isPlaying;
+    element("play").textContent = isPlaying ? "Pause" : "Play";
+    if (isPlaying) requestAnimationFrame(play);
+  });
+  element("tour-at").max = TOUR_STOPS;
+  on("tour-at", "input", (event) => { state.tour = Number(event.target.value); draw(); });
+  on("truth", "input", (event) => { state.truth = Number(event.target.value); draw(); });
+}
+
+// One plane every three seconds.
+let isPlaying = false;
+let lastFrame = null;
+function play(now) {
+  if (!isPlaying) {
+    lastFrame = null;
+    element("play").textContent = "Play";
+    return;
+  }
+  state.tour = (state.tour + Math.min(0.1, (now - (lastFrame ?? now)) / 3000)) % TOUR_STOPS;
+  lastFrame = now;
+  element("tour-at").value = state.tour;
+  draw();
+  requestAnimationFrame(play);
 }
 
 function find(text) {
@@ -62,63 +120,26 @@ function find(text) {
   else pick(v);
 }
 
-// What the pointer is over. Text is set as text: names and labels may hold anything.
-let pointer = { x: 0, y: 0 };
-element("map").addEventListener("mousemove", (event) => {
-  pointer = { x: event.clientX, y: event.clientY };
-});
-element("map").addEventListener("mouseleave", () => { element("tip").hidden = true; });
-
-// In space plotly sees a click only if it lasts until the next frame; this sees all.
-let hovered = -1;
-let pressed = null;
-element("map").addEventListener("mousedown", (event) => {
-  pressed = { x: event.clientX, y: event.clientY, vertex: hovered };
-}, true);
-window.addEventListener("mouseup", (event) => {
-  const { x, y, vertex } = pressed ?? { vertex: -1 };
-  // Not before plotly has seen the button released, too.
-  if (state.is3d && vertex >= 0 && Math.hypot(event.clientX - x, event.clientY - y) < 4) setTimeout(() => pick(vertex), 50);
-  pressed = null;
-}, true);
-
-function setUpPointer() {
-  const tip = element("tip");
-  element("map").on("plotly_hover", (event) => {
-    const point = event.points.find((each) => each.curveNumber === 0);
-    if (!point) return;
-    const v = point.pointNumber;
-    hovered = v;
-    const lines = [data.names ? `${nameOf(v)} (vertex ${v})` : `vertex ${v}`];
-    for (const each of data.columns.slice(0, 12)) lines.push(`${each.name}: ${valueOf(each, v)}`);
-    tip.textContent = lines.join("\n");
-    tip.dataset.vertex = v;
-    tip.hidden = false;
-    const box = tip.getBoundingClientRect();
-    tip.style.left = `${Math.min(pointer.x + 14, window.innerWidth - box.width - 4)}px`;
-    tip.style.top = `${Math.min(pointer.y + 14, window.innerHeight - box.height - 4)}px`;
-  });
-  element("map").on("plotly_unhover", () => {
-    tip.hidden = true;
-    hovered = -1;
-  });
-  element("map").on("plotly_click", (event) => {
-    const point = event.points.find((each) => each.curveNumber === 0);
-    if (point && !state.is3d) pick(point.pointNumber);
-  });
-}
+// A picture that was not moved yet is fitted again when the window changes; otherwise its middle and scale stay.
+new ResizeObserver(() => {
+  if (camera.isFitted) fitCamera();
+  draw();
+}).observe(element("stage"));
 
 async function start() {
-  if (!hasWebGL) alertUser("This browser has no WebGL: maps of many points are drawn slowly, and never in 3-D.");
+  if (!hasWebGL) alertUser("This browser has no WebGL 2: maps of many points are drawn slowly.");
   setUpControls();
-  await draw();
-  await drawShepard();
-  await drawHistory();
+  drawLegend(toggleClass);
+  await setPicture(state.picture);
+  drawDiagrams();
   document.body.dataset.ready = "yes";
 }
 
 // For the browser's console, and for the tests.
-window.isoweaveReport = { data, state, draw, settled: () => drawing, pick, neighborhood, inPlane, eigen };
+window.isoweaveReport = {
+  data, state, camera, draw, settled: () => drawing ?? draw(), pick, neighborhood, inPlane, eigen, screen, choose, pointAt, setPicture,
+  svgText, rowsText, picture, colorsNow, edgesNow, positionsNow, axesNow, tourPlane,
+};
 start().catch((error) => {
   alertUser(`The page could not be drawn: ${error.message}`);
   throw error;

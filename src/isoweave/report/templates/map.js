@@ -1,245 +1,352 @@
-// The map: what is shown, and drawing it.
+// The map: what is shown, where it lies, and drawing it.
 const MOST_WORST = 2000;
-const MOST_DRAWN = 30000;
-const hasWebGL = (() => {
-  try {
-    const canvas = document.createElement("canvas");
-    return Boolean(canvas.getContext("webgl") || canvas.getContext("webgl2"));
-  } catch {
-    return false;
-  }
-})();
+const MOST_DRAWN = 1000000;
+// More points than this on the screen are shaded by their density.
+const DENSE = 50000;
+const painter = glPainter(element("map")) ?? plainPainter(element("map"));
+const hasWebGL = painter.kind === "webgl";
+const pen = element("marks").getContext("2d");
 
-// plotly reads tags in texts; ours have none.
-const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-
+// Roads and grids are lines rather than points.
+const isRoad = data.graph !== null && data.graph.indices.length < 2 * data.n;
+const dimension = data.dimension;
 const state = {
   color: data.columns.length ? 0 : -1,
   faded: new Set(),
-  is3d: data.dimension === 3 && hasWebGL,
-  axes: [],
-  edges: "none",
-  size: Math.max(2, Math.min(9, 2 + 140 / Math.sqrt(data.n))),
+  chosen: null, // points in the lasso
+  picture: data.view ? "view" : dimension === 3 ? "space" : "flat",
+  axes: dimension > 3 ? ["p1", "p2", "p3"] : ["x1", dimension > 1 ? "x2" : "zero", dimension > 2 ? "x3" : "zero"],
+  edges: isRoad && data.graph.indices.length <= MOST_DRAWN ? "all" : "none",
+  names: false,
+  size: isRoad ? 1.5 : Math.max(2.5, Math.min(9, 2 + 140 / Math.sqrt(data.n))),
+  truth: 0, // from 0, the map, to 1, the truth
+  tour: 0,
   picked: -1,
 };
+const column = () => data.columns[state.color];
+// Points are left out where all edges of a road graph are drawn.
+const showsPoints = () => !isRoad || state.edges === "none" || state.edges === "worst";
+const showsColor = () => showsPoints() || state.edges === "tinted";
+const showsDistortion = () => state.edges === "all" || state.edges === "worst";
 
 // Everything an axis can show, by key: coordinates, principal axes, columns of numbers.
 const axisChoices = new Map();
 data.coordinates.forEach((values, k) => axisChoices.set(`x${k + 1}`, { title: `x${k + 1}`, isLength: true, get: () => values }));
-if (data.principal) {
-  data.principal.shares.forEach((share, k) => {
-    let made = null;
-    const title = `principal ${k + 1} (${Math.round(100 * share)} %)`;
-    const get = () => {
-      if (!made) {
-        made = new Float64Array(data.n);
-        data.coordinates.forEach((values, a) => {
-          const weight = data.principal.axes[k][a];
-          for (let i = 0; i < data.n; i++) made[i] += weight * (values[i] - data.principal.mean[a]);
-        });
-      }
-      return made;
-    };
-    axisChoices.set(`p${k + 1}`, { title, isLength: true, get });
-  });
-}
-axisChoices.set("zero", { title: "(nothing)", isLength: true, get: () => new Float64Array(data.n) });
-data.columns.forEach((column, k) => {
-  if (!column.levels) axisChoices.set(`c${k}`, { title: column.name, isLength: false, get: () => column.numbers });
+const principal = (data.principal ? data.principal.shares : []).map((share, k) => {
+  let made = null;
+  const get = () => {
+    if (!made) {
+      made = new Float32Array(data.n);
+      data.coordinates.forEach((values, a) => {
+        const weight = data.principal.axes[k][a];
+        for (let i = 0; i < data.n; i++) made[i] += weight * (values[i] - data.principal.mean[a]);
+      });
+    }
+    return made;
+  };
+  axisChoices.set(`p${k + 1}`, { title: `principal ${k + 1} (${Math.round(100 * share)} %)`, isLength: true, get });
+  return get;
 });
-const startAxes = { 1: ["x1", "zero", "zero"], 2: ["x1", "x2", "zero"], 3: ["x1", "x2", "x3"] };
-state.axes = startAxes[data.dimension] || ["p1", "p2", "p3"];
+axisChoices.set("zero", { title: "(nothing)", isLength: true, get: () => new Float32Array(data.n) });
+data.columns.forEach((each, k) => {
+  if (!each.levels) axisChoices.set(`c${k}`, { title: each.name, isLength: false, get: () => each.numbers });
+});
 
-const column = () => data.columns[state.color];
+// A tour through all dimensions: planes of principal axes first, then others, each reached by a smooth rotation.
+const TOUR_STOPS = 40;
+const tourPlanes = (() => {
+  const count = principal.length;
+  const unit = (k) => Array.from({ length: count }, (_, i) => Number(i === k));
+  const planes = [];
+  for (let b = 1; b < Math.min(count, 6); b++) for (let a = 0; a < b; a++) planes.push([unit(a), unit(b)]);
+  let seed = 12345;
+  const random = () => { seed = (1103515245 * seed + 12345) % 2147483648; return seed / 2147483648 - 0.5; };
+  while (planes.length < TOUR_STOPS) planes.push([unit(0).map(random), unit(0).map(random)]);
+  return planes.slice(0, TOUR_STOPS);
+})();
 
-function axisValues() {
-  return state.axes.slice(0, state.is3d ? 3 : 2).map((key) => axisChoices.get(key).get());
+function tourPlane(t) {
+  const at = Math.floor(t) % TOUR_STOPS;
+  const [from, to] = [tourPlanes[at], tourPlanes[(at + 1) % TOUR_STOPS]];
+  const ease = 0.5 - 0.5 * Math.cos(Math.PI * (t - Math.floor(t)));
+  const mixed = from.map((axis, k) => {
+    // Signs mean nothing; with this one no axis passes through zero.
+    const sign = dot(axis, to[k]) < 0 ? -1 : 1;
+    return axis.map((x, i) => Math.cos((ease * Math.PI) / 2) * x + sign * Math.sin((ease * Math.PI) / 2) * to[k][i]);
+  });
+  const scaled = (axis) => { const size = Math.sqrt(dot(axis, axis)) || 1; return axis.map((x) => x / size); };
+  const first = scaled(mixed[0]);
+  const along = dot(first, mixed[1]);
+  return [first, scaled(mixed[1].map((x, i) => x - along * first[i]))];
 }
 
-// One polyline per class of edges, with gaps.
-function edgeLines(values) {
-  const lines = EDGE_CLASSES.map(() => values.map(() => []));
-  const add = (i, j, d) => {
-    const line = lines[edgeClass(d)];
-    values.forEach((axis, k) => line[k].push(axis[i], axis[j], NaN));
-  };
-  if (state.edges === "all") {
-    forEachEdge((i, j, length) => { if (isPlaced(i) && isPlaced(j)) add(i, j, distortion(i, j, length)); });
-  } else if (state.edges === "worst") {
-    for (const [i, j, d] of worstEdges()) add(i, j, d);
-  }
-  return lines;
-}
+const isFlat = () => state.picture !== "space";
+const shownAxes = () => state.axes.slice(0, isFlat() ? 2 : 3).map((key) => axisChoices.get(key));
+const areLengths = () => state.picture !== "flat" && state.picture !== "space" ? true : shownAxes().every((axis) => axis.isLength);
+// Only here can distances be read off: the map itself, whole.
+const isWhole = () => dimension <= 3 && areLengths() && new Set(state.axes.slice(0, isFlat() ? 2 : 3)).size >= dimension
+  && state.axes.slice(0, dimension).every((key) => key.startsWith("x") || key.startsWith("p"));
 
-let worst = null;
-function worstEdges() {
-  if (!worst) {
-    const all = [];
-    forEachEdge((i, j, length) => {
-      const d = distortion(i, j, length);
-      if (!Number.isNaN(d)) all.push([i, j, d, Math.abs(Math.log(1 + d))]);
+// Three numbers per point, as drawn; made anew when the picture changes, and only then.
+let placed = { key: "", positions: null, middle: [0, 0], reach: [1, 1] };
+function axesNow() {
+  if (state.picture === "view") return data.view;
+  if (state.picture === "tour") {
+    return tourPlane(state.tour).map((axis) => {
+      const made = new Float32Array(data.n);
+      principal.forEach((get, k) => {
+        const values = get();
+        const weight = axis[k];
+        if (weight !== 0) for (let i = 0; i < data.n; i++) made[i] += weight * values[i];
+      });
+      return made;
     });
-    all.sort((a, b) => b[3] - a[3]);
-    worst = all.slice(0, MOST_WORST);
   }
-  return worst;
-}
-
-function pickedEnds() {
-  if (state.picked < 0 || !data.graph) return [];
-  const ends = neighborsOf(state.picked).filter((end) => isPlaced(end.vertex));
-  return ends.sort((a, b) => a.length - b.length).slice(0, MOST_NEIGHBORS);
-}
-
-// In space the picked vertex and its edges are one more line.
-function pickedLines(values) {
-  const line = values.map(() => []);
-  if (state.picked < 0 || !state.is3d) return line;
-  const ends = pickedEnds();
-  values.forEach((axis, k) => {
-    line[k].push(axis[state.picked]);
-    for (const end of ends) line[k].push(axis[end.vertex], axis[state.picked]);
+  const values = shownAxes().map((axis) => axis.get());
+  if (!data.truth || !state.truth) return values;
+  return values.map((axis, k) => {
+    const truth = state.axes[k].startsWith("x") ? data.truth[Number(state.axes[k].slice(1)) - 1] : null;
+    return truth ? axis.map((x, i) => (Number.isNaN(truth[i]) ? x : x + state.truth * (truth[i] - x))) : axis;
   });
-  return line;
 }
 
-// In the plane they are arrows without heads, which lie over the points; lines would lie under them.
-function pickedArrows() {
-  if (state.picked < 0 || state.is3d || !isPlaced(state.picked)) return [];
-  const [x, y] = axisValues();
-  const arrow = (from, to, more) => ({
-    x: x[to], y: y[to], ax: x[from], ay: y[from], axref: "x", ayref: "y", text: "", showarrow: true,
-    arrowcolor: "#111111", arrowwidth: 1.3, arrowhead: 0, captureevents: false, ...more,
-  });
-  const here = state.picked;
-  const mark = {
-    x: x[here], y: y[here], text: "\u25a1", showarrow: false, font: { size: 18, color: "#111111" }, captureevents: false,
-  };
-  return [...pickedEnds().map((end) => arrow(here, end.vertex)), mark];
-}
-
-const named = (line) => Object.fromEntries(line.map((values, k) => ["xyz"[k], values]));
-
-function traces() {
-  const values = axisValues();
-  const type = state.is3d ? "scatter3d" : hasWebGL ? "scattergl" : "scatter";
-  const look = coloringOf(column());
-  const { color, colorscale, cmin, cmax } = look;
-  const points = {
-    type, mode: "markers", hoverinfo: "none", showlegend: false, ...named(values),
-    marker: {
-      size: state.is3d ? Math.max(1, state.size / 2) : state.size, color, colorscale, cmin, cmax, showscale: false, line: { width: 0 },
-      // WebGL draws lines first and points over them.
-      opacity: state.edges === "none" ? 1 : 0.3,
-    },
-  };
-  const edges = edgeLines(values).map((line, k) => ({
-    type, hoverinfo: "skip", showlegend: false, connectgaps: false, ...named(line),
-    // The worst edges of many may be too short to be seen as lines.
-    mode: state.edges === "worst" ? "lines+markers" : "lines",
-    line: { color: EDGE_CLASSES[k].color, width: state.is3d ? 3 : 1.5 },
-    marker: { color: EDGE_CLASSES[k].color, size: 3 },
-  }));
-  const picked = {
-    type, mode: "lines+markers", hoverinfo: "skip", showlegend: false, ...named(pickedLines(values)),
-    line: { color: "#111111", width: 3 },
-    marker: { size: 4, color: "#111111" },
-  };
-  return [points, ...edges, picked];
-}
-
-// Ranges are made here, with the same scale on both axes where both are lengths. plotly's own ways to choose ranges
-// and to tie axes together look at all points again after every move, which takes half a second for 100,000 of them.
-const MARGIN = { l: 55, r: 10, t: 10, b: 45 };
-const plotSize = () => [element("map").clientWidth - MARGIN.l - MARGIN.r, element("map").clientHeight - MARGIN.t - MARGIN.b];
-const areLengths = () => state.axes.slice(0, state.is3d ? 3 : 2).every((key) => axisChoices.get(key).isLength);
-
-function ranges() {
-  const found = state.axes.slice(0, 2).map(extent);
-  if (!areLengths()) return found;
-  const size = plotSize();
-  const perPixel = Math.max(...found.map(([low, high], k) => (high - low) / Math.max(1, size[k])));
-  return found.map(([low, high], k) => [-1, 1].map((side) => (low + high) / 2 + (side * perPixel * size[k]) / 2));
-}
-
-// The height follows the width when the window changes.
-new ResizeObserver(() => {
-  const full = element("map")._fullLayout;
-  if (!full || state.is3d || !areLengths()) return;
-  const [width, height] = plotSize();
-  const [left, right] = full.xaxis.range;
-  const [bottom, top] = full.yaxis.range;
-  const reach = (((right - left) / width) * height) / 2;
-  const middle = (bottom + top) / 2;
-  if (Math.abs(top - bottom - 2 * reach) > 1e-3 * reach) Plotly.relayout(element("map"), { "yaxis.range": [middle - reach, middle + reach] });
-}).observe(element("map"));
-
-const extents = new Map();
-function extent(key) {
-  if (!extents.has(key)) {
+function place(values) {
+  const positions = new Float32Array(3 * data.n);
+  const spans = values.map((axis) => {
     let low = Infinity;
     let high = -Infinity;
-    for (const x of axisChoices.get(key).get()) {
-      if (x < low) low = x;
-      if (x > high) high = x;
+    for (const x of axis) { if (x < low) low = x; if (x > high) high = x; }
+    return low <= high ? [low, high] : [-1, 1];
+  });
+  const middle = spans.map(([low, high]) => (low + high) / 2);
+  values.forEach((axis, k) => { for (let i = 0; i < data.n; i++) positions[3 * i + k] = axis[i] - middle[k]; });
+  return { positions, middle, reach: spans.map(([low, high]) => (high - low) / 2 || 1) };
+}
+
+function positionsNow() {
+  const key = [state.picture, state.axes, state.tour, state.truth].join();
+  if (placed.key !== key) placed = { ...place(axesNow()), key };
+  return placed;
+}
+
+// The part of the picture that is seen: middle and units per pixel of the turned positions.
+const UPRIGHT = [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
+const TILTED = [[0.8, 0.6, 0], [-0.24, 0.32, 0.917], [0.55, -0.734, 0.4]];
+const camera = { turn: UPRIGHT, middle: [0, 0], perPixel: [1, 1], isFitted: true };
+const stageSize = () => [element("map").clientWidth, element("map").clientHeight];
+
+function fitCamera() {
+  const [width, height] = stageSize();
+  const { reach } = positionsNow();
+  const room = [Math.max(40, width - 40), Math.max(40, height - 40)];
+  if (!isFlat()) {
+    const all = Math.sqrt(reach.reduce((sum, r) => sum + r * r, 0));
+    camera.perPixel = Array(2).fill((2 * all) / Math.min(...room));
+    camera.turn = TILTED;
+  } else {
+    const own = [0, 1].map((k) => (2 * reach[k]) / room[k]);
+    camera.perPixel = areLengths() ? Array(2).fill(Math.max(...own)) : own;
+    camera.turn = UPRIGHT;
+  }
+  camera.middle = [0, 0];
+  camera.isFitted = true;
+  placeLegend();
+}
+
+// The legend lies in the corner with the fewest points beneath it.
+const CORNERS = [["right", "top"], ["right", "bottom"], ["left", "bottom"], ["left", "top"]];
+function placeLegend() {
+  const box = element("legend");
+  const [width, height] = stageSize();
+  const size = [box.offsetWidth + 16, box.offsetHeight + 16];
+  const counts = CORNERS.map(() => 0);
+  const view = viewNow();
+  const { positions } = positionsNow();
+  for (let v = 0; v < data.n; v += Math.ceil(data.n / 5000)) {
+    const [x, y] = onScreen(view, positions, v);
+    CORNERS.forEach(([side, end], k) => {
+      if ((side === "left" ? x : width - x) < size[0] && (end === "top" ? y : height - y) < size[1]) counts[k]++;
+    });
+  }
+  const best = CORNERS[counts.indexOf(Math.min(...counts))];
+  box.dataset.corner = state.picture === "matrix" ? "right top" : best.join(" ");
+}
+
+function viewNow() {
+  const { reach } = positionsNow();
+  const depth = isFlat() ? 0 : 0.9 / Math.sqrt(reach.reduce((sum, r) => sum + r * r, 0));
+  return { ...camera, depth, corner: [0, 0], size: stageSize() };
+}
+
+const screen = (v) => onScreen(viewNow(), positionsNow().positions, v);
+
+// Ends and colours of the edges that are shown; made anew with the positions.
+let lined = { key: "", ends: null, edges: null };
+function edgesNow() {
+  const { key, positions } = positionsNow();
+  const all = `${key}|${state.edges}`;
+  if (lined.key !== all) {
+    const edges = state.edges === "worst" ? worstEdges() : allEdges();
+    const ends = new Float32Array(6 * edges.count);
+    for (let e = 0; e < edges.count; e++) {
+      for (let k = 0; k < 3; k++) {
+        ends[6 * e + k] = positions[3 * edges.from[e] + k];
+        ends[6 * e + 3 + k] = positions[3 * edges.to[e] + k];
+      }
     }
-    const margin = 0.04 * (high - low) || 1;
-    extents.set(key, low <= high ? [low - margin, high + margin] : [-1, 1]);
+    lined = { key: all, ends, edges };
   }
-  return extents.get(key);
+  const { edges, ends } = lined;
+  return { ends, edges, colors: state.edges === "tinted" ? tinted(edges) : edges.colors };
 }
 
-function layout() {
-  const chosen = state.axes.map((key) => axisChoices.get(key));
-  const axis = (k) => ({ title: { text: plain(chosen[k].title) }, zeroline: false });
-  const common = {
-    margin: MARGIN, hovermode: "closest", dragmode: state.is3d ? "orbit" : "pan", showlegend: false,
-    // Zoom is kept while colours change, and reset with the axes.
-    uirevision: state.axes.join() + state.is3d, plot_bgcolor: "#ffffff", paper_bgcolor: "#ffffff",
-  };
-  if (state.is3d) {
-    const camera = { eye: { x: 1.7, y: 1.7, z: 1.2 } };
-    const scene = { camera, xaxis: axis(0), yaxis: axis(1), zaxis: axis(2), aspectmode: areLengths() ? "data" : "cube" };
-    return { ...common, margin: { l: 0, r: 0, t: 0, b: 0 }, scene };
+// Edges in the colour of their first end.
+let tints = { edges: null, bytes: null, colors: null };
+function tinted(edges) {
+  const bytes = colorsNow();
+  if (tints.edges !== edges || tints.bytes !== bytes) {
+    const colors = new Uint8Array(4 * edges.count);
+    for (let e = 0; e < edges.count; e++) colors.set(bytes.subarray(4 * edges.from[e], 4 * edges.from[e] + 4), 4 * e);
+    tints = { edges, bytes, colors };
   }
-  const [x, y] = ranges();
-  return { ...common, annotations: pickedArrows(), xaxis: { ...axis(0), range: x }, yaxis: { ...axis(1), range: y } };
+  return tints.colors;
 }
 
-// Buttons are named one by one: plotly's own choice has one that sends the data to a server.
-const CONFIG = { responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "" };
-const BUTTONS_2D = [["toImage"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]];
-const BUTTONS_3D = [["toImage"], ["orbitRotation", "pan3d", "zoom3d"], ["resetCameraDefault3d"]];
-let drawnIs3d = null;
+const EDGE_BYTES = EDGE_CLASSES.map((kind) => [...bytesOf(kind.color), 255]);
+let edgeLists = {};
+function allEdges() {
+  if (!edgeLists.all) {
+    const most = data.graph.indices.length;
+    const list = { from: new Int32Array(most), to: new Int32Array(most), distortion: new Float32Array(most), count: 0 };
+    forEachEdge((i, j, length) => {
+      const d = distortion(i, j, length);
+      if (Number.isNaN(d)) return;
+      [list.from[list.count], list.to[list.count], list.distortion[list.count++]] = [i, j, d];
+    });
+    // The most distorted on top.
+    edgeLists.all = sorted(list, list.count);
+  }
+  return edgeLists.all;
+}
 
-// Draws that are asked for while one is under way are made one, afterwards.
+function sorted(list, count) {
+  const weight = list.distortion.map((d) => Math.abs(Math.log(1 + Math.max(d, -0.999999))));
+  const order = Array.from({ length: list.count }, (_, e) => e).sort((a, b) => weight[a] - weight[b]).slice(list.count - count);
+  const take = (values) => Int32Array.from(order, (e) => values[e]);
+  const colors = new Uint8Array(4 * count);
+  order.forEach((e, k) => colors.set(EDGE_BYTES[edgeClass(list.distortion[e])], 4 * k));
+  return { from: take(list.from), to: take(list.to), distortion: Float32Array.from(order, (e) => list.distortion[e]), count, colors };
+}
+
+function worstEdges() {
+  edgeLists.worst ??= sorted(allEdges(), Math.min(MOST_WORST, allEdges().count));
+  return edgeLists.worst;
+}
+
+// How many points are in sight decides whether they are dots or a density; the edges of roads need no dots.
+function inSight(view, positions) {
+  let count = 0;
+  for (let v = 0; v < data.n; v++) {
+    const [x, y] = [(positions[3 * v] - view.middle[0]) / view.perPixel[0], (positions[3 * v + 1] - view.middle[1]) / view.perPixel[1]];
+    if (Math.abs(x) <= view.size[0] / 2 && Math.abs(y) <= view.size[1] / 2) count++;
+  }
+  return count;
+}
+
+function paint() {
+  const canvas = element("map");
+  const ratio = window.devicePixelRatio || 1;
+  const size = stageSize().map((side) => Math.max(1, Math.round(side * ratio)));
+  for (const each of [canvas, element("marks")]) {
+    if (each.width !== size[0] || each.height !== size[1]) [each.width, each.height] = size;
+  }
+  painter.clear();
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, ...stageSize());
+  state.isDense = false;
+  if (state.picture === "matrix") paintMatrix();
+  else {
+    const view = viewNow();
+    const { positions, reach } = positionsNow();
+    const hasEdges = state.edges !== "none" && data.graph;
+    if (hasEdges) {
+      const { ends, colors } = edgesNow();
+      painter.lines(view, ends, colors, state.edges === "worst" ? 2 : 1);
+    }
+    const seen = painter.canAdd && isFlat() && data.n > DENSE ? inSight(view, positions) : 0;
+    state.isDense = seen > DENSE && !hasEdges;
+    // A pixel of the mean density becomes two thirds opaque.
+    const pixels = (4 * reach[0] * reach[1]) / (view.perPixel[0] * view.perPixel[1]);
+    const rate = Math.min(2, Math.max(0.02, pixels / data.n));
+    if (showsPoints()) painter.points(view, positions, colorsNow(), hasEdges ? state.size * 0.7 : state.size, state.isDense ? rate : 0);
+    mark(view);
+  }
+  element("kind").textContent = whatIsShown();
+}
+
+// The leading principal axes against each other; a click opens a cell.
+const MATRIX_AXES = Math.min(4, principal.length);
+function matrixCells() {
+  const [width, height] = stageSize();
+  const side = Math.min(width, height) / MATRIX_AXES;
+  const left = (width - side * MATRIX_AXES) / 2;
+  const cells = [];
+  for (let row = 0; row < MATRIX_AXES; row++) {
+    for (let at = 0; at <= row; at++) cells.push({ row, at, x: left + at * side, y: row * side, side });
+  }
+  return cells;
+}
+
+function paintMatrix() {
+  const axes = principal.slice(0, MATRIX_AXES).map((get) => get());
+  for (const { row, at, x, y, side } of matrixCells()) {
+    pen.strokeStyle = ink("--line");
+    pen.strokeRect(x + 3, y + 3, side - 6, side - 6);
+    if (row === at) {
+      pen.fillStyle = ink("--text");
+      pen.font = "13px system-ui, sans-serif";
+      pen.textAlign = "center";
+      pen.fillText(`principal ${row + 1}`, x + side / 2, y + side / 2 - 4);
+      pen.fillText(`${Math.round(100 * data.principal.shares[row])} % of the variance`, x + side / 2, y + side / 2 + 14, side - 12);
+      continue;
+    }
+    const { positions, reach } = place([axes[at], axes[row]]);
+    const perPixel = (2 * Math.max(...reach)) / (side - 20);
+    const view = { turn: UPRIGHT, middle: [0, 0], perPixel: [perPixel, perPixel], depth: 0, corner: [x + 3, y + 3], size: [side - 6, side - 6] };
+    painter.points(view, positions, colorsNow(), Math.max(1.5, state.size / 2));
+  }
+}
+
+function whatIsShown() {
+  const names = shownAxes().map((axis) => axis.title);
+  if (state.picture === "view") return "View (t-SNE pulled to the map): clusters and their places; distances are not to scale";
+  if (state.picture === "matrix") return `Leading axes of the ${dimension}-dimensional map`;
+  if (state.picture === "tour") {
+    const share = tourPlane(state.tour).reduce((sum, axis) => sum + axis.reduce((s, x, k) => s + x * x * data.principal.shares[k], 0), 0);
+    return `Tour of ${dimension} dimensions: this plane holds ${Math.round(100 * share)} % of the variance`;
+  }
+  if (state.truth >= 1) return "The truth";
+  if (state.truth > 0) return "Between the map and the truth";
+  if (isWhole()) return "Isometric map: distances are to scale";
+  if (!areLengths()) return names.join(" against ");
+  return `Projection of a ${dimension}-dimensional map: ${names.join(", ")}`;
+}
+
+// Draws that are asked for before the next frame are one.
 let drawing = null;
-let isStale = false;
-async function draw() {
-  if (drawing) {
-    isStale = true;
-    return drawing;
-  }
-  drawing = (async () => {
-    do {
-      isStale = false;
-      const isNew = state.is3d !== drawnIs3d;
-      if (isNew) Plotly.purge(element("map"));
-      await Plotly.react(element("map"), traces(), layout(), {
-        ...CONFIG, scrollZoom: true, doubleClick: "reset",
-        modeBarButtons: state.is3d ? BUTTONS_3D : BUTTONS_2D,
-        toImageButtonOptions: { filename: "isoweave-map", scale: 2 },
-      });
-      drawnIs3d = state.is3d;
-      if (isNew) setUpPointer();
-      drawLegend(column(), coloringOf(column()), toggleClass);
-    } while (isStale);
-  })();
-  try {
-    await drawing;
-  } finally {
-    drawing = null;
-  }
+function draw() {
+  drawing ??= new Promise((done, failed) => {
+    requestAnimationFrame(() => {
+      drawing = null;
+      try {
+        paint();
+        done();
+      } catch (error) {
+        failed(error);
+      }
+    });
+  });
+  return drawing;
 }
 
 // A click on a class shows it alone, a click on the only one shown brings all back.
@@ -247,5 +354,6 @@ function toggleClass(code) {
   const codes = column().levels.map((_, k) => k);
   const isAlone = state.faded.size === codes.length - 1 && !state.faded.has(code);
   state.faded = isAlone ? new Set() : new Set(codes.filter((k) => k !== code));
+  drawLegend(toggleClass);
   return draw();
 }

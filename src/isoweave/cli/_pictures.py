@@ -1,0 +1,139 @@
+"""Commands that make pictures of maps: plot and view."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from typer import Option
+
+from isoweave.cli._app import command
+from isoweave.cli._console import ProgressLine, printed_warnings
+from isoweave.cli._maps import MAP_ARGUMENT, page_columns
+
+if TYPE_CHECKING:
+    from isoweave.result import Embedding
+
+_FIGURES = (".png", ".svg", ".pdf")
+
+
+def _color(source: Embedding, color: str | None, columns: dict[str, Any]) -> Any:
+    """What to colour by: a column, or something that is known about the map."""
+    known = ("stretch", "edge_error", "component")
+    if color is None:
+        return next(iter(columns.values()), None)
+    if color not in columns and color not in known:
+        names = ", ".join([*columns, *known])
+        raise ValueError(f"--color {color}: there is no such column; choose one of {names}.")
+    return columns.get(color, color)
+
+
+def _save_figure(path: Path, ax: Any, caption: str) -> None:
+    import matplotlib.pyplot as plt
+
+    from isoweave._files import atomic_write
+
+    ax.figure.set_size_inches(7.0, 5.4)
+    ax.figure.supxlabel(caption, fontsize="x-small", wrap=True)
+    with atomic_write(path) as file:
+        ax.figure.savefig(file, format=path.suffix[1:].lower(), dpi=200)
+    plt.close(ax.figure)
+
+
+def _check_figure(path: Path) -> None:
+    from isoweave._files import check_writable
+
+    if path.suffix.lower() not in _FIGURES:
+        raise ValueError(f"cannot write {path}: its name must end in {', '.join(_FIGURES[:-1])} or .pdf.")
+    check_writable(path)
+
+
+@command(
+    map_file=MAP_ARGUMENT,
+    output=Option("--output", "-o", help="Where to write the figure: .png, .svg or .pdf."),
+    color=Option(help="A column, stretch, edge_error or component.", show_default="the first column"),
+    edges=Option("--edges", help="Draw the edges of the graph, by distortion, instead of the points."),
+    title=Option(help="Title of the figure."),
+)
+def plot(
+    map_file: Path,
+    output: Path,
+    color: str | None = None,
+    columns_file: Path | None = None,
+    labels_file: Path | None = None,
+    edges: bool = False,
+    title: str | None = None,
+) -> None:
+    """Draw a map as a figure with a caption; of maps of many dimensions the two principal axes."""
+    _check_figure(output)
+    from isoweave.plot import by_variance, plot_edges, plot_embedding
+    from isoweave.result import as_embedding
+
+    with printed_warnings(), ProgressLine() as progress:
+        found = as_embedding(map_file)
+        columns = page_columns(columns_file, labels_file, found.n_points, found.names)
+        progress.describe("drawing")
+        turned, caption = by_variance(found)
+        first = (0, 1) if found.n_components > 2 else None
+        if edges:
+            if color is not None:
+                raise ValueError("--edges are coloured by their distortion; leave --color out.")
+            ax = plot_edges(turned, components=first)
+        else:
+            ax = plot_embedding(turned, _color(found, color, columns), components=first)
+        if title is not None:
+            ax.set_title(title)
+        _save_figure(output, ax, caption)
+    print(f"{output}: {caption}")
+
+
+@command(
+    map_file=MAP_ARGUMENT,
+    output=Option(
+        "--output", "-o", help="Coordinates (.npz, .npy, .csv), figure (.png, .svg, .pdf) or page (.html)."
+    ),
+    color=Option(help="Column to colour a figure by.", show_default="the first column"),
+    pull=Option(help="From 0, t-SNE alone, to 1, the isometric map alone."),
+    perplexity=Option(help="Number of neighbours that count."),
+)
+def view(
+    map_file: Path,
+    output: Path,
+    color: str | None = None,
+    columns_file: Path | None = None,
+    labels_file: Path | None = None,
+    pull: float = 0.1,
+    perplexity: float = 30.0,
+) -> None:
+    """Make a picture of clusters out of a map of many dimensions; says what it keeps.
+
+    t-SNE (openTSNE, extra view) on the neighbours in the map, pulled to an isometric map in the plane.
+    """
+    from isoweave.io import check_output_path, write_embedding
+    from isoweave.plot import view as viewed
+    from isoweave.report import check_report, write_report
+    from isoweave.result import as_embedding
+
+    suffix = output.suffix.lower()
+    if suffix in _FIGURES:
+        _check_figure(output)
+    elif suffix in (".html", ".htm"):
+        check_report(output)
+    else:
+        check_output_path(output)
+    with printed_warnings(), ProgressLine() as progress:
+        found = as_embedding(map_file)
+        columns = page_columns(columns_file, labels_file, found.n_points, found.names)
+        progress.describe("t-SNE")
+        made = viewed(found, pull=pull, perplexity=perplexity)
+        if suffix in _FIGURES:
+            from isoweave.plot import plot_embedding
+
+            _save_figure(
+                output, plot_embedding(made.coordinates, _color(found, color, columns)), made.caption
+            )
+        elif suffix in (".html", ".htm"):
+            write_report(found, output, columns=columns, names=found.names, view=made, title=map_file.name)
+        else:
+            write_embedding(output, made.coordinates, names=found.names)
+    print(f"{output}: {made.caption}")

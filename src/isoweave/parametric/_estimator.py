@@ -1,0 +1,424 @@
+"""The estimator."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+
+from isoweave._files import atomic_write
+from isoweave._typing import AnyArray
+from isoweave._validation import check_integer, check_real
+from isoweave.estimator import IsometricEmbedding
+from isoweave.graph import graph_from_matrix, knn_graph, prepare_graph
+from isoweave.parametric._network import (
+    Standardized,
+    arrays_of_network,
+    fill_network,
+    residual_network,
+)
+from isoweave.parametric._training import GraphEnergy, Plan, Rows, fine_tune, partners, regress
+from isoweave.persist import StoreError, load_model, save
+
+logger = logging.getLogger("isoweave")
+_NUMBERS = [np.float64, np.float32]
+# Rows that are placed, or passed through a network, at once.
+_AT_ONCE = 65_536
+# Stands in a file for a module of the user's own, whose code cannot be stored.
+_GIVEN = "given"
+
+
+class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A network that maps features to coordinates whose distances match those of neighbours.
+
+    The ordinary map is made first (:class:`isoweave.IsometricEmbedding`); the network learns its coordinates,
+    and then minimises the map's own energy. Afterwards a point is placed by one pass through the network,
+    without the data of the fit.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+    n_neighbors : int, default=10
+    map_options : dict, default=None
+        Other parameters of the IsometricEmbedding that makes the map.
+    map_samples : int, default=50000
+        Of more rows than this, a random sample makes the map, and the others are placed in it.
+    encoder : torch.nn.Module, default=None
+        From rows of ``n_features`` float32 numbers (centred, divided by one common scale) to
+        ``n_components``. A convolutional one begins with ``torch.nn.Unflatten``. By default a residual
+        perceptron.
+    hidden_layer_sizes : sequence of int, default=(256, 256, 256, 256)
+        Widths of the default encoder, and backwards those of the decoder.
+    decoder : bool or torch.nn.Module, default=False
+        Whether to train an inverse, for :meth:`inverse_transform`.
+    max_epochs : int, default=100
+        At most, of each phase.
+    fine_tune_epochs : int, default=None
+        Of the phase that minimises the energy; by default a quarter of ``max_epochs``. 0 leaves it out.
+    batch_size : int, default=256
+    learning_rate : float, default=2e-3
+        The highest; it rises for two epochs and then falls along a cosine.
+    validation_fraction : float, default=0.1
+        Share of the rows that training does not see. The weights that do best on them are kept.
+    n_iter_no_change : int, default=25
+        Epochs without a better result on these rows after which a phase ends.
+    device : str, default="auto"
+        Of torch; "auto" is a GPU if torch finds one.
+    n_jobs : int, default=None
+        Threads of the map; those of training are torch's own (``torch.set_num_threads``).
+    random_state : int, RandomState or None, default=None
+        On the CPU the same number and the same threads give the same network.
+    callback : callable, default=None
+        Called with every entry of ``history_``; training ends when it returns True.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    weights_ : dict of arrays
+        Parameters of the encoder and of what surrounds it; ``decoder_weights_`` likewise.
+    history_ : list of dict
+        Of every epoch: "phase" ("map", "energy" or "decoder"), "epoch", "loss" and "held_out", the loss on
+        the rows held out.
+    n_features_in_ : int
+
+    Notes
+    -----
+    No layer of the default network looks at a batch as a whole: a row has the same place in every batch, up
+    to float32's rounding.
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        n_neighbors: int = 10,
+        map_options: dict[str, Any] | None = None,
+        map_samples: int = 50_000,
+        encoder: Any = None,
+        hidden_layer_sizes: Sequence[int] = (256, 256, 256, 256),
+        decoder: Any = False,
+        max_epochs: int = 100,
+        fine_tune_epochs: int | None = None,
+        batch_size: int = 256,
+        learning_rate: float = 2e-3,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 25,
+        device: str = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        callback: Callable[[dict[str, Any]], Any] | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.map_options = map_options
+        self.map_samples = map_samples
+        self.encoder = encoder
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.decoder = decoder
+        self.max_epochs = max_epochs
+        self.fine_tune_epochs = fine_tune_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.device = device
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.callback = callback
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Make the map of X, and train the network on it.
+
+        X, of shape (n_samples, n_features), may be a memory map: its rows are then read as they are needed.
+        """
+        X = self._checked(X, reset=True)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        rng = np.random.default_rng(seed)
+        n = len(X)
+        held = np.zeros(n, dtype=np.bool_)
+        held[rng.permutation(n)[: int(self.validation_fraction * n)]] = True
+        sample = np.arange(n)
+        if n > self.map_samples:
+            sample = np.sort(rng.choice(n, self.map_samples, replace=False))
+        self._say(f"map of {len(sample)} rows")
+        made = self._estimator(seed).fit(X if len(sample) == n else X[sample])
+        targets = np.asarray(made.embedding_, dtype=np.float32)
+        if len(sample) < n:
+            self._say(f"placing the other {n - len(sample)} rows")
+            targets = np.concatenate([made.transform(X[at : at + _AT_ONCE]) for at in range(0, n, _AT_ONCE)])
+        self._map = made
+        self.history_: list[dict[str, Any]] = []
+        with self._seeded(seed):
+            network = Standardized(self._new_encoder(), X.shape[1], self.n_components)
+            network.adapt(X, targets)
+            self._network = network.to(self._device())
+            prepared = prepare_graph(graph_from_matrix(made.graph_))
+            self._train(X, targets, held, seed, partners(prepared, sample, held, seed + 2))
+            if self._tuning_epochs() and prepared.graph.n_edges:
+                plan = self._plan(self._tuning_epochs(), seed, 0.25)
+                energy = GraphEnergy(prepared, sample, held, self.n_components)
+                fine_tune(network, Rows(X, plan.device), Rows(targets, plan.device), energy, plan)
+            self.weights_ = arrays_of_network(network)
+            if self.decoder is not False:
+                self._fit_decoder(X, held, seed)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Go on with more rows; the first call is a fit.
+
+        Rows are placed in the map of the fit, and the network is trained on them beside as many rows of that
+        map, so that it does not forget. The map itself does not change. A model that was loaded has no map.
+        """
+        if not hasattr(self, "weights_"):
+            return self.fit(X)
+        X = self._checked(X, reset=False)
+        made = self.map_
+        placed = made.transform(X)
+        rng = np.random.default_rng(len(self.history_))
+        again = rng.choice(len(made.embedding_), min(len(X), len(made.embedding_)), replace=False)
+        inputs = np.concatenate([X, made._features()[again]])
+        targets = np.concatenate([placed, made.embedding_[again]]).astype(np.float32)
+        held = rng.random(len(inputs)) < self.validation_fraction
+        self._module()
+        with self._seeded(len(self.history_)):
+            self._train(inputs, targets, held, len(self.history_))
+        self.weights_ = arrays_of_network(self._network)
+        return self
+
+    def transform(self, X: Any, batch_size: int = _AT_ONCE) -> AnyArray:
+        """Coordinates of rows, shape (n, n_components), by one pass through the network."""
+        check_is_fitted(self, "weights_")
+        X = self._checked(X, reset=False)
+        return self._passed(self._module(), X, batch_size).astype(X.dtype, copy=False)
+
+    def inverse_transform(self, X: Any, batch_size: int = _AT_ONCE) -> AnyArray:
+        """Features of coordinates, shape (n, n_features), by the decoder."""
+        check_is_fitted(self, "weights_")
+        if not hasattr(self, "decoder_weights_"):
+            raise ValueError("There is no inverse: fit with decoder=True.")
+        Y = np.asarray(X)
+        if Y.ndim != 2 or Y.shape[1] != self.n_components or Y.dtype.kind not in "fiu":
+            raise ValueError(
+                f"Coordinates must be numbers of shape (n, {self.n_components}), got {Y.dtype} {Y.shape}."
+            )
+        return self._passed(self._module("decoder"), Y, batch_size)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """How well distances between the 10 nearest neighbours among X are kept; 0 is best.
+
+        Minus their mean relative error. Coinciding rows do not count.
+        """
+        coordinates = self.transform(X)
+        X = self._checked(X, reset=False)
+        if len(X) < 2:
+            raise ValueError("score needs at least two rows.")
+        graph = knn_graph(X, min(10, len(X) - 1), n_jobs=self.n_jobs)
+        apart = graph.lengths > 0
+        steps = coordinates[graph.indices[apart]] - coordinates[graph.sources[apart]]
+        lengths = graph.lengths[apart]
+        errors = np.abs(np.linalg.norm(steps.astype(np.float64), axis=1) - lengths) / lengths
+        return -float(errors.mean()) if len(errors) else 0.0
+
+    @property
+    def map_(self) -> IsometricEmbedding:
+        """The map that the network was trained on; it is not saved."""
+        if not hasattr(self, "_map"):
+            raise AttributeError("This model was loaded, or never fitted: it has no map.")
+        return self._map
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save parameters and networks in one safetensors file, without the data of the fit.
+
+        An ``encoder`` or ``decoder`` of your own is saved as its weights: give the module to :meth:`load`.
+        """
+        check_is_fitted(self, "weights_")
+        plain = copy.copy(self)
+        for name in ("encoder", "decoder"):
+            if isinstance(getattr(self, name), torch.nn.Module):
+                setattr(plain, name, _GIVEN)
+        save(plain, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, encoder: Any = None, decoder: Any = None) -> Self:
+        """Load a model; nothing in the file is executed. Modules of your own are given again, untrained."""
+        loaded: Self = load_model(cls, path)
+        for name, module in (("encoder", encoder), ("decoder", decoder)):
+            if getattr(loaded, name) == _GIVEN and module is None:
+                raise ValueError(f"{path} was trained with a module of your own: load(path, {name}=module).")
+            if module is not None:
+                setattr(loaded, name, module)
+        try:
+            loaded._module()
+            if hasattr(loaded, "decoder_weights_"):
+                loaded._module("decoder")
+        except (ValueError, TypeError, AttributeError) as error:
+            raise StoreError(Path(path), "content.attributes", f"{error!s:.300}") from error
+        return loaded
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write the encoder as an ONNX model of opset 18.
+
+        Its input "features" has any number of rows, its output is "coordinates". Needs onnx and onnxscript:
+        ``pip install 'isoweave[parametric]'``.
+        """
+        network, example = self._example()
+        with atomic_write(path) as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.onnx.export(
+                network,
+                (example,),
+                dynamo=True,
+                opset_version=18,
+                input_names=["features"],
+                output_names=["coordinates"],
+                dynamic_shapes=({0: torch.export.Dim("rows", min=1)},),
+                verbose=False,
+            )
+            file.write(program.model_proto.SerializeToString())
+
+    def to_torch(self, path: str | os.PathLike[str]) -> None:
+        """Write the encoder as a program of torch.export (``.pt2``), for ``torch.export.load``."""
+        network, example = self._example()
+        program = torch.export.export(
+            network, (example,), dynamic_shapes=({0: torch.export.Dim("rows", min=1)},)
+        )
+        with atomic_write(path) as file:
+            torch.export.save(program, file)
+
+    def _example(self) -> tuple[Any, Any]:
+        check_is_fitted(self, "weights_")
+        # On the CPU, and a copy: an export must not move the network that is in use.
+        return copy.deepcopy(self._module()).cpu().eval(), torch.zeros((2, self.n_features_in_))
+
+    def _checked(self, X: Any, *, reset: bool) -> AnyArray:
+        """Finite features; parameters, too, before a fit."""
+        if reset:
+            for name in ("n_components", "n_neighbors", "map_samples", "batch_size", "n_iter_no_change"):
+                check_integer(name, getattr(self, name), minimum=1)
+            check_integer("max_epochs", self.max_epochs, minimum=0)
+            if self.fine_tune_epochs is not None:
+                check_integer("fine_tune_epochs", self.fine_tune_epochs, minimum=0)
+            check_real("learning_rate", self.learning_rate, minimum=0, include_minimum=False)
+            check_real("validation_fraction", self.validation_fraction, minimum=0, maximum=0.5)
+            options = self.map_options or {}
+            if options.get("metric") == "precomputed":
+                raise ValueError(
+                    "A network needs features, and metric='precomputed' has distances only. New points are "
+                    "then placed by their distances: "
+                    "IsometricEmbedding(metric='precomputed').fit(D).transform(D_new)."
+                )
+            if options.get("components") == "largest":
+                raise ValueError("components='largest' leaves rows without coordinates; use 'separate'.")
+        if sp.issparse(X):
+            raise TypeError("X is sparse, and a network takes dense rows: reduce it first (TruncatedSVD).")
+        return validate_data(self, X, reset=reset, dtype=_NUMBERS, ensure_min_samples=2 if reset else 1)
+
+    def _estimator(self, seed: int) -> IsometricEmbedding:
+        options = {"n_components": self.n_components, "n_neighbors": self.n_neighbors, "n_jobs": self.n_jobs}
+        return IsometricEmbedding(**{**options, "random_state": seed, **(self.map_options or {})})
+
+    def _new_encoder(self) -> Any:
+        if self.encoder is None:
+            return residual_network(self.n_features_in_, self.n_components, self.hidden_layer_sizes)
+        return _own_module("encoder", self.encoder)
+
+    def _new_decoder(self) -> Any:
+        if self.decoder is True:
+            return residual_network(self.n_components, self.n_features_in_, self.hidden_layer_sizes[::-1])
+        return _own_module("decoder", self.decoder)
+
+    def _module(self, name: str = "encoder") -> Any:
+        """The network, made of its weights if the model was loaded."""
+        attribute, n_in, n_out = "_network", self.n_features_in_, self.n_components
+        make, arrays = self._new_encoder, "weights_"
+        if name == "decoder":
+            attribute, n_in, n_out = "_decoder", n_out, n_in
+            make, arrays = self._new_decoder, "decoder_weights_"
+        if attribute not in self.__dict__:
+            network = Standardized(make(), n_in, n_out)
+            fill_network(network, getattr(self, arrays))
+            setattr(self, attribute, network.to(self._device()).eval())
+        return getattr(self, attribute)
+
+    def _device(self) -> Any:
+        if self.device == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return torch.device(self.device)
+
+    def _plan(self, epochs: int, seed: int, rate: float = 1.0) -> Plan:
+        def watch(step: dict[str, Any]) -> bool:
+            self.history_.append(step)
+            self._say("{phase}: epoch {epoch}, loss {loss:.3g}, held out {held_out:.3g}".format(**step))
+            return self.callback is not None and self.callback(step) is True
+
+        rate *= self.learning_rate
+        return Plan(epochs, self.batch_size, rate, self.n_iter_no_change, self._device(), seed, watch)
+
+    def _tuning_epochs(self) -> int:
+        return -(-self.max_epochs // 4) if self.fine_tune_epochs is None else self.fine_tune_epochs
+
+    def _train(self, X: AnyArray, targets: AnyArray, held: AnyArray, seed: int, partner: Any = None) -> None:
+        plan = self._plan(self.max_epochs, seed)
+        regress(self._network, Rows(X, plan.device), Rows(targets, plan.device), held, plan, "map", partner)
+
+    def _fit_decoder(self, X: AnyArray, held: AnyArray, seed: int) -> None:
+        coordinates = self._passed(self._module(), X, _AT_ONCE)
+        network = Standardized(self._new_decoder(), self.n_components, X.shape[1])
+        network.adapt(coordinates, X)
+        self._decoder = network.to(self._device())
+        plan = self._plan(self.max_epochs, seed)
+        regress(network, Rows(coordinates, plan.device), Rows(X, plan.device), held, plan, "decoder")
+        self.decoder_weights_ = arrays_of_network(network)
+
+    def _passed(self, network: Any, rows: AnyArray, batch_size: int) -> AnyArray:
+        check_integer("batch_size", batch_size, minimum=1)
+        network.eval()
+        source = Rows(rows, self._device())
+        with torch.no_grad():
+            numbers = np.split(np.arange(len(rows)), range(batch_size, len(rows), batch_size))
+            parts = [network(source[part]).cpu().numpy() for part in numbers]
+        return np.concatenate(parts)
+
+    @contextmanager
+    def _seeded(self, seed: int) -> Iterator[None]:
+        """torch's global generator is left as it was."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            yield
+
+    def _say(self, text: str) -> None:
+        logger.info(text)
+        if self.verbose:
+            print(f"[isoweave] {text}", flush=True)
+
+    def _check_stored(self) -> None:
+        """Refuse a loaded model whose parts do not fit together."""
+        check_integer("n_features_in", self.n_features_in_, minimum=1)
+        for name in ("weights_", "decoder_weights_"):
+            arrays = getattr(self, name, {})
+            if not isinstance(arrays, dict) or not all(isinstance(a, np.ndarray) for a in arrays.values()):
+                raise ValueError(f"{name} must be arrays by name")
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components
+
+
+def _own_module(name: str, module: Any) -> Any:
+    """A copy of the user's module, which is trained; the parameter stays as it was given."""
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(f"{name} must be a torch.nn.Module, got {module!r:.100}.")
+    return copy.deepcopy(module)

@@ -1,0 +1,86 @@
+"""The default network, and what surrounds every network: centred inputs, outputs in their own units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from isoweave._typing import AnyArray
+
+# Rows from which means and scales are estimated: enough for three digits.
+_LOOK = 50_000
+
+
+class ResidualBlock(torch.nn.Module):
+    """``x + B silu(A x)``: smooth, and without any normalisation over a batch."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.into, self.out = torch.nn.Linear(width, width), torch.nn.Linear(width, width)
+
+    def forward(self, x: Any) -> Any:
+        return x + self.out(torch.nn.functional.silu(self.into(x)))
+
+
+def residual_network(n_in: int, n_out: int, sizes: Sequence[int]) -> Any:
+    """Layers of the given widths; one that is as wide as the layer before it is a residual block."""
+    layers: list[Any] = []
+    before = n_in
+    for width in sizes:
+        if width == before and layers:
+            layers.append(ResidualBlock(width))
+        else:
+            layers += [torch.nn.Linear(before, width), torch.nn.SiLU()]
+        before = width
+    return torch.nn.Sequential(*layers, torch.nn.Linear(before, n_out))
+
+
+class Standardized(torch.nn.Module):
+    """A network between centred inputs and outputs in their own units.
+
+    One scale for all columns, not one each: the distances in the input are what the map is about, and a pixel
+    that is hardly ever on must not become the largest input.
+    """
+
+    def __init__(self, network: Any, n_in: int, n_out: int) -> None:
+        super().__init__()
+        self.network = network
+        self.register_buffer("centre", torch.zeros(n_in))
+        self.register_buffer("scale", torch.ones(()))
+        self.register_buffer("offset", torch.zeros(n_out))
+        self.register_buffer("spread", torch.ones(()))
+
+    def forward(self, x: Any) -> Any:
+        return self.network((x - self.centre) / self.scale) * self.spread + self.offset
+
+    def adapt(self, inputs: AnyArray, outputs: AnyArray) -> None:
+        """Take centres and scales from data."""
+        self.centre.data, self.scale.data = _moments(inputs)
+        self.offset.data, self.spread.data = _moments(outputs)
+
+
+def _moments(values: AnyArray) -> tuple[Any, Any]:
+    """Mean of the columns, and the root mean square of what is left; 1 if nothing is."""
+    rows = np.asarray(values[:: max(1, len(values) // _LOOK)], dtype=np.float64)
+    mean = rows.mean(axis=0)
+    size = float(np.sqrt(np.mean((rows - mean) ** 2))) or 1.0
+    return torch.tensor(mean, dtype=torch.float32), torch.tensor(size, dtype=torch.float32)
+
+
+def arrays_of_network(network: Any) -> dict[str, AnyArray]:
+    """Its parameters and buffers by name, as numpy arrays."""
+    return {name: value.detach().cpu().numpy().copy() for name, value in network.state_dict().items()}
+
+
+def fill_network(network: Any, arrays: dict[str, AnyArray]) -> None:
+    """Put such arrays in; ValueError if they are not of this network."""
+    given = {name: torch.from_numpy(np.array(value)) for name, value in arrays.items()}
+    if not all(bool(torch.isfinite(value).all()) for value in given.values() if value.is_floating_point()):
+        raise ValueError("weights of a network must be finite")
+    try:
+        network.load_state_dict(given)
+    except RuntimeError as error:
+        raise ValueError(f"the weights are not of this network: {error!s:.200}") from error

@@ -1,0 +1,168 @@
+"""A picture for the eye of a map of many dimensions: t-SNE held in place by an isometric map of the plane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from isoweave._typing import FloatArray
+from isoweave._validation import check_real
+from isoweave.embed import embed_graph
+from isoweave.graph import subgraph
+from isoweave.plot._points import plot_embedding
+from isoweave.result import Embedding, as_embedding
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Early iterations gather clusters, later ones arrange their inside, as is usual for t-SNE.
+_EARLY_STEPS, _LATE_STEPS, _EXAGGERATION = 100, 300, 12.0
+# Barnes-Hut is faster for few points, interpolation on a grid for many.
+_FEW = 10_000
+# What the picture keeps is measured from so many points, and for so many neighbours.
+_ROWS, _NEIGHBORS = 500, 15
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class View:
+    """A picture of a map, and what it keeps.
+
+    Attributes
+    ----------
+    coordinates : float64 array of shape (n, 2)
+        NaN where the map has no coordinates. The unit means nothing.
+    kept : dict
+        ``neighbors``: share of the 15 nearest points in the map that are among the 15 nearest in the picture.
+        ``trust``: trustworthiness, 1 if no point has false neighbours. ``spearman``: rank correlation of
+        the distances in the map and in the picture.
+    n_components : int
+        Dimension of the map.
+    """
+
+    coordinates: FloatArray
+    kept: dict[str, float]
+    n_components: int
+
+    @property
+    def caption(self) -> str:
+        """What is seen, in one line."""
+        return (
+            f"view of a {self.n_components}-dimensional map (t-SNE pulled to an isometric map; distances are "
+            f"not to scale): keeps {self.kept['neighbors']:.0%} of neighbours, "
+            f"trust {self.kept['trust']:.2f}, rank correlation of distances {self.kept['spearman']:.2f}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.caption}>"
+
+    def plot(self, color: Any = None, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the picture with :func:`plot_embedding`, its caption below; returns the axes."""
+        ax = plot_embedding(self.coordinates, color, ax, **options)
+        ax.set(xticks=[], yticks=[])
+        ax.set_xlabel(self.caption, fontsize="x-small", wrap=True)
+        return ax
+
+
+def view(
+    result: Any, *, graph: Any = None, pull: float = 0.1, perplexity: float = 30.0, random_state: int = 0
+) -> View:
+    """Arrange the points of a map in the plane for the eye: clusters apart, places still meaningful.
+
+    Neighbours are those in the map, in all its dimensions. They attract each other as in t-SNE (openTSNE,
+    extra ``view``), which starts from an isometric map in the plane and is pulled back to it in every step
+    (the idea of DREAMS, Kury, Kobak and Damrich 2025). Distances are not to scale: read clusters, their
+    inside and their places off the picture, and distances off the map.
+
+    Parameters
+    ----------
+    result : Embedding, fitted estimator, file of one, or array of shape (n, N)
+    graph : NeighborGraph or sparse matrix of shape (n, n), optional
+        Measured distances, for plain coordinates. Without any the two principal axes of the map take the
+        place of the isometric map.
+    pull : float
+        From 0, t-SNE alone, to 1, the isometric map alone.
+    perplexity : float
+        Number of neighbours that count, at most a third of the points.
+    random_state : int
+
+    Returns
+    -------
+    View
+    """
+    try:
+        from openTSNE import TSNEEmbedding, affinity
+    except ImportError as error:
+        raise ImportError("A view needs openTSNE: pip install 'isoweave[view]'.") from error
+
+    pull = check_real("pull", pull, minimum=0.0, maximum=1.0)
+    perplexity = check_real("perplexity", perplexity, minimum=1.0)
+    source = as_embedding(result, graph)
+    placed = np.flatnonzero(source.is_placed)
+    if len(placed) < 4:
+        raise ValueError(f"A view needs at least 4 points that have coordinates, got {len(placed)}.")
+    points = source.coordinates[placed]
+    reference = _flat(source, placed)
+    affinities = affinity.PerplexityBasedNN(
+        points, perplexity=min(perplexity, (len(points) - 1) / 3), n_jobs=1, random_state=random_state
+    )
+    method = "bh" if len(points) < _FEW else "fft"
+    embedding = TSNEEmbedding(
+        1e-2 * reference, affinities, negative_gradient_method=method, n_jobs=1, random_state=random_state
+    )
+
+    def pulled(_iteration: int, _error: float, moving: FloatArray) -> None:
+        """Move towards the reference, at the size the picture has by now."""
+        size = float(np.sum(moving * reference)) / float(np.sum(reference**2))
+        moving += pull * (size * reference - moving)
+
+    every = {"callbacks": pulled, "callbacks_every_iters": 1} if pull > 0 else {}
+    embedding.optimize(_EARLY_STEPS, exaggeration=_EXAGGERATION, momentum=0.5, inplace=True, **every)
+    embedding.optimize(_LATE_STEPS, momentum=0.8, inplace=True, **every)
+    picture = np.full((source.n_points, 2), np.nan)
+    picture[placed] = np.asarray(embedding)
+    return View(picture, _kept(points, picture[placed]), source.n_components)
+
+
+def _flat(source: Embedding, placed: Any) -> FloatArray:
+    """The map in the plane that the picture is pulled to, centred and of unit size, shape (placed, 2)."""
+    points = source.coordinates[placed]
+    if source.n_components > 2 and source.graph is not None:
+        graph = source.kept_graph("view")
+        if len(placed) < source.n_points:
+            graph = subgraph(graph, placed)
+        flat = embed_graph(graph.to_matrix(), n_components=2, shortcuts="keep").coordinates
+    else:
+        centred = points - points.mean(axis=0)
+        flat = centred @ np.linalg.svd(centred, full_matrices=False)[2][:2].T
+    flat = np.pad(flat, ((0, 0), (0, 2 - flat.shape[1])))
+    flat = flat - flat.mean(axis=0)
+    return flat / (flat.std() or 1.0)
+
+
+def _kept(points: FloatArray, picture: FloatArray) -> dict[str, float]:
+    """What the picture keeps of the map, from sampled rows."""
+    from scipy.spatial.distance import cdist
+    from scipy.stats import rankdata, spearmanr
+
+    n = len(points)
+    k = min(_NEIGHBORS, (n - 1) // 2)
+    rows = np.sort(np.random.default_rng(0).choice(n, min(n, _ROWS), replace=False))
+    far, seen = cdist(points[rows], points), cdist(picture[rows], picture)
+    shared = false = 0.0
+    for at, row in enumerate(rows):
+        # The point itself has rank 0 in both, also among duplicates.
+        far[at, row] = seen[at, row] = -1.0
+        ranks = rankdata(far[at], method="ordinal") - 1
+        near = np.argsort(seen[at], kind="stable")[1 : k + 1]
+        shared += np.sum(ranks[near] <= k)
+        false += np.sum(np.maximum(ranks[near] - k, 0))
+        far[at, row] = seen[at, row] = np.nan
+    use = ~np.isnan(far)
+    worst = len(rows) * k * (2 * n - 3 * k - 1) / 2
+    return {
+        "neighbors": float(shared / (len(rows) * k)),
+        "trust": float(1.0 - false / worst),
+        "spearman": float(spearmanr(far[use], seen[use])[0]),
+    }

@@ -1,0 +1,41 @@
+"""The example page that runs a network in the browser."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra parametric (make test-parametric)")
+ROOT = Path(__file__).parents[2]
+RUNTIME = ROOT / "build" / "web" / "node_modules" / "onnxruntime-web"
+
+
+@pytest.mark.skipif(not RUNTIME.is_dir(), reason="needs onnxruntime-web (make test-parametric, with npm)")
+def test_a_drawn_digit_gets_a_place(browser, tmp_path, monkeypatch):
+    page = tmp_path / "digits.html"
+    options = ["--epochs", "3", "--runtime", str(RUNTIME), "--out", str(page)]
+    monkeypatch.setattr(sys, "argv", ["draw_digits.py", *options])
+    made = runpy.run_path(str(ROOT / "examples" / "web" / "draw_digits.py"))
+    made["main"]()
+    for size in ((1000, 900), (320, 640)):
+        browser.resize(*size, mobile=size[0] < 500)
+        browser.open(page.as_uri(), ready="window.isReady")
+        # The network in the page agrees with the one that was trained.
+        shown = browser.evaluate("JSON.parse(document.getElementById('content').textContent).points[0]")
+        found = browser.evaluate("placeOf(example)")
+        assert np.allclose(found, shown, atol=2e-3 * np.abs(shown).max() + 1e-3)
+        assert browser.evaluate("document.documentElement.scrollWidth") <= size[0]
+        before = np.asarray(browser.screenshot()).copy()
+        box = browser.evaluate("(() => { const b = pad.getBoundingClientRect(); return [b.x, b.y]; })()")
+        x, y = box[0] + 130, box[1]
+        browser.mouse("mousePressed", x, y + 40, button="left", buttons=1, clickCount=1)
+        for step in range(50, 240, 10):
+            browser.mouse("mouseMoved", x, y + step, button="left", buttons=1)
+        browser.mouse("mouseReleased", x, y + 240, button="left", buttons=0, clickCount=1)
+        browser.wait("document.getElementById('place').textContent.startsWith('at ')")
+        assert (np.asarray(browser.screenshot()) != before).any()
+        assert browser.problems() == []

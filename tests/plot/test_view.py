@@ -1,0 +1,62 @@
+"""Views: t-SNE held in place by an isometric map."""
+
+from __future__ import annotations
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from sklearn.manifold import trustworthiness
+
+from isoweave import IsometricEmbedding, as_embedding
+from isoweave.plot import view
+
+# Five clusters on a line in six dimensions, far ones far apart.
+LABELS = np.repeat(np.arange(5), 30)
+CLOUD = np.random.default_rng(19).normal(size=(150, 6)) + 4.0 * np.outer(LABELS, [1, 1, 0, 0, 0, 0])
+
+
+def test_clusters_apart_in_their_places():
+    pytest.importorskip("openTSNE")
+    model = IsometricEmbedding(n_components=6, n_neighbors=10).fit(CLOUD)
+    free, held = model.view(pull=0.0), as_embedding(model).view()
+    points = model.embedding_
+    for found in (free, held):
+        expected = trustworthiness(points, found.coordinates, n_neighbors=15)
+        assert found.kept["trust"] == pytest.approx(expected, abs=1e-6)
+        assert found.kept["trust"] > 0.9
+    assert held.kept["spearman"] > free.kept["spearman"] + 0.01
+    assert held.kept["spearman"] > 0.85
+    # Neighbouring clusters on the line are nearest in the picture.
+    middles = np.array([held.coordinates[k == LABELS].mean(axis=0) for k in range(5)])
+    gaps = np.linalg.norm(middles[:, None] - middles, axis=2)
+    assert np.argsort(gaps[0]).tolist() == [0, 1, 2, 3, 4]
+    assert repr(held).startswith("<view of a 6-dimensional map (t-SNE pulled to an isometric map")
+    ax = held.plot(LABELS)
+    assert "not to scale" in ax.get_xlabel()
+    plt.close("all")
+
+
+def test_coordinates_alone_and_rows_without():
+    pytest.importorskip("openTSNE")
+    points = CLOUD.copy()
+    points[3] = np.nan
+    found = view(points, pull=1.0, perplexity=5)
+    assert np.isnan(found.coordinates[3]).all()
+    assert np.isfinite(np.delete(found.coordinates, 3, axis=0)).all()
+    placed = np.delete(points, 3, axis=0) - np.nanmean(points, axis=0)
+    flat = placed @ np.linalg.svd(placed, full_matrices=False)[2][:2].T
+    seen = np.delete(found.coordinates, 3, axis=0)
+    assert np.corrcoef(flat[:, 0], seen[:, 0])[0, 1] ** 2 > 0.99
+
+
+def test_bad_input(monkeypatch):
+    pytest.importorskip("openTSNE")
+    with pytest.raises(ValueError, match="at least 4 points"):
+        view(np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="pull"):
+        view(CLOUD, pull=2.0)
+    monkeypatch.setitem(sys.modules, "openTSNE", None)
+    with pytest.raises(ImportError, match=r"isoweave\[view\]"):
+        view(CLOUD)
