@@ -109,8 +109,8 @@ def test_a_mirrored_piece_is_found():
 def test_chains_are_exact_whatever_the_threads():
     """Ordinary starts leave some chains folded; "auto" finds out and lifts those."""
     taken = []
-    for seed in range(3):
-        graph = within(chain(70, seed), 5.0).to_matrix()
+    for seed in range(2):
+        graph = within(chain(50, seed), 5.0).to_matrix()
         plain = embed_graph(graph, 3, start="landmark", shortcuts="keep")
         found = embed_graph(graph, 3, shortcuts="keep", n_jobs=1)
         assert local_distance(graph, found.coordinates) < 1e-7
@@ -134,14 +134,10 @@ def test_what_seems_exact():
     assert not seems_exact(exact, 1)
 
 
-@pytest.mark.filterwarnings("ignore:The graph has")
 @pytest.mark.parametrize("seed", [0, 1])
 def test_sparse_rolls(seed):
-    """At k = 4 there are hardly more distances than coordinates."""
-    roll = swiss_roll(800, random_state=seed)
-    found = embed_graph(
-        knn_graph(roll.data, 4).to_matrix(), 2, start="lifted", components="largest"
-    ).coordinates
-    at = np.flatnonzero(np.isfinite(found).all(axis=1))
-    assert len(at) > 700
-    assert procrustes_error(found[at], roll.truth[at]) < 0.03
+    """Where distances are not exact, lifting is a start like the others."""
+    roll = swiss_roll(600, random_state=seed)
+    found = embed_graph(knn_graph(roll.data, 5).to_matrix(), 2, start="lifted")
+    assert found.start == "lifted"
+    assert procrustes_error(found.coordinates, roll.truth) < 0.02
