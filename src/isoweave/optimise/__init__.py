@@ -16,6 +16,7 @@ from isoweave.optimise._lifted import (
     NOT_MET as NOT_MET,
     LiftedFit as LiftedFit,
     is_met as is_met,
+    is_trusted as is_trusted,
     misfit as misfit,
     rebuilt as rebuilt,
     seems_exact as seems_exact,

@@ -35,6 +35,8 @@ _REJECTED_AT_MOST = 12
 # Root mean square of the errors of the edges, relative to the lengths, of a map that meets them. Local minima
 # of exact distances have 1e-5 and more; lengths in single precision leave 1e-7.
 _MET = 1e-6
+# At most, of a map that the frames could only make worse.
+_NEARLY_MET = 2e-3
 # Above this one, distances that could be met exactly are worth another start.
 NOT_MET = 1e-4
 # Unknowns (n N) up to which "auto" looks for an exact map: a minute.
@@ -127,6 +129,11 @@ def _errors(graph: NeighborGraph, x: FloatArray) -> AnyArray:
     return np.bincount(graph.sources, squares, graph.n_vertices)
 
 
+def is_trusted(graph: NeighborGraph, x: FloatArray) -> bool:
+    """Whether a fit of the distances is the map: they are nearly met, or could be."""
+    return misfit(graph, x) <= _NEARLY_MET or seems_exact(graph, x.shape[1])
+
+
 def seems_exact(graph: NeighborGraph, n_components: int) -> bool:
     """Whether cliques of N + 2 vertices lie in N dimensions, as they do if distances have no error."""
     n_found = n_flat = 0
@@ -176,7 +183,7 @@ def lifted_map(
             break
     x = np.ascontiguousarray(_to_principal_axes(x)[:, :n_components])
     x = flat.descend(x, 0.0, steps=_LAST_STEPS, gain=1e-7, damping=2e-3, run=run)
-    if not seems_exact(graph, n_components):
+    if not is_trusted(graph, x):
         return x
     left = misfit(graph, x)
     for number in range(_REBUILDS):

@@ -24,7 +24,7 @@ from isoweave.graph import (
     sums_of_lengths,
 )
 from isoweave.linalg import lowest_eigenvectors
-from isoweave.optimise._lifted import EXTRA, is_met, lifted_map, misfit, seems_exact
+from isoweave.optimise._lifted import EXTRA, is_met, is_trusted, lifted_map, misfit
 from isoweave.optimise._optimisers import LBFGS, Optimiser, keep_start, minimise, restore_solver
 from isoweave.optimise._problem import Problem, build_problem
 from isoweave.optimise._run import ALONE, IterationResult, Run, StepRecord
@@ -72,8 +72,8 @@ def minimise_from(
 
     "auto" is the landmark start; in up to three dimensions also the synchronized one, which is taken if it
     ends with less than 0.75 of the energy; where that would be costly (n N > 6,000), the coarse start
-    instead, which does the same on a sample of the vertices. ``tol`` is that of the auxiliary problems. Of
-    distances that seem exact the lifted start is the map itself. ``starts`` are those of another
+    instead, which does the same on a sample of the vertices. ``tol`` is that of the auxiliary problems. A
+    lifted start that nearly meets the distances is the map itself. ``starts`` are those of another
     engine.
     """
     n, n_components = problem.shape
@@ -84,7 +84,7 @@ def minimise_from(
         if x is None:
             return None
         run.stage(stage)
-        if name == "lifted" and seems_exact(problem.graph, n_components):
+        if name == "lifted" and is_trusted(problem.graph, x):
             return _as_it_is(problem, x)
         return minimise(optimiser, problem, x, stage=stage, run=here)
 
@@ -139,7 +139,7 @@ def lifted(graph: NeighborGraph, n_components: int, team: ThreadTeam, run: Run =
         start = start + _OUT_OF_PLANE * np.random.default_rng(13 + number).standard_normal(start.shape)
         x = lifted_map(graph, n_components, start, team=team, run=run)
         found.append((misfit(graph, x), x))
-        if is_met(graph, x) or run.interrupt.ending or not seems_exact(graph, n_components):
+        if is_met(graph, x) or run.interrupt.ending or not is_trusted(graph, x):
             break
     return min(found, key=lambda pair: pair[0])[1]
 
