@@ -129,9 +129,8 @@ def _embed_once(
     name, problem, result = _optimise(frames, options, known.anchors, start, run)
     solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
     # Frames know less than exact distances.
-    is_exact = (
-        name == "lifted" and options.global_weight == "auto" and seems_exact(graph, options.n_components)
-    )
+    is_exact = name == "lifted" and options.global_weight == "auto" and _is_plain(graph, known)
+    is_exact = is_exact and is_trusted(graph, result.coordinates)
     dial = 0.0 if is_exact else options.global_weight
     weight, far = long_distances(frames, known.anchors, result, dial, run)
     if far is not None:
