@@ -82,7 +82,7 @@ sphinx_gallery_conf = {
 
 # Behind the command line, or not for users.
 NOT_SHOWN = {"engines", "cli", "experiments"}
-ALSO_SHOWN = ("isoweave.experiments.baselines",)
+ALSO_SHOWN = ("isoweave.experiments.baselines", "isoweave.tl")
 
 
 def api_pages() -> dict[str, str]:

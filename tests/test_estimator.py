@@ -24,7 +24,7 @@ PARAMETERS = {
     "n_components": 2, "n_neighbors": 10, "metric": "euclidean", "metric_params": None, "preset": "default",
     "start": "auto", "solver": "auto", "inner_product": "auto", "frame_size": "auto", "calibrate": "auto",
     "scale": "edges", "shortcuts": "auto", "components": "separate", "asymmetry": "error", "refine": "auto",
-    "loss": "squares", "tol": None, "max_iter": None, "engine": None,
+    "along_graph": None, "loss": "squares", "tol": None, "max_iter": None, "engine": None,
     "global_weight": "auto", "n_jobs": None, "random_state": None, "memory_limit": None, "verbose": 0,
     "callback": None, "checkpoint": None, "on_interrupt": "raise",
 }  # fmt: skip
@@ -200,3 +200,10 @@ def test_features_with_anchors_and_new_points():
 def test_scikit_learn_check(estimator, check):
     """All pass, none is expected to fail."""
     check(estimator)
+
+
+def test_sizes_that_are_surely_mistaken_are_warned_of():
+    with pytest.warns(UserWarning, match="n_neighbors=120 joins each of 250 points .* 10 to 30 are usual"):
+        IsometricEmbedding(n_neighbors=120, max_iter=500).fit(SHEET.data)
+    with pytest.warns(UserWarning, match="n_components=4, but the features have 3 columns"):
+        IsometricEmbedding(n_components=4, n_neighbors=12).fit(SHEET.data[:60])

@@ -29,6 +29,7 @@ LEVELS = (
     ("_reporter", "_stages", "_component", "_small_components", "cuda", "embed"),
     ("place", "interop"),
     ("_sklearn_callbacks", "estimator"),
+    ("tl",),
     ("metrics", "datasets", "persist", "io", "diagnostics"),
     ("plot",),
     ("report",),

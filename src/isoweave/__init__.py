@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from isoweave import tl as tl
     from isoweave.diagnostics import Diagnosis as Diagnosis, diagnose as diagnose
     from isoweave.embed import embed_graph as embed_graph
     from isoweave.estimator import IsometricEmbedding as IsometricEmbedding
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
         ResourceEstimate as ResourceEstimate,
         estimate_resources as estimate_resources,
     )
+    from isoweave.graph import geodesic_neighbors as geodesic_neighbors
     from isoweave.interop import (
         from_anndata as from_anndata,
         from_igraph as from_igraph,
@@ -40,6 +42,7 @@ _ROOMS = {
     "embed": ("embed_graph",),
     "estimator": ("IsometricEmbedding",),
     "forecast": ("ResourceEstimate", "estimate_resources"),
+    "graph": ("geodesic_neighbors",),
     "interop": ("from_anndata", "from_igraph", "from_networkx", "to_anndata"),
     "known": ("Anchors", "Weights"),
     "optimise": ("NumericalError", "UnsolvedError"),
@@ -52,12 +55,14 @@ __all__ = sorted(_HOMES)  # noqa: PLE0605
 
 def __getattr__(name: str) -> Any:
     """Import public names on first use: ``import isoweave`` itself costs next to nothing."""
-    if name in _HOMES:
-        from importlib import import_module
+    from importlib import import_module
 
+    if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name == "tl":
+        return import_module("isoweave.tl")
     raise AttributeError(f"module 'isoweave' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__, "__version__", "tl"]

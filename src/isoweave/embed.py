@@ -19,7 +19,7 @@ from isoweave._stages import arrays_of, finished_from, finished_record
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_array
 from isoweave.forecast import check_memory
-from isoweave.graph import NeighborGraph, PreparedGraph, graph_from_matrix, prepare_graph
+from isoweave.graph import NeighborGraph, PreparedGraph, graph_from_matrix, is_edge, prepare_graph
 from isoweave.known import Known, check_known
 from isoweave.optimise import (
     AT_ONCE,
@@ -104,15 +104,21 @@ def embed(
     say.begin(graph, options)
     with thread_team(options.n_jobs) as team:
         drop, prepared = options.shortcuts == "drop", None
-        if device is not None:
+        if device is not None and options.along_graph is None:
             from isoweave.cuda import prepare_on_device
 
             prepared = prepare_on_device(graph, drop, device, run.stage)
-        prepared = prepared or prepare_graph(graph, drop, team=team, on_stage=run.stage)
+        how: Any = {"along": options.along_graph, "team": team, "on_stage": run.stage}
+        prepared = prepared or prepare_graph(graph, drop, **how)
         say.unit, n_dropped = prepared.unit, len(prepared.dropped)
         n_merged = graph.n_vertices - prepared.graph.n_vertices
-        for count, what in ((n_merged, "duplicates merged"), (n_dropped, "edges dropped as shortcuts")):
-            if count:
+        n_more = prepared.graph.n_edges - graph.n_edges
+        for count, what in (
+            (n_merged, "duplicates merged"),
+            (n_dropped, "edges dropped as shortcuts"),
+            (n_more, "edges added along the graph"),
+        ):
+            if count > 0:
                 say(f"{count} {what}")
         merged = known.merged(prepared)
         _check_parts(options, prepared, merged)
@@ -311,6 +317,28 @@ def _in_users_terms(callback: Callback, prepared: PreparedGraph, known: Known, c
     return call
 
 
+def _measured_factors(
+    prepared: PreparedGraph, parts: list[AnyArray], placed: list[FloatArray]
+) -> list[float]:
+    """For every component the factor that brings its measured edges nearest to their lengths.
+
+    Those along the graph are longer than straight lines, and the map too large with them.
+    """
+    given, n = prepared.given, prepared.graph.n_vertices
+    points, label = np.zeros((n, placed[0].shape[1])), np.full(n, -1)
+    for c, (vertices, local) in enumerate(zip(parts, placed, strict=True)):
+        points[vertices], label[vertices] = local, c
+    counted = (given.sources < given.indices) & ~is_edge(given, prepared.dropped)
+    i, j = (prepared.representative[ends[counted]] for ends in (given.sources, given.indices))
+    counted, lengths = label[i], given.lengths[counted] / prepared.unit
+    found = np.linalg.norm(points[i] - points[j], axis=1)
+    inside = counted >= 0
+    products, squares = (
+        np.bincount(counted[inside], (found * other)[inside], len(parts)) for other in (lengths, found)
+    )
+    return np.divide(products, squares, out=np.ones(len(parts)), where=squares > 0).tolist()
+
+
 def _assemble(
     prepared: PreparedGraph,
     known: Known,
@@ -329,6 +357,10 @@ def _assemble(
         r.iteration.coordinates if r is not None else np.zeros((len(v), n_components))
         for v, r in zip(parts, results, strict=True)
     ]
+    if options.along_graph is not None and options.keeps_lengths and known.anchors is None:
+        factors = _measured_factors(prepared, parts, placed)
+        placed = [local * factor for local, factor in zip(placed, factors, strict=True)]
+        results = [r and replace(r, stretch=r.stretch * f) for r, f in zip(results, factors, strict=True)]
     offsets = merged.offsets(parts, placed)
     check_finite("layout", "shifts of the components", np.array(offsets))
     energy = mass = 0.0
@@ -365,4 +397,5 @@ def _assemble(
         start="none" if first is None else first.start,
         solver="none" if first is None else first.solver,
         global_weight=0.0 if first is None else first.global_weight,
+        parameters={} if options.along_graph is None else {"along_graph": options.along_graph},
     )

@@ -96,7 +96,7 @@ class IsometricEmbedding(  # type: ignore[misc]
         weights : sparse matrix of shape (n, n), array of shape (n,), or isoweave.Weights, default=None
             As in :func:`embed_graph`; not scikit-learn's ``sample_weight``: a point of weight 2 is not two.
         """
-        # Options are checked before any work; a dimension that is still to be estimated counts as one.
+        # Checked before any work; a dimension that is still to be estimated counts as one.
         options = self._options(1 if _is(self.n_components, "auto") else self.n_components)
         edges = None if self._is_precomputed() else getattr(weights, "edges", weights)
         if edges is not None and (sp.issparse(edges) or as_array("weights", edges).ndim == 2):
@@ -141,24 +141,32 @@ class IsometricEmbedding(  # type: ignore[misc]
     def score(self, X: Any, y: Any = None) -> float:
         """How well the map keeps the distances of new points to their neighbours; 0 is best.
 
-        Minus the mean relative error of the distances from the placed points, which were not in the fit, to
-        their 10 nearest points of the fit (all that are stored, if X is sparse and ``metric="precomputed"``).
-        Points that cannot be placed count with an error of 1, coinciding points not at all.
+        Minus the mean relative error of the distances from the placed points to their 10 nearest points of
+        the fit (all that are stored, if X is sparse and ``metric="precomputed"``). Points of the fit are
+        placed as if they were new, so that scores of both mean the same. Points that cannot be placed count
+        with an error of 1, coinciding points not at all.
 
         The 10 does not depend on ``n_neighbors``, so that ``GridSearchCV`` can search over it. Scores under
         different metrics cannot be compared, and more dimensions hardly ever score lower: choose
         ``n_components`` where the score stops rising.
         """
-        coordinates = self._place(X).coordinates
+        check_is_fitted(self)
+        given, k = self._is_given_graph(X), self.n_neighbors_ or self.n_neighbors
         with thread_team(self.n_jobs) as team:
-            bounds, neighbors, distances = self._neighbors_of(X, _SCORED_NEIGHBORS, team)
-        rows = np.repeat(np.arange(len(coordinates)), np.diff(bounds))
-        apart = distances > 0
-        if not apart.any():
-            return 0.0
-        rows, neighbors, distances = rows[apart], neighbors[apart], distances[apart]
-        steps = coordinates[rows].astype(np.float64) - np.asarray(self.embedding_)[neighbors]
-        errors = np.abs(np.linalg.norm(steps, axis=1) - distances) / distances
+            bounds, neighbors, distances = self._neighbors_of(X, max(k, _SCORED_NEIGHBORS) + 1, team)
+            if not (apart := distances > 0).any():
+                return 0.0
+            rows = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))[apart]
+            neighbors, distances = neighbors[apart], distances[apart]
+            # Of rows that have other points beside them; the rank of every neighbour, nearest first.
+            _, rows, counts = np.unique(rows, return_inverse=True, return_counts=True)
+            rank = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+            used = (rank < k) | given
+            bounds = np.concatenate(([0], np.cumsum(np.bincount(rows[used]))))
+            placed = self._placement(bounds, neighbors[used], distances[used], team=team)
+        scored = (rank < _SCORED_NEIGHBORS) | given
+        steps = placed.coordinates[rows[scored]] - np.asarray(self.embedding_, np.float64)[neighbors[scored]]
+        errors = np.abs(np.linalg.norm(steps, axis=1) - distances[scored]) / distances[scored]
         return -float(np.mean(np.where(np.isnan(errors), 1.0, errors)))
 
     def add_samples(self, X: Any) -> Self:
@@ -238,8 +246,7 @@ class IsometricEmbedding(  # type: ignore[misc]
 
     def _checked_input(self, X: Any) -> Any:
         """Input as the later stages need it."""
-        if self._is_precomputed():
-            X = distances_of(X)
+        X = distances_of(X, self._is_precomputed())
         if self._is_given_graph(X):
             # Entries are checked by graph_from_matrix, which names the first bad one and keeps stored zeros.
             unchecked: Any = {"ensure_min_samples": 0, "ensure_min_features": 0, "ensure_all_finite": False}
@@ -260,7 +267,6 @@ class IsometricEmbedding(  # type: ignore[misc]
         if self._is_precomputed():
             return graphs.knn_from_distances(X, k)
         if sp.issparse(X):
-            # Sparse features are made dense while that is cheap.
             d = min(d, max(2 * X.nnz, 2**25) // n)
         graphs.check_search_memory(n, d, k, parse_memory_limit(self.memory_limit), self.n_jobs)
         return graphs.knn_graph(X, k, n_jobs=self.n_jobs, random_state=seed, **self._metric_and_params())
@@ -277,6 +283,8 @@ class IsometricEmbedding(  # type: ignore[misc]
         n_components: Any = self.n_components
         if _is(n_components, "auto"):
             n_components = self._dimension(X, graph, anchors)
+        if not self._is_precomputed():
+            graphs.check_sizes(X, n_components, self.n_neighbors, self.metric)
         graph = self._joined(X, graph, n_components)
         if not self._is_given_graph(X):
             values = {"n_neighbors": self.n_neighbors_, "n_components": int(n_components)}
@@ -319,16 +327,20 @@ class IsometricEmbedding(  # type: ignore[misc]
     def _place(self, X: Any) -> Placement:
         check_is_fitted(self)
         with thread_team(self.n_jobs) as team:
-            k = self.n_neighbors if self.n_neighbors_ is None else self.n_neighbors_
+            k = self.n_neighbors_ or self.n_neighbors
             rows = self._neighbors_of(X, k, team)
-            placement = placing.place_points(self._placed(team), *rows, team=team)
+            placement = self._placement(*rows, team=team)
+        return replace(placement, coordinates=placement.coordinates.astype(self.embedding_.dtype))
+
+    def _placement(self, *rows: AnyArray, team: ThreadTeam) -> Placement:
+        placement = placing.place_points(self._placed(team), *rows, team=team)
         lost = np.flatnonzero(np.isnan(placement.residual))
         if len(lost):
             shown = ", ".join(map(str, lost[:5])) + (", ..." if len(lost) > 5 else "")
             said = f"{len(lost)} of {len(placement.residual)} new points (rows {shown}) have neighbours that "
             said += "are not in the map (components='largest'); their coordinates are NaN."
-            warnings.warn(said, UserWarning, stacklevel=3)
-        return replace(placement, coordinates=placement.coordinates.astype(self.embedding_.dtype))
+            warnings.warn(said, UserWarning, stacklevel=4)
+        return placement
 
     def _neighbors_of(self, X: Any, k: int, team: ThreadTeam) -> tuple[AnyArray, AnyArray, FloatArray]:
         """The k nearest points of the fit (all that are stored in a sparse matrix) in compressed rows."""
@@ -406,7 +418,7 @@ class IsometricEmbedding(  # type: ignore[misc]
             raise ValueError("_fit_X: must hold finite numbers")
 
     def __getstate__(self) -> dict[str, Any]:
-        # What placing has prepared can be made again, and may be large.
+        # What placing has prepared can be made again.
         return {name: value for name, value in super().__getstate__().items() if name != "_lookup"}
 
     @property

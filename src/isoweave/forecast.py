@@ -226,6 +226,8 @@ def fit_sizes(
     graph: NeighborGraph, options: EmbeddingOptions, n_threads: int, counted: float = math.inf
 ) -> FitSizes:
     """Sizes of a fit; the factor of the largest component is counted up to so many vertices."""
+    if options.along_graph is not None and graph.n_edges:
+        graph = graphs.join_along(graph, options.along_graph)
     n_parts, labels = graphs.connected_components(graph)
     connected = graph if n_parts == 1 else graphs.subgraph(graph, np.flatnonzero(labels == 0))
     largest = part_sizes(connected, options, n_threads)

@@ -177,6 +177,10 @@ def check_known(
             "edge weights need an inner product with one weight per edge, which the paper's does not have; "
             "use inner_product='edge', or weights of the vertices."
         )
+    if edges is not None and options.along_graph is not None:
+        raise ValueError(
+            "edge weights and along_graph do not go together: paths have no weight. Leave one of them out."
+        )
     if points is not None and options.scale == "geodesics":
         raise ValueError(
             "scale='geodesics' would move the map off its anchors, which fix its size; use scale='edges'."

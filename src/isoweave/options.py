@@ -130,6 +130,14 @@ class FitOptions:
         kind='bool or {"auto", "drop", "keep"}',
         choices=("auto", "drop", "keep"),
     )
+    along_graph: int | None = option(
+        None,
+        """Join every vertex to this many nearest along the graph, at the lengths of the paths, before
+        embedding. For graphs in which hardly any neighbours are neighbours of each other, such as roads and
+        grids; 8 to 16 are good values.""",
+        kind="int or None",
+        command="Join every vertex to this many nearest along the graph (roads, grids).",
+    )
     components: str = option(
         "separate",
         """What to do with a disconnected graph: embed every part and lay them side by side, embed the largest
@@ -330,6 +338,8 @@ def resolve_options(n_components: int, *, seed: int | None = None, **given: Any)
             raise ValueError(f"{name}={value!r} {said}")
     if not isinstance(values["global_weight"], str) or values["global_weight"] != "auto":
         values["global_weight"] = check_real("global_weight", values["global_weight"], minimum=0.0)
+    if values["along_graph"] is not None:
+        values["along_graph"] = check_integer("along_graph", values["along_graph"], minimum=1)
     values["tol"] = check_real("tol", values["tol"], minimum=0.0, include_minimum=False)
     values["max_iter"] = check_integer("max_iter", values["max_iter"], minimum=1)
     values["memory_limit"] = parse_memory_limit(values["memory_limit"])

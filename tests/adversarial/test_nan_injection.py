@@ -69,7 +69,7 @@ STAGES = [
     (_energies, "edge_laplacian", matrix_data, {}, "laplacian has 1 entries .* not finite"),
     (starts, "farthest_landmarks", item(1, spoiled), {}, "start 'auto'|optimise: start"),
     (starts, "landmark_start", spoiled, {}, START),
-    (starts, "geodesic_neighbors", field("lengths"), SYNCHRONIZED, "synchronized|optimise"),
+    (starts, "join_along", field("lengths"), SYNCHRONIZED, "synchronized|optimise"),
     (starts, "connection_laplacian", matrix_data, SYNCHRONIZED, "start 'synchronized'"),
     (starts, "synchronized_alignments", spoiled, SYNCHRONIZED, "rhs must be finite|alignments"),
     (starts._STARTS, "synchronized", spoiled, SYNCHRONIZED, START),

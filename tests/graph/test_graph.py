@@ -13,10 +13,10 @@ from isoweave.graph import (
     _index,
     connected_components,
     edge_distortion,
-    geodesic_neighbors,
     intrinsic_dimension,
     intrinsic_dimension_graph,
     is_edge,
+    join_along,
     knn_graph,
 )
 from reference_graphs import assert_same_graph
@@ -43,7 +43,7 @@ def test_geodesic_neighbours_agree_with_scipy(graph, n_neighbors):
     for i, row in enumerate(distances):
         reached = [int(j) for j in np.argsort(row, kind="stable") if j != i and np.isfinite(row[j])]
         expected |= {(min(i, j), max(i, j)): row[j] for j in reached[:n_neighbors]}
-    dense = geodesic_neighbors(graph, n_neighbors, team=TEAM)
+    dense = join_along(graph, n_neighbors, team=TEAM)
     found = {(i, j): d for i, j, d in ref.edges_of(dense)}
     own = {(i, j): d for i, j, d in ref.edges_of(graph)}
     for edge, d in found.items():
@@ -56,11 +56,11 @@ def test_geodesic_neighbours_agree_with_scipy(graph, n_neighbors):
 
 
 def test_edges_longer_than_their_detour_get_its_length_whatever_the_threads():
-    dense = geodesic_neighbors(ref.graph_of([(0, 1, 1.0), (1, 2, 1.0), (0, 2, 5.0)], 3), 2, team=TEAM)
+    dense = join_along(ref.graph_of([(0, 1, 1.0), (1, 2, 1.0), (0, 2, 5.0)], 3), 2, team=TEAM)
     np.testing.assert_array_equal(dense.to_matrix().toarray(), [[0, 1, 2], [1, 0, 1], [2, 1, 0]])
     graph = knn_graph(np.random.default_rng(523).normal(size=(600, 2)), 5)
     with thread_team(2) as team:
-        assert_same_graph(geodesic_neighbors(graph, 15, team=team), geodesic_neighbors(graph, 15, team=TEAM))
+        assert_same_graph(join_along(graph, 15, team=team), join_along(graph, 15, team=TEAM))
 
 
 def test_edges_among_pairs_in_either_direction():

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.neighbors import kneighbors_graph
 
+import isoweave
 from isoweave import IsometricEmbedding, embed_graph, from_anndata, to_anndata
 from isoweave.datasets import s_curve
 from isoweave.graph import knn_graph
@@ -77,6 +78,60 @@ def test_errors():
         with pytest.raises(error, match=message):
             call(adata)
     assert adata.obsm == {}
+
+
+def annotated():
+    adata = stand_in(distances=scanpy_distances(), connectivities=scanpy_distances())
+    adata.obsm["X_pca"] = CELLS
+    adata.uns["neighbors"] = {"distances_key": "distances", "connectivities_key": "connectivities"}
+    adata.X = CELLS[:, :2]
+    adata.copy = lambda: annotated()
+    return adata
+
+
+def test_called_like_the_tools_of_scanpy():
+    adata = annotated()
+    assert isoweave.tl.embed(adata) is None
+    np.testing.assert_array_equal(
+        adata.obsm["X_isoweave"], embed_graph(from_anndata(adata).distances).coordinates
+    )
+    assert adata.uns["isoweave"]["params"] == {"distances_key": "distances", "n_components": 2}
+    assert adata.uns["isoweave"]["status"] == "converged"
+    isoweave.tl.embed(adata, 3, use_rep="X_pca", key_added="map", n_neighbors=9)
+    model = IsometricEmbedding(3, n_neighbors=9).fit(CELLS)
+    np.testing.assert_array_equal(adata.obsm["X_map"], model.embedding_)
+    assert adata.uns["map"]["params"] == {"use_rep": "X_pca", "n_neighbors": 9, "n_components": 3}
+    before = annotated()
+    del before.obsp["distances"]
+    before.uns.clear()
+    assert "X_isoweave" in isoweave.tl.embed(annotated(), copy=True).obsm
+    isoweave.tl.embed(before, n_neighbors=9)
+    assert before.uns["isoweave"]["params"]["use_rep"] == "X_pca"
+
+
+WRONG = [
+    ({"use_rep": "X_umap"}, ValueError, r"no 'X_umap'; it has \['X_pca'\]"),
+    ({"use_rep": "X_pca", "neighbors_key": "neighbors"}, ValueError, "give one of them"),
+    ({"neighbors_key": "other"}, ValueError, "uns has no 'other'"),
+    ({"metric": "precomputed"}, TypeError, "metric"),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "message"), WRONG)
+def test_what_tools_refuse(options, error, message):
+    adata = annotated()
+    with pytest.raises(error, match=message):
+        isoweave.tl.embed(adata, **options)
+    assert list(adata.obsm) == ["X_pca"]
+    with pytest.raises(TypeError, match="Expected an AnnData object, got ndarray"):
+        isoweave.tl.embed(CELLS)
+
+
+def test_estimators_say_what_to_call():
+    cells = type("AnnData", (), {"__module__": "anndata._core.anndata"})()
+    for metric in ("euclidean", "precomputed"):
+        with pytest.raises(TypeError, match=r"call isoweave.tl.embed\(adata\)"):
+            IsometricEmbedding(metric=metric).fit(cells)
 
 
 def test_with_anndata_itself(tmp_path):

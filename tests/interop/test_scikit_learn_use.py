@@ -102,6 +102,8 @@ def test_is_the_mean_error_of_ten_distances():
     assert plain.score(sp.csr_array(sparse)) < 0
     # Points of the fit, and coincidences.
     assert -0.1 < model.score(old) < 0
+    # The same quantity for old and for new points.
+    assert model.score(old) == pytest.approx(model.score(new), rel=0.5)
     assert IsometricEmbedding(n_neighbors=4).fit(np.ones((30, 3))).score(np.ones((2, 3))) == 0.0
     with pytest.raises(NotFittedError):
         IsometricEmbedding().score(SHEET.data)

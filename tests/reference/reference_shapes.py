@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import dijkstra
+from scipy.sparse.csgraph import dijkstra, minimum_spanning_tree
+from scipy.spatial import ConvexHull, Delaunay
 
 from isoweave.graph import graph_from_matrix, knn_graph
 
@@ -76,6 +77,28 @@ def grid_graph(side):
     """Unit squares without diagonals."""
     line, one = sp.diags_array([np.ones(side - 1)], offsets=[1], shape=(side, side)), sp.eye_array(side)
     return graph_from_matrix(sp.coo_array(sp.kron(line, one) + sp.kron(one, line)))
+
+
+def road_graph(n, seed, part=0.3):
+    """Places in the unit square, and roads between them: a tree, and a part of the other short ways."""
+    rng = np.random.default_rng(seed)
+    points = rng.uniform(size=(n, 2))
+    sides = np.sort(Delaunay(points).simplices[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+    rows, cols = np.unique(sides, axis=0).T
+    lengths = np.linalg.norm(points[rows] - points[cols], axis=1)
+    tree = sp.csr_array(minimum_spanning_tree(sp.csr_array((lengths, (rows, cols)), shape=(n, n))))
+    taken = rng.random(len(lengths)) < part * (lengths < 2.2 / np.sqrt(n))
+    others = sp.csr_array((lengths[taken], (rows[taken], cols[taken])), shape=(n, n))
+    return points, sp.csr_array(others.maximum(tree))
+
+
+def hull_mesh(n, seed):
+    """Random points of a sphere, and the graph of the triangles of their hull."""
+    points = sphere_points(n, seed)
+    sides = np.sort(ConvexHull(points).simplices[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+    rows, cols = np.unique(sides, axis=0).T
+    lengths = np.linalg.norm(points[rows] - points[cols], axis=1)
+    return points, graph_from_matrix(sp.coo_array((lengths, (rows, cols)), shape=(n, n)))
 
 
 def nearest_loop(graph, places, targets):

@@ -90,6 +90,7 @@ def embed(
     """
     from isoweave import Anchors, Checkpoint
     from isoweave.cli._maps import page_columns
+    from isoweave.diagnostics import edge_errors
     from isoweave.io import check_output_path, read_anchors, write_embedding
 
     check_output_path(output)
@@ -125,11 +126,10 @@ def embed(
             "edges": f"{estimator.graph_.nnz // 2:,}",
             "components": f"{estimator.component_labels_.max() + 1:,}",
             "dropped edges": f"{len(estimator.dropped_edges_):,}",
-            "energy": f"{estimator.energy_:.6g}",
-            "misfit of edges": f"{100 * estimator.relative_energy_**0.5:.2g} %",
+            "edges off by": edge_errors(estimator),
+            "energy": f"{estimator.energy_:.6g}, {estimator.relative_energy_:.2%} of a map in one point",
             "global weight": f"{estimator.global_weight_:.2g}",
-            "steps": f"{estimator.n_iter_:,}",
-            "status": f"{estimator.status_}",
+            "optimiser": f"{estimator.status_} after {estimator.n_iter_:,} steps",
             "seconds": f"{seconds:.2f}",
         }
         _print_rows(str(output), rows)
@@ -214,7 +214,7 @@ def _print_forecast(estimate: ResourceEstimate, input_file: Path, n_components: 
 
 @command("asymmetry")
 def dimension(input_file: Path, options: dict[str, Any], as_graph: bool | None = None) -> None:
-    """Estimate the intrinsic dimension (two-nearest-neighbour ratios)."""
+    """Estimate the intrinsic dimension, by nearest distances or the growth of balls along the graph."""
     from isoweave.graph import graph_from_matrix, intrinsic_dimension, intrinsic_dimension_graph
 
     with printed_warnings(), ProgressLine() as progress:
@@ -228,7 +228,7 @@ def dimension(input_file: Path, options: dict[str, Any], as_graph: bool | None =
 
 
 @command(
-    *("n_components", "n_neighbors", "metric", "shortcuts", "asymmetry", "n_jobs"),
+    *("n_components", "n_neighbors", "metric", "shortcuts", "along_graph", "asymmetry", "n_jobs"),
     embedding_file=Option("--embedding", "-e", help="A map of INPUT by any tool: .npz, .npy, .csv."),
     solve=Option("--solve", help="Embed with the defaults first, and diagnose that map."),
 )
@@ -255,7 +255,9 @@ def diagnose(
         if solve:
             result: Any = _fitted(loaded, options, {})
         else:
-            common["shortcuts"] = options.get("shortcuts", "auto")
+            common |= {name: options[name] for name in ("shortcuts", "along_graph") if name in options}
+            if loaded.kind == "features":
+                common["n_neighbors"] = options.get("n_neighbors", 10)
             result, common["n_components"] = _graph_of(loaded, options, options.pop("n_components", 2))
         if embedding_file is not None:
             del common["n_components"]
@@ -263,4 +265,4 @@ def diagnose(
             result = read_points(embedding_file, loaded.n_rows, loaded.names)
         progress.describe("diagnosis")
         found = diagnosed(result, **common)
-    print(json.dumps(found.to_dict(), indent=2) if as_json else found)
+    print(json.dumps(found.to_dict(), indent=2) if as_json else found.page(str(input_file)))

@@ -13,6 +13,7 @@ from isoweave.graph import (
     NeighborGraph,
     PreparedGraph,
     ShortcutRule,
+    is_measured_along,
     normalise_lengths,
     rejoining_edges,
 )
@@ -42,7 +43,7 @@ def prepare_on_device(
             normalise_lengths(graph)
         normal = DeviceGraph(device, given.indptr, given.indices, lengths * 2.0**-exponent)
         pairs = np.empty((0, 2), dtype=np.int32)
-        if drop:
+        if drop and not is_measured_along(graph):
             on_stage("shortcuts")
             normal, pairs = without_shortcuts(normal)
         prepared = PreparedGraph(

@@ -9,6 +9,7 @@ from isoweave.diagnostics._facts import (
     MapFacts as MapFacts,
     ShapeFacts as ShapeFacts,
     Verdict as Verdict,
+    edge_errors as edge_errors,
     edge_table as edge_table,
     local_fit as local_fit,
 )

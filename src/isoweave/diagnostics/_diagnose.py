@@ -1,15 +1,9 @@
-"""Diagnosis of a graph before, and of a map after solving; and the rules from facts to findings.
-
-The words of the findings are in verdicts.toml, all codes in docs/diagnose.md.
-"""
+"""Diagnosis of a graph before, and of a map after solving: what is measured, and in what order."""
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterator
+import warnings
 from dataclasses import fields, replace
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,31 +13,34 @@ from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave._validation import check_integer
 from isoweave.diagnostics._facts import (
-    NEGLIGIBLE,
-    SEVERITIES,
     Diagnosis,
-    DimensionFacts,
     EnergySplit,
-    GraphFacts,
     MapFacts,
-    ShapeFacts,
-    Verdict,
     dimension_facts,
     edge_table,
+    frame_dimension,
     frame_fit,
     frames_of,
     graph_facts,
     is_too_sparse,
-    needed_degree,
     torn_share,
 )
 from isoweave.diagnostics._hodge import cell_boundaries, measure_misfit, split_misfit
 from isoweave.diagnostics._shape import FEWEST_VERTICES, Shape, find_shape
+from isoweave.diagnostics._verdicts import judge, keeps_edges
+from isoweave.embed import embed
 from isoweave.energy import EdgeEnergy, Evaluation, edge_energy
 from isoweave.geometry import LocalFrames
-from isoweave.graph import NeighborGraph, PreparedGraph, graph_from_matrix, is_edge, prepare_graph
-from isoweave.optimise import LBFGS, build_problem, minimise_from
-from isoweave.options import DEFAULT_TOL, EmbeddingOptions, resolve_options
+from isoweave.graph import (
+    NeighborGraph,
+    PreparedGraph,
+    geodesics_from,
+    graph_from_matrix,
+    is_edge,
+    prepare_graph,
+)
+from isoweave.optimise import build_problem, sample_vertices
+from isoweave.options import EmbeddingOptions, resolve_options
 from isoweave.result import Embedding, as_embedding
 
 # Of the map of one component: energy of the collapsed map, relative energies, and the least one known.
@@ -54,26 +51,10 @@ _MOST_SHAPES = 5
 # Up to this many edges and dimensions curl and loops are separated.
 _MOST_EDGES, _MOST_COMPONENTS = 30_000, 3
 _WITHIN = 0.1
-# A map whose energy can be divided by this is a poor one; a better one is sought in so many steps.
-_POOR, _STEPS = 1.5, 500
-# A next direction of this size is more than zig-zag paths make; with an estimate this far above N it counts.
-_SLIGHTLY_TOO_LOW = 0.062
-_ABOVE = 0.5
-_FAR_BELOW = 0.6
-_MANY_DROPPED = 0.01
-# Shares of outlying edges that are a problem, and that noise alone may make, if none is this much too long.
-_MANY_OUTLYING, _FEW_OUTLYING = 0.01, 0.002
-_FAR_OUT = 4.0
-_FEW_TRIANGLES = 0.2
-# Share of the harmonic part on one edge in a hundred: a shape spreads it over all edges around the loop.
-# Where frames reflect, some of it sits on the line where they do.
-_CONCENTRATED = {"closed": 0.15, "non_orientable": 0.25}
-# Curvature that costs edges this part of their length (root of the irremovable energy) is a problem.
-_COSTLY = 0.1
-# Mean error of the edges and share of torn ones up to which a map is isometric, and beyond which it is bad.
-_KEPT_ERROR, _KEPT_TORN = 0.05, 0.005
-_BAD_ERROR, _BAD_TORN = 0.12, 0.05
-_NOT_CONVERGED = ("max_iter", "stopped", "interrupted")
+# A map whose energy can be divided by this is a poor one.
+_POOR = 1.5
+# Vertices that long distances are measured from, fewer where there would be too many distances.
+_SOURCES, _FEWEST_SOURCES, _MOST_PATHS = 30, 5, 10_000_000
 
 
 def diagnose(
@@ -81,6 +62,8 @@ def diagnose(
     *,
     graph: Any = None,
     n_components: int | None = None,
+    n_neighbors: int | None = None,
+    along_graph: int | None = None,
     shortcuts: str | bool = "auto",
     asymmetry: str = "error",
     n_jobs: int | None = None,
@@ -95,8 +78,10 @@ def diagnose(
         Distances to measure a map against instead of those it was made from.
     n_components : int, optional
         N, dimension of the map to be made; for a graph alone, where 2 is the default.
-    shortcuts, asymmetry, n_jobs
-        As in :func:`isoweave.embed_graph`, for a graph that is given; a result has its own dropped edges.
+    n_neighbors : int, optional
+        With which the graph was made from features, for advice that can name a better value.
+    along_graph, shortcuts, asymmetry, n_jobs
+        As in :func:`isoweave.embed_graph`, for a graph that is given; a result has its own.
 
     Returns
     -------
@@ -105,7 +90,8 @@ def diagnose(
         those of the default options (``frame_size`` and ``calibrate`` of an estimator are taken over);
         energies are measured with the edge inner product. docs/diagnose.md has costs and error rates.
     """
-    dropped: bool | AnyArray = resolve_options(2, shortcuts=shortcuts).shortcuts == "drop"
+    options = resolve_options(2, shortcuts=shortcuts, along_graph=along_graph)
+    dropped: bool | AnyArray = options.shortcuts == "drop"
     if n_components is not None:
         n_components = check_integer("n_components", n_components, minimum=1)
     given = None if graph is None else graph_from_matrix(graph, asymmetry=asymmetry)
@@ -122,12 +108,22 @@ def diagnose(
                 f"n_components={n_components}, but the map has {embedding.n_components} columns; omit it."
             )
         n_components = embedding.n_components
+        made = embedding.parameters
+        along_graph = made.get("along_graph") if along_graph is None else along_graph
+        if "along_graph" in made and made.get("metric", "precomputed") != "precomputed":
+            n_neighbors = made["n_neighbors"]
     with thread_team(n_jobs) as team:
-        return _examine(prepare_graph(given, dropped, team=team), embedding, n_components or 2, team)
+        prepared = prepare_graph(given, dropped, along=along_graph, team=team)
+        found = _examine(prepared, embedding, n_components or 2, n_neighbors, team)
+    return found
 
 
 def _examine(
-    prepared: PreparedGraph, embedding: Embedding | None, n_components: int, team: ThreadTeam
+    prepared: PreparedGraph,
+    embedding: Embedding | None,
+    n_components: int,
+    n_neighbors: int | None,
+    team: ThreadTeam,
 ) -> Diagnosis:
     """Facts about every component, then about the map, then findings."""
     graph, largest = prepared.given, len(prepared.parts[0])
@@ -145,7 +141,8 @@ def _examine(
     shapes: dict[int, Shape] = {}
     curvature = np.full(prepared.graph.n_vertices, np.nan)
     # Frames that lack directions, or have more than N, cannot be carried around.
-    if dimension.local <= n_components and not is_too_sparse(facts, n_components):
+    n_directions = frame_dimension(facts, dimension, n_components)
+    if dimension.local <= n_components and not is_too_sparse(facts, n_directions):
         for c, part in enumerate(parts[:_MOST_SHAPES]):
             if part.n_vertices >= FEWEST_VERTICES:
                 shapes[c] = find_shape(part, dimension.local, c, prepared.unit, team)
@@ -160,13 +157,16 @@ def _examine(
         n_vertices=graph.n_vertices,
         n_edges=graph.n_edges,
         n_components=n_components,
-        verdicts=judge(n_components, graph.n_edges, facts, dimension, shape_facts, of_map["map"]),
+        verdicts=judge(
+            n_components, graph.n_edges, facts, dimension, shape_facts, of_map["map"], n_neighbors
+        ),
         graph=facts,
         dimension=dimension,
         shapes=shape_facts,
         curvature=curvature[prepared.representative],
         outlying=outlying,
         edges=np.column_stack((graph.sources[once], graph.indices[once])),
+        from_features=n_neighbors is not None,
         **of_map,
     )
 
@@ -205,7 +205,21 @@ def _examine_map(
     _, lengths, distortion = edge_table(graph, embedding.coordinates)
     counts = (lengths > 0.0) & ~is_edge(graph, embedding.dropped_edges)[graph.sources < graph.indices]
     facts = _map_facts(found, distortion[counts], of_rows[placed[back]], local, embedding.status)
+    if parts and placed[prepared.parts[0]].all():
+        facts = replace(facts, paths=_path_correlation(parts[0], points[prepared.parts[0]], team))
     return {"map": facts, "edge_distortion": distortion, "misfit": misfit[back], "stretch": of_rows}
+
+
+def _path_correlation(graph: NeighborGraph, points: FloatArray, team: ThreadTeam) -> float | None:
+    """Correlation of distances in the map with paths from some vertices far from each other."""
+    n_sources = min(graph.n_vertices, max(_FEWEST_SOURCES, min(_SOURCES, _MOST_PATHS // graph.n_vertices)))
+    sources = sample_vertices(graph, n_sources, team=team)
+    paths = geodesics_from(graph, sources, team=team)
+    straight = np.array([np.linalg.norm(points - points[i], axis=1) for i in sources])
+    apart = paths > 0.0
+    if np.ptp(paths[apart]) == 0.0 or np.ptp(straight[apart]) == 0.0:
+        return None
+    return float(np.corrcoef(paths[apart], straight[apart])[0, 1])
 
 
 def _examine_part(energy: EdgeEnergy, at: Evaluation, coordinates: FloatArray, shape: Shape | None) -> _Part:
@@ -223,9 +237,15 @@ def _examine_part(energy: EdgeEnergy, at: Evaluation, coordinates: FloatArray, s
         distortion = edge_table(graph, coordinates)[2]
         is_kept = keeps_edges(float(np.mean(np.abs(distortion))), torn_share(distortion))
         if not is_kept and shape.problem.evaluate(coordinates[shape.vertices]).energy >= _POOR * fitted:
-            _, found = minimise_from(problem, LBFGS(DEFAULT_TOL, _STEPS), "auto", DEFAULT_TOL)
-            if _POOR * found.energy <= at.energy:
-                best = found.energy / problem.mass
+            # What start="auto" would give is told by doing it.
+            options = resolve_options(n_components, shortcuts="keep", n_jobs=energy.team.n_threads)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                other = embed(graph, options).coordinates
+            left = energy.evaluate(other).energy
+            lower = np.mean(np.abs(edge_table(graph, other)[2])) < np.mean(np.abs(distortion))
+            if lower and _POOR * left <= at.energy:
+                best = left / problem.mass
     return misfit.mass, split, best
 
 
@@ -263,160 +283,6 @@ def _map_facts(
         stretch_low=low,
         stretch_high=high,
         stretch_within=float(np.mean(np.all(np.abs(values - 1.0) <= _WITHIN, axis=1))),
+        paths=None,
         better=best if any(lowest < split.total for _, split, lowest in parts) else None,
     )
-
-
-@cache
-def _words() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("verdicts.toml").read_text(encoding="utf-8"))
-
-
-def _verdict(name: str, severity: str, numbers: dict[str, float], **facts: Any) -> Verdict:
-    """A finding in words; a name after a dot is a variant of its code's text or advice."""
-    code, _, variant = name.partition(".")
-    words = _words()[code] | _words()[code].get(variant, {})
-    text, advice = (words[part].format(**numbers | facts) for part in ("text", "advice"))
-    return Verdict(code, severity, text, advice, numbers)
-
-
-def judge(
-    n: int,
-    n_edges: int,
-    graph: GraphFacts,
-    dimension: DimensionFacts,
-    shapes: tuple[ShapeFacts, ...],
-    found: MapFacts | None,
-) -> tuple[Verdict, ...]:
-    """All findings about a map in n dimensions, most severe first, otherwise in the order of the rules."""
-    kept = found is not None and keeps_edges(found.edge_error, found.torn)
-    causes = [*_sparse(n, graph), *_too_low(n, dimension)]
-    undetermined = any(v.code in ("graph_too_sparse", "dimension_too_low") for v in causes)
-    for shape in shapes:
-        where = "" if len(shapes) == 1 else f"component {shape.component}: "
-        causes += [replace(v, text=where + v.text) for v in _shape(n, shape, kept=kept)]
-    causes += _outlying(n_edges, graph)
-    findings = [*causes, *_graph(n_edges, graph)]
-    is_flat = bool(shapes) and all(s.kind == "flat" for s in shapes)
-    if not shapes and not undetermined:
-        largest = float(graph.part_sizes[0]) if graph.part_sizes else 0.0
-        findings.append(_verdict("uncertain.small", "info", {"largest": largest}, fewest=FEWEST_VERTICES))
-    if found is not None:
-        # A sparse graph keeps its edges in many maps: that says nothing for this one.
-        if not (is_too_sparse(graph, n) and kept):
-            explained = any(v.severity != "info" for v in causes)
-            findings += _map(found, kept=kept, is_flat=is_flat, explained=explained)
-    elif is_flat and not undetermined and all(v.severity == "info" for v in causes):
-        numbers = {"excess": shapes[0].excess or 0.0, "coherence": shapes[0].coherence}
-        findings.append(_verdict("flat", "info", numbers, dimensions=_dimensions(n)))
-    if not undetermined:
-        findings += _too_high(n, dimension, is_flat=is_flat)
-    return tuple(sorted(findings, key=lambda v: -SEVERITIES.index(v.severity)))
-
-
-def _dimensions(n: int) -> str:
-    return f"{n} dimension{'s' if n > 1 else ''}"
-
-
-def _sparse(n: int, graph: GraphFacts) -> Iterator[Verdict]:
-    numbers = {name: getattr(graph, name) for name in ("low_degree", "deficient", "triangles_per_edge")}
-    facts = {"n": n, "needed": needed_degree(n) + 2}
-    if is_too_sparse(graph, n):
-        variant = ".degree" if graph.low_degree <= needed_degree(n) else ""
-        yield _verdict(f"graph_too_sparse{variant}", "problem", numbers, **facts)
-    elif n > 1 and graph.n_distinct > 2 * n + 2 and graph.triangles_per_edge < _FEW_TRIANGLES:
-        yield _verdict("graph_too_sparse.triangles", "warn", numbers, **facts)
-
-
-def _too_low(n: int, dimension: DimensionFacts) -> Iterator[Verdict]:
-    next_one, estimate = dimension.beyond[n - 1], dimension.estimate
-    strong = next_one >= NEGLIGIBLE
-    if strong or (next_one >= _SLIGHTLY_TOO_LOW and estimate is not None and estimate >= n + _ABOVE):
-        also = "" if estimate is None else f", and the two nearest distances suggest {estimate:.1f}"
-        better = max(dimension.local, 0 if estimate is None else round(estimate), n + 1)
-        numbers = {"next_direction": next_one, **({} if estimate is None else {"estimate": estimate})}
-        severity = "problem" if strong else "warn"
-        yield _verdict("dimension_too_low", severity, numbers, n=n, also=also, better=better)
-
-
-def _too_high(n: int, dimension: DimensionFacts, *, is_flat: bool) -> Iterator[Verdict]:
-    enough = None
-    if dimension.local < n and is_flat:
-        enough = dimension.local
-    elif dimension.estimate is not None and n > 4 and dimension.estimate < _FAR_BELOW * n:
-        enough = max(1, round(dimension.estimate))
-    if enough is not None:
-        numbers = {"enough": float(enough)}
-        yield _verdict("dimension_too_high", "info", numbers, n=n, dimensions=_dimensions(enough))
-
-
-def _shape(n: int, s: ShapeFacts, *, kept: bool) -> Iterator[Verdict]:
-    # With room to spare, or with the edges kept nevertheless, it is worth knowing but no problem.
-    severity = "info" if s.dimension < n else "warn" if kept else "problem"
-    room = f"embed in {n + 1} dimensions or more"
-    if s.dimension < n:
-        room = "check how well the map keeps the edges; one more dimension may help if it does not"
-    facts = {"d": s.dimension, "dimensions": _dimensions(s.dimension), "room": room}
-    if s.synchronized is None or s.relaxed is None:
-        yield _verdict("uncertain", "info", {"coherence": s.coherence})
-        return
-    loops, concentration = s.synchronized.loops or 0.0, s.synchronized.concentration or 0.0
-    if concentration >= _CONCENTRATED.get(s.kind, 2.0):
-        numbers = {"loops": loops, "concentration": concentration}
-        yield _verdict("shortcuts_left", "warn" if kept else "problem", numbers)
-    elif s.kind == "non_orientable":
-        numbers = {"reflected": s.reflected, "torn": s.torn or 0.0, "coherence": s.coherence}
-        yield _verdict("non_orientable", severity, numbers, **facts)
-    elif s.kind == "closed":
-        numbers = {"loops": loops, "irremovable": s.synchronized.irremovable}
-        yield _verdict("closed", severity, numbers, **facts)
-    elif s.kind == "curved":
-        costly = s.relaxed.irremovable**0.5
-        numbers = {"excess": s.excess or 0.0, "tearing": s.tearing or 0.0, "length_error": costly}
-        numbers |= {} if s.curvature is None else {"curvature": s.curvature}
-        is_cheap = costly < _COSTLY and severity == "problem"
-        yield _verdict("curved", "warn" if is_cheap else severity, numbers, **facts)
-
-
-def _outlying(n_edges: int, graph: GraphFacts) -> Iterator[Verdict]:
-    if graph.n_outlying:
-        worst = [f"{i}-{j} ({ratio:.3g} times)" for i, j, ratio in graph.outlying[:5]]
-        worst += ["..."] * (graph.n_outlying > 5)
-        numbers = {"outlying": float(graph.n_outlying), "share": graph.n_outlying / n_edges}
-        is_noise = numbers["share"] < _FEW_OUTLYING and graph.outlying[0][2] < _FAR_OUT
-        severity = "problem" if numbers["share"] >= _MANY_OUTLYING else "info" if is_noise else "warn"
-        yield _verdict("outlying_distances", severity, numbers, n_edges=n_edges, worst=", ".join(worst))
-
-
-def _graph(n_edges: int, graph: GraphFacts) -> Iterator[Verdict]:
-    if graph.n_dropped:
-        many, numbers = graph.n_dropped > _MANY_DROPPED * n_edges, {"dropped": float(graph.n_dropped)}
-        name, severity = ("shortcuts_dropped.many", "warn") if many else ("shortcuts_dropped", "info")
-        yield _verdict(name, severity, numbers, n_edges=n_edges)
-    if graph.n_parts > 1:
-        listed = ", ".join([f"{size:,}" for size in graph.part_sizes[:5]] + ["..."] * (graph.n_parts > 5))
-        yield _verdict("components", "warn", {"n_parts": float(graph.n_parts)}, listed=listed)
-
-
-def keeps_edges(error: float, torn: float) -> bool:
-    """Whether edges off by this much in the mean, and this share of them torn, make a map isometric."""
-    return error <= _KEPT_ERROR and torn <= _KEPT_TORN
-
-
-def _map(found: MapFacts, *, kept: bool, is_flat: bool, explained: bool) -> Iterator[Verdict]:
-    """What the map keeps; ``explained`` if another finding says why edges cannot be kept."""
-    if found.status in _NOT_CONVERGED:
-        numbers = {"removable": found.energy.removable}
-        yield _verdict("not_converged", "warn", numbers, status=found.status)
-    numbers = {"edge_error": found.edge_error, "edge_within": found.edge_within, "torn": found.torn}
-    bad = found.edge_error > _BAD_ERROR or found.torn > _BAD_TORN
-    if kept:
-        yield _verdict("isometric", "info", numbers)
-    elif found.better is not None:
-        numbers |= {"energy": found.energy.total, "better": found.better}
-        yield _verdict("poor_minimum", "problem", numbers)
-    elif not explained and (is_flat or not bad):
-        yield _verdict(f"approximate{'.flat' * is_flat}", "warn" if bad else "info", numbers)
-    else:
-        name, severity = ("distorted.explained", "warn") if explained else ("distorted", "problem")
-        yield _verdict(name, severity, numbers)

@@ -13,20 +13,22 @@ from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.energy import EdgeEnergy, Evaluation, edge_energy
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, local_stretch, resolve_frame_size
 from isoweave.graph import (
+    FEWEST_GROWN,
     NeighborGraph,
     PreparedGraph,
     edge_distortion,
-    intrinsic_dimension_graph,
+    estimate_dimension,
     prepare_graph,
+    shared_neighborhood,
     subgraph,
 )
 from isoweave.optimise import sample_vertices
 from isoweave.options import EmbeddingOptions
-from isoweave.result import Embedding
+from isoweave.result import Embedding, as_embedding
 
 SEVERITIES = ("info", "warn", "problem")
 _MARKS = {"info": "  ok ", "warn": " note", "problem": "  !! "}
-_ARRAYS = ("curvature", "outlying", "edges", "edge_distortion", "misfit", "stretch")
+_LEFT_OUT = ("curvature", "outlying", "edges", "edge_distortion", "misfit", "stretch", "from_features")
 _KINDS = {"non_orientable": "one-sided", "uncertain": "of uncertain shape"}
 # A direction of less than this part of those before it is negligible: shortest paths that zig-zag make one of
 # 0.05 to 0.06 on flat data of any dimension.
@@ -40,6 +42,9 @@ MANY_DEFICIENT = 0.05
 # An edge so many times longer than a detour over one other vertex is outlying. Squared distances and cosines
 # break the triangle inequality by a factor of 2 at most.
 _OUTLYING = 2.0 + 1e-9
+# In a mesh so many edges are in one or two triangles; its border counts as none below this part of a sheet's.
+_IN_MESH, _LITTLE_BORDER = 0.98, 0.5
+FEW_TRIANGLES = 0.2
 # An edge is torn or folded if its length is off by this factor.
 TORN = 1.5
 
@@ -53,6 +58,7 @@ class Verdict:
     text: str  #: what was found
     advice: str  #: what to do about it
     numbers: dict[str, float] = field(default_factory=dict)  #: what the finding rests on
+    options: dict[str, Any] = field(default_factory=dict)  #: of a fit that follows the advice
 
 
 @dataclass(frozen=True)
@@ -96,16 +102,32 @@ class GraphFacts:
     low_degree: float  #: quartile of the degrees
     deficient: float  #: share of the vertices whose neighbourhood has fewer directions than most, or than N
     triangles_per_edge: float
+    #: Length, in typical edges, of the edges in one triangle only, where nearly all are in one or two: of a
+    #: triangle mesh. None elsewhere.
+    border: float | None = None
+
+    @property
+    def is_closed_mesh(self) -> bool:
+        """Whether it is a mesh with less border than a flat sheet of as many vertices has at least."""
+        return self.border is not None and self.border < _LITTLE_BORDER * self.sheet_border
+
+    @property
+    def sheet_border(self) -> float:
+        """Length of the border of a round flat sheet of as many vertices, with six neighbours each."""
+        return float(2.0 * np.sqrt(np.pi * np.sqrt(0.75) * self.n_distinct))
 
 
 @dataclass(frozen=True)
 class DimensionFacts:
     """Directions of the neighbourhoods."""
 
-    estimate: float | None  #: intrinsic dimension by the ratio of the two nearest distances, if there is one
+    estimate: float | None  #: intrinsic dimension; None where it cannot be told
+    by: str  #: what it was estimated from: "nearest distances", "growth of balls" or "nothing"
     #: Eigenvalue of direction d + 1 over the sum of the first d, median over the vertices, for d = 1 to N.
     beyond: tuple[float, ...]
-    local: int  #: the smallest d whose next direction is negligible; N + 1 if none is
+    #: The smallest d whose next direction is negligible; N + 1 if none is. Where balls were measured, at most
+    #: their dimension: paths in meshes zig-zag so much that they seem to have another direction.
+    local: int
 
 
 @dataclass(frozen=True)
@@ -143,6 +165,8 @@ class MapFacts:
     stretch_low: float
     stretch_high: float
     stretch_within: float  #: share of the vertices with all of these within 10 % of 1
+    #: Correlation of distances in the map with the paths from some vertices of the largest component.
+    paths: float | None
     better: float | None = None  #: relative energy of a better map of the largest component, if one was found
 
 
@@ -165,24 +189,47 @@ class Diagnosis:
     edge_distortion: FloatArray | None  #: length in the map over given length, minus 1; NaN if not embedded
     misfit: FloatArray | None  #: root of every vertex's energy over that of the collapsed map, shape (n,)
     stretch: FloatArray | None  #: singular values of the local differential, largest first, shape (n, N)
+    from_features: bool = False  #: the graph was made from features, so n_neighbors can be changed
 
     @property
     def codes(self) -> tuple[str, ...]:
         """Codes of the verdicts, most severe first."""
         return tuple(v.code for v in self.verdicts)
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of a fit that follows the advice of all warnings and problems, the most severe first."""
+        loud = [v.options for v in self.verdicts if v.severity != "info"]
+        return {name: value for options in reversed(loud) for name, value in options.items()}
+
+    def next_step(self, input_file: str | None = None) -> str:
+        """The line to type that follows the advice: Python, or with a file a command; "" if there is none."""
+        given = {"n_components": self.n_components} | self.options
+        if input_file is not None:
+            flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in given.items())
+            return f"isoweave embed {input_file} -o map.npz {flags}" if self.options else ""
+        words = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        made = f"IsometricEmbedding({words}).fit(X)" if self.from_features else f"embed_graph(A, {words})"
+        return made if self.options else ""
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the arrays, in types that JSON has; undefined numbers are None."""
-        return {name: _plain(value) for name, value in vars(self).items() if name not in _ARRAYS}
+        return {name: _plain(value) for name, value in vars(self).items() if name not in _LEFT_OUT}
 
     def __str__(self) -> str:
+        return self.page()
+
+    def page(self, input_file: str | None = None) -> str:
+        """All of it to read; with a file, the line to type is a command on it."""
         what = f"{'graph' if self.map is None else 'map'} of {self.n_vertices:,} vertices"
         lines = [f"{what} and {self.n_edges:,} edges in {self.n_components} dimensions"]
         for v in self.verdicts:
             lines += [f"{_MARKS[v.severity]} {v.code}: {v.text}", f"      -> {v.advice}"]
+        if line := self.next_step(input_file):
+            lines.append(f"try   {line}")
         d = self.dimension
-        estimate = "unknown" if d.estimate is None else f"{d.estimate:.2f}"
-        lines += ["numbers", f"      dimension of the data: {estimate} by distances, {d.local} by directions"]
+        estimate = "cannot be told" if d.estimate is None else f"{d.estimate:.2f} by {d.by}"
+        lines += ["numbers", f"      dimension of the data: {estimate}, {d.local} by directions"]
         for s in self.shapes:
             where = f"component {s.component} " if len(self.shapes) > 1 else ""
             sampled = f" (sample of {s.n_used:,})" if s.n_used < s.n_vertices else ""
@@ -197,6 +244,10 @@ class Diagnosis:
                 f"{m.stretch_high:.2f}, {m.stretch_within:.0%} of the vertices within 10 %",
                 f"      energy: {m.energy}",
             ]
+            if m.paths is not None:
+                lines.append(
+                    f"      long distances: correlation {m.paths:.4f} with the paths along the graph"
+                )
         return "\n".join(lines)
 
 
@@ -246,18 +297,25 @@ def _regions(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[AnyArray, AnyAr
 
 
 def dimension_facts(graph: NeighborGraph, spectrum: FloatArray) -> DimensionFacts:
-    """Dimension of the neighbourhoods from their spectra, and from the two nearest distances."""
+    """Dimension of the neighbourhoods from their spectra, and from distances."""
+    estimate, by = None, "nothing"
     try:
-        estimate: float | None = intrinsic_dimension_graph(graph)
+        found, is_sample = estimate_dimension(graph)
     except ValueError:
-        estimate = None
+        found, is_sample = 0.0, False
+    if is_sample:
+        estimate, by = found, "nearest distances"
+    elif found > 0.0 and graph.n_vertices >= FEWEST_GROWN:
+        estimate, by = found, "growth of balls"
     beyond: tuple[float, ...] = (0.0,) * (spectrum.shape[1] - 1)
     spectrum = spectrum[spectrum[:, 0] > 0.0]
     if len(spectrum):
         before = np.cumsum(spectrum, axis=1)[:, :-1]
         beyond = tuple(float(x) for x in np.median(spectrum[:, 1:] / before, axis=0))
     local = next((d + 1 for d, x in enumerate(beyond) if x < NEGLIGIBLE), len(beyond) + 1)
-    return DimensionFacts(estimate, beyond, local)
+    if estimate is not None and not is_sample:
+        local = min(local, max(1, round(estimate)))
+    return DimensionFacts(estimate, by, beyond, local)
 
 
 def graph_facts(
@@ -290,13 +348,32 @@ def graph_facts(
         deficient=float(np.mean(flat)) if len(flat) else 0.0,
         # Every triangle was met at each of its edges.
         triangles_per_edge=int(counts.sum()) // 3 / max(graph.n_edges, 1),
+        border=_border(graph, team),
     )
     return facts, ends
 
 
+def _border(graph: NeighborGraph, team: ThreadTeam) -> float | None:
+    """Length of the border of a triangle mesh, in typical edges; None for other graphs."""
+    smaller = np.minimum(graph.degrees[graph.sources], graph.degrees[graph.indices])
+    triangles = np.rint(shared_neighborhood(graph, team) * smaller)
+    is_mesh = len(triangles) and np.mean((triangles == 1) | (triangles == 2)) >= _IN_MESH
+    if not is_mesh:
+        return None
+    return float(0.5 * graph.lengths[triangles == 1].sum() / np.median(graph.lengths))
+
+
 def needed_degree(n_components: int) -> int:
-    """Neighbours that leave a frame undetermined: a grid's 2 N up to N = 3 (1 on a line), beyond N - 1."""
-    return {1: 1, 2: 4, 3: 6}.get(n_components, n_components - 1)
+    """Neighbours that leave a frame undetermined: a grid's 2 N up to N = 3 (1 on a line).
+
+    Beyond, frames of two and a half times as many vertices that have no more than N directions.
+    """
+    return {1: 1, 2: 4, 3: 6}.get(n_components, max(3, int((n_components + 1) / 2.5)))
+
+
+def frame_dimension(graph: GraphFacts, dimension: DimensionFacts, n_components: int) -> int:
+    """Directions that frames must have: the data's own, where triangles show them, otherwise N."""
+    return min(dimension.local, n_components) if graph.triangles_per_edge >= FEW_TRIANGLES else n_components
 
 
 def is_too_sparse(graph: GraphFacts, n_components: int) -> bool:
@@ -311,6 +388,16 @@ def edge_table(graph: NeighborGraph, coordinates: FloatArray) -> tuple[IntArray,
     once = graph.sources < graph.indices
     edges, lengths = np.column_stack((graph.sources[once], graph.indices[once])), graph.lengths[once]
     return edges, lengths, edge_distortion(edges, lengths, coordinates)
+
+
+def edge_errors(result: Any) -> str:
+    """How far the edges of a map are off, in words; as in a diagnosis."""
+    embedding = as_embedding(result)
+    _, lengths, distortion = edge_table(embedding.kept_graph("edge_errors"), embedding.coordinates)
+    known = distortion[np.isfinite(distortion) & (lengths > 0.0)]
+    if len(known) == 0:
+        return "nothing: there are none"
+    return f"{np.mean(np.abs(known)):.2%} on average; {torn_share(known):.2%} are torn (off by half or more)"
 
 
 def torn_share(distortion: FloatArray) -> float:
@@ -340,7 +427,8 @@ def local_fit(embedding: Embedding, n_jobs: int | None = None) -> tuple[FloatArr
     placed = np.flatnonzero(embedding.is_placed)
     graph = subgraph(embedding.kept_graph("misfit"), placed)
     with thread_team(n_jobs) as team:
-        prepared = prepare_graph(graph, dropped=False, team=team)
+        along = embedding.parameters.get("along_graph")
+        prepared = prepare_graph(graph, dropped=False, along=along, team=team)
         linked = np.flatnonzero(prepared.graph.degrees > 0)
         if len(linked) == 0:
             return None

@@ -16,8 +16,8 @@ its solve         Cholesky factor and substitution;           ``cholesky``;
 dot               column sums in an order that never changes  ``sparse.dot_chunks``
 ================  ==========================================  ================================================
 
-An engine for CUDA has the same table with arrays on the device, the range of a kernel its grid; one for PETSc
-shares out vertices among ranks: evaluate exchanges the rows next door, solve and dot are PETSc's own.
+The engine for CUDA (:mod:`isoweave.cuda`) has the same table with arrays on the device; one for PETSc would
+share out vertices among ranks: evaluate exchanges the rows next door, solve and dot are PETSc's own.
 The optimisers call evaluate, solve and dot, nothing else. Beside the table there are kernels of starts,
 placing, neighbour searches and diagnoses (``coarse``, ``placing``, ``neighbors``, ``paths``, ``cells``).
 Modules here import numba, so whatever ``import isoweave`` loads imports them inside functions only.

@@ -220,7 +220,7 @@ def _umap(
 
     k = min(n_neighbors or max(5, int(graph.degrees.min())), graph.n_vertices - 1)
     with thread_team(n_jobs) as team:
-        near = graphs.geodesic_neighbors(graph, k, team=team).to_matrix()
+        near = graphs.join_along(graph, k, team=team).to_matrix()
     seed = check_random_state(random_state).randint(2**31 - 1)
     options = {"metric": "precomputed", "random_state": seed, "n_jobs": 1}
     return UMAP(n_components=n_components, n_neighbors=k, **options).fit_transform(sp.csr_matrix(near))

@@ -5,6 +5,7 @@ from isoweave.graph._components import (
     PreparedGraph as PreparedGraph,
     bridge_components as bridge_components,
     connected_components as connected_components,
+    geodesic_neighbors as geodesic_neighbors,
     members_of as members_of,
     merge_duplicates as merge_duplicates,
     normalise_lengths as normalise_lengths,
@@ -12,6 +13,7 @@ from isoweave.graph._components import (
     prepare_graph as prepare_graph,
 )
 from isoweave.graph._euclidean import block_rows as block_rows, nearest_of_all as nearest_of_all
+from isoweave.graph._features import check_sizes as check_sizes
 from isoweave.graph._graph import (
     NeighborGraph as NeighborGraph,
     assemble_graph as assemble_graph,
@@ -20,11 +22,11 @@ from isoweave.graph._graph import (
     edge_distortion as edge_distortion,
     edge_keys as edge_keys,
     edges_of as edges_of,
-    geodesic_neighbors as geodesic_neighbors,
     geodesics as geodesics,
     geodesics_from as geodesics_from,
     graph_from_matrix as graph_from_matrix,
     is_edge as is_edge,
+    join_along as join_along,
     keep_edges as keep_edges,
     knn_from_distances as knn_from_distances,
     local_order as local_order,
@@ -36,8 +38,10 @@ from isoweave.graph._graph import (
     sums_of_lengths as sums_of_lengths,
 )
 from isoweave.graph._index import (
+    FEWEST_GROWN as FEWEST_GROWN,
     build_index as build_index,
     check_search_memory as check_search_memory,
+    estimate_dimension as estimate_dimension,
     intrinsic_dimension as intrinsic_dimension,
     intrinsic_dimension_graph as intrinsic_dimension_graph,
     knn_graph as knn_graph,
@@ -46,6 +50,8 @@ from isoweave.graph._shortcuts import (
     ShortcutRule as ShortcutRule,
     bypass_doubtful as bypass_doubtful,
     drop_shortcuts as drop_shortcuts,
+    is_measured_along as is_measured_along,
     longer_than_detours as longer_than_detours,
     rejoining_edges as rejoining_edges,
+    shared_neighborhood as shared_neighborhood,
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.neighbors import NearestNeighbors
 
 from isoweave._lazy import computed_once
@@ -18,8 +19,10 @@ from isoweave.graph._graph import (
     NeighborGraph,
     assemble_graph,
     edges_of,
+    graph_from_matrix,
     is_edge,
     join,
+    join_along,
     keep_edges,
     local_order,
     renumber,
@@ -65,6 +68,48 @@ def merge_duplicates(graph: NeighborGraph) -> tuple[NeighborGraph, IntArray]:
     keep = rows < cols
     reduced = assemble_graph(n_groups, rows[keep], cols[keep], graph.lengths[keep], asymmetry="min")
     return reduced, representative
+
+
+def geodesic_neighbors(
+    graph: Any, n_neighbors: int = 10, *, asymmetry: str = "error", n_jobs: int | None = None
+) -> sp.csr_array:
+    """Join every vertex of a distance graph to those nearest along it, at the lengths of the paths.
+
+    For graphs in which hardly any neighbours are neighbours of each other, such as roads and grids: local
+    frames rest on the distances among neighbours, and here they find them. Embed the result, or let
+    ``along_graph=n_neighbors`` of :func:`isoweave.embed_graph` do the same, which keeps the measured edges
+    apart from the paths.
+
+    Parameters
+    ----------
+    graph : sparse matrix of shape (n, n) or NeighborGraph
+        As given to :func:`isoweave.embed_graph`.
+    n_neighbors : int
+    asymmetry : {"error", "max", "min", "mean"}
+    n_jobs : int or None
+
+    Returns
+    -------
+    csr_array of shape (n, n)
+        Symmetric. Edges of the graph are kept, with the length of their detour where that is shorter.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> square = sp.coo_array(([3.0, 4.0, 3.0, 4.0], ([0, 1, 2, 3], [1, 2, 3, 0])), shape=(4, 4))
+    >>> geodesic_neighbors(square, 3).toarray()[0]
+    array([0., 3., 7., 4.])
+    """
+    k = check_integer("n_neighbors", n_neighbors, minimum=1)
+    given = graph_from_matrix(graph, asymmetry=asymmetry)
+    merged, representative = merge_duplicates(given)
+    with thread_team(n_jobs) as team:
+        wide = join_along(merged, k, team=team)
+    first = np.unique(representative, return_index=True)[1]
+    rows = np.concatenate((given.sources, first[wide.sources]))
+    cols = np.concatenate((given.indices, first[wide.indices]))
+    lengths = np.concatenate((given.lengths, wide.lengths))
+    return assemble_graph(given.n_vertices, rows, cols, lengths, asymmetry="min").to_matrix()
 
 
 def bridge_components(
@@ -217,7 +262,10 @@ def _pack_boxes(boxes: FloatArray, limit: float) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class PreparedGraph:
-    """A graph in a unit of its own, duplicates merged, ordered for the cache, shortcuts removed."""
+    """A graph in a unit of its own, duplicates merged, ordered for the cache, shortcuts removed.
+
+    Where neighbours along the graph were asked for, ``graph`` has them and ``given`` has not.
+    """
 
     given: NeighborGraph  #: What the caller passed, in the caller's unit and numbering.
     unit: float  #: A power of two near the median length; lengths of ``graph`` are multiples of it.
@@ -280,13 +328,15 @@ def prepare_graph(
     graph: NeighborGraph,
     dropped: bool | AnyArray = True,
     *,
+    along: int | None = None,
     team: ThreadTeam = ONE_THREAD,
     on_stage: Callable[[str], object] = lambda name: None,
 ) -> PreparedGraph:
-    """Choose the unit, merge duplicates, order the vertices, remove shortcuts.
+    """Choose the unit, merge duplicates, order the vertices, remove shortcuts, join vertices along the graph.
 
     ``dropped`` is True to ask the shortcut filter, False to keep every edge, or names the edges (s, 2) to
-    leave out. ``on_stage`` is told when "order" and "shortcuts" begin.
+    leave out; ``along`` is how many vertices nearest along the graph to join every vertex to, after that: the
+    filter has nothing to say about paths. ``on_stage`` is told when "order", "shortcuts" and "paths" begin.
     """
     on_stage("order")
     unit, normal = normalise_lengths(graph)
@@ -307,4 +357,7 @@ def prepare_graph(
         gone = np.isin(ends[0] * np.int64(n) + ends[1], pairs[:, 0] * np.int64(n) + pairs[:, 1])
     gone &= graph.sources < graph.indices
     once = np.column_stack((graph.sources[gone], graph.indices[gone]))
+    if along is not None and merged.n_edges:
+        on_stage("paths")
+        merged = join_along(merged, along, team=team)
     return PreparedGraph(graph, unit, merged, representative, once)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -22,6 +23,8 @@ from isoweave._validation import check_option, check_real
 from isoweave.engines.neighbors import hash_rows
 
 MINKOWSKI_P = {"manhattan": 1.0, "euclidean": 2.0, "chebyshev": math.inf}
+# So many neighbours, and such a part of all points, are a dense graph.
+_MANY_NEIGHBORS, _LARGE_PART = 100, 0.1
 _ALIASES = {"l1": "manhattan", "cityblock": "manhattan", "l2": "euclidean", "infinity": "chebyshev"}
 # Sparse features are made dense, and searched much faster, as long as they stay under 256 MiB.
 _DENSE_ENTRIES = 2**25
@@ -193,6 +196,24 @@ def prepare_features(X: Any, metric: Metric, metric_params: Params, team: Thread
     if boolean:
         points = points.astype(np.bool_)
     return FeatureSpace(points, groups, name, params, squared, cosine, scale)
+
+
+def check_sizes(X: Any, n_components: int, n_neighbors: int, metric: Metric) -> None:
+    """Warn of a map of more dimensions than the features have, and of a graph that joins nearly all."""
+    n, d = X.shape
+    said = []
+    # One column in a picture is no mistake.
+    if max(d, 2) < n_components and metric == "euclidean":
+        said += [
+            f"n_components={n_components}, but the features have {d} columns: no map of them needs more."
+        ]
+    if n_neighbors >= _MANY_NEIGHBORS and n_neighbors > _LARGE_PART * n:
+        said += [
+            f"n_neighbors={n_neighbors} joins each of {n} points to a large part of all: the time it takes "
+            "grows with its square, and it makes chords of curved data. 10 to 30 are usual."
+        ]
+    for text in said:
+        warnings.warn(text, UserWarning, stacklevel=5)
 
 
 def row_norms(rows: FloatArray) -> FloatArray:

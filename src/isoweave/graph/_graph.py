@@ -410,7 +410,7 @@ def geodesics_from(graph: NeighborGraph, sources: AnyArray, *, team: ThreadTeam 
     return distances
 
 
-def geodesic_neighbors(
+def join_along(
     graph: NeighborGraph, n_neighbors: int, *, thinned: bool = False, team: ThreadTeam = ONE_THREAD
 ) -> NeighborGraph:
     """Join every vertex to the ``n_neighbors`` vertices nearest along the graph, at their path lengths.

@@ -15,6 +15,10 @@ Why 0.6 and 8. Two balls at the distance of their own radius still share 39 % of
 while the ends of a shortcut share other shortcuts only; 0.6 of the median lies between. Eight means: an edge
 that closes a loop of ten typical edges or fewer is a hole of the sampling. Counting in typical edges and not
 in multiples of the edge finds long shortcuts too, whose detour is only a few times their own length.
+
+Graphs measured along another graph are left alone. There, most edges are exactly as long as a way over a
+common neighbour; the others are edges of that graph, of which many join neighbourhoods that share nothing
+(bridges, single roads), and to drop them would tear what holds the map together.
 """
 
 from __future__ import annotations
@@ -42,6 +46,9 @@ _MAX_ROUNDS = 200
 TRUSTED_MORE = 10.0
 _PAIRS_AT_ONCE = 1 << 22
 _ROUNDED = 1.0 + 1e-9
+# A graph is measured along another if this part of its edges, of so many looked at, are as long as a detour,
+# up to the digits that a file may have lost.
+_MOST_ALONG, _LOOKED_AT, _SAME_LENGTH = 0.5, 5000, 1e-5
 
 
 class ShortcutRule:
@@ -63,12 +70,14 @@ def drop_shortcuts(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[NeighborG
     Returns the graph without the shortcuts, the same object if there were none, and the ends i < j of the
     dropped edges, shape (s, 2). Connectivity is never lost: where supported edges leave parts of a component
     unconnected, the best supported suspects that join them are restored. Graphs with hardly any triangles
-    (roads, trees, grids) have a median share of zero and are left alone.
+    (roads, trees, grids) have a median share of zero and are left alone, and so are those made of paths.
     """
     share = shared_neighborhood(graph, team)
     trusted = share >= _support_threshold(graph, share)
     forward = graph.sources < graph.indices
     suspects = np.flatnonzero(~trusted & forward)
+    if len(suspects) and is_measured_along(graph):
+        return graph, np.empty((0, 2), dtype=np.int32)
     limits = _detour_limits(graph, team) if len(suspects) else graph.lengths
     n_rounds = 0
     while len(suspects):
@@ -83,6 +92,14 @@ def drop_shortcuts(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[NeighborG
         n_rounds += 1
     dropped = np.column_stack((graph.sources[suspects], graph.indices[suspects])).astype(np.int32)
     return keep_edges(graph, trusted) if len(suspects) else graph, dropped
+
+
+def is_measured_along(graph: NeighborGraph) -> bool:
+    """Whether most edges are paths over others (:func:`isoweave.geodesic_neighbors`)."""
+    edges = np.flatnonzero(graph.sources < graph.indices)
+    edges = edges[:: -(-len(edges) // _LOOKED_AT)]
+    is_path = graph.lengths[edges] >= (1.0 - _SAME_LENGTH) * _detours(graph, edges)
+    return float(np.mean(is_path)) > _MOST_ALONG
 
 
 def _support_threshold(graph: NeighborGraph, share: FloatArray) -> float:

@@ -77,14 +77,19 @@ def from_igraph(
     return _assembled(names, G.get_edgelist(), lengths, weight, asymmetry)
 
 
-def distances_of(X: Any) -> Any:
-    """The distances ("weight") of a graph of networkx or igraph; anything else as it is."""
+def distances_of(X: Any, precomputed: bool = True) -> Any:
+    """The distances ("weight") of a graph of networkx or igraph, if asked for; anything else as it is."""
     for base in type(X).__mro__:
         library = base.__module__.partition(".")[0]
-        if library == "networkx" and hasattr(X, "adj"):
+        if precomputed and library == "networkx" and hasattr(X, "adj"):
             return from_networkx(X).distances
-        if library == "igraph" and hasattr(X, "get_edgelist"):
+        if precomputed and library == "igraph" and hasattr(X, "get_edgelist"):
             return from_igraph(X).distances
+        if library == "anndata":
+            raise TypeError(
+                "fit takes features or distances, not AnnData: call isoweave.tl.embed(adata), or fit "
+                "adata.obsm['X_pca'], or with metric='precomputed' adata.obsp['distances']."
+            )
     return X
 
 

@@ -20,11 +20,12 @@ import scipy.sparse as sp
 
 from isoweave._typing import AnyArray
 from isoweave.io import _source, _sparse
-from isoweave.io._source import Fault, quoted, reading
-from isoweave.io._text import DELIMITERS, read_table
+from isoweave.io._mesh import MESHES, read_mesh
+from isoweave.io._source import Fault, InputFileError, quoted, reading
+from isoweave.io._text import DELIMITERS, is_edge_list, read_table
 
 _Found: TypeAlias = tuple[AnyArray | sp.csr_array, tuple[str, ...] | None]
-_SUFFIXES = ".npy .npz .csv .tsv .txt .parquet .h5ad .mtx .edges"
+_SUFFIXES = ".npy .npz .csv .tsv .txt .parquet .h5ad .mtx .edges .obj .off .ply, and .gz of these"
 _NEEDED = {
     "parquet": ("pyarrow", ".parquet files need pyarrow: pip install 'isoweave[parquet]', or use .npy."),
     "h5ad": ("h5py", ".h5ad files need h5py: pip install 'isoweave[anndata]', or use .npz or .npy."),
@@ -70,11 +71,15 @@ def read_input(path: str | os.PathLike[str], *, as_graph: bool | None = None) ->
     .h5ad                   obsm["X_pca"], else X                        obsp["distances"]
     .mtx                    coordinate matrix that is not square         square coordinate matrix
     .edges                                                               edge list
+    .obj .off .ply                                                       corners of every face
     ======================  ===========================================  ===============================
 
-    ``as_graph`` True reads a graph, False features; by default a square sparse .npz, a square .mtx and .edges
-    are graphs. :class:`InputFileError` names the file, the line or byte where it is known, and the reason.
-    Whatever the file holds, nothing else is raised, but ImportError if an extra is missing.
+    ``as_graph`` True reads a graph, False features; by default a square sparse .npz, a square .mtx, .edges,
+    meshes, and tables headed ``source, target, distance`` or the like are graphs. Other tables that look like
+    lists of edges are refused until it is given. Any of these may be compressed (.csv.gz), and a .csv may
+    have semicolons, with commas for decimal points. :class:`InputFileError` names the file, the line or byte
+    where it is known, and the reason. Whatever the file holds, nothing else is raised, but ImportError if an
+    extra is missing.
 
     Examples
     --------
@@ -86,16 +91,34 @@ def read_input(path: str | os.PathLike[str], *, as_graph: bool | None = None) ->
     (('a', 'b', 'c'), [[0.0, 3.0, 5.0], [3.0, 0.0, 4.0], [5.0, 4.0, 0.0]])
     """
     path = Path(path)
+    if path.suffix.lower() == ".gz":
+        return _read_compressed(path, as_graph)
     with reading(path):
+        if as_graph is None and path.suffix.lower() in DELIMITERS:
+            as_graph = is_edge_list(path, DELIMITERS[path.suffix.lower()])
         found, names = _read_matrix(path, path.suffix.lower(), as_graph)
         is_square = sp.issparse(found) and found.shape[0] == found.shape[1]
         if as_graph is None:
-            as_graph = is_square and path.suffix.lower() in (".npz", ".mtx", ".edges")
+            as_graph = is_square and path.suffix.lower() in (".npz", ".mtx", ".edges", *MESHES)
         if as_graph:
             graph = _sparse.graph_from_square(found) if isinstance(found, np.ndarray) else found
             return LoadedInput(graph=_sparse.as_distances(graph), names=names)
         dense = found if isinstance(found, np.ndarray) else _sparse.densify(found, path.stat().st_size)
         return LoadedInput(features=_sparse.as_features(dense), names=names)
+
+
+def _read_compressed(path: Path, as_graph: bool | None) -> LoadedInput:
+    """Of a .gz file what is in it, in a file of its own for as long as it takes."""
+    with tempfile.TemporaryDirectory(prefix="isoweave-") as folder:
+        inner = Path(folder) / Path(path.stem).name
+        with reading(path), _source.open_input(path) as (file, size), open(inner, "wb") as output:
+            _source.unpack(file, output, size)
+        try:
+            if inner.suffix.lower() == ".gz":
+                raise InputFileError(path, "is compressed twice; unpack it once")
+            return read_input(inner, as_graph=as_graph)
+        except InputFileError as error:
+            raise InputFileError(path, error.reason, error.line, error.offset) from error.__cause__
 
 
 def _read_matrix(path: Path, suffix: str, as_graph: bool | None) -> _Found:
@@ -106,6 +129,8 @@ def _read_matrix(path: Path, suffix: str, as_graph: bool | None) -> _Found:
         return _sparse.matrix_from_npz(path, _source.read_npz(path)), None
     if suffix == ".mtx":
         return _sparse.read_matrix_market(path), None
+    if suffix in MESHES and as_graph is not False:
+        return read_mesh(path), None
     if suffix in (".parquet", ".h5ad"):
         return _read_isolated(path, suffix[1:], bool(as_graph))
     if suffix in DELIMITERS and not as_graph:
@@ -113,7 +138,7 @@ def _read_matrix(path: Path, suffix: str, as_graph: bool | None) -> _Found:
         return cells.numbers, tuple(cells.words[0]) if cells.words else None
     if suffix in DELIMITERS or (suffix == ".edges" and as_graph is not False):
         return _sparse.read_edge_list(path, DELIMITERS.get(suffix) or "auto")
-    kind = "features" if suffix == ".edges" else "files"
+    kind = "features" if suffix in (".edges", *MESHES) else "files"
     raise Fault(f"cannot read {kind} with suffix {quoted(suffix)}; known suffixes: {_SUFFIXES}")
 
 

@@ -6,11 +6,13 @@ file declares, evaluate headers, and crash on some bytes.
 
 from __future__ import annotations
 
+import gzip
 import math
 import os
 import re
 import stat
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -133,6 +135,19 @@ def open_input(path: Path) -> Iterator[tuple[IO[bytes], int]]:
         after = os.fstat(file.fileno())
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
             raise Fault("the file changed while it was read; try again")
+
+
+def unpack(file: IO[bytes], output: IO[bytes], size: int) -> None:
+    """Decompress a .gz file of this size, no further than a file of its size may become."""
+    done, most = 0, memory_limit(size)
+    try:
+        with gzip.GzipFile(fileobj=file) as packed:
+            while piece := packed.read(_CHUNK_BYTES):
+                done += len(piece)
+                check_expansion(done, size, f"more than {most} bytes unpacked")
+                output.write(piece)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise Fault(f"not a .gz file, or a damaged one ({brief(error)})") from error
 
 
 def words_from_array(array: AnyArray, n_words: int, file_size: int) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import os
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, NamedTuple, TypeAlias
 
@@ -36,6 +36,15 @@ _MAX_NUMBER_LENGTH = 40
 _HINT = "write plain numbers such as 1000, 0.1 or 1e5"
 # A first column with one of these headers holds names of the vertices.
 _NAME_HEADERS = ("", "vertex", "name", "id")
+# Headers of the ends of an edge, and of a third column that is a distance, or may be something else.
+_ENDS = {("source", "target"), ("from", "to"), ("i", "j"), ("u", "v"), ("src", "dst"), ("node1", "node2")}
+_DISTANCES = ("distance", "distances", "dist", "length", "d", "km", "miles", "metres", "meters")
+_AMBIGUOUS = ("weight", "weights", "w", "value", "cost")
+# A decimal comma, as programs write it that separate cells by semicolons.
+_COMMA_NUMBER = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
+# Rows that are looked at to tell what a table is.
+_LOOKED_AT = 1000
+_ASK = "; say which with --graph (as_graph=True) or --features (as_graph=False)"
 
 # Line, cells, and whether all is ASCII without underscores: then float takes nothing but numbers.
 Row: TypeAlias = tuple[int, list[str], bool]
@@ -47,9 +56,10 @@ def read_rows(
     """The lines of a text file split into stripped cells, without blank lines and comments.
 
     Cells end at runs of white space if ``delimiter`` is None, and if it is "auto" at what the first row has:
-    commas, tabs or spaces. Between delimiters cells may be quoted, and end on their line.
+    commas, tabs or spaces. Between delimiters cells may be quoted, and end on their line. Where commas are
+    expected and the first row has semicolons, these count, and commas are decimal points.
     """
-    line = 0
+    line, decimal_commas, is_first = 0, False, True
     with open_input(path) as (file, size):
         for block in _blocks(file, size, encoding):
             is_ascii = block.isascii()
@@ -58,6 +68,9 @@ def read_rows(
                 line += 1
                 if not text or (comment and text.startswith(comment)) or not text.strip(" \t"):
                     continue
+                if is_first and delimiter in (",", "auto") and ";" in text and _has_semicolons(text):
+                    delimiter, decimal_commas = ";", True
+                is_first = False
                 if delimiter == "auto":
                     delimiter = next((mark for mark in ",\t" if mark in text), None)
                 if delimiter is None:
@@ -67,7 +80,43 @@ def read_rows(
                     cells = _quoted_cells(text, delimiter, line) if '"' in text else text.split(delimiter)
                     if has_spaces:
                         cells = [cell.strip(" \t") for cell in cells]
+                    if decimal_commas and "," in text:
+                        cells = [c.replace(",", ".") if _COMMA_NUMBER.fullmatch(c) else c for c in cells]
                 yield line, cells, is_plain
+
+
+def _has_semicolons(text: str) -> bool:
+    """Whether semicolons separate the cells of a row: in none of them a comma separates anything."""
+    cells = text.split(";")
+    return all("," not in cell or _COMMA_NUMBER.fullmatch(cell.strip(" \t")) for cell in cells)
+
+
+def is_edge_list(path: Path, delimiter: str | None) -> bool:
+    """Whether a table is headed as a list of edges; what only looks like one is asked about."""
+    rows = list(islice(read_rows(path, delimiter), _LOOKED_AT + 1))
+    if len(rows) < 2 or any(len(cells) != 3 for _, cells, _ in rows):
+        return False
+    (line, heads, _), body = rows[0], rows[1:]
+    names = tuple(head.lower() for head in heads)
+    if names[:2] in _ENDS and names[2] in _DISTANCES:
+        return True
+    if names[:2] in _ENDS and names[2] in _AMBIGUOUS:
+        said = (
+            f"the header {', '.join(heads)} is that of a list of edges, whose third column may hold distances"
+        )
+        raise Fault(f"{said} or similarities, which must become distances first{_ASK}", line)
+    entries = [cells for _, cells, _ in (rows if parse_number(heads[2]) is not None else body)]
+    ends = [cells[:2] for cells in entries]
+    whole = all(end.isascii() and end.isdigit() for pair in ends for end in pair)
+    if whole and len(entries) > 2 and all(a != b for a, b in ends) and _is_like_a_graph(ends):
+        raise Fault(f"the first two of three columns hold row numbers, as lists of edges do{_ASK}", line)
+    return False
+
+
+def _is_like_a_graph(ends: list[list[str]]) -> bool:
+    """Whether no pair comes twice, and there are at least as many pairs as vertices, all but one."""
+    vertices = {end for pair in ends for end in pair}
+    return len({frozenset(pair) for pair in ends}) == len(ends) and len(ends) >= len(vertices) - 1
 
 
 def next_row(rows: Iterator[Row], what: str) -> Row:
@@ -202,7 +251,8 @@ def _check_header(row: Row, hint: str = ", or put # before the line if it is a h
 def read_table(path: Path, delimiter: str | None, is_named: bool = False) -> Cells:
     """Rows of finite numbers, after a name each if ``is_named``, or if the first entry is not a number.
 
-    A first row without a number is a header, and so is one whose first cell is empty (pandas' index).
+    A first row without a number is a header, and so are one whose first cell is empty (pandas' index) and
+    ``0,1,2`` (its columns).
     """
     rows = read_rows(path, delimiter)
     header = next_row(rows, "rows")
@@ -211,6 +261,13 @@ def read_table(path: Path, delimiter: str | None, is_named: bool = False) -> Cel
     if not heads[0] or all(parse_number(cell) is None for cell in heads[is_named:]):
         _check_header(header)
         row = next(rows, None)
+    elif not is_named and heads == [*map(str, range(len(heads)))]:
+        # What pandas writes over columns without names; unless it might be a row of whole numbers.
+        second = next(rows, None)
+        if second is not None and (len(heads) > 2 or not all(map(str.isdigit, second[1]))):
+            row = second
+        elif second is not None:
+            rows = chain([second], rows)
     if row is None:
         raise Fault("no number in any row; expected rows of numbers", header[0])
     line, cells, _ = row

@@ -15,7 +15,7 @@ import numpy as np
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave.energy import DistanceEnergy, EdgeEnergy, Sum
 from isoweave.geometry import LocalFrames
-from isoweave.graph import geodesic_neighbors, subgraph
+from isoweave.graph import join_along, subgraph
 from isoweave.optimise._optimisers import (
     _GOOD_FIT,
     _MAX_HALVINGS,
@@ -64,7 +64,7 @@ def minimise_many(
     unsettled = ~((best.energy <= 1e-12 * best.mass) | has_ended)
     if n_components <= LOW_DIMENSION and unsettled.any():
         width, _ = companion_width(graph.degrees[: blocks.sizes[0]], n_components)
-        companion = geodesic_neighbors(graph, width, team=frames.team)
+        companion = join_along(graph, width, team=frames.team)
         energy = sample_energy(companion, n_components, team=frames.team, starts=blocks.starts)
         dense = build_problem(energy, solver="direct")
         x = dense.integrate(synchronized_alignments(companion, energy.frames, frames.team, blocks))

@@ -18,9 +18,9 @@ from isoweave.energy import EdgeEnergy, edge_energy
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, typical_degree
 from isoweave.graph import (
     NeighborGraph,
-    geodesic_neighbors,
     geodesics_from,
     graph_from_matrix,
+    join_along,
     sums_of_lengths,
 )
 from isoweave.linalg import lowest_eigenvectors
@@ -171,7 +171,7 @@ def _synchronized(problem: Problem, tol: float, run: Run) -> FloatArray:
     # Right on flat data of any outline: landmarks bend whatever shortest paths have to walk around.
     graph, n_components, team = problem.graph, problem.shape[1], problem.frames.team
     width, thinned = companion_width(graph.degrees, n_components)
-    companion = geodesic_neighbors(graph, width, thinned=thinned, team=team)
+    companion = join_along(graph, width, thinned=thinned, team=team)
     energy = sample_energy(companion, n_components, team=team)
     dense, here = build_problem(energy), run.aside("companion")
 

@@ -1,0 +1,292 @@
+"""From facts to findings, and to the options of a fit that follows their advice.
+
+The words are in verdicts.toml; docs/diagnose.md lists all codes and what following them changed.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from isoweave.diagnostics._facts import (
+    FEW_TRIANGLES,
+    NEGLIGIBLE,
+    SEVERITIES,
+    DimensionFacts,
+    GraphFacts,
+    MapFacts,
+    ShapeFacts,
+    Verdict,
+    frame_dimension,
+    is_too_sparse,
+    needed_degree,
+)
+from isoweave.diagnostics._shape import FEWEST_VERTICES
+
+# A next direction of this size is more than zig-zag paths make; with an estimate this far above N it counts.
+_SLIGHTLY_TOO_LOW = 0.062
+_ABOVE = 0.5
+_FAR_BELOW = 0.6
+_MANY_DROPPED = 0.01
+# Shares of outlying edges that are a problem, and that noise alone may make, if none is this much too long.
+_MANY_OUTLYING, _FEW_OUTLYING = 0.01, 0.002
+_FAR_OUT = 4.0
+# Share of the harmonic part on one edge in a hundred: a shape spreads it over all edges around the loop.
+# Where frames reflect, some of it sits on the line where they do.
+_CONCENTRATED = {"closed": 0.15, "non_orientable": 0.25}
+# Curvature that costs edges this part of their length (root of the irremovable energy) is a problem.
+_COSTLY = 0.1
+# Mean error of the edges and share of torn ones up to which a map is isometric, and beyond which it is bad.
+_KEPT_ERROR, _KEPT_TORN = 0.05, 0.005
+_BAD_ERROR, _BAD_TORN = 0.12, 0.05
+# Correlation of distances in the map with paths from which on it keeps the large shape.
+_SHAPE_KEPT = 0.95
+_NOT_CONVERGED = ("max_iter", "stopped", "interrupted")
+# More steps for a fit that was cut short.
+_MORE_STEPS = 5000
+# Part of n_neighbors that is left where there are shortcuts, and the fewest that are advised.
+_FEWER, _FEWEST_NEIGHBORS = 0.7, 6
+
+
+@cache
+def _words() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("verdicts.toml").read_text(encoding="utf-8"))
+
+
+def _verdict(
+    name: str,
+    severity: str,
+    numbers: dict[str, float],
+    options: dict[str, Any] | None = None,
+    **facts: Any,
+) -> Verdict:
+    """A finding in words; a name after a dot is a variant of its code's text or advice."""
+    code, _, variant = name.partition(".")
+    words = _words()[code] | _words()[code].get(variant, {})
+    text, advice = (words[part].format(**numbers | facts) for part in ("text", "advice"))
+    return Verdict(code, severity, text, advice, numbers, options or {})
+
+
+def judge(
+    n: int,
+    n_edges: int,
+    graph: GraphFacts,
+    dimension: DimensionFacts,
+    shapes: tuple[ShapeFacts, ...],
+    found: MapFacts | None,
+    n_neighbors: int | None = None,
+) -> tuple[Verdict, ...]:
+    """All findings about a map in n dimensions, most severe first, otherwise in the order of the rules.
+
+    ``n_neighbors`` is what the graph was made with, None if it was given.
+    """
+    kept = found is not None and keeps_edges(found.edge_error, found.torn)
+    shape_kept = found is not None and found.paths is not None and found.paths >= _SHAPE_KEPT
+    too_sparse = is_too_sparse(graph, frame_dimension(graph, dimension, n))
+    is_forest = n_edges == graph.n_distinct - graph.n_parts
+    causes = [*_sparse(n, graph, dimension, n_neighbors, shape_kept=shape_kept, is_forest=is_forest)]
+    causes += _too_low(n, graph, dimension, n_neighbors)
+    undetermined = any(v.code in ("graph_too_sparse", "dimension_too_low") for v in causes)
+    causes += _closed_mesh(n, graph, kept=kept)
+    for shape in shapes:
+        where = "" if len(shapes) == 1 else f"component {shape.component}: "
+        of_shape = _shape(n, shape, n_neighbors, kept=kept)
+        # What closes like a sphere is curved, which goes without saying.
+        causes += [
+            replace(v, text=where + v.text)
+            for v in of_shape
+            if not (v.code == "curved" and graph.is_closed_mesh)
+        ]
+    causes += _outlying(n_edges, graph)
+    findings = [*causes, *_graph(n_edges, graph, n_neighbors)]
+    is_flat = bool(shapes) and all(s.kind == "flat" for s in shapes)
+    if not shapes and not undetermined:
+        largest = float(graph.part_sizes[0]) if graph.part_sizes else 0.0
+        findings.append(_verdict("uncertain.small", "info", {"largest": largest}, fewest=FEWEST_VERTICES))
+    if found is not None:
+        # A sparse graph keeps its edges in many maps: that says nothing for this one.
+        if not (too_sparse and kept):
+            explained = any(v.severity != "info" for v in causes)
+            findings += _map(n, found, kept=kept, is_flat=is_flat, explained=explained)
+        if shape_kept and not (kept and not too_sparse):
+            findings.append(_verdict("shape_kept", "info", {"paths": found.paths or 0.0}))
+    elif is_flat and not undetermined and all(v.severity == "info" for v in causes):
+        numbers = {"excess": shapes[0].excess or 0.0, "coherence": shapes[0].coherence}
+        findings.append(_verdict("flat", "info", numbers, dimensions=_dimensions(n)))
+    if not undetermined:
+        findings += _too_high(n, dimension, is_flat=is_flat)
+    return tuple(sorted(findings, key=lambda v: -SEVERITIES.index(v.severity)))
+
+
+def _dimensions(n: int) -> str:
+    return f"{n} dimension{'s' if n > 1 else ''}"
+
+
+def _sparse(
+    n: int,
+    graph: GraphFacts,
+    dimension: DimensionFacts,
+    n_neighbors: int | None,
+    *,
+    shape_kept: bool,
+    is_forest: bool,
+) -> Iterator[Verdict]:
+    d = frame_dimension(graph, dimension, n)
+    numbers = {name: getattr(graph, name) for name in ("low_degree", "deficient", "triangles_per_edge")}
+    enough = max(needed_degree(d) + 4, d + 2)
+    few_triangles = graph.triangles_per_edge < FEW_TRIANGLES
+    way, options = ".features", {"n_neighbors": enough}
+    if n_neighbors is None:
+        way, options = ("", {"along_graph": enough}) if few_triangles else (".measured", {})
+        way, options = (".tree", {}) if is_forest else (way, options)
+    facts: dict[str, Any] = {"n": d, "enough": enough, "options": options}
+    if is_too_sparse(graph, d):
+        low = graph.low_degree <= needed_degree(d)
+        words = _words()["graph_too_sparse"]["degree" if low else "rank"]
+        facts["what"] = words.format(**numbers, n=d)
+        yield _verdict(f"graph_too_sparse{way}", "warn" if shape_kept else "problem", numbers, **facts)
+    elif n > 1 and graph.n_distinct > 2 * n + 2 and few_triangles:
+        facts["what"] = _words()["graph_too_sparse"]["triangles"]
+        yield _verdict(f"graph_too_sparse{way}", "warn", numbers, **facts)
+
+
+def _too_low(
+    n: int, graph: GraphFacts, dimension: DimensionFacts, n_neighbors: int | None
+) -> Iterator[Verdict]:
+    next_one, estimate = dimension.beyond[n - 1], dimension.estimate
+    if dimension.local <= n and dimension.by == "growth of balls":
+        return
+    strong = next_one >= NEGLIGIBLE
+    if strong or (next_one >= _SLIGHTLY_TOO_LOW and estimate is not None and estimate >= n + _ABOVE):
+        also = "" if estimate is None else f", and the {dimension.by} suggest {estimate:.1f}"
+        better = max(dimension.local, 0 if estimate is None else round(estimate), n + 1)
+        options = {"n_components": better}
+        if better > graph.low_degree and n_neighbors is not None:
+            options["n_neighbors"] = better + 2
+        elif better > graph.low_degree:
+            # More than the neighbours of a vertex can show.
+            options["n_components"] = better = max(n + 1, int(graph.low_degree))
+        numbers = {"next_direction": next_one, **({} if estimate is None else {"estimate": estimate})}
+        severity = "problem" if strong else "warn"
+        yield _verdict("dimension_too_low", severity, numbers, options, n=n, also=also, better=better)
+
+
+def _too_high(n: int, dimension: DimensionFacts, *, is_flat: bool) -> Iterator[Verdict]:
+    enough = None
+    if dimension.local < n and is_flat:
+        enough = dimension.local
+    elif dimension.estimate is not None and n > 4 and dimension.estimate < _FAR_BELOW * n:
+        enough = max(1, round(dimension.estimate))
+    if enough is not None:
+        facts: dict[str, Any] = {
+            "n": n,
+            "dimensions": _dimensions(enough),
+            "options": {"n_components": enough},
+        }
+        yield _verdict("dimension_too_high", "info", {"enough": float(enough)}, **facts)
+
+
+def _closed_mesh(n: int, graph: GraphFacts, *, kept: bool) -> Iterator[Verdict]:
+    if graph.is_closed_mesh:
+        numbers = {"border": float(graph.border or 0), "sheet": graph.sheet_border}
+        if n > 2:
+            yield _verdict("closed.mesh", "info", numbers)
+        else:
+            severity = "warn" if kept else "problem"
+            yield _verdict("closed.flattened", severity, numbers, {"n_components": 3})
+
+
+def _shape(n: int, s: ShapeFacts, n_neighbors: int | None, *, kept: bool) -> Iterator[Verdict]:
+    # With room to spare, or with the edges kept nevertheless, it is worth knowing but no problem.
+    severity = "info" if s.dimension < n else "warn" if kept else "problem"
+    room, options = f"embed in {n + 1} dimensions or more", {"n_components": n + 1}
+    if s.dimension < n:
+        room = "check how well the map keeps the edges; one more dimension may help if it does not"
+    elif kept:
+        room, options = (
+            "this map keeps the edges nevertheless; one more dimension closes what it leaves open",
+            {},
+        )
+    facts: dict[str, Any] = {
+        "d": s.dimension,
+        "dimensions": _dimensions(s.dimension),
+        "room": room,
+        "options": options,
+    }
+    if s.synchronized is None or s.relaxed is None:
+        yield _verdict("uncertain", "info", {"coherence": s.coherence})
+        return
+    loops, concentration = s.synchronized.loops or 0.0, s.synchronized.concentration or 0.0
+    if concentration >= _CONCENTRATED.get(s.kind, 2.0):
+        numbers = {"loops": loops, "concentration": concentration}
+        yield _verdict("shortcuts_left", "warn" if kept else "problem", numbers, _fewer(n_neighbors))
+    elif s.kind == "non_orientable":
+        numbers = {"reflected": s.reflected, "torn": s.torn or 0.0, "coherence": s.coherence}
+        yield _verdict("non_orientable", severity, numbers, **facts)
+    elif s.kind == "closed":
+        numbers = {"loops": loops, "irremovable": s.synchronized.irremovable}
+        yield _verdict("closed", severity, numbers, **facts)
+    elif s.kind == "curved":
+        costly = s.relaxed.irremovable**0.5
+        numbers = {"excess": s.excess or 0.0, "tearing": s.tearing or 0.0, "length_error": costly}
+        numbers |= {} if s.curvature is None else {"curvature": s.curvature}
+        is_cheap = costly < _COSTLY and severity == "problem"
+        yield _verdict("curved", "warn" if is_cheap else severity, numbers, **facts)
+
+
+def _fewer(n_neighbors: int | None) -> dict[str, Any]:
+    """Fewer neighbours, where their number was ours to choose and leaves room."""
+    fewer = max(_FEWEST_NEIGHBORS, int(_FEWER * (n_neighbors or 0)))
+    return {} if n_neighbors is None or fewer >= n_neighbors else {"n_neighbors": fewer}
+
+
+def _outlying(n_edges: int, graph: GraphFacts) -> Iterator[Verdict]:
+    if graph.n_outlying:
+        worst = [f"{i}-{j} ({ratio:.3g} times)" for i, j, ratio in graph.outlying[:5]]
+        worst += ["..."] * (graph.n_outlying > 5)
+        numbers = {"outlying": float(graph.n_outlying), "share": graph.n_outlying / n_edges}
+        is_noise = numbers["share"] < _FEW_OUTLYING and graph.outlying[0][2] < _FAR_OUT
+        severity = "problem" if numbers["share"] >= _MANY_OUTLYING else "info" if is_noise else "warn"
+        facts: dict[str, Any] = {"n_edges": n_edges, "worst": ", ".join(worst), "options": {"loss": "robust"}}
+        yield _verdict("outlying_distances", severity, numbers, **facts)
+
+
+def _graph(n_edges: int, graph: GraphFacts, n_neighbors: int | None) -> Iterator[Verdict]:
+    if graph.n_dropped:
+        many, numbers = graph.n_dropped > _MANY_DROPPED * n_edges, {"dropped": float(graph.n_dropped)}
+        name, severity = ("shortcuts_dropped.many", "warn") if many else ("shortcuts_dropped", "info")
+        options = _fewer(n_neighbors) if many else {}
+        yield _verdict(name, severity, numbers, options, n_edges=n_edges)
+    if graph.n_parts > 1:
+        listed = ", ".join([f"{size:,}" for size in graph.part_sizes[:5]] + ["..."] * (graph.n_parts > 5))
+        name = f"components{'' if n_neighbors is None else '.features'}"
+        yield _verdict(name, "warn", {"n_parts": float(graph.n_parts)}, listed=listed)
+
+
+def keeps_edges(error: float, torn: float) -> bool:
+    """Whether edges off by this much in the mean, and this share of them torn, make a map isometric."""
+    return error <= _KEPT_ERROR and torn <= _KEPT_TORN
+
+
+def _map(n: int, found: MapFacts, *, kept: bool, is_flat: bool, explained: bool) -> Iterator[Verdict]:
+    """What the map keeps; ``explained`` if another finding says why edges cannot be kept."""
+    if found.status in _NOT_CONVERGED:
+        numbers = {"removable": found.energy.removable}
+        options = {"max_iter": _MORE_STEPS} if found.status == "max_iter" else {}
+        yield _verdict("not_converged", "warn", numbers, options, status=found.status)
+    numbers = {"edge_error": found.edge_error, "edge_within": found.edge_within, "torn": found.torn}
+    bad = found.edge_error > _BAD_ERROR or found.torn > _BAD_TORN
+    if kept:
+        yield _verdict("isometric", "info", numbers)
+    elif found.better is not None:
+        numbers |= {"energy": found.energy.total, "better": found.better}
+        yield _verdict("poor_minimum", "problem", numbers, {"start": "auto"})
+    elif not explained and (is_flat or not bad):
+        yield _verdict(f"approximate{'.flat' * is_flat}", "warn" if bad else "info", numbers)
+    else:
+        name, severity = ("distorted.explained", "warn") if explained else ("distorted", "problem")
+        yield _verdict(name, severity, numbers, {} if explained else {"n_components": n + 1})
