@@ -30,6 +30,7 @@ from isoweave.optimise import (
     check_finite,
     find_landmarks,
     flatness,
+    is_trusted,
     lifted,
     long_distances,
     minimise,
