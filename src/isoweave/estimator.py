@@ -205,7 +205,7 @@ class IsometricEmbedding(  # type: ignore[misc]
         return self._grow(fresh, fresh._checked_input(X), stays)
 
     def view(self, **options: Any) -> View:
-        """A picture of clusters, held in place by an isometric map: :func:`isoweave.plot.view`."""
+        """A picture of clusters, held in place by a flat map: :func:`isoweave.plot.view`."""
         from isoweave.plot import view
 
         return view(self, **options)

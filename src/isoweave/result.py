@@ -164,7 +164,7 @@ class Embedding:
         return plot_embedding(self, **options)
 
     def view(self, **options: Any) -> View:
-        """A picture of clusters, held in place by an isometric map: :func:`isoweave.plot.view`."""
+        """A picture of clusters, held in place by a flat map: :func:`isoweave.plot.view`."""
         from isoweave.plot import view
 
         return view(self, **options)

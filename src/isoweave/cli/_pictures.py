@@ -93,7 +93,7 @@ def plot(
         "--output", "-o", help="Coordinates (.npz, .npy, .csv), figure (.png, .svg, .pdf) or page (.html)."
     ),
     color=Option(help="Column to colour a figure by.", show_default="the first column"),
-    pull=Option(help="From 0, t-SNE alone, to 1, the isometric map alone."),
+    pull=Option(help="From 0, t-SNE alone, to 1, the flat map alone."),
     perplexity=Option(help="Number of neighbours that count."),
 )
 def view(
@@ -107,7 +107,7 @@ def view(
 ) -> None:
     """Make a picture of clusters out of a map of many dimensions; says what it keeps.
 
-    t-SNE (openTSNE, extra view) on the neighbours in the map, pulled to an isometric map in the plane.
+    t-SNE (openTSNE, extra view) on the neighbours in the map, pulled to a flat map.
     """
     from isoweave.io import check_output_path, write_embedding
     from isoweave.plot import view as viewed

@@ -258,7 +258,7 @@ def _growth(graph: NeighborGraph) -> float:
     """Exponent of the number of vertices within a radius, from balls around some of them."""
     matrix, slopes = graph.to_matrix(), []
     for centre in np.linspace(0, graph.n_vertices - 1, _CENTRES).astype(np.int32):
-        near = breadth_first_order(matrix, centre, directed=False, return_predecessors=False)[:_BALL]
+        near = breadth_first_order(matrix, int(centre), directed=False, return_predecessors=False)[:_BALL]
         if len(near) > _OUTER:
             radii = np.sort(dijkstra(matrix[near][:, near], indices=0))
             slopes.append(np.log(radii[_OUTER] / radii[_INNER]) / np.log(_OUTER / _INNER))

@@ -1,4 +1,4 @@
-"""A picture for the eye of a map of many dimensions: t-SNE held in place by an isometric map of the plane."""
+"""A picture for the eye of a map of many dimensions: t-SNE held in place by a flat map."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _EARLY_STEPS, _LATE_STEPS, _EXAGGERATION = 100, 300, 12.0
 # Barnes-Hut is faster for few points, interpolation on a grid for many.
 _FEW = 10_000
+# By so much principal axes must be ahead in rank correlation to take the place of an isometric map.
+_CLEARLY = 0.05
 # What the picture keeps is measured from so many points, and for so many neighbours.
 _ROWS, _NEIGHBORS = 500, 15
 
@@ -49,7 +51,7 @@ class View:
     def caption(self) -> str:
         """What is seen, in one line."""
         return (
-            f"view of a {self.n_components}-dimensional map (t-SNE pulled to an isometric map; distances are "
+            f"view of a {self.n_components}-dimensional map (t-SNE pulled to a flat map; distances are "
             f"not to scale): keeps {self.kept['neighbors']:.0%} of neighbours, "
             f"trust {self.kept['trust']:.2f}, rank correlation of distances {self.kept['spearman']:.2f}"
         )
@@ -71,18 +73,18 @@ def view(
     """Arrange the points of a map in the plane for the eye: clusters apart, places still meaningful.
 
     Neighbours are those in the map, in all its dimensions. They attract each other as in t-SNE (openTSNE,
-    extra ``view``), which starts from an isometric map in the plane and is pulled back to it in every step
-    (the idea of DREAMS, Kury, Kobak and Damrich 2025). Distances are not to scale: read clusters, their
-    inside and their places off the picture, and distances off the map.
+    extra ``view``), which starts from a flat map and is pulled back to it in every step (the idea of DREAMS,
+    Kury, Kobak and Damrich 2025): the isometric map of the plane, or the two principal axes of the map
+    where these keep the order of its distances clearly better. Distances are not to scale: read clusters,
+    their inside and their places off the picture, and distances off the map.
 
     Parameters
     ----------
     result : Embedding, fitted estimator, file of one, or array of shape (n, N)
     graph : NeighborGraph or sparse matrix of shape (n, n), optional
-        Measured distances, for plain coordinates. Without any the two principal axes of the map take the
-        place of the isometric map.
+        Measured distances, for plain coordinates. Without any the principal axes are the flat map.
     pull : float
-        From 0, t-SNE alone, to 1, the isometric map alone.
+        From 0, t-SNE alone, to 1, the flat map alone.
     perplexity : float
         Number of neighbours that count, at most a third of the points.
     random_state : int
@@ -126,16 +128,21 @@ def view(
 
 
 def _flat(source: Embedding, placed: Any) -> FloatArray:
-    """The map in the plane that the picture is pulled to, centred and of unit size, shape (placed, 2)."""
+    """The flat map that the picture is pulled to, centred and of unit size, shape (placed, 2).
+
+    The isometric one, or the principal axes if these keep the order of the map's distances clearly better:
+    where two dimensions are far too few, an isometric map of the plane is folded.
+    """
     points = source.coordinates[placed]
+    centred = points - points.mean(axis=0)
+    flat = centred @ np.linalg.svd(centred, full_matrices=False)[2][:2].T
     if source.n_components > 2 and source.graph is not None:
         graph = source.kept_graph("view")
         if len(placed) < source.n_points:
             graph = subgraph(graph, placed)
-        flat = embed_graph(graph.to_matrix(), n_components=2, shortcuts="keep").coordinates
-    else:
-        centred = points - points.mean(axis=0)
-        flat = centred @ np.linalg.svd(centred, full_matrices=False)[2][:2].T
+        isometric = embed_graph(graph.to_matrix(), n_components=2, shortcuts="keep").coordinates
+        if _kept(points, flat)["spearman"] < _kept(points, isometric)["spearman"] + _CLEARLY:
+            flat = isometric
     flat = np.pad(flat, ((0, 0), (0, 2 - flat.shape[1])))
     flat = flat - flat.mean(axis=0)
     return flat / (flat.std() or 1.0)
