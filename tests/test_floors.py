@@ -19,10 +19,10 @@ FLOORS = [
     (swiss_roll, 10, 2, {"f1": 0.98, "local_distance": 0.03, "procrustes_error": 2e-4}),
     (swiss_roll, 6, 2, {"f1": 0.96, "procrustes_error": 2e-3}),
     (swiss_roll, 20, 2, {"procrustes_error": 1e-3}),
-    (klein_bottle, 8, 3, {"f1": 0.95, "pearson": 0.987, "global_stress": 0.18}),
+    (klein_bottle, 8, 3, {"f1": 0.965, "pearson": 0.987, "global_stress": 0.18}),
     # Some seeds, 1013 for one, end in a poor minimum, with or without the long distances.
-    (flat_torus, 10, 3, {"f1": 0.835, "pearson": 0.905, "global_stress": 0.32}),
-    (difficult, 14, 5, {"f1": 0.92, "parameter_error": 0.045, "pearson": 0.978}),
+    (flat_torus, 10, 3, {"f1": 0.86, "pearson": 0.9, "global_stress": 0.32}),
+    (difficult, 14, 5, {"f1": 0.935, "parameter_error": 0.04, "pearson": 0.978}),
 ]
 
 

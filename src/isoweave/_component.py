@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -10,16 +11,19 @@ import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray
-from isoweave.energy import AnchorEnergy, EdgeEnergy, FrameEnergy, GlobalEnergy, edge_energy, paper_energy
+from isoweave.energy import AnchorEnergy, EdgeEnergy, FrameEnergy, edge_energy, paper_energy
 from isoweave.geometry import calibrate_frames, local_frames, local_stretch, neighborhood_volumes
 from isoweave.graph import NeighborGraph, bypass_doubtful, longer_than_detours
 from isoweave.known import Known
 from isoweave.optimise import (
     ALONE,
+    AT_ONCE,
     ENDED_EARLY,
     LBFGS,
     LIFTED_LIMIT,
+    LOW_DIMENSION,
     NOT_MET,
+    SYNCHRONIZED_LIMIT,
     Alternating,
     IterationResult,
     Problem,
@@ -37,6 +41,7 @@ from isoweave.optimise import (
     minimise_from,
     misfit,
     numerical_stage,
+    opened,
     seems_exact,
 )
 from isoweave.options import EmbeddingOptions
@@ -47,7 +52,9 @@ _LARGEST_START = 1e75
 # problems were solved.
 MOST_ENERGY = 1.0 + 1e-6
 # Long bends relax last, and the misfit that the tolerance is relative to is large where there are any.
-GLOBAL_TOL = 1 / 3
+_GLOBAL_TOL = 1 / 3
+# Larger weight of the long distances that small problems come down from.
+_ABOVE = 100.0
 # Part of its length, at least of the median, below which an edge has no length in the map.
 NO_LENGTH = 1e-6
 _EDGES_AT_ONCE = 2**16
@@ -133,11 +140,12 @@ def _embed_once(
     is_exact = name == "lifted" and options.global_weight == "auto" and _is_plain(graph, known)
     is_exact = is_exact and is_trusted(graph, result.coordinates)
     dial = 0.0 if is_exact else options.global_weight
-    weight, far = long_distances(frames, known.anchors, result, dial, run)
+    weight, part, far = long_distances(frames, known.anchors, result, dial, run)
     if far is not None:
         # One factor at a time.
         del problem
-        problem, result = globalise(frames, options, known.anchors, far, result, run)
+        build = far_problem(frames, options, known.anchors)
+        problem, result = globalise(frames, graph, options, far, part, result, run, build)
     mass = problem.mass
     if is_exact or result.status in ENDED_EARLY:
         pass
@@ -303,20 +311,52 @@ def _optimise(
     return name, problem, IterationResult(x, here.alignments, here.energy, free.history, free.status)
 
 
+def far_problem(
+    frames: FrameEnergy, options: EmbeddingOptions, anchors: AnchorEnergy | None
+) -> Callable[[Any, Any], Any]:
+    """The problem for long distances, with their springs at a place in the metric."""
+    return lambda far, near: build_problem(frames, solver=options.solver, anchors=anchors, far=far, near=near)
+
+
 def globalise(
-    frames: FrameEnergy,
+    frames: Any,
+    graph: Any,
     options: EmbeddingOptions,
-    anchors: AnchorEnergy | None,
-    far: GlobalEnergy,
+    far: Any,
+    part: float,
     result: IterationResult,
     run: Run,
-) -> tuple[Problem, IterationResult]:
-    """Continue with the long distances in the energy; energy and rotations are those of the frames there."""
-    problem = build_problem(frames, solver=options.solver, anchors=anchors, far=far, near=result.coordinates)
-    optimiser = LBFGS(GLOBAL_TOL * options.energy_tol, options.max_iter)
-    run.stage("global")
-    moved = minimise(optimiser, problem, result.coordinates, stage="global", run=run.within("global"))
-    here = problem.frames.evaluate(moved.coordinates)
+    build: Callable[[Any, Any], Any],
+) -> tuple[Any, IterationResult]:
+    """Continue with the long distances in the energy; energy and rotations are those of the frames there.
+
+    ``part`` of the frames' weight goes to the distances. With refine="auto", small problems that are not flat
+    are also solved coming from a larger weight of the long distances, and the lower minimum is taken.
+    ``build(far, near)`` is the problem with these long distances, of any engine.
+    """
+    assert options.max_iter is not None
+    optimiser = LBFGS(_GLOBAL_TOL * options.energy_tol, options.max_iter)
+    is_auto = options.refine == "auto"
+
+    def descend(far: Any, x: Any, name: str) -> tuple[Any, IterationResult]:
+        run.stage(name)
+        problem = build(far, x)
+        mixed = problem.of_distances(graph, part) if is_auto and part > 0.0 else problem
+        return problem, minimise(optimiser, mixed, x, stage="global", run=run.within(name))
+
+    problem, moved = descend(far, result.coordinates, "global")
+    n, n_components = moved.coordinates.shape
+    is_small = n_components <= LOW_DIMENSION and AT_ONCE < n <= SYNCHRONIZED_LIMIT // n_components
+    is_open = opened(frames, result)[1] > 0.0
+    if is_auto and is_open and is_small and moved.status not in ENDED_EARLY:
+        _, above = descend(replace(far, weight=_ABOVE * far.weight), result.coordinates, "from above")
+        if above.status not in ENDED_EARLY:
+            _, above = descend(far, above.coordinates, "global again")
+        if above.status in ENDED_EARLY:
+            moved = replace(moved, status=above.status)
+        elif above.energy < moved.energy:
+            moved = above
+    here = frames.evaluate(moved.coordinates)
     result = IterationResult(moved.coordinates, here.alignments, here.energy, result.history, moved.status)
     return replace(problem, far=None), result
 

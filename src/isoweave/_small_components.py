@@ -12,6 +12,7 @@ from isoweave._component import (
     MOST_ENERGY,
     ComponentResult,
     edge_factors,
+    far_problem,
     frames_of,
     globalise,
     stretch_of,
@@ -69,9 +70,10 @@ def embed_many(
         unflat = unflat_share(part, n_components, share)
         if options.global_weight != "auto" or openness(part, n_components, unflat) > 0.0:
             own = frames_of(part, part, options, Known(), ONE_THREAD)
-            weights[c], far = long_distances(own, None, led, options.global_weight, ALONE)
+            weights[c], mixed, far = long_distances(own, None, led, options.global_weight, ALONE)
             if far is not None:
-                found[c] = led = globalise(own, options, None, far, led, ALONE)[1]
+                build = far_problem(own, options, None)
+                found[c] = led = globalise(own, part, options, far, mixed, led, ALONE, build)[1]
         if options.refine == "auto" and weights[c] == 0.0 and led.status not in ENDED_EARLY:
             flat[c] = flatness(part, n_components, share)
         x[bounds[c] : bounds[c + 1]] = led.coordinates

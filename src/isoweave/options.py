@@ -156,7 +156,8 @@ class FitOptions:
         """Whether to finish with a least-squares fit of the distances. It minimises the sum of squares of
         ``|y_i - y_j| - d_ij`` over the edges, to the last digit where they are exact: better where the data
         do lie in N dimensions, worse on closed surfaces in too few dimensions. "auto" does so where the data
-        are flat in N dimensions, until nothing could be seen to move.""",
+        are flat in N dimensions, until nothing could be seen to move; elsewhere distances get a part of the
+        weight of neighbourhoods, beside the long distances of ``global_weight``.""",
         choices=("auto", "none", "distances"),
     )
     loss: str = option(
@@ -169,7 +170,7 @@ class FitOptions:
         "auto",
         """How much long distances count beside short ones: "auto", or a number from 0. It is the weight of
         the stress to landmark geodesics: 0 keeps neighbourhoods only, 1 costs them little, 10 is a better
-        Isomap. "auto" is 0 where the data are flat in N dimensions, whatever their outline, and up to 2
+        Isomap. "auto" is 0 where the data are flat in N dimensions, whatever their outline, and up to 1.2
         elsewhere.""",
         kind='"auto" or float',
     )

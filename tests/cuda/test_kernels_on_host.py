@@ -302,8 +302,15 @@ def fit(graph, **options):
         (cloud(400, 3, 10), {"start": "landmark", "refine": "distances", "scale": "geodesics"}),
         (cloud(300, 20, 12), {"start": "landmark", "n_components": 9}),
         (roll(700), {"start": "landmark", "global_weight": 1.0}),
+        (cloud(200, 3, 10), {"start": "landmark"}),
     ],
-    ids=["coarse and refined", "distances and geodesics", "nine dimensions, global", "a surface, global"],
+    ids=[
+        "coarse and refined",
+        "distances and geodesics",
+        "nine dimensions, global",
+        "a surface, global",
+        "from above",
+    ],
 )
 def test_whole_fits_agree(graph, options):
     ours, theirs, x = fit(graph, **options)

@@ -9,13 +9,20 @@ import pytest
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial.distance import cdist
 
-from isoweave import Anchors, IsometricEmbedding, embed_graph
+from isoweave import Anchors, IsometricEmbedding, _component, embed_graph
 from isoweave._parallel import thread_team
 from isoweave.datasets import flat_torus, klein_bottle
 from isoweave.energy import GlobalEnergy
 from isoweave.graph import geodesics_from, knn_graph
-from isoweave.metrics import geodesic_rows, neighborhood_scores, pearson, procrustes_error
-from isoweave.optimise import balanced_weight, global_energy, openness
+from isoweave.metrics import geodesic_rows, local_distance, neighborhood_scores, pearson, procrustes_error
+from isoweave.optimise import (
+    balanced_weight,
+    energy_over_stress,
+    global_energy,
+    minimise,
+    mixed_part,
+    openness,
+)
 from isoweave.optimise._starts import landmark_start
 from reference_problems import TEAM, make_problem
 
@@ -121,11 +128,20 @@ def test_what_auto_goes_by():
     # Roads: neighbourhoods so small that they fit any frame.
     chain = knn_graph(np.arange(300.0)[:, None], 2)
     assert openness(chain, 2, 0.02) > 0.9
-    # A tenth of the energy of the frames over the stress of classical scaling.
+    # The energy of the frames over the stress of classical scaling decides the rest.
     far = global_energy(make_problem("edge", 2)[0].frames, np.random.default_rng(1).normal(size=(50, 2)))
     scaled = landmark_start(far.landmarks, np.ascontiguousarray(far.geodesics.T), 2)
-    assert balanced_weight(0.04, far, 2) == pytest.approx(0.1 * 0.04 / stress(far, scaled))
-    assert balanced_weight(10.0, far, 2) == 2.0
+    assert energy_over_stress(0.04, far, 2) == pytest.approx(0.04 / stress(far, scaled))
+    assert (balanced_weight(2.5), balanced_weight(100.0)) == (pytest.approx(0.2), 1.2)
+    parts = np.array([mixed_part(ratio, 1.0) for ratio in np.linspace(0.0, 10.0, 1001)])
+    assert (parts[300], parts[-1]) == (0.0, pytest.approx(0.7))
+    assert 0.0 <= np.diff(parts).min() <= np.diff(parts).max() < 1.6 * 0.7 * 0.01 / 5.0
+    # Edges of a tree can all be met.
+    assert mixed_part(0.0, 0.0) == pytest.approx(0.7)
+
+
+def size(x):
+    return np.linalg.norm(x - x.mean(axis=0))
 
 
 def outlines(rng, n=900):
@@ -155,7 +171,7 @@ def test_flat_data_of_any_outline_are_left_alone(name):
 
 
 def test_the_dial_on_a_torus():
-    """More weight: better long distances, fewer of the neighbours, more energy of the frames."""
+    """Much weight: better long distances, fewer of the neighbours, more energy of the frames."""
     data = flat_torus(800, random_state=1021).data
     graph = knn_graph(data, 10)
     geodesics = geodesic_rows(graph)
@@ -163,11 +179,47 @@ def test_the_dial_on_a_torus():
     far = {w: pearson(geodesics, r.coordinates) for w, r in dial.items()}
     near = {w: neighborhood_scores(graph, r.coordinates, n_neighbors=10).f1 for w, r in dial.items()}
     assert far[0.0] < far[0.3] < far[3.0]
-    assert near[0.0] >= near[0.3] > near[3.0]
-    assert 0.05 < dial["auto"].global_weight < 2.0
+    assert min(near[0.0], near[0.3]) > near[3.0]
+    assert 0.05 < dial["auto"].global_weight < 1.0
     assert far["auto"] > far[0.0] + 0.01
     assert near["auto"] > near[0.0] - 0.03
-    assert dial[0.0].relative_energy <= dial[0.3].relative_energy <= dial[3.0].relative_energy < 0.2
+    assert max(dial[0.0].relative_energy, dial[0.3].relative_energy) <= dial[3.0].relative_energy < 0.2
+
+
+def test_measured_distances_beside_the_frames():
+    """On a Klein bottle part of the frames gives way to distances: better near, and not worse far."""
+    graph = knn_graph(klein_bottle(700, random_state=1031).data, 8)
+    geodesics, scores = geodesic_rows(graph), {}
+    for refine in ("none", "auto"):
+        found = embed_graph(graph.to_matrix(), 3, refine=refine)
+        near = neighborhood_scores(graph, found.coordinates, n_neighbors=8).f1
+        error = local_distance(graph, found.coordinates)
+        scores[refine] = np.array([near, -error, pearson(geodesics, found.coordinates)])
+        # Distances alone would crumple it, and more than double this.
+        assert found.relative_energy < 0.06
+    assert (scores["auto"] - scores["none"] > [0.001, 0.005, -1e-4]).all()
+
+
+def test_coming_from_above_ends_no_higher(monkeypatch):
+    matrix = knn_graph(flat_torus(700, random_state=12).data, 10).to_matrix()
+    ends = []
+    both = embed_graph(matrix, 3, global_weight=0.25, n_jobs=1)
+
+    def kept(optimiser, problem, start, **options):
+        ends.append(minimise(optimiser, problem, start, **options))
+        return ends[-1]
+
+    monkeypatch.setattr(_component, "minimise", kept)
+    embed_graph(matrix, 3, global_weight=0.25, n_jobs=1)
+    direct, _, again = ends[-3:]
+    lower = min(direct, again, key=lambda end: end.energy)
+    factor = size(lower.coordinates) / size(both.coordinates)
+    assert procrustes_error(lower.coordinates, factor * both.coordinates) < 1e-12
+    # Above so many vertices only the direct way is taken.
+    monkeypatch.setattr(_component, "SYNCHRONIZED_LIMIT", 0)
+    alone = embed_graph(matrix, 3, global_weight=0.25, n_jobs=1).coordinates
+    factor = size(direct.coordinates) / size(alone)
+    assert procrustes_error(direct.coordinates, factor * alone) < 1e-12
 
 
 def test_with_anchors_the_weight_must_be_asked_for():
@@ -185,7 +237,7 @@ def test_with_anchors_the_weight_must_be_asked_for():
 def test_estimator_paper_and_errors():
     data = klein_bottle(300, random_state=6).data
     model = IsometricEmbedding(3, n_neighbors=8).fit(data)
-    assert 0 < model.global_weight_ <= 2.0
+    assert 0 < model.global_weight_ <= 1.2
     assert IsometricEmbedding(3, n_neighbors=8, preset="paper", tol=1e-2).fit(data).global_weight_ == 0.0
     for wrong in (-1.0, np.nan, "much"):
         with pytest.raises((ValueError, TypeError), match="global_weight"):

@@ -14,7 +14,8 @@ from isoweave._files import write_text
 from isoweave.cli._app import command
 from isoweave.cli._console import duration, one_line
 
-_EXPERIMENTS = "swiss, difficult, klein, torus, mnist, fmnist, rnaseq, robustness, graphs, or all."
+_EXPERIMENTS = "swiss, difficult, klein, torus, mnist, fmnist, rnaseq, robustness, graphs, all; or front."
+_NO_FIGURES = "no figures: they need matplotlib, pip install 'isoweave\\[plot]'"
 _METHODS = "default, paper-energy, paper, isomap, lle, hlle, ltsa, laplacian, diffusion, tsne, umap, mde"
 
 
@@ -51,6 +52,11 @@ def reproduce(
     scale = experiments.QUICK if quick else experiments.FULL
     if n_seeds is not None:
         scale = replace(scale, n_seeds=n_seeds)
+    if "front" in names:
+        _front(out, scale, data_home, fetch)
+        names = [name for name in names if name != "front"]
+        if not names:
+            return
     asked = [name for text in methods or () for name in text.split(",") if name] or None
     tasks, skipped = experiments.plan_tasks(names, asked, scale)
     records = experiments.Records(out / "records.jsonl")
@@ -72,7 +78,7 @@ def reproduce(
     for line in _skipped_lines(skipped):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if find_spec("matplotlib") is None:
-        console.print("no figures: they need matplotlib, pip install 'isoweave\\[plot]'")
+        console.print(_NO_FIGURES)
     figures: dict[str, dict[str, Path]] = {}
     # A reason begins with the name of its experiment.
     reasons = {name: [r for r in skipped if r.split(",")[0] == name] for name in experiments.EXPERIMENTS}
@@ -94,6 +100,30 @@ def reproduce(
         console.print(f"{failed} runs failed; their tables say why", highlight=False)
     page = experiments.write_page(runs, scale, figures, out / "index.html", reasons)
     console.print(f"wrote {page}", highlight=False, soft_wrap=True)
+
+
+def _front(out: Path, scale: Any, data_home: Path | None, fetch: bool) -> None:
+    """Neighbourhoods against long distances: a table and a figure."""
+    from rich.console import Console
+
+    from isoweave.experiments import front
+
+    console = Console()
+    out.mkdir(parents=True, exist_ok=True)
+    table = out / ("front.csv" if scale.name == "full" else f"front_{scale.name}.csv")
+    with Console(stderr=True).status("front") as status:
+        skipped = front.run_front(table, scale, data_home=data_home, fetch=fetch, progress=status.update)
+    written, lines = [table], front.read_front(table)
+    if find_spec("matplotlib") is None:
+        console.print(_NO_FIGURES)
+    elif lines:
+        written += [table.with_suffix(".svg"), table.with_suffix(".png")]
+        for path in written[1:]:
+            front.draw_front(lines, path)
+    for line in _skipped_lines(skipped):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    for path in written:
+        console.print(f"wrote {path}", highlight=False, soft_wrap=True)
 
 
 def _skipped_lines(skipped: Sequence[str]) -> list[str]:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from isoweave._component import (
-    GLOBAL_TOL,
     NO_LENGTH,
     ComponentResult,
     check_energy,
     check_start,
+    globalise,
     refine_from,
     refine_if_flat,
 )
@@ -34,7 +34,6 @@ from isoweave.optimise import (
     ENDED_EARLY,
     LBFGS,
     SYNCHRONIZED_LIMIT,
-    IterationResult,
     Run,
     check_finite,
     far_landmarks,
@@ -161,9 +160,13 @@ def _embed(
     check_energy(problem, options, result)
     solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
     tools = (_far_energy, _scaled)
-    weight, far = long_distances(energy, None, result, options.global_weight, run, *tools)
+    weight, part, far = long_distances(energy, None, result, options.global_weight, run, *tools)
     if far is not None:
-        problem, result = _globalise(energy, options, far, result, team, run)
+
+        def build(far: DeviceGlobal, near: Any) -> DeviceProblem:
+            return replace(device_problem(energy, team, far.springs(near)), far=far)
+
+        problem, result = globalise(energy, measured, options, far, part, result, run, build)
     mass = problem.mass
     if options.refine == "distances" and result.status not in ENDED_EARLY:
         mass, result = refine_from(problem, measured, options, 1.0, result, run.within("refine"))
@@ -192,27 +195,6 @@ def _far_energy(frames: DeviceEdgeEnergy, x: Any) -> DeviceGlobal:
 def _scaled(far: DeviceGlobal, n_components: int) -> Any:
     landmarks = far.graph.device.get(far.landmarks)
     return scaled_landmarks(far.graph, landmarks, far.geodesics, n_components)
-
-
-def _globalise(
-    energy: DeviceEdgeEnergy,
-    options: EmbeddingOptions,
-    far: DeviceGlobal,
-    result: IterationResult,
-    team: ThreadTeam,
-    run: Run,
-) -> tuple[DeviceProblem, IterationResult]:
-    """Continue with the long distances in the energy; energy and rotations are those of the frames there."""
-    assert options.max_iter is not None
-    problem = device_problem(energy, team, far.springs(result.coordinates))
-    optimiser = LBFGS(GLOBAL_TOL * options.energy_tol, options.max_iter)
-    run.stage("global")
-    moved = minimise(
-        optimiser, replace(problem, far=far), result.coordinates, stage="global", run=run.within("global")
-    )
-    here = energy.evaluate(moved.coordinates)
-    found = IterationResult(moved.coordinates, here.alignments, here.energy, result.history, moved.status)
-    return problem, found
 
 
 def _lengths(graph: DeviceGraph, x: Any) -> Any:

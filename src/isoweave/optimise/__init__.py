@@ -3,10 +3,13 @@
 from isoweave.optimise._global import (
     agreement as agreement,
     balanced_weight as balanced_weight,
+    energy_over_stress as energy_over_stress,
     far_landmarks as far_landmarks,
     flatness as flatness,
     global_energy as global_energy,
     long_distances as long_distances,
+    mixed_part as mixed_part,
+    opened as opened,
     openness as openness,
     unflat_share as unflat_share,
 )

@@ -31,8 +31,12 @@ _AGREE, _DISAGREE = 0.1, 0.3
 # A vertex with few more than N neighbours fits any frame, so that the energy says nothing about flatness.
 _WELL_CONNECTED = 4.0
 # The stress that classical scaling leaves, weighted, is this part of the energy that the frames leave.
-_SHARE = 0.1
-_MOST_WEIGHT = 2.0
+_SHARE = 0.08
+_MOST_WEIGHT = 1.2
+# Of the distances beside the frames on data that are not flat. In full they would crumple the map.
+_MIXED = 0.7
+# Energy over stress from which they count, and count so: torus 2.4, Klein bottle 9, images more.
+_CRAMPED, _ROOMY = 3.0, 8.0
 # Nobody could see what less does.
 _NO_WEIGHT = 1e-6
 # Extent of a map, in units of the median length, that is none.
@@ -102,13 +106,35 @@ def _scaled(far: GlobalEnergy, n_components: int) -> FloatArray:
     return landmark_start(far.landmarks, np.ascontiguousarray(far.geodesics.T), n_components)
 
 
-def balanced_weight(
+def energy_over_stress(
     share: float, far: Any, n_components: int, scaled_by: Callable[[Any, int], Any] = _scaled
 ) -> float:
-    """The weight at which long distances take little from the short ones and give most of what they can."""
+    """What frames leave over what long distances leave at best, about: after classical scaling (Isomap)."""
     scaled = scaled_by(far, n_components)
     stress = far.evaluate(scaled).energy / far.weight
-    return min(_MOST_WEIGHT, _SHARE * share / stress) if stress > 0.0 else 0.0
+    return share / stress if stress > 0.0 else 0.0
+
+
+def balanced_weight(ratio: float) -> float:
+    """The weight at which long distances take little from the short ones and give most of what they can."""
+    return min(_MOST_WEIGHT, _SHARE * ratio)
+
+
+def mixed_part(ratio: float, known: float) -> float:
+    """The part of the distances beside the frames; ``known`` is :func:`known_part`.
+
+    Where long distances fit badly beside what the frames leave, lengths are only to be had by crumpling,
+    unless there are so few edges that they fit anyway.
+    """
+    return _MIXED * max(_smooth((ratio - _CRAMPED) / (_ROOMY - _CRAMPED)), 1.0 - known)
+
+
+def opened(frames: Any, result: IterationResult) -> tuple[float, float]:
+    """:func:`unflat_share` and :func:`openness` of a local fit."""
+    graph, n_components = frames.graph, frames.frames.n_components
+    share = result.energy / frames.mass if frames.mass > 0 else 0.0
+    share = unflat_share(graph, n_components, share)
+    return share, openness(graph, n_components, share)
 
 
 def long_distances(
@@ -119,27 +145,26 @@ def long_distances(
     run: Run,
     made_by: Callable[[Any, Any], Any] = global_energy,
     scaled_by: Callable[[Any, int], Any] = _scaled,
-) -> tuple[float, Any]:
-    """The weight of the long distances (eq. 24) after a local fit, and their energy unless it is 0.
+) -> tuple[float, float, Any]:
+    """After a local fit: the weight of the long distances (eq. 24), the part of the edges, and their energy.
 
-    Another engine has its own functions for that energy and for classical scaling.
+    The energy is None where the weight is 0. Another engine has its own functions for that energy and for
+    classical scaling.
     """
-    x, n_components = result.coordinates, frames.frames.n_components
-    share = result.energy / frames.mass if frames.mass > 0 else 0.0
-    share = unflat_share(frames.graph, n_components, share)
-    opening = openness(frames.graph, n_components, share) if weight == "auto" else 1.0
+    x, n_components, graph = result.coordinates, frames.frames.n_components, frames.graph
+    share, opening = opened(frames, result)
     # Anchors tell where things are, better than paths can.
-    unwanted = weight == 0.0 or opening == 0.0 or (weight == "auto" and anchors is not None)
+    unwanted = weight == 0.0 or (weight == "auto" and (opening == 0.0 or anchors is not None))
     # Where all points lie in one place the stress has no direction to pull them apart.
     collapsed = float(np.ptp(x, axis=0).max()) <= _ONE_PLACE
     if unwanted or collapsed or result.status in ENDED_EARLY:
-        return 0.0, None
+        return 0.0, 0.0, None
     run.stage("landmarks")
     far = made_by(frames, x)
     check_finite("landmarks", "geodesics", far.geodesics)
-    chosen = (
-        opening * balanced_weight(share, far, n_components, scaled_by) if weight == "auto" else float(weight)
-    )
+    ratio = energy_over_stress(share, far, n_components, scaled_by) if opening > 0.0 else 0.0
+    chosen = opening * balanced_weight(ratio) if weight == "auto" else float(weight)
     if chosen < _NO_WEIGHT:
-        return 0.0, None
-    return chosen, replace(far, weight=chosen * far.weight)
+        return 0.0, 0.0, None
+    part = opening * mixed_part(ratio, known_part(graph, n_components))
+    return chosen, part, replace(far, weight=chosen * far.weight)
