@@ -20,7 +20,9 @@ from isoweave.optimise import (
     AT_ONCE,
     ENDED_EARLY,
     LBFGS,
+    LIFTED_LIMIT,
     LOW_DIMENSION,
+    NOT_MET,
     SYNCHRONIZED_LIMIT,
     Alternating,
     IterationResult,
@@ -32,11 +34,15 @@ from isoweave.optimise import (
     check_finite,
     find_landmarks,
     flatness,
+    is_trusted,
+    lifted,
     long_distances,
     minimise,
     minimise_from,
+    misfit,
     numerical_stage,
     opened,
+    seems_exact,
 )
 from isoweave.options import EmbeddingOptions
 
@@ -62,6 +68,8 @@ _SMALL_ERROR = 0.02
 # grows with their number, because every step costs more, a hundred times at most.
 ENOUGH, _MANY = 1e-5, 10_000
 _MOST_STEPS = 200
+# Part of the misfit of exact distances at which the lifted map is taken.
+_MUCH_LESS = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,17 +136,33 @@ def _embed_once(
     frames = frames_of(graph, paths, options, known, team)
     name, problem, result = _optimise(frames, options, known.anchors, start, run)
     solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
-    weight, part, far = long_distances(frames, known.anchors, result, options.global_weight, run)
+    # Frames know less than exact distances.
+    is_exact = name == "lifted" and options.global_weight == "auto" and _is_plain(graph, known)
+    is_exact = is_exact and is_trusted(graph, result.coordinates)
+    dial = 0.0 if is_exact else options.global_weight
+    weight, part, far = long_distances(frames, known.anchors, result, dial, run)
     if far is not None:
         # One factor at a time.
         del problem
         build = far_problem(frames, options, known.anchors)
         problem, result = globalise(frames, graph, options, far, part, result, run, build)
     mass = problem.mass
-    if options.refine == "distances" and result.status not in ENDED_EARLY:
+    if is_exact or result.status in ENDED_EARLY:
+        pass
+    elif options.refine == "distances":
         mass, result = refine_from(problem, graph, options, 1.0, result, run.within("refine"))
-    elif options.refine == "auto" and weight == 0.0 and result.status not in ENDED_EARLY:
+    elif options.refine == "auto" and weight == 0.0:
         mass, result = refine_if_flat(problem, graph, options, result, run)
+    if _may_be_lifted(graph, options, known, result):
+        run.stage("lifted start")
+        x = lifted(graph, options.n_components, team, run)
+        is_exact = misfit(graph, x) <= _MUCH_LESS * misfit(graph, result.coordinates)
+        if is_exact:
+            name, weight, result = "lifted", 0.0, replace(result, coordinates=x, status="converged")
+    if is_exact and options.inner_product == "edge":
+        measured, here = problem.of_distances(graph), problem.evaluate(result.coordinates)
+        energy = measured.evaluate(result.coordinates).energy
+        mass, result = measured.mass, replace(result, energy=energy, alignments=here.alignments)
     if options.scale == "geodesics":
         factor = _geodesic_factor(result.coordinates, paths, team)
         result = replace(result, coordinates=result.coordinates * factor)
@@ -160,6 +184,23 @@ def check_start(start: FloatArray | None) -> None:
             f"start has coordinates of {largest:.3g} times the median distance, over {_LARGEST_START:g}; "
             "give it in the unit of the distances."
         )
+
+
+def _is_plain(graph: NeighborGraph, known: Known) -> bool:
+    return known.per_edge(graph) is None and known.anchors is None
+
+
+def _may_be_lifted(
+    graph: NeighborGraph, options: EmbeddingOptions, known: Known, result: IterationResult
+) -> bool:
+    """Whether start="auto" looks for a map with the measured lengths: they seem exact, and it has not."""
+    x, start = result.coordinates, options.start
+    settings = (start if isinstance(start, str) else "", options.global_weight, options.inner_product)
+    if settings != ("auto", "auto", "edge") or options.refine == "none" or not _is_plain(graph, known):
+        return False
+    if x.size > LIFTED_LIMIT or result.status in ENDED_EARLY or misfit(graph, x) <= NOT_MET:
+        return False
+    return seems_exact(graph, options.n_components)
 
 
 def stretch_of(graph: NeighborGraph, frames: FrameEnergy, x: FloatArray) -> tuple[FloatArray, BoolArray]:
@@ -252,7 +293,8 @@ def _optimise(
     problem = _factored(frames, options, None, run)
     with numerical_stage(f"start {options.start!r}"):
         name, free = minimise_from(problem, optimiser, options.start, options.energy_tol, stage, run)
-    check_energy(problem, options, free)
+    if name != "lifted":
+        check_energy(problem, options, free)
     if anchors is None:
         return name, problem, free
     # In the energy from the beginning, anchors would keep a map from unfolding: it is laid on them and goes

@@ -12,11 +12,11 @@ from scipy.sparse import csgraph
 from isoweave.geometry import ALL_FRAME_LIMIT, HUB_LIMIT, resolve_frame_size
 from isoweave.graph import NeighborGraph, local_order, renumber
 from isoweave.linalg import MAX_FILL, analyse, choose_solver, prepare_laplacian
-from isoweave.optimise import DENSE_DEGREE, LOW_DIMENSION, N_LANDMARKS, SYNCHRONIZED_LIMIT, THINNING
+from isoweave.optimise import DENSE_DEGREE, EXTRA, LOW_DIMENSION, N_LANDMARKS, SYNCHRONIZED_LIMIT, THINNING
 from isoweave.options import EmbeddingOptions
 
-# Steps of the optimiser (4 to 20 as a rule) and of the paper's recursion.
-_STEPS, _RECURSION_STEPS = 10, 300
+# Steps of the optimiser (4 to 20 as a rule), of the paper's recursion, and of lifting.
+_STEPS, _RECURSION_STEPS, _LIFTED_STEPS = 10, 300, 200
 _DIRECT = ("direct", "cholmod")
 
 
@@ -120,7 +120,7 @@ def with_factor(part: PartSizes, graph: NeighborGraph) -> PartSizes:
     """With the solver the fit will choose and the size of its factor, counted from the elimination tree."""
     paper = part.options.inner_product == "paper"
     # A synchronized start makes a factor whatever the solver is.
-    is_made = part.is_counted or part.start in ("both", "synchronized")
+    is_made = part.is_counted or part.start in ("both", "synchronized", "lifted")
     if not is_made and not paper:
         return part
     # As the fit does it: minimum degree is faster on a local numbering, and breaks its ties by it.
@@ -191,6 +191,9 @@ def _start_bytes(s: PartSizes) -> float:
     if s.start == "identity":
         # Every edge gets the alignment of its source.
         return 8 * m * c * c + 24 * m * c + 8 * n * c * c
+    if s.start == "lifted":
+        # A matrix with a block per edge, its copies and its factor.
+        return (c + max(EXTRA)) ** 2 * (60 * (m + n) + s.factor + s.workspace)
     # Frames of the companion graph; SuperLU holds a row number and a value per entry of both factors.
     vertices, edges, fill = s.companion
     synchronized = edges * (40 + 8 * c + 32 * c * c) + 24 * fill * c * c + 8 * vertices * c * (c + 1)
@@ -230,6 +233,11 @@ def time_by_stage(s: PartSizes) -> dict[str, float]:
     start = 0.0
     if s.start in ("both", "landmark"):
         start = max(N_LANDMARKS, 2 * c + 2) * (250 * n + 10 * m) + optimise * (s.start == "both")
+    elif s.start == "lifted":
+        start = (
+            _LIFTED_STEPS * ((c + max(EXTRA)) * s.fill**2 / n + (c + max(EXTRA)) ** 2 * 60 * (m + n))
+            + 1e6 * n
+        )
     elif s.start == "coarse":
         # The sample has two edges per vertex of the graph.
         start = n * (7000 + 500 * c) + _frames_time(n / THINNING, 2 * n, 22, c)

@@ -91,9 +91,10 @@ class FitOptions:
         "auto",
         """Where the optimisation begins. "auto" takes the landmark start or, in up to three dimensions, the
         synchronized one if that ends with clearly less energy; large graphs start from the embedding of a
-        sample ("coarse"). An array has shape (n, N).""",
-        kind='{"auto", "landmark", "synchronized", "coarse", "identity"} or array',
-        choices=("auto", "landmark", "synchronized", "coarse", "identity"),
+        sample ("coarse"). "lifted" fits the distances in N + 2 dimensions and squeezes two of them out: for
+        exact distances; "auto" does so where they seem exact and are not met. An array has shape (n, N).""",
+        kind='{"auto", "landmark", "synchronized", "coarse", "lifted", "identity"} or array',
+        choices=("auto", "landmark", "synchronized", "coarse", "lifted", "identity"),
     )
     solver: str = option(
         "auto",

@@ -277,3 +277,21 @@ def check_real_files():
     cities = datasets.load_city_miles()
     miles = cities.graph.toarray()[np.triu_indices(128, k=1)]
     assert np.median(miles / pdist(cities.truth)) == pytest.approx(1.22, abs=0.02)
+
+
+def test_proteins(tmp_path):
+    atoms = np.random.default_rng(11).uniform(0.0, 12.0, size=(50, 3))
+    pairs = np.array([[0, 1], [1, 2], [0, 2]], dtype=np.int32)
+    np.savez(tmp_path / "protein_atoms.npz", il2=atoms)
+    np.savez(
+        tmp_path / "protein_backbones.npz", **{"1crn_edges": pairs, "1crn_lengths": np.array([3.0, 4.0, 5.0])}
+    )
+    heavy = datasets.load_protein("il2", data_home=tmp_path)
+    assert heavy.graph.nnz == 2 * np.count_nonzero(pdist(atoms) <= 6.0)
+    assert local_distance(heavy.graph, heavy.truth) < 1e-15
+    backbone = datasets.load_protein(data_home=tmp_path)
+    assert (backbone.truth, backbone.graph[2, 0], backbone.graph.nnz) == (None, 5.0, 6)
+    with pytest.raises(ValueError, match="name must be one of '1ppt', .*, got 'titin'"):
+        datasets.load_protein("titin", data_home=tmp_path)
+    with pytest.raises(DatasetMissingError, match=r"protein_atoms\.npz: it is not there"):
+        datasets.load_protein("2beg", data_home=tmp_path / "..")

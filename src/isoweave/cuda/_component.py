@@ -46,7 +46,7 @@ from isoweave.options import EmbeddingOptions
 
 _MOST_DIMENSIONS = 64
 # The identity depends on the axes that frames happen to have.
-_HOST_STARTS = ("synchronized", "identity")
+_HOST_STARTS = ("synchronized", "lifted", "identity")
 
 
 def missing_feature(options: EmbeddingOptions, known: Known) -> str:

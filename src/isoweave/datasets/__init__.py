@@ -23,6 +23,7 @@ from isoweave.datasets._loaders import (
     load_lungline_mixtures as load_lungline_mixtures,
     load_mesh as load_mesh,
     load_mnist as load_mnist,
+    load_protein as load_protein,
     load_road as load_road,
     load_tcga as load_tcga,
     load_tcga_lusc as load_tcga_lusc,

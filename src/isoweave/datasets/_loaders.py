@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.spatial import cKDTree
 
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_option, check_real
@@ -28,6 +29,8 @@ _GARMENTS = (
     *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
 )
 _EARTH_RADIUS_MILES = 3958.8
+_BACKBONES = ("1ppt", "2erl", "1crn", "1ptq", "1hoe", "1pht", "1mbn", "1rgs", "1bpm", "1n4w", "1mqq", "2e7z")
+_HEAVY_ATOMS = ("1hpv", "il2", "1a8o", "2beg")
 
 
 class DatasetMissingError(FileNotFoundError):
@@ -165,6 +168,25 @@ def load_city_miles(*, max_miles: float | None = None, data_home: DataHome = Non
         pairs, lengths = pairs[lengths <= max_miles], lengths[lengths <= max_miles]
     truth = _map_in_miles(arrays["lat"].astype(np.float64), arrays["lon"].astype(np.float64))
     return GraphDataset("city_miles", symmetric_graph(pairs, lengths, len(miles)), truth)
+
+
+def load_protein(name: str = "1crn", *, data_home: DataHome = None) -> GraphDataset:
+    """Distances between atoms of a protein, exact, in Angstrom.
+
+    Backbones (1ppt, 2erl, 1crn, 1ptq, 1hoe, 1pht, 1mbn, 1rgs, 1bpm, 1n4w, 1mqq, 2e7z: 108 to 2,907 atoms)
+    have all below 5 and no ``truth``, from ``protein_backbones.npz``; heavy atoms (1hpv, il2, 1a8o, 2beg: 524
+    to 1,516) all below 6, from ``protein_atoms.npz``.
+    """
+    check_option("name", name, (*_BACKBONES, *_HEAVY_ATOMS))
+    if name in _HEAVY_ATOMS:
+        truth = load_arrays("protein_atoms.npz", (name,), data_home)[name].astype(np.float64)
+        pairs = cKDTree(truth).query_pairs(6.0, output_type="ndarray")
+        lengths = np.linalg.norm(truth[pairs[:, 0]] - truth[pairs[:, 1]], axis=1)
+        return GraphDataset(f"protein_{name}", symmetric_graph(pairs, lengths, len(truth)), truth)
+    names = (f"{name}_edges", f"{name}_lengths")
+    pairs, lengths = load_arrays("protein_backbones.npz", names, data_home).values()
+    graph = symmetric_graph(pairs.astype(np.intp), lengths, int(pairs.max()) + 1)
+    return GraphDataset(f"protein_{name}", graph, None)
 
 
 def _images(

@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import breadth_first_order
 from scipy.sparse.linalg import spilu, splu
 
 from isoweave._forks import forks_wait
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ThreadTeam, single_blas_thread
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave.engines import cholesky as kernels
 
@@ -141,6 +141,39 @@ def substitute(s: Structure, values: FloatArray, rhs: FloatArray, team: ThreadTe
     out = np.zeros_like(rhs)
     out[s.order] = block[:width].T
     return out
+
+
+class BlockCholesky:
+    """Solves with symmetric matrices of ``width`` rows per vertex and entries at the edges of one graph.
+
+    The entries of a row are those at the vertex itself, then at its neighbours in turn, ``width`` at each.
+    """
+
+    def __init__(self, indptr: IntArray, indices: IntArray, width: int) -> None:
+        n, across = len(indptr) - 1, np.arange(width)
+        blocks = np.insert(indices, indptr[:-1], np.arange(n))
+        counts = np.repeat(np.diff(indptr) + 1, width)
+        ends = np.cumsum(counts)
+        firsts = np.repeat(indptr[:-1] + np.arange(n), width)
+        position = np.arange(ends[-1]) + np.repeat(firsts - (ends - counts), counts)
+        self.indptr = np.append(0, width * ends).astype(np.int32)
+        self.indices = (width * blocks[position][:, None] + across).ravel().astype(np.int32)
+        self.diagonal = self.indptr[:-1] + np.tile(across, n)
+        order = elimination_order(indptr, indices)
+        rows = (width * order[:, None] + across).ravel().astype(np.int32)
+        self._structure = analyse(plan_elimination(self.indptr, self.indices, rows))
+
+    def solve(
+        self, values: FloatArray, damping: float, rhs: FloatArray, team: ThreadTeam
+    ) -> FloatArray | None:
+        """Solution (n, width) of the matrix with ``damping`` on its diagonal; None if it is not definite."""
+        damped = values.copy()
+        damped[self.diagonal] += damping
+        with single_blas_thread():
+            factor, failed = factorise(self._structure, self.indptr, self.indices, damped)
+        if failed >= 0:
+            return None
+        return substitute(self._structure, factor, rhs.reshape(-1, 1), team).reshape(rhs.shape)
 
 
 @contextmanager

@@ -13,6 +13,17 @@ from isoweave.optimise._global import (
     openness as openness,
     unflat_share as unflat_share,
 )
+from isoweave.optimise._lifted import (
+    EXTRA as EXTRA,
+    LIFTED_LIMIT as LIFTED_LIMIT,
+    NOT_MET as NOT_MET,
+    LiftedFit as LiftedFit,
+    is_met as is_met,
+    is_trusted as is_trusted,
+    misfit as misfit,
+    rebuilt as rebuilt,
+    seems_exact as seems_exact,
+)
 from isoweave.optimise._many import (
     AT_ONCE as AT_ONCE,
     minimise_many as minimise_many,
@@ -54,6 +65,7 @@ from isoweave.optimise._starts import (
     find_landmarks as find_landmarks,
     frame_transitions as frame_transitions,
     landmark_projector as landmark_projector,
+    lifted as lifted,
     minimise_from as minimise_from,
     sample_energy as sample_energy,
     sample_vertices as sample_vertices,

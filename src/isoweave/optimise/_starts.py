@@ -24,9 +24,10 @@ from isoweave.graph import (
     sums_of_lengths,
 )
 from isoweave.linalg import lowest_eigenvectors
+from isoweave.optimise._lifted import EXTRA, is_met, is_trusted, lifted_map, misfit
 from isoweave.optimise._optimisers import LBFGS, Optimiser, keep_start, minimise, restore_solver
 from isoweave.optimise._problem import Problem, build_problem
-from isoweave.optimise._run import ALONE, IterationResult, Run
+from isoweave.optimise._run import ALONE, IterationResult, Run, StepRecord
 
 N_LANDMARKS = 50
 # The companion graph of the synchronized start: frames must overlap well, whatever the graph's own degree.
@@ -55,6 +56,7 @@ _ANCHORS = 8
 _BALL_SLACK = 3
 _BALLS_AT_ONCE = 8192
 _SMOOTHING_SWEEPS = 5
+_OUT_OF_PLANE = 0.01
 
 
 def minimise_from(
@@ -70,8 +72,9 @@ def minimise_from(
 
     "auto" is the landmark start; in up to three dimensions also the synchronized one, which is taken if it
     ends with less than 0.75 of the energy; where that would be costly (n N > 6,000), the coarse start
-    instead, which does the same on a sample of the vertices. ``tol`` is that of the auxiliary problems.
-    ``starts`` are those of another engine.
+    instead, which does the same on a sample of the vertices. ``tol`` is that of the auxiliary problems. A
+    lifted start that nearly meets the distances is the map itself. ``starts`` are those of another
+    engine.
     """
     n, n_components = problem.shape
 
@@ -81,10 +84,12 @@ def minimise_from(
         if x is None:
             return None
         run.stage(stage)
+        if name == "lifted" and is_trusted(problem.graph, x):
+            return _as_it_is(problem, x)
         return minimise(optimiser, problem, x, stage=stage, run=here)
 
     low, large = n_components <= LOW_DIMENSION, n * n_components > SYNCHRONIZED_LIMIT
-    if start in ("identity", "synchronized"):
+    if start in ("identity", "synchronized", "lifted"):
         return start, attempt(start)
     if start == "coarse" or (start == "auto" and low and large):
         found = attempt("coarse")
@@ -120,6 +125,31 @@ def _start(problem: Problem, name: str, make: Callable[[], FloatArray | None], r
 def _identity(problem: Problem, tol: float, run: Run) -> FloatArray:
     n, n_components = problem.shape
     return problem.integrate(np.broadcast_to(np.eye(n_components), (n, n_components, n_components)))
+
+
+def lifted(graph: NeighborGraph, n_components: int, team: ThreadTeam, run: Run = ALONE) -> FloatArray:
+    """The lifted start (n, N) of a connected graph: in more dimensions first (eqs. 30, 31).
+
+    Of exact distances that are not met, others are tried: which pieces end up mirrored is a matter of luck.
+    """
+    found: list[tuple[float, FloatArray]] = []
+    for number, extra in enumerate(EXTRA):
+        start = find_landmarks(graph, n_components + extra, team=team).start
+        # On flat data landmarks know nothing of other dimensions, and nothing would lead out of a plane.
+        start = start + _OUT_OF_PLANE * np.random.default_rng(13 + number).standard_normal(start.shape)
+        x = lifted_map(graph, n_components, start, team=team, run=run)
+        found.append((misfit(graph, x), x))
+        if is_met(graph, x) or run.interrupt.ending or not is_trusted(graph, x):
+            break
+    return min(found, key=lambda pair: pair[0])[1]
+
+
+def _as_it_is(problem: Problem, x: FloatArray) -> IterationResult:
+    x = problem.settle(x)
+    here = problem.evaluate(x)
+    return IterationResult(
+        x, here.alignments, here.energy, (StepRecord(0, here.energy, 0.0, 0.0),), "converged"
+    )
 
 
 def _coarse(problem: Problem, tol: float, run: Run) -> FloatArray | None:
@@ -166,6 +196,7 @@ _STARTS: dict[str, Callable[[Problem, float, Run], FloatArray | None]] = {
     ),
     "coarse": _coarse,
     "synchronized": _synchronized,
+    "lifted": lambda problem, tol, run: lifted(problem.graph, problem.shape[1], problem.frames.team, run),
 }
 
 

@@ -1,0 +1,109 @@
+"""What start="lifted" is for: maps of few, exact distances. Prints the tables of docs/choosing.md.
+
+``python benchmarks/lifting.py backbones atoms sensors rolls --start lifted``; proteins need ISOWEAVE_DATA.
+Errors are root mean squares after a rigid motion, mirrored if need be: over all vertices, and over those of
+the (N + 1)-core. A vertex outside of it can be moved without a change of any distance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from isoweave import embed_graph
+from isoweave.datasets import load_protein, sensor_network, swiss_roll
+from isoweave.geometry import rigid_motion
+from isoweave.graph import knn_graph
+from isoweave.metrics import local_distance, procrustes_error
+
+BACKBONES = ["1ppt", "2erl", "1ptq", "1crn", "1hoe", "1pht", "1mbn", "1rgs", "1bpm", "1n4w", "1mqq", "2e7z"]
+ATOMS = ["1a8o", "2beg", "il2", "1hpv"]
+
+
+def thinned(graph: sp.csr_array, share: float, seed: int) -> sp.csr_array:
+    once = sp.coo_array(sp.triu(graph))
+    kept = np.random.default_rng(seed).random(once.nnz) < share
+    half = sp.csr_array((once.data[kept], (once.row[kept], once.col[kept])), shape=graph.shape)
+    return sp.csr_array(half + half.T)
+
+
+def largest(graph: sp.csr_array) -> np.ndarray:
+    labels = connected_components(graph, directed=False)[1]
+    return np.flatnonzero(labels == np.bincount(labels).argmax())
+
+
+def core(graph: sp.csr_array, degree: int) -> np.ndarray:
+    """Vertices that are left when those of a lower degree are taken away again and again."""
+    left = np.ones(graph.shape[0], dtype=bool)
+    links = sp.csr_array((np.ones(graph.nnz), graph.indices, graph.indptr), shape=graph.shape)
+    while (low := left & (links @ left.astype(float) < degree)).any():
+        left &= ~low
+    return left
+
+
+def error(x: np.ndarray, truth: np.ndarray) -> float:
+    rotation, shift = rigid_motion(x, truth)
+    return float(np.sqrt(np.mean(np.sum((x @ rotation + shift - truth) ** 2, axis=1))))
+
+
+def row(name: str, graph: sp.csr_array, truth: np.ndarray | None, n_components: int, start: str) -> None:
+    at = largest(graph)
+    graph, truth = sp.csr_array(graph[at][:, at]), None if truth is None else truth[at]
+    begin = time.process_time()
+    found = embed_graph(graph, n_components, start=start, shortcuts="keep", n_jobs=1)
+    seconds, x = time.process_time() - begin, found.coordinates
+    errors = ["", ""]
+    if truth is not None:
+        inner = core(graph, n_components + 1)
+        errors = [f"{error(x, truth):.1e}", f"{error(x[inner], truth[inner]):.1e} ({inner.sum()})"]
+    cells = [
+        name,
+        len(x),
+        f"{graph.nnz / len(x):.1f}",
+        found.start,
+        f"{local_distance(graph, x):.1e}",
+        *errors,
+    ]
+    print("| " + " | ".join(map(str, [*cells, f"{seconds:.1f}"])) + " |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tables", nargs="+", choices=("backbones", "atoms", "sensors", "rolls"))
+    parser.add_argument("--start", default="lifted")
+    parser.add_argument("--names", nargs="*")
+    parser.add_argument("--seeds", type=int, default=3)
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    start, seeds = arguments.start, range(arguments.seeds)
+    print("| data | vertices | degree | start taken | LDE | error | error in the core | processor seconds |")
+    print("|" + "---|" * 8)
+    for name in (arguments.names or BACKBONES) if "backbones" in arguments.tables else ():
+        row(name, load_protein(name).graph, None, 3, start)
+    for name in (arguments.names or ATOMS) if "atoms" in arguments.tables else ():
+        protein = load_protein(name)
+        for share in (0.5, 0.3):
+            row(f"{name}, {share:.0%}", thinned(protein.graph, share, 0), protein.truth, 3, start)
+    for k in (5, 6, 8) if "sensors" in arguments.tables else ():
+        for seed in seeds:
+            places = sensor_network(500, random_state=seed).truth
+            row(f"sensors, {k} nearest, seed {seed}", knn_graph(places, k).to_matrix(), places, 2, start)
+    for k in (4, 5) if "rolls" in arguments.tables else ():
+        errors = []
+        for seed in seeds:
+            roll = swiss_roll(1500, random_state=seed)
+            graph = knn_graph(roll.data, k).to_matrix()
+            at = largest(graph)
+            found = embed_graph(sp.csr_array(graph[at][:, at]), 2, start=start, n_jobs=1)
+            errors.append(procrustes_error(found.coordinates, roll.truth[at]))
+        right = sum(value <= 0.02 for value in errors)
+        print(f"swiss roll, k = {k}: {right} of {len(errors)} right;", *(f"{value:.1e}" for value in errors))
+
+
+if __name__ == "__main__":
+    main()
