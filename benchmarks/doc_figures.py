@@ -59,6 +59,12 @@ def roads() -> None:
     figure, axes = plt.subplots(1, 3, figsize=(13.0, 3.0), layout="constrained", width_ratios=[1, 0.52, 1])
     _draw_roads(axes[0], truth[edges], colors, "the truth")
     _draw_roads(axes[2], recovered[edges], colors, "recovered by isoweave")
+    # At one scale, with titles at one height.
+    both = np.concatenate([truth, recovered])
+    for ax in (axes[0], axes[2]):
+        ax.set(
+            xlim=(both[:, 0].min(), both[:, 0].max()), ylim=(both[:, 1].min(), both[:, 1].max()), anchor="N"
+        )
     rng = np.random.default_rng(5)
     rows = [f"{i:>5} – {j:<5} {d:6.1f}" for (i, j), d in zip(edges, upper.data, strict=True)]
     text = "\n".join(rows[k] for k in rng.choice(len(rows), 11, replace=False))
