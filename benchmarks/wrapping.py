@@ -13,7 +13,7 @@ from unittest.mock import patch
 import isoweave
 
 # What a fit never uses is not imported for it.
-_OUTER = ("__main__", "cli", "experiments", "io", "metrics", "plot")
+_OUTER = ("__main__", "cli", "experiments", "io", "metrics", "parametric", "plot")
 
 
 def resolve(name: str) -> tuple[Any, str, Any]:

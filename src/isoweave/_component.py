@@ -20,9 +20,7 @@ from isoweave.optimise import (
     AT_ONCE,
     ENDED_EARLY,
     LBFGS,
-    LIFTED_LIMIT,
     LOW_DIMENSION,
-    NOT_MET,
     SYNCHRONIZED_LIMIT,
     Alternating,
     IterationResult,
@@ -35,14 +33,11 @@ from isoweave.optimise import (
     find_landmarks,
     flatness,
     is_trusted,
-    lifted,
     long_distances,
     minimise,
     minimise_from,
-    misfit,
     numerical_stage,
     opened,
-    seems_exact,
 )
 from isoweave.options import EmbeddingOptions
 
@@ -68,8 +63,6 @@ _SMALL_ERROR = 0.02
 # grows with their number, because every step costs more, a hundred times at most.
 ENOUGH, _MANY = 1e-5, 10_000
 _MOST_STEPS = 200
-# Part of the misfit of exact distances at which the lifted map is taken.
-_MUCH_LESS = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,12 +146,6 @@ def _embed_once(
         mass, result = refine_from(problem, graph, options, 1.0, result, run.within("refine"))
     elif options.refine == "auto" and weight == 0.0:
         mass, result = refine_if_flat(problem, graph, options, result, run)
-    if _may_be_lifted(graph, options, known, result):
-        run.stage("lifted start")
-        x = lifted(graph, options.n_components, team, run)
-        is_exact = misfit(graph, x) <= _MUCH_LESS * misfit(graph, result.coordinates)
-        if is_exact:
-            name, weight, result = "lifted", 0.0, replace(result, coordinates=x, status="converged")
     if is_exact and options.inner_product == "edge":
         measured, here = problem.of_distances(graph), problem.evaluate(result.coordinates)
         energy = measured.evaluate(result.coordinates).energy
@@ -188,19 +175,6 @@ def check_start(start: FloatArray | None) -> None:
 
 def _is_plain(graph: NeighborGraph, known: Known) -> bool:
     return known.per_edge(graph) is None and known.anchors is None
-
-
-def _may_be_lifted(
-    graph: NeighborGraph, options: EmbeddingOptions, known: Known, result: IterationResult
-) -> bool:
-    """Whether start="auto" looks for a map with the measured lengths: they seem exact, and it has not."""
-    x, start = result.coordinates, options.start
-    settings = (start if isinstance(start, str) else "", options.global_weight, options.inner_product)
-    if settings != ("auto", "auto", "edge") or options.refine == "none" or not _is_plain(graph, known):
-        return False
-    if x.size > LIFTED_LIMIT or result.status in ENDED_EARLY or misfit(graph, x) <= NOT_MET:
-        return False
-    return seems_exact(graph, options.n_components)
 
 
 def stretch_of(graph: NeighborGraph, frames: FrameEnergy, x: FloatArray) -> tuple[FloatArray, BoolArray]:
@@ -357,7 +331,11 @@ def globalise(
         elif above.energy < moved.energy:
             moved = above
     here = frames.evaluate(moved.coordinates)
-    result = IterationResult(moved.coordinates, here.alignments, here.energy, result.history, moved.status)
+    if options.global_weight != "auto" or here.energy <= MOST_ENERGY * frames.mass:
+        result = IterationResult(
+            moved.coordinates, here.alignments, here.energy, result.history, moved.status
+        )
+    # Else lengths differ by orders of magnitude, and neighbourhoods would be worse than all in one place.
     return replace(problem, far=None), result
 
 

@@ -92,7 +92,7 @@ class FitOptions:
         """Where the optimisation begins. "auto" takes the landmark start or, in up to three dimensions, the
         synchronized one if that ends with clearly less energy; large graphs start from the embedding of a
         sample ("coarse"). "lifted" fits the distances in N + 2 dimensions and squeezes two of them out: for
-        exact distances; "auto" does so where they seem exact and are not met. An array has shape (n, N).""",
+        few, exact distances. An array has shape (n, N).""",
         kind='{"auto", "landmark", "synchronized", "coarse", "lifted", "identity"} or array',
         choices=("auto", "landmark", "synchronized", "coarse", "lifted", "identity"),
     )

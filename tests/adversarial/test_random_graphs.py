@@ -101,6 +101,7 @@ VALUES = {
     "anchors": [None, "one anchor", "anchors", "soft anchors"],
     "weights": [None, "edge weights", "vertex weights", "weights"],
     "n_neighbors": [1, 3, 10, 100],
+    "along_graph": [None, 1, 5, 100],
     "metric": ["euclidean", "cityblock", "cosine", "minkowski", lambda a, b: abs(a - b).max()],
     "metric_params": [None, {}],
 }

@@ -107,16 +107,15 @@ def test_a_mirrored_piece_is_found():
 
 
 def test_chains_are_exact_whatever_the_threads():
-    """Ordinary starts leave some chains folded; "auto" finds out and lifts those."""
-    taken = []
+    """The ordinary starts leave some of them folded."""
+    folded = []
     for seed in range(2):
         graph = within(chain(50, seed), 5.0).to_matrix()
-        plain = embed_graph(graph, 3, start="landmark", shortcuts="keep")
-        found = embed_graph(graph, 3, shortcuts="keep", n_jobs=1)
-        assert local_distance(graph, found.coordinates) < 1e-7
-        taken.append((found.start == "lifted", local_distance(graph, plain.coordinates) > 1e-4))
-    assert any(was_lifted and was_folded for was_lifted, was_folded in taken)
-    one = embed_graph(graph, 3, start="lifted", shortcuts="keep", n_jobs=1)
+        plain = embed_graph(graph, 3, shortcuts="keep")
+        one = embed_graph(graph, 3, start="lifted", shortcuts="keep", n_jobs=1)
+        assert local_distance(graph, one.coordinates) < 1e-7
+        folded.append(local_distance(graph, plain.coordinates) > 1e-4)
+    assert any(folded)
     assert (one.start, one.status) == ("lifted", "converged")
     two = embed_graph(graph, 3, start="lifted", shortcuts="keep", n_jobs=2)
     np.testing.assert_array_equal(one.coordinates, two.coordinates)
@@ -134,7 +133,7 @@ def test_what_seems_exact():
     assert not seems_exact(exact, 1)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_sparse_rolls(seed):
     """Where distances are not exact, lifting is a start like the others."""
     roll = swiss_roll(600, random_state=seed)

@@ -16,7 +16,7 @@ from isoweave._parallel import thread_team
 from isoweave.datasets import swiss_roll
 from isoweave.energy import edge_energy
 from isoweave.geometry import calibrate_frames, local_frames
-from isoweave.graph import connected_components, geodesic_neighbors, graph_from_matrix, knn_graph
+from isoweave.graph import connected_components, graph_from_matrix, join_along, knn_graph
 from isoweave.linalg import lowest_eigenvectors
 from isoweave.metrics import procrustes_error
 from isoweave.optimise import _starts as module
@@ -158,7 +158,7 @@ def test_companions_of_dense_graphs_have_few_edges():
     joined[:100, 100:] = 1.0
     graph = graph_from_matrix(sp.csr_array(joined))
     width, thinned = optimise.companion_width(graph.degrees, 2)
-    companion = geodesic_neighbors(graph, width, thinned=thinned, team=TEAM)
+    companion = join_along(graph, width, thinned=thinned, team=TEAM)
     assert len(companion.indices) <= 84 * 200 < 0.9 * len(graph.indices)
     assert connected_components(companion)[0] == 1
 

@@ -212,7 +212,7 @@ def check_edges(page, model):
     matrix = model.graph_.tocoo()
     steps = model.embedding_[matrix.row] - model.embedding_[matrix.col]
     ratio = np.linalg.norm(steps, axis=1) / matrix.data - 1.0
-    np.testing.assert_allclose(np.sort(edges), np.sort(ratio)[::2], atol=1e-5)
+    np.testing.assert_allclose(np.sort(edges), np.sort(ratio)[::2], atol=1e-4)
     page.choose("edges", "all, by colour")
     assert "measured" not in text_of(page, "#legend")
     page.choose("edges", "hidden")

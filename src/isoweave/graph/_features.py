@@ -207,7 +207,7 @@ def check_sizes(X: Any, n_components: int, n_neighbors: int, metric: Metric) -> 
         said += [
             f"n_components={n_components}, but the features have {d} columns: no map of them needs more."
         ]
-    if n_neighbors >= _MANY_NEIGHBORS and n_neighbors > _LARGE_PART * n:
+    if max(_MANY_NEIGHBORS, _LARGE_PART * n) <= n_neighbors < n:
         said += [
             f"n_neighbors={n_neighbors} joins each of {n} points to a large part of all: the time it takes "
             "grows with its square, and it makes chords of curved data. 10 to 30 are usual."

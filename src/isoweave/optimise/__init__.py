@@ -15,8 +15,6 @@ from isoweave.optimise._global import (
 )
 from isoweave.optimise._lifted import (
     EXTRA as EXTRA,
-    LIFTED_LIMIT as LIFTED_LIMIT,
-    NOT_MET as NOT_MET,
     LiftedFit as LiftedFit,
     is_met as is_met,
     is_trusted as is_trusted,

@@ -37,10 +37,6 @@ _REJECTED_AT_MOST = 12
 _MET = 1e-6
 # At most, of a map that the frames could only make worse.
 _NEARLY_MET = 2e-3
-# Above this one, distances that could be met exactly are worth another start.
-NOT_MET = 1e-4
-# Unknowns (n N) up to which "auto" looks for an exact map: a minute.
-LIFTED_LIMIT = 9_000
 # Cliques of N + 2 vertices looked at; part of them to be flat, and the square of their height that is none.
 _CLIQUES, _FEWEST_CLIQUES, _FLAT_PART, _NO_HEIGHT = 100, 10, 0.9, 1e-9
 # Of placing vertices again: times, growth between two fits of all that is placed, squared errors of a vertex
