@@ -255,4 +255,5 @@ def _default_map(color: Any, n: int, levels: list[str] | None) -> Any:
 def _class_map(count: int) -> Any:
     from matplotlib.colors import ListedColormap
 
-    return ListedColormap(PALETTE[:count], name=f"{count} classes")
+    # Older versions of matplotlib take a tuple of two for a colour and its opacity.
+    return ListedColormap(list(PALETTE[:count]), name=f"{count} classes")
