@@ -63,7 +63,6 @@ from isoweave.optimise._starts import (
     find_landmarks as find_landmarks,
     frame_transitions as frame_transitions,
     landmark_projector as landmark_projector,
-    lifted as lifted,
     minimise_from as minimise_from,
     sample_energy as sample_energy,
     sample_vertices as sample_vertices,

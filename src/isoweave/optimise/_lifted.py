@@ -6,7 +6,7 @@ the distances are exact, pieces that are still mirrored are found by placing ver
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,7 @@ _LIFTED_STEPS = 40
 _PULLS = np.geomspace(2e-5, 2.0, 16)
 _STEPS_PER_PULL = 12
 _SQUEEZED = 1e-6
+_OUT_OF_PLANE = 0.01
 _LAST_STEPS = 200
 # Part of the energy that a step gains at least: of those on the way, and at the end.
 _GAIN, _LAST_GAIN = 1e-2, 1e-4
@@ -157,6 +158,30 @@ def _cliques(graph: NeighborGraph, size: int) -> Iterator[FloatArray]:
             if len(members) == size:
                 yield np.array([[edges[a].get(b, 0.0) for b in members] for a in members])
                 break
+
+
+def lifted(
+    graph: NeighborGraph,
+    n_components: int,
+    landmarks: Callable[[int], FloatArray],
+    team: ThreadTeam,
+    run: Run = ALONE,
+) -> FloatArray:
+    """The lifted start (n, N) of a connected graph: in more dimensions first (eqs. 30, 31).
+
+    ``landmarks`` is the start from landmarks in so many dimensions. Of exact distances that are not met,
+    others are tried: which pieces end up mirrored is a matter of luck.
+    """
+    found: list[tuple[float, FloatArray]] = []
+    for number, extra in enumerate(EXTRA):
+        start = landmarks(n_components + extra)
+        # On flat data landmarks know nothing of other dimensions, and nothing would lead out of a plane.
+        start = start + _OUT_OF_PLANE * np.random.default_rng(13 + number).standard_normal(start.shape)
+        x = lifted_map(graph, n_components, start, team=team, run=run)
+        found.append((misfit(graph, x), x))
+        if is_met(graph, x) or run.interrupt.ending or not is_trusted(graph, x):
+            break
+    return min(found, key=lambda pair: pair[0])[1]
 
 
 def lifted_map(

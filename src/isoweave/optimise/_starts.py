@@ -16,15 +16,9 @@ from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.energy import EdgeEnergy, edge_energy
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, typical_degree
-from isoweave.graph import (
-    NeighborGraph,
-    geodesics_from,
-    graph_from_matrix,
-    join_along,
-    sums_of_lengths,
-)
+from isoweave.graph import NeighborGraph, geodesics_from, graph_from_matrix, join_along, sums_of_lengths
 from isoweave.linalg import lowest_eigenvectors
-from isoweave.optimise._lifted import EXTRA, is_met, is_trusted, lifted_map, misfit
+from isoweave.optimise._lifted import is_trusted, lifted
 from isoweave.optimise._optimisers import LBFGS, Optimiser, keep_start, minimise, restore_solver
 from isoweave.optimise._problem import Problem, build_problem
 from isoweave.optimise._run import ALONE, IterationResult, Run, StepRecord
@@ -56,7 +50,6 @@ _ANCHORS = 8
 _BALL_SLACK = 3
 _BALLS_AT_ONCE = 8192
 _SMOOTHING_SWEEPS = 5
-_OUT_OF_PLANE = 0.01
 
 
 def minimise_from(
@@ -127,21 +120,11 @@ def _identity(problem: Problem, tol: float, run: Run) -> FloatArray:
     return problem.integrate(np.broadcast_to(np.eye(n_components), (n, n_components, n_components)))
 
 
-def lifted(graph: NeighborGraph, n_components: int, team: ThreadTeam, run: Run = ALONE) -> FloatArray:
-    """The lifted start (n, N) of a connected graph: in more dimensions first (eqs. 30, 31).
-
-    Of exact distances that are not met, others are tried: which pieces end up mirrored is a matter of luck.
-    """
-    found: list[tuple[float, FloatArray]] = []
-    for number, extra in enumerate(EXTRA):
-        start = find_landmarks(graph, n_components + extra, team=team).start
-        # On flat data landmarks know nothing of other dimensions, and nothing would lead out of a plane.
-        start = start + _OUT_OF_PLANE * np.random.default_rng(13 + number).standard_normal(start.shape)
-        x = lifted_map(graph, n_components, start, team=team, run=run)
-        found.append((misfit(graph, x), x))
-        if is_met(graph, x) or run.interrupt.ending or not is_trusted(graph, x):
-            break
-    return min(found, key=lambda pair: pair[0])[1]
+def _lifted(problem: Problem, tol: float, run: Run) -> FloatArray:
+    graph, team = problem.graph, problem.frames.team
+    return lifted(
+        graph, problem.shape[1], lambda width: find_landmarks(graph, width, team=team).start, team, run
+    )
 
 
 def _as_it_is(problem: Problem, x: FloatArray) -> IterationResult:
@@ -196,7 +179,7 @@ _STARTS: dict[str, Callable[[Problem, float, Run], FloatArray | None]] = {
     ),
     "coarse": _coarse,
     "synchronized": _synchronized,
-    "lifted": lambda problem, tol, run: lifted(problem.graph, problem.shape[1], problem.frames.team, run),
+    "lifted": _lifted,
 }
 
 
