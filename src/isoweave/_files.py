@@ -91,7 +91,7 @@ def write_text(path: AnyPath, text: str) -> None:
 
 
 def write_arrays(file: IO[bytes], arrays: Mapping[str, Any], compression: int = zipfile.ZIP_STORED) -> None:
-    """Write what ``numpy.savez`` does; the archive is closed even if a write fails (numpy < 2 leaves it open)."""
+    """Write what ``numpy.savez`` does; the archive is closed even after a failure (not so in numpy < 2)."""
     import numpy as np
 
     with zipfile.ZipFile(file, "w", compression) as archive:
