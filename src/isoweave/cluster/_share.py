@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from isoweave._typing import AnyArray, FloatArray, IntArray
+from isoweave._typing import AnyArray, FloatArray
 
 
 class Ranks:
@@ -57,7 +57,7 @@ class Ranks:
         return received, [self._exchange(counts, received, array) for array in arrays]
 
     def send(self, to: AnyArray, *arrays: AnyArray) -> list[AnyArray]:
-        """Send every row to the rank that ``to`` names; they arrive in the order of the ranks they come from."""
+        """Send every row to the rank that ``to`` names; they arrive in the order of the senders."""
         order = np.argsort(to, kind="stable")
         counts = np.bincount(to, minlength=self.size)
         return self.exchange(counts, *(array[order] for array in arrays))[1]
@@ -70,7 +70,7 @@ class Ranks:
             result[:] = array
             return result
         others = np.arange(self.size) != self.rank
-        self.counted(np.count_nonzero(counts[others]), int(counts[others].sum()) * width)
+        self.counted(int(np.count_nonzero(counts[others])), int(counts[others].sum()) * width)
         # A row is the unit, because counts of bytes would not fit into 32 bits.
         row = _row_type(width)
         try:
@@ -100,7 +100,7 @@ def owners(offsets: AnyArray, vertices: AnyArray) -> AnyArray:
     return np.searchsorted(offsets, vertices, side="right") - 1
 
 
-def even_offsets(n: int, size: int) -> IntArray:
+def even_offsets(n: int, size: int) -> AnyArray:
     """Where the shares of ``size`` ranks begin if each has as many of ``n`` rows as the others."""
     return (n * np.arange(size + 1, dtype=np.int64)) // size
 
@@ -148,13 +148,13 @@ class Share:
     """
 
     ranks: Ranks
-    offsets: IntArray  #: int64 (size + 1): rank r owns offsets[r] : offsets[r + 1], possibly nothing
-    indptr: IntArray  #: int64 (n_owned + 1)
-    indices: IntArray  #: int64, in the distributed numbering
+    offsets: AnyArray  #: int64 (size + 1): rank r owns offsets[r] : offsets[r + 1], possibly nothing
+    indptr: AnyArray  #: int64 (n_owned + 1)
+    indices: AnyArray  #: int64, in the distributed numbering
     lengths: FloatArray
-    caller_ids: IntArray  #: int64 (n_owned): the first row of the user's numbering that is this vertex
-    component: IntArray  #: int64 (n_owned): connected component, largest first, the same on all ranks
-    component_sizes: IntArray  #: int64: distinct vertices of every component, the same on all ranks
+    caller_ids: AnyArray  #: int64 (n_owned): the first row of the user's numbering that is this vertex
+    component: AnyArray  #: int64 (n_owned): connected component, largest first, the same on all ranks
+    component_sizes: AnyArray  #: int64: distinct vertices of every component, the same on all ranks
     weights: FloatArray | None = None  #: of edges, the same in both directions
     unit: float = 1.0  #: of the lengths, a power of two near their median
     facts: dict[str, Any] = field(default_factory=dict)  #: what was found on the way: duplicates, cut edges
