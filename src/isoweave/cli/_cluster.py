@@ -24,7 +24,7 @@ _FAILED = 2
 # What a line of the table says in words.
 _TOLD = (
     *("ranks", "cut edges", "duplicates merged", "n_dropped", "digest", "edge error", "relative_energy"),
-    *("global_weight", "status", "n_iter", "traffic", "peak bytes"),
+    *("global_weight", "status", "n_iter", "traffic", "per step", "peak bytes"),
 )
 # The first rank to fail ends the job; the others wait in turn, so that one of them speaks.
 _TURN_SECONDS, _LONGEST_TURN = 0.2, 5.0
@@ -110,20 +110,9 @@ def _rows(found: dict[str, Any], seconds: float, verbose: bool) -> dict[str, str
     if verbose:
         for what, (messages, n_bytes) in zip(("to distribute", "to embed"), found["traffic"], strict=True):
             rows[f"sent {what}"] = f"{messages:,} messages, {show_bytes(n_bytes)}, all ranks together"
-        steps = max(found["n_iter"], 1) * found["ranks"]
-        messages, n_bytes = found["traffic"][1]
-        rows["per rank and step"] = f"{messages / steps:,.0f} messages, {show_bytes(n_bytes / steps)}"
-        told = {*rows, "points", "ranks", "edges", "cut edges", "duplicates merged", "n_dropped", "digest"}
-        told |= {
-            "edge error",
-            "relative_energy",
-            "global_weight",
-            "status",
-            "n_iter",
-            "traffic",
-            "peak bytes",
-        }
-        rows |= {name: str(value) for name, value in found.items() if name not in told}
+        messages, n_bytes = found["per step"]
+        rows["sent in a step"] = f"{messages:,.0f} messages, {show_bytes(n_bytes)}, by the busiest rank"
+        rows |= {name: str(value) for name, value in found.items() if name not in {*rows, *_TOLD}}
     return rows
 
 

@@ -86,11 +86,11 @@ def distribute(
     vertex = np.full(count, -1, dtype=np.int64)
     vertex[told - first] = number
     vertex = rows.fetch(stands_for, vertex)
-    share.facts["digest"] = whole
+    share.facts["digest"] = whole % 2**64
     return _renumbered(share, rows, vertex), CallerRows(ranks, offsets, vertex)
 
 
-def digest(*columns: AnyArray) -> np.uint64:
+def digest(*columns: AnyArray) -> int:
     """A number that tells rows of numbers from others, whatever their order; those of ranks add up."""
     mixed = np.zeros(len(columns[0]) if columns else 0, dtype=np.uint64)
     with np.errstate(over="ignore"):
@@ -99,7 +99,7 @@ def digest(*columns: AnyArray) -> np.uint64:
             for part in values.astype(np.float64 if values.dtype.kind == "f" else np.int64).view(np.uint64).T:
                 mixed = (mixed ^ part) * _MIX
                 mixed ^= mixed >> np.uint64(29)
-        return mixed.sum(dtype=np.uint64)
+        return int(mixed.sum(dtype=np.uint64))
 
 
 def _at_home(ranks: Ranks, offsets: AnyArray, pieces: list[Any]) -> list[AnyArray]:

@@ -17,7 +17,7 @@ from isoweave.cluster._output import check_output, write_map
 from isoweave.cluster._share import CallerRows, Ranks, Share
 from isoweave.io import read_anchors
 from isoweave.known import Anchors, check_anchors, merge_anchors
-from isoweave.optimise import Run
+from isoweave.optimise import Progress, Run
 from isoweave.options import EmbeddingOptions, resolve_options
 from isoweave.persist import fingerprint
 
@@ -81,7 +81,7 @@ def embed_file(
     if options.get("n_jobs") is None:
         chosen.n_jobs = 1
     check_output(ranks, output)
-    say = Reporter(chosen.verbose if ranks.rank == 0 else 0)
+    say = _CountingReporter(ranks, chosen.verbose if ranks.rank == 0 else 0)
     say.stage("reading")
     share, rows = read_share(ranks, path, asymmetry=chosen.asymmetry)
     say.unit = share.unit
@@ -114,7 +114,29 @@ def embed_file(
     traffic = ranks.sum(np.array([before, after - before])).tolist()
     sizes = {"points": n_rows, "ranks": ranks.size, "components": len(share.component_sizes)}
     error = _edge_error(share, coordinates)
-    return sizes | share.facts | whole | {"edge error": error, "traffic": traffic, "peak bytes": _peak(ranks)}
+    measured = {"traffic": traffic, "per step": say.per_step(), "peak bytes": _peak(ranks)}
+    return sizes | share.facts | whole | {"edge error": error} | measured
+
+
+class _CountingReporter(Reporter):
+    """Also counts what is sent between one step and the next."""
+
+    def __init__(self, ranks: Ranks, verbose: int) -> None:
+        super().__init__(verbose)
+        self._ranks, self._sent = ranks, [[0, 0]]
+        self._last = ("", 0, 0)
+
+    def step(self, progress: Progress) -> None:
+        stage, messages, n_bytes = self._last
+        self._last = (progress.stage, self._ranks.messages, self._ranks.bytes)
+        if stage == progress.stage:
+            self._sent.append([self._last[1] - messages, self._last[2] - n_bytes])
+        super().step(progress)
+
+    def per_step(self) -> tuple[float, float]:
+        """Messages and bytes that the busiest rank sends in a typical step."""
+        found = np.median(self._sent[1:] or self._sent, axis=0)
+        return tuple(self._ranks.max(found).tolist())
 
 
 def _own_anchors(
@@ -139,8 +161,8 @@ def _journal(
     if options.checkpoint is None:
         return None
     parts = () if anchors is None else (share.caller_ids[anchors[0]], *anchors[1:])
-    digests = {"edges": share.facts["digest"], "anchors": share.ranks.sum(digest(*parts))}
-    known = {name: f"{int(value):016x}" for name, value in digests.items()}
+    digests = {"edges": share.facts["digest"], "anchors": share.ranks.sum(digest(*parts)) % 2**64}
+    known = {name: f"{value:016x}" for name, value in digests.items()}
     fields = fingerprint({}, options.fingerprint() | known | {"vertices": int(rows.offsets[-1])})
     return ClusterJournal(options.checkpoint, share, rows, fields)
 
