@@ -48,7 +48,9 @@ from isoweave.graph._index import (
 )
 from isoweave.graph._shortcuts import (
     ShortcutRule as ShortcutRule,
+    are_paths as are_paths,
     bypass_doubtful as bypass_doubtful,
+    detour_limits as detour_limits,
     drop_shortcuts as drop_shortcuts,
     is_measured_along as is_measured_along,
     longer_than_detours as longer_than_detours,
