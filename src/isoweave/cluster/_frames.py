@@ -34,7 +34,8 @@ class WholeGraph:
 
     n_vertices: int
     indices: range  #: as many as there are stored edges
-    lengths: FloatArray  #: of this rank, and the shortest and longest of all
+    lengths: FloatArray  #: the shortest and the longest
+    local: NeighborGraph  #: the patch of this rank, with the lengths that were measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,15 +134,15 @@ def share_frames(
     scale = np.minimum(patch.graph.lengths**2, spectrum[patch.graph.sources, 0])
     rows[(squares <= SHORTEST_ROW**2 * scale) & (squares > 0)] = 0.0
     here = LocalFrames(rows, included, spectrum, np.empty(0))
-    del measured
-    return ShareEnergy(patch, EdgeEnergy(patch.graph, here, patch.on_edges(weights), team), whole(share))
+    energy = EdgeEnergy(patch.graph, here, patch.on_edges(weights), team)
+    return ShareEnergy(patch, energy, _whole(share, measured))
 
 
-def whole(share: Share) -> WholeGraph:
+def _whole(share: Share, local: NeighborGraph) -> WholeGraph:
     ranks, lengths = share.ranks, share.lengths
     least, most = ranks.min(lengths.min(initial=np.inf)), ranks.max(lengths.max(initial=0.0))
     n_stored = int(ranks.sum(len(share.indices)))
-    return WholeGraph(share.n_vertices, range(n_stored), np.array([least, most]))
+    return WholeGraph(share.n_vertices, range(n_stored), np.array([least, most]), local)
 
 
 def _owned_frames(

@@ -38,3 +38,8 @@ def lower_quartile(ranks: Ranks, degrees: AnyArray) -> float:
 def total(ranks: Ranks, values: FloatArray) -> float:
     """Sum over all entries of all ranks, in a fixed order."""
     return float(ranks.sum(float(np.sum(values))))
+
+
+def everywhere(ranks: Ranks, array: AnyArray) -> AnyArray:
+    """The rows of all ranks, in their order, on every rank; for few rows."""
+    return np.concatenate(ranks.gather(array))

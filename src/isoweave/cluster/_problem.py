@@ -12,8 +12,18 @@ from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._frames import ShareEnergy
 from isoweave.cluster._measure import total
+from isoweave.cluster._patch import renumbered
 from isoweave.cluster._share import Ranks, Share
-from isoweave.energy import AnchorEnergy, DistanceEnergy, EdgeEnergy, Energy, Evaluation, Sum
+from isoweave.energy import (
+    AnchorEnergy,
+    DistanceEnergy,
+    EdgeEnergy,
+    Energy,
+    Evaluation,
+    Sum,
+    differences,
+    divergence,
+)
 from isoweave.linalg import SolverChoice
 
 # Relative residual of a column, as on the GPU: energies of finished embeddings agree to ten digits.
@@ -68,11 +78,8 @@ class ClusterSolver:
             raise RuntimeError("a vertex has no edge with a weight")
         keep = both > 0
         if not self._is_free:
-            first, is_held = share.start, self._held
-            from isoweave.cluster._patch import renumbered
-
-            keep &= ~is_held[rows] & ~renumbered(share, is_held.astype(np.int64), share.indices).astype(bool)
-            del first
+            there = renumbered(share, self._held.astype(np.int64), share.indices)
+            keep &= ~self._held[rows] & (there == 0)
         # The diagonal goes into its place in the sorted row.
         own = np.arange(n) + share.start
         before = np.bincount(rows[keep & (share.indices < own[rows])], minlength=n)
@@ -223,11 +230,25 @@ class ClusterProblem:
     def on_host(x: FloatArray) -> FloatArray:
         return x.view()
 
+    def integrate(self, alignments: FloatArray) -> FloatArray:
+        """As :meth:`isoweave.optimise.Problem.integrate`."""
+        patch, local = self.frames.patch, self.frames.local
+        assert isinstance(local, EdgeEnergy)
+        graph, turns = patch.graph, patch.on_vertices(alignments)
+        flux = local.flux(np.einsum("er,erc->ec", local.frames.rows, turns[graph.sources]))
+        placed = np.zeros(self.shape)
+        if self.anchors is not None:
+            # From an embedding with every anchor in its position, soft ones too: their pull is zero there.
+            placed[self.anchors.vertices] = self.anchors.positions
+            flux -= local.flux(differences(graph, patch.on_vertices(placed)))
+        return placed + self.solve(divergence(graph, flux, self.team)[patch.own])
+
     def of_distances(self, graph: Any = None, part: float = 1.0) -> ClusterProblem:
         """As :meth:`isoweave.optimise.Problem.of_distances`; the measured lengths are those of the share."""
         patch, local = self.frames.patch, self.frames.local
         assert isinstance(local, EdgeEnergy)
-        measured: Energy = DistanceEnergy(patch.graph, self.shape[1], part * local.weights, self.team)
+        lengths = (graph or self.graph).local
+        measured: Energy = DistanceEnergy(lengths, self.shape[1], part * local.weights, self.team)
         if part < 1.0:
             measured = Sum((measured, replace(local, weights=(1.0 - part) * local.weights)))
         return replace(self, measured=ShareEnergy(patch, measured, self.graph))

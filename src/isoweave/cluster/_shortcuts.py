@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray
-from isoweave.cluster._measure import median
+from isoweave.cluster._measure import everywhere, median
 from isoweave.cluster._patch import Patch, around, kept_edges
 from isoweave.cluster._share import Share
 from isoweave.cluster._starts import component_labels
@@ -97,8 +97,8 @@ def _rejoining(
     ends = np.sort(ends[:, ends[0] != ends[1]], axis=0)
     # Few edges join parts: every rank gets all of them, in the order of the ranks, and finds the same.
     mine = (ends.T, support[across], share.lengths[across])
-    counts, tables = zip(*((len(t[0]), t) for t in share.ranks.gather(mine)), strict=True)
-    pairs, support, lengths = (np.concatenate(part) for part in zip(*tables, strict=True))
+    counts = share.ranks.gather(len(across))
+    pairs, support, lengths = (everywhere(share.ranks, part) for part in mine)
     if len(pairs) == 0:
         return np.empty(0, dtype=np.int64)
     ranked = np.lexsort((lengths, -support))

@@ -9,6 +9,7 @@ from isoweave.graph._components import (
     members_of as members_of,
     merge_duplicates as merge_duplicates,
     normalise_lengths as normalise_lengths,
+    pack_boxes as pack_boxes,
     pack_components as pack_components,
     prepare_graph as prepare_graph,
 )
