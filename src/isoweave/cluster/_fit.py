@@ -56,7 +56,8 @@ def check_cluster_options(options: EmbeddingOptions) -> None:
         "the paper's method (preset or inner_product 'paper')": "paper"
         in (options.preset, options.inner_product),
         "frame_size='all'": options.frame_size == "all",
-        f"start={options.start!r:.20}": isinstance(options.start, str) and options.start in _ONE_MACHINE_STARTS,
+        f"start={options.start!r:.20}": isinstance(options.start, str)
+        and options.start in _ONE_MACHINE_STARTS,
         f"solver={options.solver!r}": options.solver not in ("auto", "amg", "jacobi"),
         f"along_graph={options.along_graph}": options.along_graph is not None,
         "loss='robust'": options.loss == "robust",
@@ -65,7 +66,9 @@ def check_cluster_options(options: EmbeddingOptions) -> None:
     }
     for name, wanted in asked.items():
         if wanted:
-            raise ValueError(f"{name} is not there with engine='petsc' yet: leave it out, or use engine='cpu'.")
+            raise ValueError(
+                f"{name} is not there with engine='petsc' yet: leave it out, or use engine='cpu'."
+            )
 
 
 def embed_share(
@@ -129,7 +132,9 @@ def embed_share(
     mass = sum(r.mass for r in results.values())
     energy += float(ranks.sum(float(sum(r.iteration.energy for _, r in small))))
     mass += float(ranks.sum(float(sum(r.mass for _, r in small))))
-    status = max([STATUSES.index(r.iteration.status) for r in (*results.values(), *(r for _, r in small))] or [0])
+    status = max(
+        [STATUSES.index(r.iteration.status) for r in (*results.values(), *(r for _, r in small))] or [0]
+    )
     status = int(ranks.max(status))
     x = _laid_out(share, x, pins, sizes) * share.unit + origin
     if pins is not None and anchors is not None:
@@ -219,7 +224,12 @@ def embed_large(
     ranks, width = share.ranks, options.n_components
     run.stage("frames")
     frames = share_frames(
-        share, width, frame_size=options.frame_size, calibrate=options.calibrate, confidence=share.weights, team=team
+        share,
+        width,
+        frame_size=options.frame_size,
+        calibrate=options.calibrate,
+        confidence=share.weights,
+        team=team,
     )
     run.stage("factor")
     optimiser = LBFGS(options.tol, options.max_iter)
@@ -392,7 +402,11 @@ def _laid_out(share: Share, x: FloatArray, anchors: AnchorEnergy | None, sizes: 
     if len(sizes) == 1 or len(share.component_sizes) == 1:
         return x
     count, width, label = len(sizes), x.shape[1], share.component
-    lows, highs, sums = np.full((count, width), np.inf), np.full((count, width), -np.inf), np.zeros((count, width))
+    lows, highs, sums = (
+        np.full((count, width), np.inf),
+        np.full((count, width), -np.inf),
+        np.zeros((count, width)),
+    )
     fixed = np.zeros(count)
     x = x.copy()
     if anchors is not None:
@@ -405,7 +419,12 @@ def _laid_out(share: Share, x: FloatArray, anchors: AnchorEnergy | None, sizes: 
     lows, highs, sums = _least(share, lows), -_least(share, -highs), share.ranks.sum(sums)
     inside = _least(share, -fixed) < 0
     if inside.any():
-        union = (lows[inside].min(axis=0), highs[inside].max(axis=0), sums[inside].sum(axis=0), sizes[inside].sum())
+        union = (
+            lows[inside].min(axis=0),
+            highs[inside].max(axis=0),
+            sums[inside].sum(axis=0),
+            sizes[inside].sum(),
+        )
         rest = (lows[~inside], highs[~inside], sums[~inside], sizes[~inside])
         boxes: Any = [np.concatenate(([one], others)) for one, others in zip(union, rest, strict=True)]
         packed = pack_boxes(*boxes)

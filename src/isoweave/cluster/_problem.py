@@ -61,7 +61,9 @@ class ClusterSolver:
         self._matrix = self._assembled(both, more)
         well = width >= _WELL_CONDITIONED
         why = "many dimensions are well conditioned" if well else "few dimensions"
-        self.choice = SolverChoice("jacobi" if well else "gamg", f"PETSc on {self._ranks.size} ranks, {why}", None)
+        self.choice = SolverChoice(
+            "jacobi" if well else "gamg", f"PETSc on {self._ranks.size} ranks, {why}", None
+        )
         self.notes: list[str] = []
         self._names = ["jacobi"] if well else ["gamg", "jacobi"]
         self._ksp: Any = None
@@ -110,7 +112,9 @@ class ClusterSolver:
     def move_to(self, ladder: tuple[str, ...], notes: list[str]) -> None:
         """Go to where another state stood."""
         if not ladder or any(name not in _MOST_ITERATIONS for name in ladder):
-            raise ValueError(f"it holds a solver that engine='petsc' does not have: {', '.join(ladder)!r:.60}")
+            raise ValueError(
+                f"it holds a solver that engine='petsc' does not have: {', '.join(ladder)!r:.60}"
+            )
         self._names, self.notes, self._ksp = list(ladder), notes, None
 
     def _prepared(self) -> Any:

@@ -166,7 +166,11 @@ def _on_one_rank(sample: Share, width: int, tol: float, team: ThreadTeam) -> Flo
 def gathered(share: Share, root: int = 0) -> NeighborGraph | None:
     """The whole graph on one rank, None on the others. For graphs that are known to fit."""
     ranks = share.ranks
-    edges = (np.repeat(np.arange(share.n_owned) + share.start, np.diff(share.indptr)), share.indices, share.lengths)
+    edges = (
+        np.repeat(np.arange(share.n_owned) + share.start, np.diff(share.indptr)),
+        share.indices,
+        share.lengths,
+    )
     rows, columns, lengths = ranks.send(np.full(len(share.indices), root), *edges)
     if ranks.rank != root:
         return None
@@ -289,7 +293,9 @@ def _joined(
     ranks, n = share.ranks, int(offsets[-1])
     first = int(offsets[ranks.rank])
     there = ranks.send(owners(offsets, columns), columns, rows, lengths)
-    rows, columns, lengths = (np.concatenate(two) for two in zip((rows, columns, lengths), there, strict=True))
+    rows, columns, lengths = (
+        np.concatenate(two) for two in zip((rows, columns, lengths), there, strict=True)
+    )
     order = np.lexsort((columns, rows))
     rows, columns, lengths = rows[order], columns[order], lengths[order]
     is_first = np.ones(len(rows), dtype=bool)
