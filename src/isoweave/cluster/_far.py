@@ -1,4 +1,4 @@
-"""Long distances on shares: the stress to the geodesics of landmarks, as :class:`isoweave.energy.GlobalEnergy`."""
+"""Long distances on shares: the stress to the geodesics of landmarks (:mod:`isoweave.energy`)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ShareGlobal:
         return self.share.ranks.sum(places)
 
     def _sums(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray, FloatArray]:
-        """``sum d g``, for owned vertices ``sum d^2`` and the pulls of the geodesics; the landmarks' places."""
+        """``sum d g``, for owned vertices ``sum d^2`` and pulls of the geodesics; the landmarks' places."""
         from isoweave.engines import stress as kernels
 
         (n, width), n_landmarks = x.shape, len(self.landmarks)

@@ -1,4 +1,4 @@
-"""Local frames of a share, and the energy made of them, which every rank evaluates around its own vertices."""
+"""Local frames of a share, and the energy made of them, evaluated by every rank around its own vertices."""
 
 from __future__ import annotations
 
@@ -180,6 +180,6 @@ def _forced(patch: Patch, row_limit: int) -> BoolArray:
     if not patch.share.ranks.max(bool(between.any())):
         return np.empty(0, dtype=bool)
     raise ValueError(
-        f"Two vertices with more than {row_limit} neighbours each are joined; engine='petsc' does not have frames "
-        "for such hubs yet. Use engine='cpu', or a graph with fewer neighbours."
+        f"Two vertices with more than {row_limit} neighbours each are joined; engine='petsc' does not have "
+        "frames for such hubs yet. Use engine='cpu', or a graph with fewer neighbours."
     )

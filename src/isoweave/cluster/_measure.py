@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._share import Ranks
 
 
-def kth_smallest(ranks: Ranks, values: AnyArray, wanted: AnyArray) -> FloatArray:
+def kth_smallest(ranks: Ranks, values: AnyArray, wanted: Any) -> FloatArray:
     """The values that would stand at places ``wanted`` if those of all ranks, not negative, were sorted."""
     # The bits of floats that are not negative rise with them: bisection over integers ends at the very value.
     ordered = np.sort(np.asarray(values, dtype=np.float64) + 0.0).view(np.int64)

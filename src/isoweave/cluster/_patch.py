@@ -1,9 +1,9 @@
 """What a rank sees around its share: rows of other ranks' vertices, in a numbering of its own.
 
-A :class:`Patch` is a :class:`~isoweave.graph.NeighborGraph` of the owned vertices, of some of other ranks with all
-their edges (known), and of those that the edges of these lead to (the rim, of whose edges only these are
-there). The compiled kernels of one machine work on it as on any graph; what they find at owned vertices is what
-they would find in the whole graph as long as they do not get to the rim.
+A :class:`Patch` is a :class:`~isoweave.graph.NeighborGraph` of the owned vertices, some of other ranks with
+all their edges (known), and of those that the edges of these lead to: the rim, of whose edges only these are
+there. The compiled kernels of one machine work on it as on any graph; what they find at owned vertices is
+what they would find in the whole graph as long as they do not get to the rim.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from isoweave._parallel import ThreadTeam
-from isoweave._typing import AnyArray, BoolArray, IntArray
-from isoweave.cluster._share import Halo, Share, owners
+from isoweave._typing import AnyArray, BoolArray
+from isoweave.cluster._share import Halo, Share
 from isoweave.graph import NeighborGraph, edges_of
 
 _BALLS_AT_ONCE = 8192
@@ -27,8 +27,8 @@ class Patch:
     """The graph around a share; vertices keep the order of the distributed numbering.
 
     ``known`` are sorted vertices of other ranks whose rows are wanted. ``ids`` (n,) are the vertices in the
-    distributed numbering, ``own`` and ``own_edges`` are where the owned ones and their edges stand, ``rim`` (n,)
-    says which vertices have only some of their edges here.
+    distributed numbering, ``own`` and ``own_edges`` are where the owned ones and their edges stand, ``rim``
+    (n,) says which vertices have only some of their edges here.
     """
 
     def __init__(self, share: Share, known: AnyArray) -> None:
@@ -161,8 +161,8 @@ def _reached(patch: Patch, size: int, team: ThreadTeam) -> AnyArray:
 
 def balls(
     graph: NeighborGraph, centres: AnyArray, marked: BoolArray, n_wanted: int, size: int, team: ThreadTeam
-) -> tuple[IntArray, Any, IntArray]:
-    """Up to ``size`` vertices nearest to each centre, until ``n_wanted`` marked ones; distances, and counts."""
+) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Up to ``size`` vertices nearest to each centre, until ``n_wanted`` marked ones; how far; how many."""
     from isoweave.engines import coarse as kernels
 
     shape = (len(centres), size)
@@ -216,20 +216,3 @@ def kept_edges(share: Share, keep: BoolArray) -> Share:
         share, indptr=before[share.indptr], indices=share.indices[keep], lengths=share.lengths[keep],
         weights=weights,
     )  # fmt: skip
-
-
-def share_of(graph: NeighborGraph, ranks: Any, offsets: AnyArray, **more: Any) -> Share:
-    """This rank's share of a graph that every rank has: for tests and small graphs."""
-    from isoweave.graph import connected_components
-
-    _, labels = connected_components(graph)
-    first, last = int(offsets[ranks.rank]), int(offsets[ranks.rank + 1])
-    edges = slice(int(graph.indptr[first]), int(graph.indptr[last]))
-    return Share(
-        ranks, np.asarray(offsets, dtype=np.int64), graph.indptr[first : last + 1].astype(np.int64) - edges.start,
-        graph.indices[edges].astype(np.int64), graph.lengths[edges].copy(), np.arange(first, last),
-        labels[first:last].astype(np.int64), np.bincount(labels), **more,
-    )  # fmt: skip
-
-
-__all__ = ["Patch", "around", "balls", "kept_edges", "owners", "patch_for_balls", "renumbered", "restricted"]

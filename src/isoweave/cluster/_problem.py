@@ -1,4 +1,4 @@
-"""The problem of a share: its energy with the Laplacian as PETSc's matrix, for the optimisers of one machine."""
+"""The problem of a share: its energy, with the Laplacian in PETSc, for the optimisers of one machine."""
 
 from __future__ import annotations
 

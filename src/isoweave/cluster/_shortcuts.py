@@ -10,10 +10,10 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray
+from isoweave.cluster._components import components_of
 from isoweave.cluster._measure import everywhere, median
 from isoweave.cluster._patch import Patch, around, kept_edges
 from isoweave.cluster._share import Share
-from isoweave.cluster._starts import component_labels
 from isoweave.graph import ShortcutRule, are_paths, detour_limits, shared_neighborhood
 
 
@@ -91,7 +91,7 @@ def _rejoining(
     share: Share, suspects: AnyArray, rows: AnyArray, support: FloatArray, trusted: BoolArray
 ) -> AnyArray:
     """Suspects that join what trusted edges leave apart, as :func:`isoweave.graph.rejoining_edges`."""
-    labels = component_labels(kept_edges(share, trusted))
+    labels = components_of(share, trusted)[0]
     ends = np.stack((labels[rows - share.start], share.halo(share.indices[suspects]).fetch(labels)))
     across = suspects[ends[0] != ends[1]]
     ends = np.sort(ends[:, ends[0] != ends[1]], axis=0)

@@ -10,10 +10,11 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from isoweave._parallel import ThreadTeam
-from isoweave._typing import AnyArray, FloatArray, IntArray
+from isoweave._typing import AnyArray, FloatArray
+from isoweave.cluster._components import components_of
 from isoweave.cluster._frames import share_frames
 from isoweave.cluster._measure import kth_smallest, median
-from isoweave.cluster._patch import Patch, around, balls, renumbered
+from isoweave.cluster._patch import Patch, around, balls
 from isoweave.cluster._problem import ClusterProblem, cluster_problem
 from isoweave.cluster._share import Halo, Share, owners
 from isoweave.graph import NeighborGraph, sums_of_lengths
@@ -67,14 +68,14 @@ def _landmark(problem: ClusterProblem, tol: float, run: Run) -> FloatArray:
     return landmark_start(share, *far_vertices(share, max(N_LANDMARKS, 2 * width + 2), problem.team), width)
 
 
-def landmark_start(share: Share, landmarks: IntArray, distances: FloatArray, width: int) -> FloatArray:
+def landmark_start(share: Share, landmarks: AnyArray, distances: FloatArray, width: int) -> FloatArray:
     """Coordinates of the owned vertices from their distances (l, n_owned) to the landmarks (eq. 13)."""
     between = share.halo(landmarks).fetch(np.ascontiguousarray(distances.T)).T
     means, projector = landmark_projector(np.ascontiguousarray(between), width)
     return -0.5 * (distances**2 - means[:, None]).T @ projector
 
 
-def far_vertices(share: Share, n_wanted: int, team: ThreadTeam) -> tuple[IntArray, FloatArray]:
+def far_vertices(share: Share, n_wanted: int, team: ThreadTeam) -> tuple[AnyArray, FloatArray]:
     """As :func:`isoweave.optimise.farthest_landmarks`: vertices (l,), and paths to the owned ones."""
     patch, n_wanted = Patch(share, np.empty(0, dtype=np.int64)), min(n_wanted, share.n_vertices)
     degrees = np.diff(share.indptr)
@@ -97,7 +98,7 @@ def first_of(share: Share, values: FloatArray) -> int:
 
 
 def geodesics(patch: Patch, sources: AnyArray, team: ThreadTeam) -> FloatArray:
-    """Shortest paths (l, n_owned) from vertices of any ranks, on a patch of which no other vertex is known."""
+    """Shortest paths (l, n_owned) from vertices of any ranks, on a patch without known ones of others."""
     from isoweave.engines import paths as kernels
 
     graph, own, ranks = patch.graph, patch.own, patch.share.ranks
@@ -138,7 +139,7 @@ def _coarse(problem: ClusterProblem, tol: float, run: Run) -> FloatArray | None:
         return None
     if sample.n_vertices <= GATHERED:
         places = _on_one_rank(sample, width, tol, team)
-    elif is_connected(sample):
+    elif len(components_of(sample)[1]) == 1:
         places = _on_all_ranks(sample, width, tol, team)
     else:
         places = None
@@ -186,25 +187,6 @@ def handed_out(share: Share, values: AnyArray | None, *shape: int, root: int = 0
     else:
         counts = np.diff(share.offsets)
     return ranks.exchange(counts, values)[1][0]
-
-
-def is_connected(share: Share) -> bool:
-    labels = component_labels(share)
-    return bool(share.ranks.max(int(labels.max(initial=0))) == 0)
-
-
-def component_labels(share: Share) -> IntArray:
-    """The smallest vertex of the connected component of every owned one."""
-    patch = Patch(share, np.empty(0, dtype=np.int64))
-    n_parts, part = connected_components(patch.graph.to_matrix(), directed=False)
-    labels = patch.ids.copy()
-    while True:
-        smallest = np.full(n_parts, np.iinfo(np.int64).max)
-        np.minimum.at(smallest, part, labels)
-        found = patch.on_vertices(smallest[part][patch.own])
-        if not share.ranks.max(bool((found < labels).any())):
-            return found[patch.own]
-        labels = np.minimum(found, labels)
 
 
 def sampled(share: Share, sums: FloatArray, size: int) -> AnyArray:
@@ -268,11 +250,11 @@ def coarsen(share: Share, team: ThreadTeam, thinning: int = THINNING) -> ShareLe
     sample = _joined(share, offsets, number, *(np.concatenate(part) for part in zip(*triples, strict=True)))
     vertices, numbers, distances = (np.concatenate(part) for part in zip(*lists, strict=True))
     found = ranks.send(owners(share.offsets, vertices), vertices, numbers, distances)
-    return ShareLevel(sample, *_nearest_anchors(found[0] - share.start, *found[1:], share.n_owned))
+    return ShareLevel(sample, *_nearest_anchors(share.n_owned, found[0] - share.start, *found[1:]))
 
 
 def _nearest_anchors(
-    vertices: AnyArray, numbers: AnyArray, distances: FloatArray, n: int
+    n: int, vertices: AnyArray, numbers: AnyArray, distances: FloatArray
 ) -> tuple[AnyArray, FloatArray, AnyArray]:
     """Of entries (vertex, anchor, distance) the nearest of every vertex, in rows; distances; how many."""
     order = np.lexsort((numbers, distances, vertices))
@@ -353,6 +335,3 @@ def _placed_beside(patch: Patch, x: FloatArray, missing: AnyArray) -> FloatArray
             break
         distance[rows[better]], x[rows[better]] = through[better], places[columns[better]]
     return x
-
-
-__all__ = ["GATHERED", "coarsen", "far_vertices", "geodesics", "gathered", "minimise_share", "renumbered"]
