@@ -162,7 +162,7 @@ def _reached(patch: Patch, size: int, team: ThreadTeam) -> AnyArray:
 def balls(
     graph: NeighborGraph, centres: AnyArray, marked: BoolArray, n_wanted: int, size: int, team: ThreadTeam
 ) -> tuple[AnyArray, AnyArray, AnyArray]:
-    """Up to ``size`` vertices nearest to each centre, until ``n_wanted`` marked ones; how far; how many."""
+    """Up to ``size`` vertices nearest to each centre, until so many other marked ones; how far; how many."""
     from isoweave.engines import coarse as kernels
 
     shape = (len(centres), size)

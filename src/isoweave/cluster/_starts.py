@@ -227,7 +227,7 @@ def coarsen(share: Share, team: ThreadTeam, thinning: int = THINNING) -> ShareLe
         for lo in range(0, len(waiting), _BALLS_AT_ONCE):
             centres = np.searchsorted(patch.ids, waiting[lo : lo + _BALLS_AT_ONCE])
             members, distances, counts = balls(
-                patch.graph, centres, numbers >= 0, _SAMPLE_NEIGHBORS + 1, width, team
+                patch.graph, centres, numbers >= 0, _SAMPLE_NEIGHBORS, width, team
             )
             inside = np.arange(width) < counts[:, None]
             outside = inside & patch.rim[np.where(inside, members, 0)]
