@@ -220,7 +220,7 @@ class FitOptions:
     verbose: int = option(
         0,
         """1 prints findings along the way, 2 also every stage, and about once a second the step, the
-        misfit and the time left. The logger "isoweave" gets all of it.""",
+        energy and the time left. The logger "isoweave" gets all of it.""",
         kind="int",
         on_command=False,
         matters=False,

@@ -16,7 +16,7 @@ from isoweave._files import check_writable, write_text
 from isoweave._pages import render
 from isoweave._reporter import Event
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.diagnostics import diagnose, edge_table, local_fit
+from isoweave.diagnostics import diagnose, edge_errors, edge_table, local_fit
 from isoweave.geometry import rigid_motion
 from isoweave.graph import is_edge, subgraph
 from isoweave.metrics import METRIC_MEANINGS, evaluate
@@ -98,7 +98,7 @@ def write_report(
     given = user_columns(columns, source.n_points)
     source, truth = _aligned(source, align, given)
     _tell("diagnosis")
-    found, why_not = _find_verdicts(source, diagnosis, has_own_graph=graph is None, n_jobs=n_jobs)
+    found, why_not = find_verdicts(source, diagnosis, has_own_graph=graph is None, n_jobs=n_jobs)
     misfit, stretch = getattr(found, "misfit", None), source.stretch
     if source.graph is not None and (misfit is None or stretch is None):
         _tell("stretch")
@@ -120,6 +120,7 @@ def write_report(
         title=title or "isoweave report",
         source=source,
         n_placed=int(source.is_placed.sum()),
+        edge_errors=None if source.graph is None else edge_errors(source),
         verdicts=tuple(getattr(found, "verdicts", ())),
         no_verdict=why_not,
         metrics=metrics,
@@ -213,8 +214,8 @@ def _page(**values: Any) -> str:
     return render("report/templates/page.html", **own, **values)
 
 
-def _find_verdicts(
-    source: Embedding, diagnosis: Any, *, has_own_graph: bool, n_jobs: int | None
+def find_verdicts(
+    source: Embedding, diagnosis: Any = True, *, has_own_graph: bool = True, n_jobs: int | None = None
 ) -> tuple[Any, str | None]:
     """A diagnosis, or None and the reason why there is none."""
     if diagnosis is None or diagnosis is False:
