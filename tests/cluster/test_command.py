@@ -15,6 +15,7 @@ import pytest
 import scipy.sparse as sp
 
 from isoweave import embed_graph
+from isoweave.geometry import rigid_motion
 from isoweave.graph import graph_from_matrix, knn_graph, renumber
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,9 @@ import numpy as np
 
 from isoweave._parallel import thread_team
 from isoweave._reporter import Reporter
-from isoweave._typing import AnyArray, FloatArray
+from isoweave._typing import FloatArray
 from isoweave.cluster._build import digest, read_share
+from isoweave.cluster._fit import check_cluster_options, embed_share
 from isoweave.cluster._journal import ClusterInterrupt, ClusterJournal
 from isoweave.cluster._output import check_output, write_map
 from isoweave.cluster._share import CallerRows, Ranks, Share
@@ -74,12 +75,11 @@ def embed_file(
     dict
         What is known of the whole map: energy, status, steps, messages and bytes; the same on all ranks.
     """
-    from isoweave.cluster._fit import embed_share
-
     ranks, path, output = all_ranks(), Path(path), Path(output)
     chosen = resolve_options(n_components, **options | {"engine": "petsc"})
     if options.get("n_jobs") is None:
         chosen.n_jobs = 1
+    check_cluster_options(chosen)
     check_output(ranks, output)
     say = _CountingReporter(ranks, chosen.verbose if ranks.rank == 0 else 0)
     say.stage("reading")
@@ -89,21 +89,20 @@ def embed_file(
     cut = f"{share.facts['cut edges']:,} of {share.facts['edges']:,} edges cut"
     say(f"{share.n_vertices:,} vertices on {ranks.size} ranks, at most {ranks.max(share.n_owned):,}; {cut}")
     before = np.array([ranks.messages, ranks.bytes])
-    given = None
-    origin: Any = 0.0
+    given = held = None
+    origin: FloatArray | float = 0.0
     if anchors is not None:
         with ranks.together():
             index, places = read_anchors(anchors, n_rows)
-        given, origin = _own_anchors(share, rows, Anchors(index, places, anchor_weight), chosen)
+        given, held, origin = _own_anchors(share, rows, Anchors(index, places, anchor_weight), chosen)
     interrupt = ClusterInterrupt(ranks, chosen.on_interrupt)
     with thread_team(chosen.n_jobs) as team, interrupt:
         run = Run(_journal(share, rows, chosen, given), interrupt, say)
         coordinates, facts = embed_share(share, chosen, anchors=given, run=run, team=team)
         run.finish()
     coordinates = coordinates + origin
-    if given is not None:
-        hard = np.isinf(given[2])
-        coordinates[given[0][hard]] = given[1][hard] + origin
+    if held is not None:
+        coordinates[held[0]] = held[1]
     after = np.array([ranks.messages, ranks.bytes])
     say.stage("writing")
     columns = {"embedding": coordinates, "component_labels": share.component, "stretch": facts.pop("stretch")}
@@ -139,19 +138,21 @@ class _CountingReporter(Reporter):
         return tuple(self._ranks.max(found).tolist())
 
 
-def _own_anchors(
-    share: Share, rows: CallerRows, anchors: Anchors, options: EmbeddingOptions
-) -> tuple[tuple[AnyArray, FloatArray, FloatArray] | None, FloatArray | float]:
-    """Anchors among the vertices of this rank: their rows, positions and weights; and the mean of all."""
-    n = int(rows.offsets[-1])
-    checked = check_anchors(n, options.n_components, anchors)
+def _own_anchors(share: Share, rows: CallerRows, anchors: Anchors, options: EmbeddingOptions) -> Any:
+    """Anchors among the vertices of this rank, around the mean of all: their rows, positions and weights.
+
+    Also those that hold, rows and positions to the last bit; and the mean.
+    """
+    checked = check_anchors(int(rows.offsets[-1]), options.n_components, anchors)
     if checked is None:
-        return None, 0.0
+        return None, None, 0.0
     origin, vertices = checked.positions.mean(axis=0), rows.vertices(checked.vertices.astype(np.int64))
     merged = merge_anchors(checked, vertices, origin, share.unit, share.n_vertices)
     own = share.owner_of(merged.vertices) == share.ranks.rank
     here = merged.vertices[own].astype(np.int64) - share.start
-    return (here, merged.positions[own] * share.unit, merged.weights[own]), origin
+    hard = np.flatnonzero(checked.is_hard & (share.owner_of(vertices) == share.ranks.rank))
+    held = (vertices[hard] - share.start)[::-1], checked.positions[hard][::-1]  # of duplicates the first wins
+    return (here, merged.positions[own] * share.unit, merged.weights[own]), held, origin
 
 
 def _journal(
