@@ -11,6 +11,7 @@ import numpy as np
 from isoweave._lazy import computed_once
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray
+from isoweave.cluster._forest import spanning_edges
 from isoweave.cluster._measure import lower_quartile, median, total
 from isoweave.cluster._patch import Patch, around, kept_edges, patch_for_balls
 from isoweave.cluster._share import Ranks, Share
@@ -179,7 +180,4 @@ def _forced(patch: Patch, row_limit: int) -> BoolArray:
     between = (hub[graph.sources] & hub[graph.indices])[patch.own_edges]
     if not patch.share.ranks.max(bool(between.any())):
         return np.empty(0, dtype=bool)
-    raise ValueError(
-        f"Two vertices with more than {row_limit} neighbours each are joined; engine='petsc' does not have "
-        "frames for such hubs yet. Use engine='cpu', or a graph with fewer neighbours."
-    )
+    return patch.on_edges(between & spanning_edges(patch.share))
