@@ -5,12 +5,18 @@ Every message is counted. No function here takes or gives an array as long as th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from isoweave._typing import AnyArray, FloatArray
+
+
+class ElsewhereError(Exception):
+    """Another rank has failed, and says why."""
 
 
 class Ranks:
@@ -44,6 +50,20 @@ class Ranks:
 
     def min(self, value: Any) -> Any:
         return np.min(self.gather(value), axis=0)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """A block without messages, after which all ranks go on or none: one raises, the others end."""
+        error = None
+        try:
+            yield
+        except Exception as found:
+            error = found
+        failed = self.gather(error is not None)
+        if any(failed):
+            if error is not None and self.rank == failed.index(True):
+                raise error
+            raise ElsewhereError(failed.index(True))
 
     def exchange(self, counts: AnyArray, *arrays: AnyArray) -> tuple[AnyArray, list[AnyArray]]:
         """Send rows of arrays, grouped by rank; returns how many came from each rank, and them, in its order.
@@ -140,6 +160,48 @@ class Halo:
 
 
 @dataclass(frozen=True, eq=False)
+class RowEdges:
+    """Rows of the caller's numbering with their edges, as many on one rank as on the next."""
+
+    ranks: Ranks
+    offsets: AnyArray  #: int64 (size + 1): rank r has the rows offsets[r] : offsets[r + 1]
+    indptr: AnyArray
+    indices: AnyArray  #: in the caller's numbering
+    lengths: FloatArray
+
+    @property
+    def start(self) -> int:
+        return int(self.offsets[self.ranks.rank])
+
+    def fetch(self, rows: AnyArray, values: AnyArray) -> AnyArray:
+        """Values at any rows, of which every rank has its own."""
+        return fetch(self.ranks, self.offsets, rows, values)
+
+
+@dataclass(frozen=True, eq=False)
+class CallerRows:
+    """The rows of the caller's numbering that a rank answers for, and the vertices they have become."""
+
+    ranks: Ranks
+    offsets: AnyArray  #: int64 (size + 1): rank r answers for the rows offsets[r] : offsets[r + 1]
+    vertex: AnyArray  #: int64: vertex of each in the distributed numbering; duplicates share one
+
+    def values(self, share: Share, values: AnyArray) -> AnyArray:
+        """Values of the vertices, of which every rank has its own, in the order of these rows."""
+        return share.fetch(self.vertex, values)
+
+    def vertices(self, rows: AnyArray) -> AnyArray:
+        """Vertices of any rows."""
+        return fetch(self.ranks, self.offsets, rows, self.vertex)
+
+
+def fetch(ranks: Ranks, offsets: AnyArray, vertices: AnyArray, values: AnyArray) -> AnyArray:
+    """Rows of ``values``, of which every rank has its own, at any vertices; each is asked for once."""
+    distinct, back = np.unique(vertices, return_inverse=True)
+    return Halo(ranks, offsets, distinct).fetch(values)[back.reshape(-1)]
+
+
+@dataclass(frozen=True, eq=False)
 class Share:
     """The vertices of one rank with all their edges: a contiguous range of the distributed numbering.
 
@@ -176,6 +238,14 @@ class Share:
     def n_vertices(self) -> int:
         """Of the whole graph."""
         return int(self.offsets[-1])
+
+    def owner_of(self, vertices: AnyArray) -> AnyArray:
+        """Rank of each of these vertices."""
+        return owners(self.offsets, vertices)
+
+    def fetch(self, vertices: AnyArray, values: AnyArray) -> AnyArray:
+        """Rows of ``values``, of which every rank has its own, at any vertices; each is asked for once."""
+        return fetch(self.ranks, self.offsets, vertices, values)
 
     def halo(self, vertices: AnyArray) -> Halo:
         """The way to the values of these vertices."""
