@@ -188,6 +188,12 @@ def _device(graph: NeighborGraph, options: EmbeddingOptions, known: Known) -> An
     """The device that large components are embedded on; None is the CPU."""
     if options.engine == "cpu":
         return None
+    if options.engine == "petsc":
+        raise ValueError(
+            "engine='petsc' embeds a graph in parts, one on each rank: run mpiexec -n 4 isoweave embed GRAPH "
+            "--engine petsc -o MAP, or call isoweave.cluster.embed_file. The estimator, transform and "
+            "diagnose are not there with it yet; use engine='cpu'."
+        )
     from isoweave.cuda import device_for
 
     return device_for(graph, options, known)

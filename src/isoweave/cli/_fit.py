@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from typer import Exit, Option
 
 from isoweave.cli._app import command
-from isoweave.cli._console import ProgressLine, duration, printed_warnings, sigterm_as_interrupt
+from isoweave.cli._console import ProgressLine, duration, print_rows, printed_warnings, sigterm_as_interrupt
 
 if TYPE_CHECKING:
     from isoweave.forecast import ResourceEstimate
@@ -43,17 +43,6 @@ def _fitted(loaded: LoadedInput, options: dict[str, Any], known: dict[str, Any])
     if loaded.kind == "graph":
         return IsometricEmbedding(**options, metric="precomputed").fit(loaded.graph, **known)
     return IsometricEmbedding(**options).fit(loaded.features, **known)
-
-
-def _print_rows(title: str, rows: dict[str, str]) -> None:
-    """Names and values below each other."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=title, show_header=False, title_justify="left")
-    for name, value in rows.items():
-        table.add_row(name, value)
-    Console().print(table)
 
 
 @command(
@@ -89,6 +78,13 @@ def embed(
     first and the state written, unless a second signal comes.
     """
     from isoweave import Anchors, Checkpoint
+    from isoweave.cli._cluster import embed_on_ranks, is_for_ranks
+
+    if is_for_ranks(options):
+        given: Any = {"anchors": anchors, "anchor_weight": anchor_weight, "report": report, "quiet": quiet}
+        kept = (checkpoint, every, resume)
+        embed_on_ranks(input_file, output, options, as_graph, kept, columns_file, verbose=verbose, **given)
+        return
     from isoweave.cli._maps import page_columns
     from isoweave.diagnostics import edge_errors
     from isoweave.io import check_output_path, read_anchors, write_embedding
@@ -132,7 +128,7 @@ def embed(
             "optimiser": f"{estimator.status_} after {estimator.n_iter_:,} steps",
             "seconds": f"{seconds:.2f}",
         }
-        _print_rows(str(output), rows)
+        print_rows(str(output), rows)
 
 
 @command("all")
@@ -209,7 +205,7 @@ def _print_forecast(estimate: ResourceEstimate, input_file: Path, n_components: 
         rows[f"  {stage.name}"] = f"{memory}   {duration(stage.cpu_seconds)}{mark}"
     rows["peak memory"] = show_bytes(estimate.peak_bytes)
     rows["time, roughly"] = f"{duration(estimate.seconds)} ({duration(estimate.cpu_seconds)} of processor)"
-    _print_rows(str(input_file), rows | {"verdict": verdict})
+    print_rows(str(input_file), rows | {"verdict": verdict})
 
 
 @command("asymmetry")
