@@ -52,7 +52,7 @@ class Ranks:
         return self._rows(value).min(axis=0)
 
     def _rows(self, value: Any) -> AnyArray:
-        """A number of every rank, or an array of the same shape, as rows: without pickling, in microseconds."""
+        """A number of every rank, or an array of the same shape, as rows: no pickles, so microseconds."""
         mine = np.ascontiguousarray(value)
         found = np.empty((self.size, *mine.shape), dtype=mine.dtype)
         self.comm.Allgather(mine, found)
