@@ -33,8 +33,8 @@ _MOST_ITERATIONS = {"gamg": 300, "jacobi": 20_000}
 _USABLE = 1e-5
 # From this dimension on neighbourhood graphs are so well connected that the diagonal does.
 _WELL_CONDITIONED = 8
-# Graphs with hubs are, too; and GAMG's coarse levels of a star may be empty on some ranks and not on others. A
-# hub has more than so many neighbours: a tenth of the vertices, within these bounds.
+# Graphs with hubs are, too, and GAMG's coarse levels of a star may be empty on some ranks and not on others.
+# A hub has more than so many neighbours: a tenth of the vertices, within these bounds.
 _HUB_SHARE, _FEWEST_OF_A_HUB, _MOST_OF_NO_HUB = 0.1, 50, 1000
 # Options of PETSc's database with this prefix, such as -isoweave_pc_type hypre, are heeded.
 PREFIX = "isoweave_"
@@ -86,7 +86,7 @@ class ClusterSolver:
 
     def _assembled(self, both: FloatArray, more: FloatArray | None) -> Any:
         share, n = self._share, self._share.n_owned
-        rows = np.repeat(np.arange(n), np.diff(share.indptr))
+        rows = np.repeat(np.arange(n, dtype=np.int32), np.diff(share.indptr))
         diagonal = np.bincount(rows, both, n) if more is None else np.bincount(rows, both, n) + more
         diagonal[self._held] = 1.0
         empty = np.flatnonzero(~(diagonal > 0))
