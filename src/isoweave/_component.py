@@ -322,7 +322,7 @@ def globalise(
         return problem, minimise(optimiser, mixed, x, stage="global", run=run.within(name))
 
     problem, moved = descend(far, result.coordinates, "global")
-    n, n_components = moved.coordinates.shape
+    n, n_components = graph.n_vertices, options.n_components
     is_small = n_components <= LOW_DIMENSION and AT_ONCE < n <= SYNCHRONIZED_LIMIT // n_components
     is_open = opened(frames, result)[1] > 0.0
     if is_auto and is_open and is_small and moved.status not in ENDED_EARLY:

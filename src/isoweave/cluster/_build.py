@@ -27,6 +27,7 @@ _RTOL = 1e-6
 _MOST_VERTICES = 3_000_000_000
 _SMALLEST_REORDERED = 20_000
 _EXPONENTS = 1100
+_MIX = np.uint64(0xBF58476D1CE4E5B9)
 
 
 def read_share(ranks: Ranks, path: str | Path, *, asymmetry: str = "error") -> tuple[Share, CallerRows]:
@@ -65,7 +66,7 @@ def distribute(
         raise ValueError(f"The graph has {n:,} vertices; at most {_MOST_VERTICES:,} are possible.")
     offsets = even_offsets(n, ranks.size)
     small, large, lengths = _settled(ranks, offsets, _at_home(ranks, offsets, pieces), asymmetry)
-    unit = _unit(ranks, lengths)
+    unit, whole = _unit(ranks, lengths), ranks.sum(digest(small, large, lengths))
     lengths = np.ldexp(lengths, -int(np.log2(unit)))
     rows = _by_rows(ranks, offsets, *_both_ways(small, large, lengths))
     del small, large, lengths
@@ -85,7 +86,20 @@ def distribute(
     vertex = np.full(count, -1, dtype=np.int64)
     vertex[told - first] = number
     vertex = rows.fetch(stands_for, vertex)
+    share.facts["digest"] = whole % 2**64
     return _renumbered(share, rows, vertex), CallerRows(ranks, offsets, vertex)
+
+
+def digest(*columns: AnyArray) -> int:
+    """A number that tells rows of numbers from others, whatever their order; those of ranks add up."""
+    mixed = np.zeros(len(columns[0]) if columns else 0, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for column in columns:
+            values = np.ascontiguousarray(column).reshape(len(mixed), -1)
+            for part in values.astype(np.float64 if values.dtype.kind == "f" else np.int64).view(np.uint64).T:
+                mixed = (mixed ^ part) * _MIX
+                mixed ^= mixed >> np.uint64(29)
+        return int(mixed.sum(dtype=np.uint64))
 
 
 def _at_home(ranks: Ranks, offsets: AnyArray, pieces: list[Any]) -> list[AnyArray]:
@@ -244,4 +258,5 @@ def _renumbered(share: Share, rows: RowEdges, vertex: AnyArray) -> Share:
     n_edges, n_cut = share.ranks.sum(np.array([len(columns), np.count_nonzero(cut)])) // 2
     n_merged = int(rows.offsets[-1]) - share.n_vertices
     facts = {"edges": int(n_edges), "cut edges": int(n_cut), "duplicates merged": n_merged}
+    facts |= share.facts
     return replace(share, indices=columns[order], lengths=share.lengths[order], facts=facts)

@@ -206,7 +206,7 @@ class Share:
     """The vertices of one rank with all their edges: a contiguous range of the distributed numbering.
 
     Distinct vertices only, as in :class:`isoweave.graph.PreparedGraph`: duplicates are merged, lengths are
-    positive and multiples of ``unit``. CallerRows are sorted, and both directions of every edge are stored.
+    positive and multiples of ``unit``. Rows are sorted, and both directions of every edge are stored.
     """
 
     ranks: Ranks
