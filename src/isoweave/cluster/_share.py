@@ -41,16 +41,24 @@ class Ranks:
 
     def sum(self, value: Any) -> Any:
         """Sum of a number or a small array over the ranks, the same bits on all and every time."""
-        total, *rest = self.gather(value)
+        total, *rest = self._rows(value)
         for one in rest:
             total = total + one
         return total
 
     def max(self, value: Any) -> Any:
-        return np.max(self.gather(value), axis=0)
+        return self._rows(value).max(axis=0)
 
     def min(self, value: Any) -> Any:
-        return np.min(self.gather(value), axis=0)
+        return self._rows(value).min(axis=0)
+
+    def _rows(self, value: Any) -> AnyArray:
+        """A number of every rank, or an array of the same shape, as rows: no pickles, so microseconds."""
+        mine = np.ascontiguousarray(value)
+        found = np.empty((self.size, *mine.shape), dtype=mine.dtype)
+        self.comm.Allgather(mine, found)
+        self.counted(self.size - 1, (self.size - 1) * mine.nbytes)
+        return found.reshape((self.size, *np.shape(value)))
 
     @contextmanager
     def together(self) -> Iterator[None]:
