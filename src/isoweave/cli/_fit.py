@@ -69,6 +69,7 @@ def embed(
     resume: bool = False,
     report: Path | None = None,
     columns_file: Path | None = None,
+    genes: str | None = None,
     quiet: bool = False,
     verbose: bool = False,
 ) -> None:
@@ -85,7 +86,7 @@ def embed(
         kept = (checkpoint, every, resume)
         embed_on_ranks(input_file, output, options, as_graph, kept, columns_file, verbose=verbose, **given)
         return
-    from isoweave.cli._maps import page_columns
+    from isoweave.cli._maps import mesh_page, page_columns
     from isoweave.diagnostics import edge_errors
     from isoweave.io import check_output_path, read_anchors, write_embedding
 
@@ -94,8 +95,12 @@ def embed(
         from isoweave.report import check_report, write_report
 
         check_report(report)
-    elif columns_file is not None:
-        raise ValueError("--columns is for the page of --report; give both.")
+        # Annotated data bring their own columns.
+        if columns_file is None and input_file.suffix.lower() == ".h5ad":
+            columns_file = input_file
+    elif columns_file is not None or genes is not None:
+        name = "genes" if columns_file is None else "columns"
+        raise ValueError(f"--{name} is for the page of --report; give both.")
     if anchor_weight is not None and anchors is None:
         raise ValueError("--anchor-weight was given without --anchors; give both.")
     if checkpoint is not None:
@@ -104,7 +109,7 @@ def embed(
         raise ValueError(f"--{'resume' if every is None else 'every'} needs --checkpoint FILE.")
     with sigterm_as_interrupt(), printed_warnings(quiet), ProgressLine(enabled=not quiet, verbose=verbose):
         loaded = _read_data(input_file, as_graph, options)
-        columns = page_columns(columns_file, None, loaded.n_rows, loaded.names)
+        columns = page_columns(columns_file, None, loaded.n_rows, loaded.names, genes)
         known: dict[str, Any] = {}
         if anchors is not None:
             known["anchors"] = Anchors(*read_anchors(anchors, loaded.n_rows, loaded.names), anchor_weight)
@@ -114,7 +119,8 @@ def embed(
     write_embedding(output, estimator, names=loaded.names)
     if report is not None:
         with printed_warnings(quiet), ProgressLine(enabled=not quiet):
-            write_report(estimator, report, columns=columns, names=loaded.names, title=output.name)
+            surface = mesh_page(loaded, input_file.name)
+            write_report(estimator, report, columns=columns, names=loaded.names, title=output.name, **surface)
     if not quiet:
         rows = {
             "points": f"{len(estimator.embedding_):,}",
