@@ -8,6 +8,7 @@ too many steps) is given back, to be embedded alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -160,7 +161,8 @@ def _descend(
     image, rotations = problem.solve(gradient, _SOLVE_TOL), alignments
     if not len(rotations):
         rotations = np.empty((len(x), x.shape[1], x.shape[1]))
-    *measured, frames = problem.energy.terms if isinstance(problem.energy, Sum) else [problem.energy]
+    terms: Any = problem.energy.terms if isinstance(problem.energy, Sum) else [problem.energy]
+    *measured, frames = terms
     assert isinstance(frames, EdgeEnergy)
     lengths = [array for term in measured for array in (term.weights, term.both)] or [np.empty(0)] * 2
     most, most_pairs = min(optimiser.max_iter, _MOST_STEPS), _MEMORY + 1
