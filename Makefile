@@ -14,9 +14,12 @@ MIN_VENV := .venv-min
 MIN_BIN := $(MIN_VENV)/bin
 MIN_STAMP := $(MIN_VENV)/.installed
 MIN_PYTHON ?= $(PYTHON)
+CLUSTER_VENV := .venv-cluster
+CLUSTER_STAMP := $(CLUSTER_VENV)/.installed
+CLUSTER_RANKS ?= 1 2 3 4
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
-.PHONY: help demo test test-full test-min test-parametric lint format docs bench bench-full clean
+.PHONY: help demo test test-full test-min test-parametric test-cluster lint format docs bench bench-full clean
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +27,7 @@ help:
 	@echo "make test       the tests (minutes); make test-full adds the slow ones"
 	@echo "make test-min   the tests with the oldest versions of everything (requirements/minimum.txt)"
 	@echo "make test-parametric  the tests of ParametricIsometry (installs torch, 3 GB)"
+	@echo "make test-cluster     the tests of the PETSc engine, under mpiexec (root installs Debian's packages)"
 	@echo "make lint       ruff and mypy; make format rewrites"
 	@echo "make docs       the documentation, with every example executed: build/docs/index.html"
 	@echo "make bench      the performance suite up to 50,000 points; make bench-full everything (hours)"
@@ -72,6 +76,24 @@ $(PARAMETRIC_STAMP): $(STAMP)
 test-parametric: $(PARAMETRIC_STAMP)
 	$(PYTEST) tests/parametric
 
+# An environment of Debian's own Python beside its PETSc. Where that cannot be had the tests are skipped, but
+# never where CI is set.
+$(CLUSTER_STAMP): pyproject.toml tests/cluster/environment
+	@code=0; tests/cluster/environment $(CLUSTER_VENV) || code=$$?; \
+	  if [ $$code -eq 0 ]; then touch $@; \
+	  elif [ $$code -eq 77 ] && [ -z "$$CI" ]; then echo "test-cluster is skipped for the reason above"; \
+	  else exit $$code; fi
+
+test-cluster: export NUMBA_CACHE_DIR = $(abspath $(CLUSTER_VENV))/kernels
+test-cluster: export OMP_NUM_THREADS = 1
+test-cluster: export OMPI_ALLOW_RUN_AS_ROOT = 1
+test-cluster: export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
+test-cluster: $(CLUSTER_STAMP)
+	@test -e $(CLUSTER_STAMP) || exit 0; for ranks in $(CLUSTER_RANKS); do \
+	  run="mpiexec --oversubscribe -n $$ranks"; if [ $$ranks -eq 1 ]; then run=""; fi; \
+	  echo "tests/cluster on $$ranks ranks"; \
+	  $$run $(CLUSTER_VENV)/bin/python -m pytest -q -m "slow or not slow" -p no:cacheprovider tests/cluster || exit 1; done
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -104,5 +126,5 @@ bench-full: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/report.py
 
 clean:
-	rm -rf $(VENV) $(MIN_VENV) build dist docs/gallery docs/api demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(MIN_VENV) $(CLUSTER_VENV) build dist docs/gallery docs/api demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests benchmarks fuzz examples docs -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -24,6 +24,7 @@ version = release = isoweave.__version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
@@ -41,6 +42,8 @@ html_copy_source = False
 
 myst_heading_anchors = 4
 
+# Tables of names on top of every page of the reference; no pages of their own.
+autosummary_generate = False
 autodoc_typehints = "none"
 # Large, and not needed to describe what uses it.
 autodoc_mock_imports = ["torch"]
@@ -102,14 +105,24 @@ def api_pages() -> dict[str, str]:
             if elsewhere:
                 text += f"   :exclude-members: {', '.join(elsewhere)}\n\nOn the page of ``isoweave`` itself: "
                 text += ", ".join(f":py:obj:`~isoweave.{name}`" for name in elsewhere) + ".\n"
-            pages[module] = f"{module}\n{'=' * len(module)}\n\n{text}"
+            table = summary(module, [name for name in names if name not in isoweave.__all__])
+            pages[module] = f"{module}\n{'=' * len(module)}\n\n{table}{text}"
     return pages
+
+
+def summary(module: str, names: list[str]) -> str:
+    """A table of names, each with the first line of its description."""
+    shown = [name for name in names if callable(getattr(sys.modules[module], name))]
+    rows = "".join(f"   ~{module}.{name}\n" for name in shown)
+    return f".. autosummary::\n   :nosignatures:\n\n{rows}\n" if shown else ""
 
 
 def top_page() -> str:
     """The names of ``isoweave`` itself, the estimator first with the methods that are its own."""
+    names = sorted(isoweave.__all__, key=lambda name: (name != "IsometricEmbedding", name.lower()))
     lines = ["isoweave", "========", ""]
-    for name in sorted(isoweave.__all__, key=lambda name: (name != "IsometricEmbedding", name.lower())):
+    lines += [summary("isoweave", [name for name in names if not name.startswith("_")])]
+    for name in names:
         thing = getattr(isoweave, name)
         if name.startswith("_"):
             continue
@@ -156,6 +169,19 @@ def adapt_source(app: Any, docname: str, content: list[str]) -> None:
     """Links that lead out of this folder lead to pages."""
     for file, page in INCLUDED.items():
         content[0] = content[0].replace(f"]({file}", f"]({page}")
+    if docname == "api":
+        rows = [
+            f"| [`{page.stem}`](api/{page.name}) | {first_line(page.stem)} |"
+            for page in sorted((HERE / "api").glob("*.rst"))
+        ]
+        content[0] = content[0].replace("<!-- packages -->", "\n".join(["| package | |", "|---|---|", *rows]))
+
+
+def first_line(module: str) -> str:
+    """What a package says it is."""
+    with mock(autodoc_mock_imports):
+        described = importlib.import_module(module).__doc__ or ""
+    return described.strip().splitlines()[0].replace("``", "`") if described else ""
 
 
 def setup(app: Any) -> None:

@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from isoweave import IsometricEmbedding
+from isoweave.diagnostics import edge_errors
 from isoweave.metrics import parameter_error
 
 SIDE = 24
@@ -52,7 +53,7 @@ images = np.stack([render(*numbers) for numbers in pose])
 
 model = IsometricEmbedding(n_components=3, n_neighbors=10).fit(images.reshape(len(images), -1))
 error = parameter_error(pose, model.embedding_)
-print(f"misfit of the edges {np.sqrt(model.relative_energy_):.2f}, parameter error {error:.3f}")
+print(f"edges off by {edge_errors(model)}; parameter error {error:.3f}")
 
 # %%
 # The affine function, fitted by least squares, and some of the images at their positions.

@@ -30,6 +30,7 @@ from isoweave.io import (
     _read,
     _worker,
     read_anchors,
+    read_annotations,
     read_columns,
     read_embedding,
     read_input,
@@ -228,6 +229,8 @@ def anchors(data: bytes) -> None:
 def _library(kind: str, data: bytes, as_graph: bool) -> None:
     path = _written(data, f".{kind}")
     check_loaded(attempt(lambda: read_input(path, as_graph=as_graph)))
+    if kind == "h5ad":
+        attempt(lambda: read_annotations(path, ["a"]))
 
 
 def parquet(data: bytes) -> None:
@@ -238,11 +241,12 @@ def h5ad(data: bytes) -> None:
     _library("h5ad", data, bool(len(data) & 1))
 
 
-def _in_process(path: Path, kind: str, as_graph: bool, size: int, output: Any) -> None:
+def _in_process(path: Path, kind: str, what: str, size: int, output: Any, *genes: str) -> None:
     """The worker's work done here, where a crash is seen and inputs are read a thousand times faster."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        _worker.produce(kind, as_graph, str(path), 1 << 27, output)
+        wanted = list(genes) if what == "columns" else None
+        _worker.produce(kind, what == "graph", str(path), 1 << 27, output, wanted)
 
 
 def _worker_of(kind: str, data: bytes) -> None:

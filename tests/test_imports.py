@@ -31,6 +31,7 @@ LEVELS = (
     ("_sklearn_callbacks", "estimator"),
     ("tl",),
     ("metrics", "datasets", "persist", "io", "diagnostics"),
+    ("cluster",),
     ("plot",),
     ("report",),
     ("experiments", "parametric"),

@@ -134,11 +134,13 @@ def _embed_once(
     is_exact = is_exact and is_trusted(graph, result.coordinates)
     dial = 0.0 if is_exact else options.global_weight
     weight, part, far = long_distances(frames, known.anchors, result, dial, run)
+    kept = weight
     if far is not None:
         # One factor at a time.
         del problem
-        build = far_problem(frames, options, known.anchors)
+        build, local = far_problem(frames, options, known.anchors), result
         problem, result = globalise(frames, graph, options, far, part, result, run, build)
+        kept = 0.0 if result is local else weight
     mass = problem.mass
     if is_exact or result.status in ENDED_EARLY:
         pass
@@ -160,7 +162,7 @@ def _embed_once(
     stretch, lost = stretch_of(graph, frames, result.coordinates)
     if lost.any() and result.status in ("converged", "stalled"):
         result = replace(result, status="collapsed")
-    return ComponentResult(result, stretch, mass, name, solver, weight)
+    return ComponentResult(result, stretch, mass, name, solver, kept)
 
 
 def check_start(start: FloatArray | None) -> None:
@@ -306,7 +308,8 @@ def globalise(
 
     ``part`` of the frames' weight goes to the distances. With refine="auto", small problems that are not flat
     are also solved coming from a larger weight of the long distances, and the lower minimum is taken.
-    ``build(far, near)`` is the problem with these long distances, of any engine.
+    ``build(far, near)`` is the problem with these long distances, of any engine. Where they would ruin the
+    map and the weight is "auto", the local result itself is returned.
     """
     assert options.max_iter is not None
     optimiser = LBFGS(_GLOBAL_TOL * options.energy_tol, options.max_iter)
@@ -319,7 +322,7 @@ def globalise(
         return problem, minimise(optimiser, mixed, x, stage="global", run=run.within(name))
 
     problem, moved = descend(far, result.coordinates, "global")
-    n, n_components = moved.coordinates.shape
+    n, n_components = graph.n_vertices, options.n_components
     is_small = n_components <= LOW_DIMENSION and AT_ONCE < n <= SYNCHRONIZED_LIMIT // n_components
     is_open = opened(frames, result)[1] > 0.0
     if is_auto and is_open and is_small and moved.status not in ENDED_EARLY:

@@ -25,15 +25,15 @@ class Event:
     stage: str
     iteration: int | None = None
     energy: float | None = None  #: in squared units of the distances
-    misfit: float | None = None  #: root of the energy over that of the collapsed map
+    relative_energy: float | None = None  #: energy over that of a map in one point
     seconds_left: float | None = None  #: of the whole fit, a rough guess
 
     def __str__(self) -> str:
         parts = [self.stage]
         if self.iteration is not None:
             parts += [f"step {self.iteration}", f"energy {self.energy:.6g}"]
-        if self.misfit is not None:
-            parts.append(f"misfit {100 * self.misfit:.2g} %")
+        if self.relative_energy is not None:
+            parts[-1] += f", {self.relative_energy:.2%} of a map in one point"
         if self.seconds_left is not None:
             parts.append(f"about {show_seconds(self.seconds_left)} left")
         return "  ".join(parts)
@@ -76,7 +76,7 @@ class Reporter:
     def step(self, progress: Progress) -> None:
         """A step has been taken."""
         energy = progress.energy * self.unit * self.unit
-        event = Event(progress.stage, progress.iteration, energy, progress.misfit, self._predicted())
+        event = Event(progress.stage, progress.iteration, energy, progress.misfit**2, self._predicted())
         is_printed = (now := time.monotonic()) - self._printed >= _SECONDS_BETWEEN_LINES
         self._printed = now if is_printed else self._printed
         self._tell(logging.DEBUG, event, is_printed)

@@ -60,21 +60,22 @@ def embed_many(
         masses, starts, found = minimise_many(problem, blocks, optimiser, options.energy_tol, interrupt)
     except (ArithmeticError, ValueError, RuntimeError):
         return [None] * len(sizes)
-    x, weights, flat = np.zeros(problem.shape), np.zeros(len(sizes)), np.zeros(len(sizes))
+    x, flat, kept = np.zeros(problem.shape), np.zeros(len(sizes)), np.zeros(len(sizes))
     bounds = blocks.starts.tolist()
     for c, (mass, led) in enumerate(zip(masses.tolist(), found, strict=True)):
         if led is None or led.energy > MOST_ENERGY * mass:
             found[c] = None
             continue
         part, share = blocks.part(graph, c), led.energy / mass if mass > 0 else 0.0
-        unflat = unflat_share(part, n_components, share)
+        unflat, weight = unflat_share(part, n_components, share), 0.0
         if options.global_weight != "auto" or openness(part, n_components, unflat) > 0.0:
             own = frames_of(part, part, options, Known(), ONE_THREAD)
-            weights[c], mixed, far = long_distances(own, None, led, options.global_weight, ALONE)
+            weight, mixed, far = long_distances(own, None, led, options.global_weight, ALONE)
             if far is not None:
                 build = far_problem(own, options, None)
-                found[c] = led = globalise(own, part, options, far, mixed, led, ALONE, build)[1]
-        if options.refine == "auto" and weights[c] == 0.0 and led.status not in ENDED_EARLY:
+                found[c] = moved = globalise(own, part, options, far, mixed, led, ALONE, build)[1]
+                led, kept[c] = moved, 0.0 if moved is led else weight
+        if options.refine == "auto" and weight == 0.0 and led.status not in ENDED_EARLY:
             flat[c] = flatness(part, n_components, share)
         x[bounds[c] : bounds[c + 1]] = led.coordinates
     if flat.any():
@@ -91,7 +92,7 @@ def embed_many(
         rows, solver = slice(*bounds[c : c + 2]), f"direct: {small_choice(sizes[c]).reason}"
         status = "collapsed" if is_lost[c] and led.status in ("converged", "stalled") else led.status
         led = replace(led, coordinates=x[rows], status=status)
-        results.append(ComponentResult(led, stretch[rows], masses[c], starts[c], solver, weights[c]))
+        results.append(ComponentResult(led, stretch[rows], masses[c], starts[c], solver, kept[c]))
     return results
 
 

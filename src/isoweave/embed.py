@@ -37,7 +37,7 @@ from isoweave.options import EmbeddingOptions, FitOptions, documented, resolve_o
 from isoweave.result import Embedding
 
 # Worst last: the status of an embedding is that of its worst component.
-_STATUSES = ("converged", "stalled", "collapsed", "max_iter", "stopped", "interrupted")
+STATUSES = ("converged", "stalled", "collapsed", "max_iter", "stopped", "interrupted")
 
 
 @documented(FitOptions)
@@ -124,7 +124,7 @@ def embed(
         _check_parts(options, prepared, merged)
         if start is not None:
             start = start - known.origin
-        results = _embed_parts(prepared, known, merged, options, start, team, run, device is not None)
+        results = embed_parts(prepared, known, merged, options, start, team, run, device is not None)
     first = results[0]
     if first is not None:
         say(f"start: {first.start}; solver {first.solver}; {first.iteration.n_iter} steps")
@@ -188,6 +188,12 @@ def _device(graph: NeighborGraph, options: EmbeddingOptions, known: Known) -> An
     """The device that large components are embedded on; None is the CPU."""
     if options.engine == "cpu":
         return None
+    if options.engine == "petsc":
+        raise ValueError(
+            "engine='petsc' embeds a graph in parts, one on each rank: run mpiexec -n 4 isoweave embed GRAPH "
+            "--engine petsc -o MAP, or call isoweave.cluster.embed_file. The estimator, transform and "
+            "diagnose are not there with it yet; use engine='cpu'."
+        )
     from isoweave.cuda import device_for
 
     return device_for(graph, options, known)
@@ -231,7 +237,7 @@ def _check_parts(options: EmbeddingOptions, prepared: PreparedGraph, known: Know
     warnings.warn(f"{what} {fate} (see component_labels_).", UserWarning, stacklevel=4)
 
 
-def _embed_parts(
+def embed_parts(
     prepared: PreparedGraph,
     known: Known,
     merged: Known,
@@ -372,7 +378,7 @@ def _assemble(
             stretch[vertices] = result.stretch
             energy += result.iteration.energy
             mass += result.mass
-            status = max(status, _STATUSES.index(result.iteration.status))
+            status = max(status, STATUSES.index(result.iteration.status))
     with np.errstate(over="ignore"):
         coordinates *= unit
     if np.isinf(coordinates).any():
@@ -393,7 +399,7 @@ def _assemble(
         # In the unit near the median, where neither over- nor underflows.
         relative_energy=energy / mass if mass > 0 else 0.0,
         history=tuple(replace(s, energy=s.energy * unit * unit * known.weight_unit) for s in steps),
-        status=_STATUSES[status],
+        status=STATUSES[status],
         start="none" if first is None else first.start,
         solver="none" if first is None else first.solver,
         global_weight=0.0 if first is None else first.global_weight,

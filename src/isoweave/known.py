@@ -104,7 +104,8 @@ class Known:
             np.maximum.at(largest, at.reshape(-1), self.edge_weights)
             edge = largest[positions_of(found, edge_keys(prepared.graph))]
         if self.anchors is not None:
-            anchors = _merge(self.anchors, representative, self.origin, prepared.unit, n)
+            stand_for = representative[self.anchors.vertices]
+            anchors = merge_anchors(self.anchors, stand_for, self.origin, prepared.unit, n)
         return Known(edge, vertex, anchors, self.weight_unit)
 
     def part(self, graph: NeighborGraph, vertices: AnyArray) -> Known:
@@ -160,7 +161,7 @@ def check_known(
     graph: NeighborGraph, options: EmbeddingOptions, anchors: Any = None, weights: Any = None
 ) -> Known:
     """Check what is known beside the distances. See :func:`isoweave.embed_graph`."""
-    points = None if anchors is None else _check_anchors(graph.n_vertices, options.n_components, anchors)
+    points = None if anchors is None else check_anchors(graph.n_vertices, options.n_components, anchors)
     edges, vertices = weights if isinstance(weights, Weights) else (weights, None)
     if edges is weights and not sp.issparse(edges) and as_array("weights", edges).ndim == 1:
         # A matrix weighs edges, a vector vertices.
@@ -193,7 +194,8 @@ def check_known(
     return Known(edges, vertices, points, unit)
 
 
-def _check_anchors(n: int, n_components: int, anchors: Any) -> AnchorEnergy | None:
+def check_anchors(n: int, n_components: int, anchors: Any) -> AnchorEnergy | None:
+    """Check the anchors of a graph of ``n`` vertices; None if there are none."""
     if not isinstance(anchors, Anchors):
         raise TypeError(
             "anchors must be isoweave.Anchors(index, positions), the vertices and where they are, got "
@@ -282,10 +284,13 @@ def _in_unit(name: str, weights: FloatArray | None) -> tuple[float, FloatArray |
     return float(np.ldexp(1.0, exponent)), np.ldexp(weights, -exponent)
 
 
-def _merge(
-    anchors: AnchorEnergy, representative: AnyArray, origin: FloatArray | float, unit: float, n: int
+def merge_anchors(
+    anchors: AnchorEnergy, stand_for: AnyArray, origin: FloatArray | float, unit: float, n: int
 ) -> AnchorEnergy:
-    """Anchors of the merged vertices, rising: of several, hard ones agree and win, soft ones add up."""
+    """Anchors of the merged vertices that they ``stand_for``, rising.
+
+    Of several on one vertex, hard ones agree and win, soft ones add up.
+    """
     with np.errstate(over="ignore"):
         places = (anchors.positions - origin) / unit
     farthest = float(np.abs(places).max())
@@ -294,7 +299,7 @@ def _merge(
             f"positions of anchors are {farthest:.3g} times the median distance apart, over {_FARTHEST:g}; "
             "give them in the unit of the distances."
         )
-    vertices, group = np.unique(representative[anchors.vertices], return_inverse=True)
+    vertices, group = np.unique(stand_for, return_inverse=True)
     group = group.reshape(-1)
     order = np.argsort(group)
     if len(vertices) == len(group):

@@ -195,10 +195,11 @@ class FitOptions:
         None,
         """Where large components are embedded: on the CPU, on an NVIDIA GPU ("cuda", needs the extra
         ``gpu``), or on one if it is there and can do what is asked for ("auto"). None is what the environment
-        variable ISOWEAVE_ENGINE says, otherwise the CPU. Embeddings agree to about nine digits.""",
-        kind='{"cpu", "cuda", "auto"} or None',
-        choices=("cpu", "cuda", "auto"),
-        command="Where to compute: on the CPU, on an NVIDIA GPU, or on one if there is one.",
+        variable ISOWEAVE_ENGINE says, otherwise the CPU. Embeddings agree to about nine digits. "petsc" is
+        for the command under mpiexec alone: a graph in parts, one on each rank (docs/cluster.md).""",
+        kind='{"cpu", "cuda", "auto", "petsc"} or None',
+        choices=("cpu", "cuda", "auto", "petsc"),
+        command="Where to compute: on the CPU, an NVIDIA GPU, one if there is one, or the ranks of mpiexec.",
         matters=False,
     )
     n_jobs: int | None = option(
@@ -220,7 +221,7 @@ class FitOptions:
     verbose: int = option(
         0,
         """1 prints findings along the way, 2 also every stage, and about once a second the step, the
-        misfit and the time left. The logger "isoweave" gets all of it.""",
+        energy and the time left. The logger "isoweave" gets all of it.""",
         kind="int",
         on_command=False,
         matters=False,

@@ -61,7 +61,7 @@ def test_options_are_those_declared():
     # A file has no dictionary or function to give; a signal ends the command; and it speaks for itself.
     assert parameters - set(PARAMS["embed"]) == {"metric_params", "callback", "on_interrupt"}
     others = {"output", "quiet", "anchors", "anchor_weight", "checkpoint", "every", "resume", "report"}
-    assert set(PARAMS["embed"]) - set(PARAMS["forecast"]) == others | {"columns_file"}
+    assert set(PARAMS["embed"]) - set(PARAMS["forecast"]) == others | {"columns_file", "genes"}
 
 
 ERRORS = tomllib.loads(Path(__file__).with_name("errors.toml").read_text(encoding="utf-8"))

@@ -11,8 +11,9 @@ import pytest
 import scipy.sparse as sp
 
 from isoweave import IsometricEmbedding
+from isoweave.graph import knn_graph
 from isoweave.io import read_embedding
-from isoweave.metrics import evaluate
+from isoweave.metrics import board_scores, evaluate
 
 Y = np.random.default_rng(84).normal(size=(300, 2))
 LABELS = np.arange(300) % 3
@@ -56,6 +57,23 @@ def test_undefined_is_null_and_rows_are_matched_by_name(folder, run, run_json, r
         (folder / f"{name}.csv").write_text(f"vertex,x1,x2\nc,1,1\na,0,0\nd,0,1\n{name},1,0\n")
     assert run_json("evaluate", "g.edges", "b.csv")["local_distance"] == 0.0
     refused("no row is named 'b'", "evaluate", "g.edges", "e.csv")
+
+
+def test_features_and_boards(folder, run, run_json, refused, sheet):
+    np.save("y.npy", Y)
+    np.save("labels.npy", LABELS)
+    found = run_json("evaluate", "x.npy", "y.npy", "-k", 6)
+    assert found == pytest.approx(evaluate(knn_graph(sheet, 6), Y, n_neighbors=6), rel=1e-12)
+    assert run_json("evaluate", "x.npy", "y.npy")["n_neighbors"] == 10
+    board = ("evaluate", "x.npy", "y.npy", "--board", "openproblems", "--labels", "labels.npy")
+    found = run_json(*board)
+    assert found == pytest.approx(board_scores(sheet, Y, labels=LABELS), rel=1e-9)
+    shown = run(*board).stdout
+    assert all(name in shown for name in found)
+    refused("no such board", "evaluate", "x.npy", "y.npy", "--board", "mteb")
+    refused("leave out --n-neighbors", *board, "-k", 4)
+    refused("leave out --graph", *board, "--graph")
+    refused("--metric is for features", "evaluate", "a.npz", "y.npy", "--metric", "cosine")
 
 
 def payload_of(path):
@@ -119,6 +137,32 @@ def test_coordinates_of_another_tool_and_a_saved_model(folder, report, sheet):
     assert report(*options, "-g", "a.npz")["shepard"]["n_pairs"] > 1000
     IsometricEmbedding(n_neighbors=8).fit(sheet).save("model.isoweave")
     assert report("model.isoweave")["n"] == 300
+
+
+def test_a_mesh_is_drawn_as_a_surface_and_another_map_beside(folder, run, refused):
+    side = np.arange(9.0)
+    flat = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    corner = np.array([9 * i + j for i in range(8) for j in range(8)])
+    faces = np.stack([corner, corner + 1, corner + 10, corner + 9], axis=1)
+    lines = [f"{x} {y} {np.sin(x)}" for x, y in flat] + [f"4 {a} {b} {c} {d}" for a, b, c, d in faces]
+    (folder / "wave.off").write_text("\n".join(["OFF", "81 64 0", *lines]))
+    run("embed", "wave.off", "-o", "map.npz", "--report", "r.html", "-q")
+    found = payload_of(folder / "r.html")
+    assert found["beside"]["title"] == "wave.off"
+    # Each of the quads is two triangles, and the surface lies in space.
+    triangles = np.frombuffer(base64.b64decode(found["faces"]["base64"]), dtype=np.int32).reshape(-1, 3)
+    assert sorted(map(tuple, triangles.tolist()))[:2] == [(0, 1, 10), (0, 10, 9)]
+    assert len(triangles) == 128
+    height = np.frombuffer(base64.b64decode(found["beside"]["axes"][2]["base64"]), dtype=np.float32)
+    np.testing.assert_allclose(height, np.sin(flat[:, 0]), atol=1e-5)
+    np.save("flat.npy", flat)
+    page = ("report", "map.npz", "-o", "r.html", "--no-diagnosis")
+    run(*page, "--mesh", "wave.off", "--beside", "flat.npy")
+    found = payload_of(folder / "r.html")
+    assert found["faces"] is not None
+    assert (found["beside"]["title"], len(found["beside"]["axes"])) == ("flat.npy", 2)
+    refused("is no mesh", *page, "--mesh", "a.npz")
+    refused("81", *page, "--beside", "x.npy")
 
 
 def test_a_map_is_turned_towards_known_positions(folder, report, refused, sheet):

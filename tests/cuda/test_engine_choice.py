@@ -29,7 +29,7 @@ def test_the_engine_is_the_cpu_unless_asked(monkeypatch):
     assert resolve_options(2).engine == "auto"
     assert resolve_options(2, engine="cpu").engine == "cpu"
     monkeypatch.setenv("ISOWEAVE_ENGINE", "tpu")
-    with pytest.raises(ValueError, match="engine must be one of 'cpu', 'cuda', 'auto', got 'tpu'"):
+    with pytest.raises(ValueError, match="engine must be one of 'cpu', 'cuda', 'auto', 'petsc', got 'tpu'"):
         resolve_options(2)
 
 

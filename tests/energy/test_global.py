@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial.distance import cdist
 
@@ -168,6 +169,20 @@ def test_flat_data_of_any_outline_are_left_alone(name):
     assert procrustes_error(points, found.coordinates) < 5e-3
     forced = embed_graph(matrix, 2, global_weight=1.0)
     assert procrustes_error(points, forced.coordinates) > procrustes_error(points, found.coordinates)
+
+
+@pytest.mark.filterwarnings("ignore:The (optimiser stopped|graph has 3)")
+@pytest.mark.parametrize("n", [60, 30])  # alone, and with other small components
+def test_the_weight_is_that_of_the_map_that_was_kept(n):
+    """Lengths over 20 orders of magnitude: long distances would ruin the map, and the local one is kept."""
+    rng = np.random.default_rng(0)
+    pattern = sp.triu(sp.random(n, n, 0.1, random_state=0) + sp.eye(n, k=1), k=1, format="coo")
+    lengths = 10.0 ** rng.uniform(-10.0, 10.0, pattern.nnz)
+    half = sp.coo_array((lengths, (pattern.row, pattern.col)), shape=(n, n))
+    graph = sp.csr_array(sp.block_diag([half + half.T] * (1 if n > 50 else 3)))
+    found, local = embed_graph(graph, 2), embed_graph(graph, 2, global_weight=0)
+    np.testing.assert_array_equal(found.coordinates, local.coordinates)
+    assert found.global_weight == 0.0
 
 
 def test_the_dial_on_a_torus():

@@ -14,6 +14,9 @@ import isoweave
 from isoweave import IsometricEmbedding, embed_graph, from_anndata, to_anndata
 from isoweave.datasets import s_curve
 from isoweave.graph import knn_graph
+from isoweave.interop import map_of_anndata
+from isoweave.io import read_annotations
+from isoweave.report import write_report
 
 CELLS = s_curve(150, random_state=821).data
 
@@ -132,6 +135,41 @@ def test_estimators_say_what_to_call():
     for metric in ("euclidean", "precomputed"):
         with pytest.raises(TypeError, match=r"call isoweave.tl.embed\(adata\)"):
             IsometricEmbedding(metric=metric).fit(cells)
+
+
+def test_reports_of_annotated_data(tmp_path):
+    anndata = pytest.importorskip("anndata")
+    adata = anndata.AnnData(CELLS.astype(np.float32))
+    adata.obs_names = [f"cell{i}" for i in range(150)]
+    adata.var_names = ["CD3D", "NKG7", "LYZ"]
+    adata.obs["type"] = pd.Categorical(["B", "T"] * 75)
+    adata.obsm["X_pca"] = CELLS
+    page = tmp_path / "cells.html"
+    with pytest.raises(
+        ValueError, match=r"obsm has no 'X_isoweave'; it has \['X_pca'\]. Run isoweave.tl.embed"
+    ):
+        write_report(adata, page)
+    isoweave.tl.embed(adata, n_neighbors=8)
+    found, columns = map_of_anndata(adata, ["type", "LYZ"])
+    model = IsometricEmbedding(n_neighbors=8).fit(CELLS)
+    np.testing.assert_array_equal(found.coordinates, model.embedding_)
+    assert (found.graph.to_matrix() != model.graph_).nnz == 0
+    np.testing.assert_allclose(columns["LYZ"], CELLS[:, 2], rtol=1e-6)
+    text = write_report(adata, page, columns=["LYZ", "type"], diagnosis=False).read_text()
+    assert all(f'"{name}"' in text for name in ("LYZ", "type", "cell149"))
+    for wrong, error in ((["CD8A"], ValueError), ([3], TypeError)):
+        with pytest.raises(error, match="obs"):
+            write_report(adata, page, columns=wrong)
+    adata.obsp["distances"] = scanpy_distances()
+    adata.uns["neighbors"] = {"distances_key": "distances"}
+    isoweave.tl.embed(adata)
+    assert map_of_anndata(adata)[0].graph.n_edges == knn_graph(CELLS, 8).n_edges
+    # The command reads the same from a file.
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    columns, names = read_annotations(tmp_path / "cells.h5ad", ["NKG7"])
+    assert names == tuple(adata.obs_names)
+    assert columns["type"].tolist() == adata.obs["type"].tolist()
+    np.testing.assert_allclose(columns["NKG7"], CELLS[:, 1], rtol=1e-6)
 
 
 def test_with_anndata_itself(tmp_path):

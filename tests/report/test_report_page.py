@@ -18,7 +18,7 @@ import pytest
 import scipy.sparse as sp
 
 from isoweave import embed_graph
-from isoweave.diagnostics import diagnose, local_fit
+from isoweave.diagnostics import diagnose, edge_errors, local_fit
 from isoweave.graph import knn_graph
 from isoweave.plot import shepard_pairs
 from isoweave.report import write_report
@@ -66,6 +66,8 @@ def test_everything_is_in_the_page(write, result):
     town = np.where(rng.uniform(size=150) < 0.4, "Ulm", "Bonn")
     text, found = write(result, columns={"town": town, "x": rng.normal(size=150)})
     assert (found["n"], found["dimension"]) == (150, 2)
+    assert edge_errors(result) in text
+    assert f"{result.relative_energy:.2%} of a map in one point" in text
     drawn = np.column_stack([decode(axis) for axis in found["coordinates"]])
     np.testing.assert_allclose(drawn, result.coordinates, atol=1e-6 * np.ptp(result.coordinates))
     assert [c["name"] for c in found["columns"]] == ["town", "x", "stretch", "misfit", "edge error", "degree"]
@@ -255,7 +257,10 @@ def test_in_a_notebook(result):
     text = named._repr_html_()
     assert text.count("<circle") == 150
     assert "<script" not in text
-    assert "within 10 %" in text
+    assert edge_errors(result) in text
+    worst = diagnose(result).verdicts[0]
+    assert worst.code.replace("_", " ") in text
+    assert html.escape(worst.text) in text
     wide = as_embedding(np.random.default_rng(5).normal(size=(3000, 5)))
     assert wide._repr_html_().count("<circle") == 2000
     assert repr(wide) == "<Embedding of 3,000 points in 5 dimensions>"

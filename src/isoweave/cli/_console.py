@@ -32,6 +32,17 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
+def print_rows(title: str, rows: dict[str, str]) -> None:
+    """Names and values below each other."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, show_header=False, title_justify="left")
+    for name, value in rows.items():
+        table.add_row(name, value)
+    Console().print(table)
+
+
 @contextmanager
 def reported(verbose: bool = False) -> Iterator[None]:
     """Print an error of the user's making as one line on standard error and exit with code 2.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from typer import Exit, Option
 
 from isoweave.cli._app import command
-from isoweave.cli._console import ProgressLine, duration, printed_warnings, sigterm_as_interrupt
+from isoweave.cli._console import ProgressLine, duration, print_rows, printed_warnings, sigterm_as_interrupt
 
 if TYPE_CHECKING:
     from isoweave.forecast import ResourceEstimate
@@ -45,17 +45,6 @@ def _fitted(loaded: LoadedInput, options: dict[str, Any], known: dict[str, Any])
     return IsometricEmbedding(**options).fit(loaded.features, **known)
 
 
-def _print_rows(title: str, rows: dict[str, str]) -> None:
-    """Names and values below each other."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=title, show_header=False, title_justify="left")
-    for name, value in rows.items():
-        table.add_row(name, value)
-    Console().print(table)
-
-
 @command(
     "all",
     output=Option("--output", "-o", help="Where to write: .npz (everything), .npy, .csv or .parquet."),
@@ -80,6 +69,7 @@ def embed(
     resume: bool = False,
     report: Path | None = None,
     columns_file: Path | None = None,
+    genes: str | None = None,
     quiet: bool = False,
     verbose: bool = False,
 ) -> None:
@@ -89,7 +79,14 @@ def embed(
     first and the state written, unless a second signal comes.
     """
     from isoweave import Anchors, Checkpoint
-    from isoweave.cli._maps import page_columns
+    from isoweave.cli._cluster import embed_on_ranks, is_for_ranks
+
+    if is_for_ranks(options):
+        given: Any = {"anchors": anchors, "anchor_weight": anchor_weight, "report": report, "quiet": quiet}
+        kept = (checkpoint, every, resume)
+        embed_on_ranks(input_file, output, options, as_graph, kept, columns_file, verbose=verbose, **given)
+        return
+    from isoweave.cli._maps import mesh_page, page_columns
     from isoweave.diagnostics import edge_errors
     from isoweave.io import check_output_path, read_anchors, write_embedding
 
@@ -98,8 +95,12 @@ def embed(
         from isoweave.report import check_report, write_report
 
         check_report(report)
-    elif columns_file is not None:
-        raise ValueError("--columns is for the page of --report; give both.")
+        # Annotated data bring their own columns.
+        if columns_file is None and input_file.suffix.lower() == ".h5ad":
+            columns_file = input_file
+    elif columns_file is not None or genes is not None:
+        name = "genes" if columns_file is None else "columns"
+        raise ValueError(f"--{name} is for the page of --report; give both.")
     if anchor_weight is not None and anchors is None:
         raise ValueError("--anchor-weight was given without --anchors; give both.")
     if checkpoint is not None:
@@ -108,7 +109,7 @@ def embed(
         raise ValueError(f"--{'resume' if every is None else 'every'} needs --checkpoint FILE.")
     with sigterm_as_interrupt(), printed_warnings(quiet), ProgressLine(enabled=not quiet, verbose=verbose):
         loaded = _read_data(input_file, as_graph, options)
-        columns = page_columns(columns_file, None, loaded.n_rows, loaded.names)
+        columns = page_columns(columns_file, None, loaded.n_rows, loaded.names, genes)
         known: dict[str, Any] = {}
         if anchors is not None:
             known["anchors"] = Anchors(*read_anchors(anchors, loaded.n_rows, loaded.names), anchor_weight)
@@ -118,7 +119,8 @@ def embed(
     write_embedding(output, estimator, names=loaded.names)
     if report is not None:
         with printed_warnings(quiet), ProgressLine(enabled=not quiet):
-            write_report(estimator, report, columns=columns, names=loaded.names, title=output.name)
+            surface = mesh_page(loaded, input_file.name)
+            write_report(estimator, report, columns=columns, names=loaded.names, title=output.name, **surface)
     if not quiet:
         rows = {
             "points": f"{len(estimator.embedding_):,}",
@@ -132,7 +134,7 @@ def embed(
             "optimiser": f"{estimator.status_} after {estimator.n_iter_:,} steps",
             "seconds": f"{seconds:.2f}",
         }
-        _print_rows(str(output), rows)
+        print_rows(str(output), rows)
 
 
 @command("all")
@@ -209,7 +211,7 @@ def _print_forecast(estimate: ResourceEstimate, input_file: Path, n_components: 
         rows[f"  {stage.name}"] = f"{memory}   {duration(stage.cpu_seconds)}{mark}"
     rows["peak memory"] = show_bytes(estimate.peak_bytes)
     rows["time, roughly"] = f"{duration(estimate.seconds)} ({duration(estimate.cpu_seconds)} of processor)"
-    _print_rows(str(input_file), rows | {"verdict": verdict})
+    print_rows(str(input_file), rows | {"verdict": verdict})
 
 
 @command("asymmetry")

@@ -14,6 +14,7 @@ from isoweave.cli._console import ProgressLine, printed_warnings
 
 if TYPE_CHECKING:
     from isoweave._typing import AnyArray, FloatArray
+    from isoweave.io import LoadedInput
 
 _GRAPH_HELP = "Distance graph: sparse square .npz, .mtx, .edges, .csv ..."
 MAP_ARGUMENT = Argument(metavar="MAP", help="What embed wrote (.npz), a saved model, or any coordinates.")
@@ -24,7 +25,8 @@ def _check_rows(path: Path, n_rows: int, n_vertices: int, what: str) -> None:
     from isoweave.io import InputFileError
 
     if n_rows != n_vertices:
-        raise InputFileError(path, f"{n_rows} rows, but the {what} has {n_vertices}")
+        have = "have" if what == "features" else "has"
+        raise InputFileError(path, f"{n_rows} rows, but the {what} {have} {n_vertices}")
 
 
 def read_points(
@@ -42,20 +44,34 @@ def read_points(
 
 
 def page_columns(
-    columns_file: Path | None, labels_file: Path | None, n: int, names: Sequence[str] | None
+    columns_file: Path | None,
+    labels_file: Path | None,
+    n: int,
+    names: Sequence[str] | None,
+    genes: str | None = None,
 ) -> dict[str, AnyArray]:
-    """Labels and columns of a table, in the order of the vertices; each file may be missing."""
-    from isoweave.io import InputFileError, match_names, read_columns, read_labels
+    """Labels and columns of a table, in the order of the vertices; each file may be missing.
+
+    Of an .h5ad file the columns of obs, and genes, separated by commas.
+    """
+    from isoweave.io import InputFileError, match_names, read_annotations, read_columns, read_labels
+
+    is_annotated = columns_file is not None and columns_file.suffix.lower() == ".h5ad"
+    if genes is not None and not is_annotated:
+        raise ValueError("--genes are read from an .h5ad file; give it as INPUT or by --columns.")
 
     columns: dict[str, AnyArray] = {}
     if labels_file is not None:
         columns["label"] = read_labels(labels_file)
         _check_rows(labels_file, len(columns["label"]), n, "map")
     if columns_file is not None:
-        found, row_names = read_columns(columns_file)
+        if is_annotated:
+            found, row_names = read_annotations(columns_file, [g for g in (genes or "").split(",") if g])
+        else:
+            found, row_names = read_columns(columns_file)
         order = match_names(columns_file, row_names, names)
         if order is None:
-            _check_rows(columns_file, len(next(iter(found.values()))), n, "map")
+            _check_rows(columns_file, len(next(iter(found.values()), ())) if found else n, n, "map")
         for name, values in found.items():
             if name in columns:
                 raise InputFileError(columns_file, f"column {name!r} is also given by --labels")
@@ -64,69 +80,123 @@ def page_columns(
 
 
 @command(
-    "asymmetry",
-    graph_file=Argument(metavar="GRAPH", help=_GRAPH_HELP),
+    *("metric", "asymmetry"),
+    input_file=Argument(metavar="INPUT", help="What the map was made from: features, or a distance graph."),
     embedding_file=Argument(metavar="EMBEDDING", help="Coordinates: .npz (array embedding), .npy, .csv."),
     n_neighbors=Option(
-        *("--n-neighbors", "-k"), help="Neighbours and voters for labels.", show_default="smallest degree"
+        *("--n-neighbors", "-k"),
+        help="Neighbours and voters for labels.",
+        show_default="smallest degree; 10 for features",
     ),
+    board=Option(help="The measures of a board, on features, instead: openproblems.", metavar="NAME"),
     truth=Option(help="True positions; adds parameter_error (affine) and procrustes_error (rigid)."),
 )
 def evaluate(
-    graph_file: Path,
+    input_file: Path,
     embedding_file: Path,
     options: dict[str, Any],
+    as_graph: bool | None = None,
     n_neighbors: int | None = None,
+    board: str | None = None,
     labels_file: Path | None = None,
     truth: Path | None = None,
     as_json: bool = False,
 ) -> None:
     """Measure how well an embedding, by any tool, keeps a graph's distances.
 
-    Where graph and coordinates both name their rows, they are matched by name.
+    Features are compared by the graph of their nearest neighbours. A square array is a graph unless
+    --features is given. Where input and coordinates both name their rows, they are matched by name.
     """
     import json
 
     from rich.console import Console
 
-    from isoweave.graph import graph_from_matrix
-    from isoweave.io import read_input, read_labels
-    from isoweave.metrics import evaluate as evaluated
+    from isoweave.io import read_labels
+    from isoweave.metrics import board_scores, evaluate as evaluated
 
+    if board not in (None, "openproblems"):
+        raise ValueError(f"--board {board}: there is no such board; openproblems is known.")
+    unused = options | {"n_neighbors": n_neighbors, "truth": truth, "graph": as_graph or None}
+    for name in (name for name, value in unused.items() if board and value is not None):
+        raise ValueError(f"--board has its own measures; leave out --{name.replace('_', '-')}.")
     with printed_warnings(), ProgressLine() as progress:
-        loaded = read_input(graph_file, as_graph=True)
-        graph = graph_from_matrix(loaded.graph, **options)
-        n = graph.n_vertices
-        points = read_points(embedding_file, n, loaded.names)
+        loaded = _read_reference(input_file, as_graph, board)
+        n = loaded.n_rows
+        points = read_points(embedding_file, n, loaded.names, of=loaded.kind)
         known: dict[str, Any] = {}
         if truth is not None:
-            known["truth"] = read_points(truth, n, loaded.names)
+            known["truth"] = read_points(truth, n, loaded.names, of=loaded.kind)
         if labels_file is not None:
             known["labels"] = read_labels(labels_file)
-            _check_rows(labels_file, len(known["labels"]), n, "graph")
+            _check_rows(labels_file, len(known["labels"]), n, loaded.kind)
         progress.describe("measuring")
-        scores = evaluated(graph, points, n_neighbors=n_neighbors, **known)
+        if board is not None:
+            scores = board_scores(loaded.features, points, labels=known.get("labels"))
+        else:
+            graph = _reference_graph(loaded, n_neighbors, options)
+            scores = evaluated(graph, points, n_neighbors=n_neighbors, **known)
     if as_json:
         print(json.dumps({k: None if math.isnan(v) else v for k, v in scores.items()}, indent=2))
     else:
         Console().print(_scores_table(scores, n))
 
 
+def _read_reference(input_file: Path, as_graph: bool | None, board: str | None) -> LoadedInput:
+    """Features or graph to compare a map with; a square array is a graph unless it is said to be features."""
+    from isoweave.io import read_input
+
+    loaded = read_input(input_file, as_graph=False if board else as_graph)
+    square = loaded.features is not None and loaded.features.shape[0] == loaded.features.shape[1]
+    return read_input(input_file, as_graph=True) if square and as_graph is None and not board else loaded
+
+
+def _reference_graph(loaded: LoadedInput, n_neighbors: int | None, options: dict[str, Any]) -> Any:
+    from isoweave.graph import graph_from_matrix, knn_graph
+
+    foreign = "metric" if loaded.kind == "graph" else "asymmetry"
+    if foreign in options:
+        what = "features" if loaded.kind == "graph" else "distance graphs"
+        raise ValueError(f"--{foreign} is for {what}; leave it out.")
+    if loaded.kind == "graph":
+        return graph_from_matrix(loaded.graph, **options)
+    return knn_graph(loaded.features, n_neighbors or min(10, loaded.n_rows - 1), **options)
+
+
 def _scores_table(scores: dict[str, float], n: int) -> Any:
     from rich.table import Table
 
-    from isoweave.metrics import METRIC_MEANINGS
+    from isoweave.metrics import BOARD_MEANINGS, METRIC_MEANINGS
 
-    k, n_rows = int(scores["n_neighbors"]), int(scores["n_rows"])
-    sampled = "" if n_rows == n else f"; global metrics from {n_rows:,} sampled rows"
-    caption = f"{n:,} vertices, n_neighbors = {k}{sampled}"
+    caption, meanings = f"{n:,} points; the openproblems board", BOARD_MEANINGS
+    if "n_neighbors" in scores:
+        k, n_rows = int(scores["n_neighbors"]), int(scores["n_rows"])
+        sampled = "" if n_rows == n else f"; global metrics from {n_rows:,} sampled rows"
+        caption, meanings = f"{n:,} vertices, n_neighbors = {k}{sampled}", METRIC_MEANINGS
     table = Table("metric", "value", "best", "meaning", caption=caption, caption_justify="left")
-    table.columns[1].justify = "right"
-    for name, (meaning, direction) in METRIC_MEANINGS.items():
+    table.columns[0].no_wrap, table.columns[1].justify = True, "right"
+    for name, (meaning, direction) in meanings.items():
         if name in scores:
             value = "undefined" if math.isnan(scores[name]) else f"{scores[name]:.4g}"
             table.add_row(name, value, "high" if direction > 0 else "low", meaning)
     return table
+
+
+def _of_mesh(path: Path, n: int) -> dict[str, Any]:
+    """The surface, for the page of its map."""
+    from isoweave.io import InputFileError, read_input
+
+    loaded = read_input(path)
+    if loaded.mesh is None:
+        raise InputFileError(path, "is no mesh (.obj, .off, .ply)")
+    _check_rows(path, loaded.n_rows, n, "map")
+    return mesh_page(loaded, path.name)
+
+
+def mesh_page(loaded: LoadedInput, name: str) -> dict[str, Any]:
+    """What the page of a flattened mesh shows beside the map: the surface, if the input was one."""
+    if loaded.mesh is None:
+        return {}
+    return {"faces": loaded.mesh.triangles, "beside": {name: loaded.mesh.vertices}}
 
 
 @command(
@@ -135,6 +205,8 @@ def _scores_table(scores: dict[str, float], n: int) -> Any:
     output=Option("--output", "-o", help="Where to write the page (.html)."),
     graph_file=Option("--graph", "-g", help=_GRAPH_HELP, show_default="the one in MAP"),
     align=Option(help="Positions to rotate the map towards, such as the truth: .npz, .npy, .csv."),
+    beside=Option(help="Another map of the same points, or the truth, to show beside it: .npz, .npy, .csv."),
+    mesh=Option(help="The mesh that was embedded (.obj, .off, .ply), to draw as a surface, also beside."),
     title=Option(help="Title of the page.", show_default="name of MAP"),
     diagnosis=Option(help="Run the diagnosis, which takes about as long as the embedding."),
 )
@@ -144,8 +216,11 @@ def report(
     options: dict[str, Any],
     graph_file: Path | None = None,
     columns_file: Path | None = None,
+    genes: str | None = None,
     labels_file: Path | None = None,
     align: Path | None = None,
+    beside: Path | None = None,
+    mesh: Path | None = None,
     title: str | None = None,
     diagnosis: bool = True,
 ) -> None:
@@ -161,7 +236,7 @@ def report(
     with printed_warnings(), ProgressLine():
         found = as_embedding(map_file)
         given: dict[str, Any] = {"names": found.names, "title": title or map_file.name}
-        given["columns"] = page_columns(columns_file, labels_file, found.n_points, found.names)
+        given["columns"] = page_columns(columns_file, labels_file, found.n_points, found.names, genes)
         if graph_file is not None:
             loaded = read_input(graph_file, as_graph=True)
             matrix: Any = loaded.graph
@@ -173,6 +248,11 @@ def report(
             given["graph"] = graph_from_matrix(matrix, **options)
         if align is not None:
             given["align"] = read_points(align, found.n_points, found.names, of="map", some=True)
+        if mesh is not None:
+            given |= _of_mesh(mesh, found.n_points)
+        if beside is not None:
+            places = read_points(beside, found.n_points, found.names, of="map", some=True)
+            given["beside"] = {beside.name: places}
         write_report(found, output, diagnosis=diagnosis, **given)
     size = output.stat().st_size if output.is_file() else 0
     Console().print(f"{output}: {found.n_points:,} points, {size / 1e6:.1f} MB", highlight=False)

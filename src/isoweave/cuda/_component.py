@@ -161,12 +161,15 @@ def _embed(
     solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
     tools = (_far_energy, _scaled)
     weight, part, far = long_distances(energy, None, result, options.global_weight, run, *tools)
+    kept = weight
     if far is not None:
 
         def build(far: DeviceGlobal, near: Any) -> DeviceProblem:
             return replace(device_problem(energy, team, far.springs(near)), far=far)
 
+        local = result
         problem, result = globalise(energy, measured, options, far, part, result, run, build)
+        kept = 0.0 if result is local else weight
     mass = problem.mass
     if options.refine == "distances" and result.status not in ENDED_EARLY:
         mass, result = refine_from(problem, measured, options, 1.0, result, run.within("refine"))
@@ -183,7 +186,7 @@ def _embed(
     if bool(lost.any()) and result.status in ("converged", "stalled"):
         result = replace(result, status="collapsed")
     result = replace(result, coordinates=device.get(x), alignments=device.get(result.alignments))
-    return ComponentResult(result, device.get(stretch), mass, name, solver, weight)
+    return ComponentResult(result, device.get(stretch), mass, name, solver, kept)
 
 
 def _far_energy(frames: DeviceEdgeEnergy, x: Any) -> DeviceGlobal:

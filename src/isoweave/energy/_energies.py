@@ -25,7 +25,7 @@ from isoweave.graph import NeighborGraph, rows_by_length
 
 # How much a hard anchor counts beside soft ones when the embedding is laid on them: what the hard ones leave
 # open, the soft ones decide.
-_HARD_SHARE = 1e3
+HARD_SHARE = 1e3
 # Square of the ratio of an edge to its frame beyond which a row of zeros means nothing.
 _SAME_SIZE = 1e8
 
@@ -319,7 +319,7 @@ class AnchorEnergy:
     def lay_on(self, x: FloatArray) -> FloatArray:
         """The embedding moved rigidly, mirrored if need be, to where it is nearest to the anchors."""
         largest = float(self.pull.max(initial=1.0))
-        weights = np.where(self.is_hard, _HARD_SHARE * largest, self.weights)
+        weights = np.where(self.is_hard, HARD_SHARE * largest, self.weights)
         rotation, shift = rigid_motion(x[self.vertices], self.positions, weights)
         return x @ rotation + shift
 

@@ -177,10 +177,12 @@ def common_neighbors(start, stop, indptr, indices, share):
 
 @kernel
 def find_detours(
-    start, stop, suspects, limits, max_settled, max_scanned, sources, indptr, indices, lengths, trusted, found
-):
+    start, stop, suspects, limits, max_settled, max_scanned, sources, indptr, indices, lengths, trusted, rim,
+    found,
+):  # fmt: skip
     """Whether a path of trusted edges no longer than the limit joins the ends, for suspects start..stop."""
-    # ``found``: 1 yes, 0 no, 2 undecided (the ball around the edge is too large to search).
+    # ``found``: 1 yes, 0 no, 2 undecided (the ball around the edge is too large to search), 3 that depends on
+    # edges which are not here: of vertices where ``rim`` (n,) or (0,) is 1, and becomes 2.
     distance, stamp, keys, items = search_scratch(len(indptr) - 1, max_scanned)
     for s in range(start, stop):
         u, v, limit = sources[suspects[s]], indices[suspects[s]], limits[s]
@@ -198,7 +200,7 @@ def find_detours(
         mark = 2 * (s + 1)
         distance[u], stamp[u] = 0.0, mark
         keys[0], items[0] = 0.0, u
-        size, settled, scanned = 1, 0, 0
+        size, settled, scanned, is_open = 1, 0, 0, False
         while size > 0:
             d, w = keys[0], items[0]
             size = heap_pop(keys, items, size)
@@ -208,6 +210,8 @@ def find_detours(
             if w == v:
                 found[s] = 1
                 break
+            if len(rim) > 0 and rim[w] > 0:
+                rim[w], is_open = 2, True
             settled += 1
             scanned += indptr[w + 1] - indptr[w]
             if settled > max_settled or scanned > max_scanned:
@@ -221,6 +225,8 @@ def find_detours(
                 if stamp[x] < mark or (stamp[x] == mark and t < distance[x]):
                     stamp[x], distance[x] = mark, t
                     size = heap_push(keys, items, size, t, x)
+        if found[s] == 0 and is_open:
+            found[s] = 3
 
 
 @kernel
@@ -235,6 +241,28 @@ def geodesics_from(start, stop, sources, indptr, indices, lengths, geodesics):
         settle(np.int64(sources[s]), n, stamp, mark + 1, 0.0, n, found, mark, graph, scratch)
         for i in range(n):
             geodesics[s, i] = distance[i] if stamp[i] == mark + 1 else np.inf
+
+
+@kernel
+def relax_paths(start, stop, changed, indptr, indices, lengths, distances):
+    """Lower the distances in rows ``start .. stop`` to what paths from the ``changed`` vertices allow."""
+    n = len(indptr) - 1
+    keys, items = np.empty(n + len(indices) + 1), np.empty(n + len(indices) + 1, np.int32)
+    for s in range(start, stop):
+        size = 0
+        for i in range(n):
+            if changed[s, i]:
+                size = heap_push(keys, items, size, distances[s, i], np.int32(i))
+        while size > 0:
+            d, u = keys[0], items[0]
+            size = heap_pop(keys, items, size)
+            if d > distances[s, u]:
+                continue
+            for e in range(indptr[u], indptr[u + 1]):
+                t = d + lengths[e]
+                if t < distances[s, indices[e]]:
+                    distances[s, indices[e]] = t
+                    size = heap_push(keys, items, size, t, indices[e])
 
 
 @kernel

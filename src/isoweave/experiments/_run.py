@@ -8,6 +8,7 @@ import multiprocessing
 import platform
 import time
 import warnings
+import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
@@ -22,7 +23,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import isoweave
-from isoweave._files import append_text, atomic_write
+from isoweave._files import append_text, atomic_write, write_arrays
 from isoweave._parallel import resolve_n_jobs
 from isoweave._typing import FloatArray
 from isoweave.datasets import DatasetMissingError
@@ -183,7 +184,8 @@ def _run_tasks(
             color = np.zeros(len(embedding)) if problem.color is None else problem.color
             maps_folder.mkdir(parents=True, exist_ok=True)
             with atomic_write(map_path(maps_folder, task)) as file:
-                np.savez_compressed(file, embedding=embedding.astype(np.float32), color=color)
+                arrays = {"embedding": embedding.astype(np.float32), "color": color}
+                write_arrays(file, arrays, zipfile.ZIP_DEFLATED)
     return records
 
 

@@ -9,6 +9,7 @@ from isoweave.graph._components import (
     members_of as members_of,
     merge_duplicates as merge_duplicates,
     normalise_lengths as normalise_lengths,
+    pack_boxes as pack_boxes,
     pack_components as pack_components,
     prepare_graph as prepare_graph,
 )
@@ -48,7 +49,9 @@ from isoweave.graph._index import (
 )
 from isoweave.graph._shortcuts import (
     ShortcutRule as ShortcutRule,
+    are_paths as are_paths,
     bypass_doubtful as bypass_doubtful,
+    detour_limits as detour_limits,
     drop_shortcuts as drop_shortcuts,
     is_measured_along as is_measured_along,
     longer_than_detours as longer_than_detours,

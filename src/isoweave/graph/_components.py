@@ -223,7 +223,12 @@ def pack_components(coordinates: Sequence[FloatArray]) -> list[FloatArray]:
     """
     lows = np.array([c.min(axis=0) for c in coordinates], dtype=np.float64)
     highs = np.array([c.max(axis=0) for c in coordinates], dtype=np.float64)
-    counts = np.array([len(c) for c in coordinates])
+    sums = np.array([c.sum(axis=0) for c in coordinates], dtype=np.float64)
+    return list(pack_boxes(lows, highs, sums, np.array([len(c) for c in coordinates])))
+
+
+def pack_boxes(lows: FloatArray, highs: FloatArray, sums: FloatArray, counts: AnyArray) -> FloatArray:
+    """The same shifts, shape (k, N), from the bounds, sums (k, N) and numbers (k,) of the points."""
     extents = highs - lows
     sides = extents.max(axis=1)
     spacing = (sides.max() or 1.0) / np.sqrt(counts.sum())
@@ -237,9 +242,8 @@ def pack_components(coordinates: Sequence[FloatArray]) -> list[FloatArray]:
     centres = np.zeros_like(extents)
     centres[:, :2] = corners + 0.5 * boxes
     shifts = centres - 0.5 * (lows + highs)
-    sums = np.array([c.sum(axis=0) for c in coordinates], dtype=np.float64)
     centroid = (sums + counts[:, None] * shifts).sum(axis=0) / counts.sum()
-    return list(shifts - centroid)
+    return shifts - centroid
 
 
 def _pack_boxes(boxes: FloatArray, limit: float) -> FloatArray:

@@ -55,6 +55,7 @@ class ShortcutRule:
     """The numbers of the filter, for other engines."""
 
     detour, max_settled, max_scanned, max_rounds = DETOUR, _MAX_SETTLED, _MAX_SCANNED, _MAX_ROUNDS
+    most_along, looked_at = _MOST_ALONG, _LOOKED_AT
 
     @staticmethod
     def threshold(typical: float, share: float) -> float:
@@ -78,7 +79,7 @@ def drop_shortcuts(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[NeighborG
     suspects = np.flatnonzero(~trusted & forward)
     if len(suspects) and is_measured_along(graph):
         return graph, np.empty((0, 2), dtype=np.int32)
-    limits = _detour_limits(graph, team) if len(suspects) else graph.lengths
+    limits = detour_limits(graph, team) if len(suspects) else graph.lengths
     n_rounds = 0
     while len(suspects):
         found = _has_detour(graph, suspects, limits[suspects], trusted, team)
@@ -98,8 +99,12 @@ def is_measured_along(graph: NeighborGraph) -> bool:
     """Whether most edges are paths over others (:func:`isoweave.geodesic_neighbors`)."""
     edges = np.flatnonzero(graph.sources < graph.indices)
     edges = edges[:: -(-len(edges) // _LOOKED_AT)]
-    is_path = graph.lengths[edges] >= (1.0 - _SAME_LENGTH) * _detours(graph, edges)
-    return float(np.mean(is_path)) > _MOST_ALONG
+    return float(np.mean(are_paths(graph, edges))) > _MOST_ALONG
+
+
+def are_paths(graph: NeighborGraph, edges: AnyArray) -> BoolArray:
+    """Which of these edges are as long as the way over a common neighbour."""
+    return graph.lengths[edges] >= (1.0 - _SAME_LENGTH) * _detours(graph, edges)
 
 
 def _support_threshold(graph: NeighborGraph, share: FloatArray) -> float:
@@ -124,7 +129,7 @@ def shared_neighborhood(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
     return share
 
 
-def _detour_limits(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
+def detour_limits(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
     """Longest detour that restores each stored edge: its length and some typical edges of its ends."""
     _, near_lengths = rows_by_length(graph, team)
     middle = np.minimum(graph.indptr[:-1] + graph.degrees // 2, len(near_lengths) - 1)
@@ -142,7 +147,8 @@ def _has_detour(
 
     found = np.empty(len(suspects), dtype=np.int8)
     ball = (suspects.astype(np.int32), limits, _MAX_SETTLED, _MAX_SCANNED)
-    arrays = (graph.sources, graph.indptr, graph.indices, graph.lengths, trusted, found)
+    no_rim = np.empty(0, dtype=np.int8)
+    arrays = (graph.sources, graph.indptr, graph.indices, graph.lengths, trusted, no_rim, found)
     team.run(find_detours, len(suspects), *ball, *arrays, grain=2000)
     return found > 0
 

@@ -9,5 +9,7 @@ from isoweave.interop._graphs import (
     from_anndata as from_anndata,
     from_igraph as from_igraph,
     from_networkx as from_networkx,
+    is_anndata as is_anndata,
+    map_of_anndata as map_of_anndata,
     to_anndata as to_anndata,
 )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from isoweave.graph import graph_from_matrix
+from isoweave.graph import graph_from_matrix, knn_graph
+from isoweave.result import Embedding, as_embedding
 
 
 class NamedDistances(NamedTuple):
@@ -150,6 +152,48 @@ def from_anndata(adata: Any, key: str = "distances", *, asymmetry: str = "max") 
         raise TypeError(f"obsp[{key!r}] is a {type(matrix).__name__}, not a sparse matrix. {cure}.")
     graph = graph_from_matrix(matrix, asymmetry=asymmetry)
     return NamedDistances(graph.to_matrix(), tuple(adata.obs_names))
+
+
+def is_anndata(given: Any) -> bool:
+    """Whether it is annotated data, without importing anndata."""
+    return any(base.__module__.partition(".")[0] == "anndata" for base in type(given).__mro__)
+
+
+def map_of_anndata(
+    adata: Any, columns: Any = None, key: str = "isoweave"
+) -> tuple[Embedding, dict[str, Any]]:
+    """The map that :func:`isoweave.tl.embed` left in annotated data, and columns of ``obs`` and genes.
+
+    ``columns`` are names of columns of ``obs`` and of genes (``var_names``), by default all of ``obs``.
+    """
+    if f"X_{key}" not in adata.obsm:
+        raise ValueError(
+            f"obsm has no 'X_{key}'; it has {sorted(adata.obsm.keys())}. Run isoweave.tl.embed(adata) first, "
+            "or give the coordinates: write_report(adata.obsm['X_umap'], path, columns=adata.obs)."
+        )
+    made = dict(adata.uns.get(key, {}).get("params", {}))
+    graph: Any = None
+    if "distances_key" in made:
+        graph = graph_from_matrix(from_anndata(adata, made["distances_key"]).distances)
+    elif "use_rep" in made:
+        features = adata.X if made["use_rep"] == "X" else adata.obsm[made["use_rep"]]
+        graph = knn_graph(features, int(made.get("n_neighbors", 10)), metric=made.get("metric", "euclidean"))
+    found = replace(as_embedding(np.asarray(adata.obsm[f"X_{key}"])), graph=graph, parameters=made)
+    if columns is not None and not all(isinstance(name, str) for name in columns):
+        raise TypeError(
+            "columns of annotated data are names, of columns of obs and of genes: ['louvain', 'CD3D']."
+        )
+    chosen: dict[str, Any] = {}
+    for name in list(adata.obs) if columns is None else columns:
+        if name in adata.obs:
+            chosen[name] = adata.obs[name]
+        elif name in adata.var_names:
+            values = adata[:, [name]].X
+            chosen[name] = np.asarray(values.toarray() if sp.issparse(values) else values).ravel()
+        else:
+            known = ", ".join(map(str, adata.obs))
+            raise ValueError(f"{name!r} is neither a gene nor a column of obs, which has {known or 'none'}.")
+    return replace(found, names=tuple(map(str, adata.obs_names))), chosen
 
 
 def to_anndata(adata: Any, result: Any, key_added: str = "X_isoweave") -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from isoweave._files import atomic_write, check_writable
+from isoweave._files import atomic_write, check_writable, write_arrays
 from isoweave._typing import AnyArray
 from isoweave.io import _source
 from isoweave.io._read import check_installed, read_input
@@ -66,7 +66,7 @@ def write_embedding(path: str | os.PathLike[str], result: Any, *, names: Sequenc
     with atomic_write(path) as file:
         if suffix == ".npz":
             contents = {"embedding": points, "vertex_names": words.get("vertex"), **_facts(source)}
-            np.savez(file, **{key: value for key, value in contents.items() if value is not None})
+            write_arrays(file, {key: value for key, value in contents.items() if value is not None})
         elif suffix == ".npy":
             np.lib.format.write_array(file, np.ascontiguousarray(points), allow_pickle=False)
         elif suffix == ".parquet":

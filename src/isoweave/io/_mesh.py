@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from isoweave._typing import AnyArray, FloatArray
+from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.io._source import Fault, check_expansion, open_input, quoted
 from isoweave.io._text import Row, next_row, parse_number, read_rows
 
@@ -28,8 +29,16 @@ _CORNERS = ("vertex_indices", "vertex_index")
 MESHES = (".obj", ".off", ".ply")
 
 
-def read_mesh(path: Path) -> sp.csr_array:
-    """The graph of a mesh: symmetric, the corners of every face joined at their distances."""
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """Vertices in space, float64 (n, 3), and the corners of the triangles of its faces, int32 (m, 3)."""
+
+    vertices: FloatArray
+    triangles: IntArray
+
+
+def read_mesh(path: Path) -> tuple[sp.csr_array, Mesh]:
+    """The graph of a mesh: symmetric, the corners of every face joined at their distances; and the mesh."""
     read = {".obj": _read_obj, ".off": _read_off, ".ply": _read_ply}[path.suffix.lower()]
     places, faces = read(path)
     n = len(places)
@@ -38,14 +47,16 @@ def read_mesh(path: Path) -> sp.csr_array:
     if not np.isfinite(places).all():
         vertex = int(np.argmin(np.isfinite(places).all(axis=1)))
         raise Fault(f"vertex {vertex} lies at {places[vertex].tolist()}; numbers must be finite")
-    pairs = np.unique(
-        np.sort(np.concatenate([_pairs(group) for group in _by_size(faces, n)]), axis=1), axis=0
-    )
+    groups = list(_by_size(faces, n))
+    pairs = np.unique(np.sort(np.concatenate([_pairs(group) for group in groups]), axis=1), axis=0)
     pairs = pairs[pairs[:, 0] < pairs[:, 1]]
     with np.errstate(over="ignore"):
         lengths = np.linalg.norm(places[pairs[:, 0]] - places[pairs[:, 1]], axis=1)
     ends = np.concatenate((pairs, pairs[:, ::-1]))
-    return sp.csr_array((np.tile(lengths, 2), (ends[:, 0], ends[:, 1])), shape=(n, n))
+    graph = sp.csr_array((np.tile(lengths, 2), (ends[:, 0], ends[:, 1])), shape=(n, n))
+    # A face of more corners is a fan around its first.
+    fans = [group[:, [0, k, k + 1]] for group in groups for k in range(1, group.shape[1] - 1)]
+    return graph, Mesh(places, np.concatenate([np.empty((0, 3), np.int64), *fans]).astype(np.int32))
 
 
 def _by_size(faces: list[AnyArray], n: int) -> Iterator[AnyArray]:

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ import scipy.sparse as sp
 
 from isoweave._typing import AnyArray
 from isoweave.io import _source, _sparse
-from isoweave.io._mesh import MESHES, read_mesh
+from isoweave.io._mesh import MESHES, Mesh, read_mesh
 from isoweave.io._source import Fault, InputFileError, quoted, reading
 from isoweave.io._text import DELIMITERS, is_edge_list, read_table
 
@@ -41,12 +42,14 @@ _WAIT_FACTOR = 10
 class LoadedInput:
     """What a file held: ``features`` (finite floats) or a distance ``graph``, and the ``names`` of its rows.
 
-    Lengths of the graph are finite and not negative, zero lengths are explicit.
+    Lengths of the graph are finite and not negative, zero lengths are explicit. ``mesh`` is what it was made
+    from, if it was.
     """
 
     features: AnyArray | None = None
     graph: sp.csr_array | None = None
     names: tuple[str, ...] | None = None
+    mesh: Mesh | None = None
 
     @property
     def kind(self) -> Literal["features", "graph"]:
@@ -96,10 +99,13 @@ def read_input(path: str | os.PathLike[str], *, as_graph: bool | None = None) ->
     with reading(path):
         if as_graph is None and path.suffix.lower() in DELIMITERS:
             as_graph = is_edge_list(path, DELIMITERS[path.suffix.lower()])
+        if path.suffix.lower() in MESHES and as_graph is not False:
+            graph, mesh = read_mesh(path)
+            return LoadedInput(graph=_sparse.as_distances(graph), mesh=mesh)
         found, names = _read_matrix(path, path.suffix.lower(), as_graph)
         is_square = sp.issparse(found) and found.shape[0] == found.shape[1]
         if as_graph is None:
-            as_graph = is_square and path.suffix.lower() in (".npz", ".mtx", ".edges", *MESHES)
+            as_graph = is_square and path.suffix.lower() in (".npz", ".mtx", ".edges")
         if as_graph:
             graph = _sparse.graph_from_square(found) if isinstance(found, np.ndarray) else found
             return LoadedInput(graph=_sparse.as_distances(graph), names=names)
@@ -129,8 +135,6 @@ def _read_matrix(path: Path, suffix: str, as_graph: bool | None) -> _Found:
         return _sparse.matrix_from_npz(path, _source.read_npz(path)), None
     if suffix == ".mtx":
         return _sparse.read_matrix_market(path), None
-    if suffix in MESHES and as_graph is not False:
-        return read_mesh(path), None
     if suffix in (".parquet", ".h5ad"):
         return _read_isolated(path, suffix[1:], bool(as_graph))
     if suffix in DELIMITERS and not as_graph:
@@ -151,24 +155,59 @@ def check_installed(kind: str) -> None:
 
 def _read_isolated(path: Path, kind: str, as_graph: bool) -> _Found:
     """What a worker makes of a file."""
+    arrays, size = _isolated_arrays(path, kind, "graph" if as_graph else "features")
+    names = arrays.pop("vertex_names", None)
+    found = _sparse.matrix_from_npz(path, arrays)
+    return found, None if names is None else _source.words_from_array(names, found.shape[0], size)
+
+
+def read_annotations(
+    path: str | os.PathLike[str], genes: Sequence[str] = ()
+) -> tuple[dict[str, AnyArray], tuple[str, ...] | None]:
+    """Columns of ``obs`` of an .h5ad file, and the expression of genes in ``X``, by name; names of the rows.
+
+    Numbers are float64; words are objects, None where one is missing. Columns of other kinds are left out.
+    """
+    path = Path(path)
+    with reading(path):
+        arrays, size = _isolated_arrays(path, "h5ad", "columns", *genes)
+        heads = _source.words_from_array(arrays["names"], len(arrays["names"]), size)
+        columns: dict[str, AnyArray] = {}
+        for k, head in enumerate(heads):
+            values, levels = arrays[f"c{k}"], arrays.get(f"l{k}")
+            if levels is not None:
+                if values.dtype.kind not in "iu" or values.max(initial=-1) >= len(levels):
+                    raise Fault(f"column {quoted(head)} has codes beyond its {len(levels)} categories")
+                words = np.array([*_source.words_from_array(levels, len(levels), size), None], dtype=object)
+                values = words[np.where(values < 0, len(levels), values)]
+            elif values.dtype.kind == "S":
+                values = np.array(_source.words_from_array(values, len(values), size), dtype=object)
+            elif values.dtype.kind != "b":
+                values = values.astype(np.float64)
+            columns[head] = values
+        lengths = {len(values) for values in columns.values()}
+        if len(lengths) > 1:
+            raise Fault(f"columns of obs have different lengths: {sorted(lengths)}")
+        names = arrays.get("vertex_names")
+        return columns, None if names is None else _source.words_from_array(names, len(names), size)
+
+
+def _isolated_arrays(path: Path, kind: str, what: str, *genes: str) -> tuple[dict[str, AnyArray], int]:
     check_installed(kind)
     with _source.open_input(path) as (_, size), tempfile.TemporaryFile() as output:
-        run_worker(path, kind, as_graph, size, output)
+        run_worker(path, kind, what, size, output, *genes)
         output.seek(0)
         if output.read(9) == b"refused: ":
             raise Fault(_source.brief(output.read(600).decode("utf-8", "replace")))
         try:
-            arrays = _source.read_archive(output, size)
+            return _source.read_archive(output, size), size
         except Fault as fault:
             # Out of memory or time, or a crash of the library.
             said = f"the process reading it failed: {fault.args[0]}"
             raise Fault(f"the file is damaged ({said})") from fault
-        names = arrays.pop("vertex_names", None)
-        found = _sparse.matrix_from_npz(path, arrays)
-        return found, None if names is None else _source.words_from_array(names, found.shape[0], size)
 
 
-def run_worker(path: Path, kind: str, as_graph: bool, size: int, output: IO[bytes]) -> None:
+def run_worker(path: Path, kind: str, what: str, size: int, output: IO[bytes], *genes: str) -> None:
     """Let a worker write into a file; however it ends, it has ended afterwards."""
     seconds = _CPU_SECONDS + (size >> 20)
     # The environment keeps libhdf5 from loading plugins that a file asks for, BLAS from starting threads, and
@@ -181,12 +220,12 @@ def run_worker(path: Path, kind: str, as_graph: bool, size: int, output: IO[byte
         "PYTHONWARNINGS": "ignore",
         "ARROW_DEFAULT_MEMORY_POOL": "system",
     }
-    what, limits = "graph" if as_graph else "features", (str(_source.memory_limit(size)), str(seconds))
+    limits = (str(_source.memory_limit(size)), str(seconds))
     with suppress(subprocess.TimeoutExpired):
         # -P: a file of the current folder must not be taken for a module. A list of arguments and no shell:
         # the file's name, the only one from outside, is never parsed.
         subprocess.run(  # noqa: S603
-            [sys.executable, "-P", str(_WORKER), kind, what, str(path.absolute()), *limits],
+            [sys.executable, "-P", str(_WORKER), kind, what, str(path.absolute()), *limits, *genes],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.DEVNULL,

@@ -13,7 +13,7 @@ import re
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
@@ -190,12 +190,8 @@ def read_archive(file: IO[bytes], size: int) -> dict[str, AnyArray]:
     arrays: dict[str, AnyArray] = {}
     total, seen = 0, set()
     hint = "; numpy.savez (without _compressed) writes files as large as their arrays"
-    try:
-        archive = zipfile.ZipFile(file)
-        members = archive.infolist()
-        if len(members) > _MAX_MEMBERS:
-            raise Fault(f"{len(members)} members; at most {_MAX_MEMBERS} are allowed")
-        for info in members:
+    with _archive(file) as archive:
+        for info in archive.infolist():
             name = info.filename.removesuffix(".npy")
             if name == info.filename:
                 continue
@@ -207,11 +203,60 @@ def read_archive(file: IO[bytes], size: int) -> dict[str, AnyArray]:
                     total += math.prod(header[1]) * max(8, header[0].itemsize)
                     check_expansion(total, size, "the arrays of this archive", hint)
                     arrays[name] = _read_data(stream, header)
+    return arrays
+
+
+def read_headers(path: Path) -> dict[str, tuple[np.dtype[Any] | str, tuple[int, ...]]]:
+    """Type and shape of every array of a .npz archive, whose data are not read."""
+    found: dict[str, Any] = {}
+    with open_input(path) as (file, _), _archive(file) as archive:
+        for info in archive.infolist():
+            name = info.filename.removesuffix(".npy")
+            if name != info.filename:
+                with within(name), _open_member(archive, info, name in found) as stream:
+                    found[name] = _read_header(stream, info.file_size)[:2]
+    return found
+
+
+@contextmanager
+def open_array(archive: zipfile.ZipFile, name: str, start: int = 0) -> Iterator[Callable[[int], AnyArray]]:
+    """A function that gives the next so many values of a 1-D array, from ``start`` on."""
+    info = archive.getinfo(f"{name}.npy")
+    with within(name), _damage(), _open_member(archive, info, False) as stream:
+        dtype, shape, _ = _read_header(stream, info.file_size)
+        if not isinstance(dtype, np.dtype) or len(shape) > 1:
+            raise Fault(f"{dtype} of shape {shape} cannot be read in ranges")
+        stream.seek(start * dtype.itemsize, os.SEEK_CUR)
+
+        def take(count: int) -> AnyArray:
+            with within(name), _damage():
+                data = stream.read(count * dtype.itemsize)
+            if len(data) < count * dtype.itemsize:
+                raise Fault(f"array {quoted(name)}: {count * dtype.itemsize - len(data)} bytes are missing")
+            return np.frombuffer(data, dtype)
+
+        yield take
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """A damaged archive makes zipfile fail in a dozen ways: all of them are faults."""
+    try:
+        yield
     except (Fault, MemoryError):
         raise
-    except Exception as error:  # a damaged archive makes zipfile fail in a dozen ways
+    except Exception as error:
         raise Fault(f"not a .npz archive, or a damaged one ({brief(error)})") from error
-    return arrays
+
+
+@contextmanager
+def _archive(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
+    """An archive of not too many members."""
+    with _damage():
+        archive = zipfile.ZipFile(file)
+        if len(archive.infolist()) > _MAX_MEMBERS:
+            raise Fault(f"{len(archive.infolist())} members; at most {_MAX_MEMBERS} are allowed")
+        yield archive
 
 
 def _open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, is_second: bool) -> IO[bytes]:

@@ -23,6 +23,7 @@ _BLOCK_BYTES, _MAX_LINE_BYTES = 1 << 16, 1 << 24
 # beyond ASCII, for spaces; a reader that did would see cells no other program sees.
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 _SPACES = re.compile("[ \t]+")
+_VERTEX = re.compile("0|[1-9][0-9]{0,17}")
 # An array of n words takes 4 n times the longest one, and words rarely shrink as much as numbers.
 _FREE_WORD_BYTES, _MAX_WORD_EXPANSION = 1 << 26, 32
 # Numbers as people write them: 1,000  1.000,5  1 000  0,5  10 %  $5  (5)  1d5. What they mean depends on who
@@ -384,14 +385,18 @@ def read_anchors(
     path = Path(path)
     with reading(path):
         found = read_table(path, _delimiter(path, "anchors", tuple(DELIMITERS)), is_named=True)
-        number = {name: k for k, name in enumerate(map(str, range(n_vertices)) if names is None else names)}
+        number = {} if names is None else {name: k for k, name in enumerate(names)}
         line_of: dict[int, int] = {}
         for name, line in zip(found.words[0], found.lines.tolist(), strict=True):
-            if name not in number:
+            vertex = number.get(name, -1)
+            # No table of all numbers: there may be a hundred million.
+            if names is None and _VERTEX.fullmatch(name) and int(name) < n_vertices:
+                vertex = int(name)
+            if vertex < 0:
                 wanted = f"a vertex number from 0 to {n_vertices - 1}" if names is None else "a vertex's name"
                 raise Fault(f"expected {wanted}, found {quoted(name)}", line)
-            if line_of.setdefault(number[name], line) != line:
-                before = line_of[number[name]]
+            if line_of.setdefault(vertex, line) != line:
+                before = line_of[vertex]
                 raise Fault(f"vertex {quoted(name)} was already given on line {before}", line)
     return np.array(list(line_of), dtype=np.int64), found.numbers
 

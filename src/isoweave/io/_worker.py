@@ -4,7 +4,7 @@ Both can crash on a damaged file, loop, or allocate without bound. So they run i
 itself and writes a plain .npz archive, or ``refused: `` and the reason, to its standard output, a file that
 its caller checks. It imports nothing of isoweave, whose import would take longer than most files.
 
-Usage: _worker.py parquet|h5ad graph|features FILE MAX_BYTES CPU_SECONDS
+Usage: _worker.py parquet|h5ad graph|features|columns FILE MAX_BYTES CPU_SECONDS [GENE ...]
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Refused(Exception):
 
 def main(arguments: list[str]) -> None:
     """Read one file and write what it holds."""
-    kind, what, path, max_bytes, cpu_seconds = arguments
+    kind, what, path, max_bytes, cpu_seconds, *genes = arguments
     output = os.fdopen(os.dup(1), "wb")
     # Whatever a library prints must not get into the archive.
     os.dup2(2, 1)
     limit_resources(int(max_bytes), int(cpu_seconds))
-    produce(kind, what == "graph", path, int(max_bytes), output)
+    produce(kind, what == "graph", path, int(max_bytes), output, genes if what == "columns" else None)
     output.flush()
     # Tidying up after a damaged file can crash, and there is nothing left to do.
     os._exit(0)
@@ -56,14 +56,26 @@ def limit_resources(max_bytes: int, cpu_seconds: int) -> None:
         resource.setrlimit(name, (soft, hard))
 
 
-def produce(kind: str, as_graph: bool, path: str, max_bytes: int, output: IO[bytes]) -> None:
-    """Write the archive of a file (X or parts of a sparse matrix, vertex_names), or why there is none."""
+def produce(
+    kind: str,
+    as_graph: bool,
+    path: str,
+    max_bytes: int,
+    output: IO[bytes],
+    genes: list[str] | None = None,
+) -> None:
+    """Write the archive of a file (X or parts of a sparse matrix, vertex_names), or why there is none.
+
+    With ``genes``, of annotated data those columns of obs that a page can show, and these genes.
+    """
     import numpy
 
     called = {"parquet": "Parquet", "h5ad": ".h5ad"}[kind]
     try:
         if kind == "parquet":
             arrays = parquet_arrays(path, max_bytes)
+        elif genes is not None:
+            arrays = column_arrays(path, genes, max_bytes)
         else:
             arrays = h5ad_arrays(path, as_graph, max_bytes)
         return numpy.savez(output, **arrays)
@@ -153,17 +165,109 @@ def h5ad_arrays(path: str, as_graph: bool, max_bytes: int) -> dict[str, Any]:
         for name, found in datasets.items():
             left -= check_dataset(h5py, name, found, left)
             arrays[name] = numpy.asarray(found)
-        names = find_names(h5py, file)
+        names = find_names(h5py, file, "obs")
         if names is not None:
-            left -= check_dataset(h5py, "the index of obs", names, left, is_text=True)
-            words: list[bytes] = []
-            for start in range(0, names.shape[0], _WORDS_AT_ONCE):
-                words += names[start : start + _WORDS_AT_ONCE].tolist()
-                left -= sum(map(len, words[start:]))
-                if left < 0:
-                    raise Refused("the text of this file would take far more memory than its size allows")
-            arrays["vertex_names"] = text_array(words, max_bytes)
+            arrays["vertex_names"], _ = read_words(h5py, "the index of obs", names, left, max_bytes)
     return arrays
+
+
+def read_words(h5py: Any, name: str, found: Any, left: int, max_bytes: int) -> tuple[Any, int]:
+    """Text of a dataset as an array of bytes, and the memory that may be used after it."""
+    left -= check_dataset(h5py, name, found, left, is_text=True)
+    words: list[bytes] = []
+    for start in range(0, found.shape[0], _WORDS_AT_ONCE):
+        words += found[start : start + _WORDS_AT_ONCE].tolist()
+        left -= sum(map(len, words[start:]))
+        if left < 0:
+            raise Refused("the text of this file would take far more memory than its size allows")
+    return text_array(words, max_bytes), left
+
+
+def column_arrays(path: str, genes: list[str], max_bytes: int) -> dict[str, Any]:
+    """Columns of obs as numbers, words, or codes (c0) of words (l0), then genes of X; ``names`` of all."""
+    import h5py
+    import numpy
+
+    left, arrays = max_bytes, dict[str, Any]()
+    names: list[str] = []
+    with h5py.File(path, "r") as file:
+        obs = element(h5py, file, "obs")
+        if not isinstance(obs, h5py.Group):
+            raise Refused("there is no obs, the table of properties of the observations")
+        index = obs.attrs.get("_index")
+        for name in obs.attrs.get("column-order", []):
+            found = element(h5py, obs, name) if name != index else None
+            at = f"{len(names)}"
+            levels = element(h5py, found, "categories") if isinstance(found, h5py.Group) else None
+            codes = element(h5py, found, "codes") if isinstance(found, h5py.Group) else None
+            if isinstance(levels, h5py.Dataset) and isinstance(codes, h5py.Dataset):
+                left -= check_dataset(h5py, name, codes, left)
+                arrays[f"c{at}"] = numpy.asarray(codes)
+                if levels.dtype.kind in "biuf":
+                    left -= check_dataset(h5py, name, levels, left)
+                    arrays[f"l{at}"] = numpy.asarray(levels)
+                else:
+                    arrays[f"l{at}"], left = read_words(h5py, name, levels, left, max_bytes)
+            elif isinstance(found, h5py.Dataset) and found.dtype.kind in "biuf" and found.ndim == 1:
+                left -= check_dataset(h5py, name, found, left)
+                arrays[f"c{at}"] = numpy.asarray(found)
+            elif isinstance(found, h5py.Dataset) and h5py.check_string_dtype(found.dtype) is not None:
+                arrays[f"c{at}"], left = read_words(h5py, name, found, left, max_bytes)
+            else:
+                continue
+            names.append(name)
+        for gene, values in gene_columns(h5py, file, genes, left, max_bytes):
+            arrays[f"c{len(names)}"] = values
+            names.append(gene)
+        index_of_obs = find_names(h5py, file, "obs")
+        if index_of_obs is not None:
+            arrays["vertex_names"], _ = read_words(h5py, "the index of obs", index_of_obs, left, max_bytes)
+    arrays["names"] = text_array([name.encode("utf-8") for name in names], max_bytes)
+    return arrays
+
+
+def gene_columns(h5py: Any, file: Any, genes: list[str], left: int, max_bytes: int) -> Any:
+    """Values of these genes in all cells, from X."""
+    import numpy
+
+    if not genes:
+        return
+    index = find_names(h5py, file, "var")
+    if index is None:
+        raise Refused("var has no names of genes")
+    words, left = read_words(h5py, "the index of var", index, left, max_bytes)
+    at = {word.decode("utf-8", "replace"): k for k, word in reversed(list(enumerate(words.tolist())))}
+    for gene in genes:
+        if gene not in at:
+            raise Refused(f"there is no gene {gene[:40]!r} among the {len(words)} of var")
+    found = element(h5py, file, "X")
+    if isinstance(found, h5py.Dataset) and found.ndim == 2:
+        check_dataset(h5py, "X", found, max_bytes)
+        for gene in genes:
+            yield gene, numpy.asarray(found[:, at[gene]], dtype=float)
+        return
+    layout = str(found.attrs.get("encoding-type", ""))[:20] if isinstance(found, h5py.Group) else ""
+    parts = {name: element(h5py, found, name) for name in ("data", "indices", "indptr")} if layout else {}
+    if layout not in ("csr_matrix", "csc_matrix") or not all(
+        isinstance(p, h5py.Dataset) for p in parts.values()
+    ):
+        raise Refused(f"X is stored as {layout!r}; only arrays and csr or csc matrices are read")
+    for name, part in parts.items():
+        left -= check_dataset(h5py, name, part, left)
+    data, indices, indptr = (numpy.asarray(parts[name]) for name in ("data", "indices", "indptr"))
+    steps = numpy.diff(indptr)
+    if len(indptr) == 0 or indptr[0] != 0 or (steps < 0).any() or not indptr[-1] == len(data) == len(indices):
+        raise Refused("the parts of the sparse matrix X do not fit together")
+    n_rows = int(found.attrs["shape"][0])
+    outer = numpy.repeat(numpy.arange(len(steps)), steps)
+    rows, columns = (outer, indices) if layout == "csr_matrix" else (indices, outer)
+    if not 0 <= 8 * n_rows <= max_bytes or (len(rows) and not 0 <= rows.min() <= rows.max() < n_rows):
+        raise Refused("the parts of the sparse matrix X do not fit together")
+    for gene in genes:
+        here = columns == at[gene]
+        values = numpy.zeros(n_rows)
+        values[rows[here]] = data[here]
+        yield gene, values
 
 
 def find_matrix(h5py: Any, file: Any, as_graph: bool) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -218,14 +322,14 @@ def check_dataset(h5py: Any, name: str, dataset: Any, max_bytes: int, is_text: b
     return n_bytes
 
 
-def find_names(h5py: Any, file: Any) -> Any:
-    """The dataset with the names of the rows, None where the file has none or has them in an old form."""
-    obs = element(h5py, file, "obs")
+def find_names(h5py: Any, file: Any, of: str) -> Any:
+    """The dataset with the names of the rows of obs or var, None if there is none, or one of an old form."""
+    obs = element(h5py, file, of)
     if not isinstance(obs, h5py.Group) or "_index" not in obs.attrs:
         return None
     column = obs.attrs["_index"]
     if not isinstance(column, str):
-        raise Refused("the index of obs has no usable name")
+        raise Refused(f"the index of {of} has no usable name")
     # A name with a slash is a path: h5py makes groups of all but its last part.
     found = element(h5py, obs, column)
     if isinstance(found, h5py.Group):  # a nullable array of strings, as anndata writes those of pandas 3

@@ -1,5 +1,6 @@
 """Measures of an embedding: pure functions of (graph, geodesics, truth or labels; embedding)."""
 
+from isoweave.metrics._board import BOARD_MEANINGS as BOARD_MEANINGS, board_scores as board_scores
 from isoweave.metrics._global import (
     GeodesicRows as GeodesicRows,
     continuity as continuity,

@@ -9,6 +9,7 @@ from isoweave.optimise._global import (
     global_energy as global_energy,
     long_distances as long_distances,
     mixed_part as mixed_part,
+    n_far_landmarks as n_far_landmarks,
     opened as opened,
     openness as openness,
     unflat_share as unflat_share,

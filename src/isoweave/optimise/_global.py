@@ -59,9 +59,13 @@ def farthest_in(x: FloatArray, n_landmarks: int) -> IntArray:
 
 def far_landmarks(x: FloatArray) -> IntArray:
     """As many of these as the long distances are measured from."""
-    n, n_components = x.shape
+    return farthest_in(x, n_far_landmarks(*x.shape))
+
+
+def n_far_landmarks(n: int, n_components: int) -> int:
+    """How many that are."""
     wanted = max(_FEWEST_LANDMARKS, _LANDMARKS_PER_DIMENSION * n_components)
-    return farthest_in(x, min(wanted, max(_MOST_GEODESICS // n, 2 * n_components + 2), n))
+    return min(wanted, max(_MOST_GEODESICS // n, 2 * n_components + 2), n)
 
 
 def global_energy(frames: FrameEnergy, x: FloatArray) -> GlobalEnergy:
@@ -145,18 +149,19 @@ def long_distances(
     run: Run,
     made_by: Callable[[Any, Any], Any] = global_energy,
     scaled_by: Callable[[Any, int], Any] = _scaled,
+    extent_of: Callable[[Any], float] = lambda x: float(np.ptp(x, axis=0).max()),
 ) -> tuple[float, float, Any]:
     """After a local fit: the weight of the long distances (eq. 24), the part of the edges, and their energy.
 
-    The energy is None where the weight is 0. Another engine has its own functions for that energy and for
-    classical scaling.
+    The energy is None where the weight is 0. Another engine has its own functions for that energy, for
+    classical scaling and for the extent of an embedding.
     """
     x, n_components, graph = result.coordinates, frames.frames.n_components, frames.graph
     share, opening = opened(frames, result)
     # Anchors tell where things are, better than paths can.
     unwanted = weight == 0.0 or (weight == "auto" and (opening == 0.0 or anchors is not None))
     # Where all points lie in one place the stress has no direction to pull them apart.
-    collapsed = float(np.ptp(x, axis=0).max()) <= _ONE_PLACE
+    collapsed = extent_of(x) <= _ONE_PLACE
     if unwanted or collapsed or result.status in ENDED_EARLY:
         return 0.0, 0.0, None
     run.stage("landmarks")

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import html
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from isoweave._typing import FloatArray
-from isoweave.diagnostics import edge_table
+from isoweave.diagnostics import Verdict, edge_errors
 from isoweave.plot import PALETTE, vertex_errors
+from isoweave.report._page import find_verdicts
 from isoweave.result import Embedding
 
 _SIDE, _MARGIN = 260, 8
 _MOST_POINTS = 2000
+# Up to this many points the diagnosis takes a second or two, once per map.
+_MOST_JUDGED = 10_000
+_BADGES = {"info": "#1d7a48", "warn": "#8a6500", "problem": "#b32d24"}
+_judged: WeakKeyDictionary[Embedding, tuple[Verdict, ...]] = WeakKeyDictionary()
 
 
 def embedding_html(source: Embedding) -> str:
@@ -25,11 +31,8 @@ def embedding_html(source: Embedding) -> str:
     if source.graph is not None:
         graph = source.kept_graph("a notebook")
         errors = vertex_errors(graph, source.coordinates)
-        distortion = np.abs(edge_table(graph, source.coordinates)[2])
-        known = distortion[np.isfinite(distortion)]
         rows["edges"] = f"{graph.n_edges:,}"
-        if len(known):
-            rows["edges off by"] = f"{known.mean():.1%} on average, {np.mean(known <= 0.1):.0%} within 10 %"
+        rows["edges off by"] = edge_errors(source)
     if source.status is not None:
         rows["status"] = source.status
     left = "style='text-align:left'"
@@ -39,11 +42,27 @@ def embedding_html(source: Embedding) -> str:
     kind = "isometric map" if source.n_components <= 2 else f"two principal axes of {source.n_components}"
     scale = "; darker: edges more distorted" if errors is not None else ""
     more = "<code>.diagnose()</code>, <code>.report('map.html')</code>"
-    hint = f"<div style='opacity:.7'>{kind}{scale}. {more}</div>"
+    hint = f"{_verdict(source)}<div style='opacity:.7'>{kind}{scale}. {more}</div>"
     box = "display:flex;gap:1em;align-items:center;flex-wrap:wrap"
     return (
         f"<div style='{box}'>{_picture(source, placed, errors)}<div><table>{cells}</table>{hint}</div></div>"
     )
+
+
+def _verdict(source: Embedding) -> str:
+    """The most severe finding of the diagnosis, where that is quick."""
+    if source.n_points > _MOST_JUDGED:
+        return ""
+    if source not in _judged:
+        _judged[source] = tuple(getattr(find_verdicts(source)[0], "verdicts", ()))
+    if not _judged[source]:
+        return ""
+    worst = _judged[source][0]
+    color = f"background:{_BADGES.get(worst.severity, _BADGES['info'])};color:#fff"
+    name = html.escape(worst.code.replace("_", " "))
+    badge = f"<b style='{color};border-radius:1em;padding:.1em .7em'>{name}</b>"
+    advice = "" if worst.severity == "info" else f"<br><i>{html.escape(worst.advice)}</i>"
+    return f"<div style='max-width:42em'>{badge} {html.escape(worst.text)}{advice}</div>"
 
 
 def _picture(source: Embedding, placed: np.ndarray, errors: FloatArray | None) -> str:

@@ -16,11 +16,12 @@ from isoweave._files import check_writable, write_text
 from isoweave._pages import render
 from isoweave._reporter import Event
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.diagnostics import diagnose, edge_table, local_fit
+from isoweave.diagnostics import diagnose, edge_errors, edge_table, local_fit
 from isoweave.geometry import rigid_motion
 from isoweave.graph import is_edge, subgraph
+from isoweave.interop import is_anndata, map_of_anndata
 from isoweave.metrics import METRIC_MEANINGS, evaluate
-from isoweave.plot import shepard_pairs, view as plotted_view
+from isoweave.plot import by_variance, shepard_pairs, view as plotted_view
 from isoweave.report._columns import Column, map_columns, user_columns
 from isoweave.result import Embedding, as_embedding
 
@@ -50,6 +51,8 @@ def write_report(
     columns: Any = None,
     names: Any = None,
     align: Any = None,
+    beside: Any = None,
+    faces: Any = None,
     view: Any = False,
     title: str | None = None,
     diagnosis: Any = True,
@@ -65,7 +68,8 @@ def write_report(
 
     Parameters
     ----------
-    result : Embedding, fitted estimator of any package, file of one, or array of shape (n, N)
+    result : Embedding, fitted estimator of any package, file of one, array of shape (n, N), or AnnData
+        Of annotated data, the map that :func:`isoweave.tl.embed` has left there.
     path : path-like
         Where to write, .html; returned.
     graph : NeighborGraph or sparse matrix of shape (n, n), optional
@@ -73,13 +77,19 @@ def write_report(
         diagram or verdict.
     columns : mapping of str to array of shape (n,), or data frame, optional
         Properties of the points: numbers or words; whole numbers of up to 20 distinct values are classes. The
-        first one is shown when the page opens.
+        first one is shown when the page opens. Of annotated data, names: of columns of ``obs`` (all by
+        default) and of genes.
     names : sequence of n str, optional
         Of the points; by default those of the result, or their numbers.
     align : array of shape (n, d), optional
         Positions to rotate or mirror the map towards, such as the truth; NaN where unknown. If d = N,
         the page can turn one into the other. By default the columns ``lon`` and ``lat`` (or longitude,
         latitude; x, y), where they are given: a country comes out with north at the top.
+    beside : map of the same points, as ``result``, or {title: map}, optional
+        Shown beside the map, linked with it: the truth, another method, the surface, a map before or after. A
+        third column makes it a picture in space; of more than three, the two principal axes are shown.
+    faces : int array of shape (m, 3), optional
+        Corners of the triangles of a mesh, which is drawn as a shaded surface.
     view : bool, View or array of shape (n, 2)
         Whether the page opens with a picture of clusters (:func:`isoweave.plot.view`, extra ``view``), for
         maps of more than two dimensions, or that picture.
@@ -92,13 +102,16 @@ def write_report(
     """
     path = Path(path)
     check_report(path)
+    if is_anndata(result):
+        result, columns = map_of_anndata(result, columns)
     source = as_embedding(result, graph)
     if names is not None:
         source = replace(source, names=_checked_names(names, source.n_points))
     given = user_columns(columns, source.n_points)
+    second, triangles = _beside(beside, source), _checked_faces(faces, source.n_points)
     source, truth = _aligned(source, align, given)
     _tell("diagnosis")
-    found, why_not = _find_verdicts(source, diagnosis, has_own_graph=graph is None, n_jobs=n_jobs)
+    found, why_not = find_verdicts(source, diagnosis, has_own_graph=graph is None, n_jobs=n_jobs)
     misfit, stretch = getattr(found, "misfit", None), source.stretch
     if source.graph is not None and (misfit is None or stretch is None):
         _tell("stretch")
@@ -112,6 +125,10 @@ def write_report(
     _tell("Shepard diagram")
     data = build_payload(source, [*given, *known])
     data["truth"] = None if truth is None else [encode_numbers(axis) for axis in truth.T]
+    data["faces"] = None if triangles is None else encode(triangles)
+    if second is not None:
+        name, shown = second[0], _turned(second[1], source)
+        data["beside"] = {"title": name, "axes": [encode_numbers(axis) for axis in shown.T]}
     if view is not False and view is not None:
         _tell("view")
         data["view"] = [encode_numbers(axis) for axis in _view_of(source, view).T]
@@ -120,6 +137,7 @@ def write_report(
         title=title or "isoweave report",
         source=source,
         n_placed=int(source.is_placed.sum()),
+        edge_errors=None if source.graph is None else edge_errors(source),
         verdicts=tuple(getattr(found, "verdicts", ())),
         no_verdict=why_not,
         metrics=metrics,
@@ -131,6 +149,45 @@ def write_report(
     )
     write_text(path, page)
     return path
+
+
+def _beside(given: Any, source: Embedding) -> tuple[str, FloatArray] | None:
+    """Title and coordinates of the other map, in at most three dimensions."""
+    if given is None:
+        return None
+    title, result = "beside", given
+    if isinstance(given, dict):
+        if len(given) != 1:
+            raise ValueError(f"beside must be one map, or one title with its map; got {len(given)} of them.")
+        title, result = next(iter(given.items()))
+    other = as_embedding(result)
+    if other.n_points != source.n_points:
+        raise ValueError(f"beside has {other.n_points} points, but the map has {source.n_points}.")
+    if other.n_components <= 3:
+        return str(title), np.pad(other.coordinates, ((0, 0), (0, max(0, 2 - other.n_components))))
+    turned, _ = by_variance(other)
+    return f"{title}: two principal axes of {other.n_components}", turned.coordinates[:, :2]
+
+
+def _turned(other: FloatArray, source: Embedding) -> FloatArray:
+    """A map of the plane rotated and mirrored towards what is seen of the other; one in space as it is."""
+    seen = by_variance(source)[0].coordinates if source.n_components > 3 else source.coordinates
+    use = source.is_placed & np.isfinite(other).all(axis=1)
+    if other.shape[1] != 2 or seen.shape[1] < 2 or use.sum() < 2 or source.n_components == 3:
+        return other
+    return other @ rigid_motion(other[use], seen[use][:, :2])[0]
+
+
+def _checked_faces(faces: Any, n: int) -> AnyArray | None:
+    if faces is None:
+        return None
+    found = np.asarray(faces)
+    if found.ndim != 2 or found.shape[1] != 3 or found.dtype.kind not in "iu":
+        raise ValueError(f"faces must be whole numbers of shape (m, 3), got {found.dtype} {found.shape}.")
+    if len(found) and not (found.min() >= 0 and found.max() < n):
+        wrong = found.min() if found.min() < 0 else found.max()
+        raise ValueError(f"faces name the vertex {wrong}, but the map has {n} points.")
+    return found.astype(np.int32)
 
 
 def _view_of(source: Embedding, given: Any) -> FloatArray:
@@ -213,8 +270,8 @@ def _page(**values: Any) -> str:
     return render("report/templates/page.html", **own, **values)
 
 
-def _find_verdicts(
-    source: Embedding, diagnosis: Any, *, has_own_graph: bool, n_jobs: int | None
+def find_verdicts(
+    source: Embedding, diagnosis: Any = True, *, has_own_graph: bool = True, n_jobs: int | None = None
 ) -> tuple[Any, str | None]:
     """A diagnosis, or None and the reason why there is none."""
     if diagnosis is None or diagnosis is False:
@@ -295,8 +352,9 @@ def _column_payload(column: Column) -> dict[str, Any]:
         codes = encode(column.values.astype(kind))
         return {"name": column.name, "levels": list(column.levels), "codes": codes}
     known = column.values[np.isfinite(column.values)]
-    # A few extreme values must not take the whole scale.
-    low, high = np.percentile(known, [0.5, 99.5]) if len(known) else (0.0, 1.0)
+    # A few extreme values must not take the whole scale, least of all one that is as long on both sides.
+    ends = [2.0, 98.0] if column.is_ratio else [0.5, 99.5]
+    low, high = np.percentile(known, ends) if len(known) else (0.0, 1.0)
     return {
         "name": column.name,
         "numbers": encode_numbers(column.values),

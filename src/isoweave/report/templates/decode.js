@@ -22,6 +22,8 @@ const data = {
   principal: source.principal,
   view: source.view && source.view.map(decode),
   truth: source.truth && source.truth.map(decode),
+  beside: source.beside && { title: source.beside.title, axes: source.beside.axes.map(decode) },
+  faces: source.faces && new Uint32Array(decode(source.faces)),
   names: source.names,
   columns: source.columns.map((column) => ({
     ...column,

@@ -7,7 +7,7 @@ function save(content, type, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-const caption = () => `${document.title} · ${whatIsShown()}`;
+const caption = () => `${document.title} · ${whatIsShown()}${panelsNow().length > 1 ? ` · beside: ${data.beside.title}` : ""}`;
 
 // The picture, its marks, the legend and a caption on one canvas.
 function picture() {
@@ -61,24 +61,30 @@ function svgText() {
   const [width, height] = stageSize();
   const parts = [];
   const edgeCount = state.edges === "none" ? 0 : edgesNow().ends.length / 6;
-  if (state.picture === "matrix" || data.n + edgeCount > MOST_SHAPES) {
+  if (state.picture === "matrix" || state.surface || panelsNow().length * (data.n + edgeCount) > MOST_SHAPES) {
     const whole = picture();
     const tall = whole.height / (window.devicePixelRatio || 1);
     const image = `<image width="${width}" height="${tall}" href="${whole.toDataURL("image/png")}"/>`;
     return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${tall}">${image}</svg>`;
   }
-  const view = viewNow();
-  const at = (positions, k) => onScreen(view, positions, k).slice(0, 2).map((x) => x.toFixed(2));
-  for (let e = 0; e < edgeCount; e++) {
-    const { ends, colors } = edgesNow();
-    const [[x1, y1], [x2, y2]] = [at(ends, 2 * e), at(ends, 2 * e + 1)];
-    parts.push(`<line x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}" stroke="${hexOf(colors.subarray(4 * e, 4 * e + 3))}"/>`);
-  }
-  const { positions } = positionsNow();
-  for (let v = 0; v < data.n; v++) {
-    if (!isPlaced(v) || !showsPoints()) continue;
-    const [x, y] = at(positions, v);
-    parts.push(`<circle cx="${x}" cy="${y}" r="${state.size / 2}" fill="${colorOf(v)}" fill-opacity="${colorsNow()[4 * v + 3] / 255}"/>`);
+  for (const panel of panelsNow()) {
+    const view = viewNow(panel);
+    const [[left, top], [wide, tall]] = [view.corner, view.size];
+    const at = (positions, k) => onScreen(view, positions, k).slice(0, 2).map((x) => x.toFixed(2));
+    parts.push(`<svg x="${left}" y="${top}" width="${wide}" height="${tall}" viewBox="${left} ${top} ${wide} ${tall}">`);
+    for (let e = 0; e < edgeCount; e++) {
+      const { ends, colors } = edgesNow(panel);
+      const [[x1, y1], [x2, y2]] = [at(ends, 2 * e), at(ends, 2 * e + 1)];
+      parts.push(`<line x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}" stroke="${hexOf(colors.subarray(4 * e, 4 * e + 3))}"/>`);
+    }
+    const { positions } = positionsNow(panel);
+    for (let v = 0; v < data.n; v++) {
+      if (Number.isNaN(positions[3 * v]) || !isPlaced(v) || !showsPoints()) continue;
+      const [x, y] = at(positions, v);
+      parts.push(`<circle cx="${x}" cy="${y}" r="${state.size / 2}" fill="${colorOf(v)}" fill-opacity="${colorsNow()[4 * v + 3] / 255}"/>`);
+    }
+    if (panel === other) parts.push(`<text x="${left + 10}" y="${top + 18}">${escape(data.beside.title)}</text>`);
+    parts.push("</svg>");
   }
   legendRows().forEach(([color, text], k) => {
     const y = height + 40 + 18 * k;

@@ -61,6 +61,9 @@ function setUpControls() {
     drawLegend(toggleClass);
     draw();
   });
+  on("surface", "change", (event) => { state.surface = event.target.checked; drawLegend(toggleClass); draw(); });
+  element("surface-label").hidden = !data.faces;
+  element("surface").checked = state.surface;
   on("names", "change", (event) => { state.names = event.target.checked; draw(); });
   element("names-label").hidden = !data.columns.some((each) => each.levels);
   element("size").value = state.size;
@@ -122,12 +125,14 @@ function find(text) {
 
 // A picture that was not moved yet is fitted again when the window changes; otherwise its middle and scale stay.
 new ResizeObserver(() => {
-  if (camera.isFitted) fitCamera();
+  for (const panel of panelsNow()) if (panel.camera.isFitted) fit(panel);
+  placeLegend();
   draw();
 }).observe(element("stage"));
 
 async function start() {
   if (!hasWebGL) alertUser("This browser has no WebGL 2: maps of many points are drawn slowly.");
+  document.body.classList.toggle("two", Boolean(other));
   setUpControls();
   drawLegend(toggleClass);
   await setPicture(state.picture);
@@ -138,7 +143,7 @@ async function start() {
 // For the browser's console, and for the tests.
 window.isoweaveReport = {
   data, state, camera, draw, settled: () => drawing ?? draw(), pick, neighborhood, inPlane, eigen, screen, choose, pointAt, setPicture,
-  svgText, rowsText, picture, colorsNow, edgesNow, positionsNow, axesNow, tourPlane,
+  svgText, rowsText, picture, colorsNow, edgesNow, positionsNow, axesNow, tourPlane, boxOf, main, other,
 };
 start().catch((error) => {
   alertUser(`The page could not be drawn: ${error.message}`);

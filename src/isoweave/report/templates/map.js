@@ -8,7 +8,7 @@ const hasWebGL = painter.kind === "webgl";
 const pen = element("marks").getContext("2d");
 
 // Roads and grids are lines rather than points.
-const isRoad = data.graph !== null && data.graph.indices.length < 2 * data.n;
+const isRoad = data.graph !== null && !data.faces && data.graph.indices.length < 2 * data.n;
 const dimension = data.dimension;
 const state = {
   color: data.columns.length ? 0 : -1,
@@ -18,15 +18,17 @@ const state = {
   axes: dimension > 3 ? ["p1", "p2", "p3"] : ["x1", dimension > 1 ? "x2" : "zero", dimension > 2 ? "x3" : "zero"],
   edges: isRoad && data.graph.indices.length <= MOST_DRAWN ? "all" : "none",
   names: false,
+  surface: Boolean(data.faces),
   size: isRoad ? 1.5 : Math.max(2.5, Math.min(9, 2 + 140 / Math.sqrt(data.n))),
   truth: 0, // from 0, the map, to 1, the truth
   tour: 0,
   picked: -1,
+  hovered: -1,
 };
 const column = () => data.columns[state.color];
 // Points are left out where all edges of a road graph are drawn.
-const showsPoints = () => !isRoad || state.edges === "none" || state.edges === "worst";
-const showsColor = () => showsPoints() || state.edges === "tinted";
+const showsPoints = () => !state.surface && (!isRoad || state.edges === "none" || state.edges === "worst");
+const showsColor = () => showsPoints() || state.surface || state.edges === "tinted";
 const showsDistortion = () => state.edges === "all" || state.edges === "worst";
 
 // Everything an axis can show, by key: coordinates, principal axes, columns of numbers.
@@ -80,7 +82,7 @@ function tourPlane(t) {
   return [first, scaled(mixed[1].map((x, i) => x - along * first[i]))];
 }
 
-const isFlat = () => state.picture !== "space";
+const isFlat = (panel = main) => (panel === other ? data.beside.axes.length < 3 : state.picture !== "space");
 const shownAxes = () => state.axes.slice(0, isFlat() ? 2 : 3).map((key) => axisChoices.get(key));
 const areLengths = () => state.picture !== "flat" && state.picture !== "space" ? true : shownAxes().every((axis) => axis.isLength);
 // Only here can distances be read off: the map itself, whole.
@@ -123,7 +125,8 @@ function place(values) {
   return { positions, middle, reach: spans.map(([low, high]) => (high - low) / 2 || 1) };
 }
 
-function positionsNow() {
+function positionsNow(panel = main) {
+  if (panel === other) return (other.placed ??= { ...place(data.beside.axes), key: "beside" });
   const key = [state.picture, state.axes, state.tour, state.truth].join();
   if (placed.key !== key) placed = { ...place(axesNow()), key };
   return placed;
@@ -132,25 +135,51 @@ function positionsNow() {
 // The part of the picture that is seen: middle and units per pixel of the turned positions.
 const UPRIGHT = [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
 const TILTED = [[0.8, 0.6, 0], [-0.24, 0.32, 0.917], [0.55, -0.734, 0.4]];
-const camera = { turn: UPRIGHT, middle: [0, 0], perPixel: [1, 1], isFitted: true };
+const newCamera = () => ({ turn: UPRIGHT, middle: [0, 0], perPixel: [1, 1], isFitted: true });
+const camera = newCamera();
 const stageSize = () => [element("map").clientWidth, element("map").clientHeight];
 
+// Two maps share the stage, the points and their colours; each has its own camera.
+const main = { camera };
+const other = data.beside ? { camera: newCamera() } : null;
+const panelsNow = () => (other && state.picture !== "matrix" ? [main, other] : [main]);
+
+// Beside each other on a wide stage, below each other on a narrow one.
+function boxOf(panel) {
+  const size = stageSize();
+  const count = panelsNow().length;
+  const along = size[0] >= size[1] ? 0 : 1;
+  const corner = [0, 0];
+  size[along] /= count;
+  corner[along] = panel === other ? size[along] : 0;
+  return { corner, size };
+}
+
+function panelAt(x, y) {
+  const { corner } = boxOf(other);
+  return panelsNow().length > 1 && x >= corner[0] && y >= corner[1] ? other : main;
+}
+
 function fitCamera() {
-  const [width, height] = stageSize();
-  const { reach } = positionsNow();
-  const room = [Math.max(40, width - 40), Math.max(40, height - 40)];
-  if (!isFlat()) {
+  for (const panel of panelsNow()) fit(panel);
+  placeLegend();
+}
+
+function fit(panel) {
+  const { reach } = positionsNow(panel);
+  const room = boxOf(panel).size.map((side) => Math.max(40, side - 40));
+  const seen = panel.camera;
+  if (!isFlat(panel)) {
     const all = Math.sqrt(reach.reduce((sum, r) => sum + r * r, 0));
-    camera.perPixel = Array(2).fill((2 * all) / Math.min(...room));
-    camera.turn = TILTED;
+    seen.perPixel = Array(2).fill((2 * all) / Math.min(...room));
+    seen.turn = TILTED;
   } else {
     const own = [0, 1].map((k) => (2 * reach[k]) / room[k]);
-    camera.perPixel = areLengths() ? Array(2).fill(Math.max(...own)) : own;
-    camera.turn = UPRIGHT;
+    seen.perPixel = panel === other || areLengths() ? Array(2).fill(Math.max(...own)) : own;
+    seen.turn = UPRIGHT;
   }
-  camera.middle = [0, 0];
-  camera.isFitted = true;
-  placeLegend();
+  seen.middle = [0, 0];
+  seen.isFitted = true;
 }
 
 // The legend lies in the corner with the fewest points beneath it.
@@ -160,32 +189,33 @@ function placeLegend() {
   const [width, height] = stageSize();
   const size = [box.offsetWidth + 16, box.offsetHeight + 16];
   const counts = CORNERS.map(() => 0);
-  const view = viewNow();
-  const { positions } = positionsNow();
-  for (let v = 0; v < data.n; v += Math.ceil(data.n / 5000)) {
-    const [x, y] = onScreen(view, positions, v);
-    CORNERS.forEach(([side, end], k) => {
-      if ((side === "left" ? x : width - x) < size[0] && (end === "top" ? y : height - y) < size[1]) counts[k]++;
-    });
+  for (const panel of panelsNow()) {
+    const view = viewNow(panel);
+    const { positions } = positionsNow(panel);
+    for (let v = 0; v < data.n; v += Math.ceil(data.n / 5000)) {
+      const [x, y] = onScreen(view, positions, v);
+      CORNERS.forEach(([side, end], k) => {
+        if ((side === "left" ? x : width - x) < size[0] && (end === "top" ? y : height - y) < size[1]) counts[k]++;
+      });
+    }
   }
   const best = CORNERS[counts.indexOf(Math.min(...counts))];
   box.dataset.corner = state.picture === "matrix" ? "right top" : best.join(" ");
 }
 
-function viewNow() {
-  const { reach } = positionsNow();
-  const depth = isFlat() ? 0 : 0.9 / Math.sqrt(reach.reduce((sum, r) => sum + r * r, 0));
-  return { ...camera, depth, corner: [0, 0], size: stageSize() };
+function viewNow(panel = main) {
+  const { reach } = positionsNow(panel);
+  const depth = isFlat(panel) ? 0 : 0.9 / Math.sqrt(reach.reduce((sum, r) => sum + r * r, 0));
+  return { ...panel.camera, depth, ...boxOf(panel), slot: panel === other ? "beside" : "" };
 }
 
-const screen = (v) => onScreen(viewNow(), positionsNow().positions, v);
+const screen = (v, panel = main) => onScreen(viewNow(panel), positionsNow(panel).positions, v);
 
-// Ends and colours of the edges that are shown; made anew with the positions.
-let lined = { key: "", ends: null, edges: null };
-function edgesNow() {
-  const { key, positions } = positionsNow();
+// Ends and colours of the edges that are shown; made anew with the positions. Colours are those of the map.
+function edgesNow(panel = main) {
+  const { key, positions } = positionsNow(panel);
   const all = `${key}|${state.edges}`;
-  if (lined.key !== all) {
+  if (panel.lined?.key !== all) {
     const edges = state.edges === "worst" ? worstEdges() : allEdges();
     const ends = new Float32Array(6 * edges.count);
     for (let e = 0; e < edges.count; e++) {
@@ -194,9 +224,9 @@ function edgesNow() {
         ends[6 * e + 3 + k] = positions[3 * edges.to[e] + k];
       }
     }
-    lined = { key: all, ends, edges };
+    panel.lined = { key: all, ends, edges };
   }
-  const { edges, ends } = lined;
+  const { edges, ends } = panel.lined;
   return { ends, edges, colors: state.edges === "tinted" ? tinted(edges) : edges.colors };
 }
 
@@ -261,27 +291,37 @@ function paint() {
     if (each.width !== size[0] || each.height !== size[1]) [each.width, each.height] = size;
   }
   painter.clear();
+  state.isDense = false;
+  if (state.picture !== "matrix") panelsNow().forEach(paintPanel);
+  paintMarks();
+  element("kind").textContent = whatIsShown();
+}
+
+function paintPanel(panel) {
+  const view = viewNow(panel);
+  const { positions, reach } = positionsNow(panel);
+  if (state.surface) painter.faces(view, positions, colorsNow(), data.faces);
+  const hasEdges = state.edges !== "none" && data.graph;
+  if (hasEdges) {
+    const { ends, colors } = edgesNow(panel);
+    painter.lines(view, ends, colors, state.edges === "worst" ? 2 : 1);
+  }
+  const seen = painter.canAdd && isFlat(panel) && data.n > DENSE ? inSight(view, positions) : 0;
+  const isDense = seen > DENSE && !hasEdges;
+  if (panel === main) state.isDense = isDense;
+  // A pixel of the mean density becomes two thirds opaque.
+  const pixels = (4 * reach[0] * reach[1]) / (view.perPixel[0] * view.perPixel[1]);
+  const rate = Math.min(2, Math.max(0.02, pixels / data.n));
+  if (showsPoints()) painter.points(view, positions, colorsNow(), hasEdges ? state.size * 0.7 : state.size, isDense ? rate : 0);
+}
+
+// What lies over the points; quick, so that the pointer can lead it.
+function paintMarks() {
+  const ratio = window.devicePixelRatio || 1;
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, ...stageSize());
-  state.isDense = false;
   if (state.picture === "matrix") paintMatrix();
-  else {
-    const view = viewNow();
-    const { positions, reach } = positionsNow();
-    const hasEdges = state.edges !== "none" && data.graph;
-    if (hasEdges) {
-      const { ends, colors } = edgesNow();
-      painter.lines(view, ends, colors, state.edges === "worst" ? 2 : 1);
-    }
-    const seen = painter.canAdd && isFlat() && data.n > DENSE ? inSight(view, positions) : 0;
-    state.isDense = seen > DENSE && !hasEdges;
-    // A pixel of the mean density becomes two thirds opaque.
-    const pixels = (4 * reach[0] * reach[1]) / (view.perPixel[0] * view.perPixel[1]);
-    const rate = Math.min(2, Math.max(0.02, pixels / data.n));
-    if (showsPoints()) painter.points(view, positions, colorsNow(), hasEdges ? state.size * 0.7 : state.size, state.isDense ? rate : 0);
-    mark(view);
-  }
-  element("kind").textContent = whatIsShown();
+  else panelsNow().forEach(mark);
 }
 
 // The leading principal axes against each other; a click opens a cell.

@@ -1,5 +1,5 @@
-// Points and lines on a canvas: by WebGL 2, or by plain canvas calls where there is none.
-// Both know `clear()`, `points(...)`, `lines(...)`; positions are triples, colours bytes of r, g, b, a.
+// Points, lines and surfaces on a canvas: by WebGL 2, or by plain canvas calls where there is none.
+// Both know `clear()`, `points(...)`, `lines(...)`, `faces(...)`; positions are triples, colours bytes of r, g, b, a.
 const POINTS_VERTEX = `#version 300 es
 in vec3 place; in vec4 tint; uniform mat3 turn; uniform vec2 middle, scale; uniform float size, depth; out vec4 color;
 void main() {
@@ -35,6 +35,23 @@ void main() {
   float inside = clamp(0.5 * width - abs(side) + 0.5, 0.0, 1.0) * color.a;
   seen = vec4(color.rgb * inside, inside);
 }`;
+// Faces are lit from where one looks, each by its own slope: a flat map has plain colours.
+const FACES_VERTEX = `#version 300 es
+in vec3 place; in vec4 tint; uniform mat3 turn; uniform vec2 middle, scale; uniform float depth; out vec4 color; out vec3 at;
+void main() {
+  vec3 p = turn * place;
+  gl_Position = vec4((p.xy - middle) * scale, -p.z * depth, 1.0);
+  color = tint; at = p;
+}`;
+const FACES_FRAGMENT = `#version 300 es
+precision highp float; in vec4 color; in vec3 at; uniform float lit; out vec4 seen;
+void main() {
+  vec3 across = cross(dFdx(at), dFdy(at));
+  vec3 normal = across / max(length(across), 1e-30);
+  if (normal.z < 0.0) normal = -normal;
+  float light = mix(1.0, 0.3 + 0.45 * normal.z + 0.3 * max(0.0, dot(normal, vec3(-0.45, 0.6, 0.66))), lit);
+  seen = vec4(color.rgb * min(light, 1.0), 1.0) * color.a;
+}`;
 // Sums of colours become their mean, the more opaque the more points fell on the pixel.
 const SHADE_VERTEX = `#version 300 es
 in vec2 corner; void main() { gl_Position = vec4(corner.x * 2.0 - 1.0, corner.y, 0.0, 1.0); }`;
@@ -48,7 +65,7 @@ void main() {
 }`;
 
 function glPainter(canvas) {
-  const gl = canvas.getContext("webgl2", { antialias: false, premultipliedAlpha: true });
+  const gl = canvas.getContext("webgl2", { antialias: Boolean(data.faces), premultipliedAlpha: true });
   if (!gl) return null;
   const canAdd = Boolean(gl.getExtension("EXT_color_buffer_float") || gl.getExtension("EXT_color_buffer_half_float"));
   const build = (vertex, fragment) => {
@@ -65,6 +82,7 @@ function glPainter(canvas) {
   };
   const programs = {
     points: build(POINTS_VERTEX, POINTS_FRAGMENT), lines: build(LINES_VERTEX, LINES_FRAGMENT), shade: build(SHADE_VERTEX, SHADE_FRAGMENT),
+    faces: build(FACES_VERTEX, FACES_FRAGMENT),
   };
   const corners = gl.createBuffer();
   gl.bindBuffer(gl.ARRAY_BUFFER, corners);
@@ -102,7 +120,10 @@ function glPainter(canvas) {
     const ratio = canvas.width / canvas.clientWidth || 1;
     const [left, top] = view.corner;
     const [width, height] = view.size;
-    gl.viewport(left * ratio, canvas.height - (top + height) * ratio, width * ratio, height * ratio);
+    const box = [left * ratio, canvas.height - (top + height) * ratio, width * ratio, height * ratio].map(Math.round);
+    gl.viewport(...box);
+    gl.scissor(...box);
+    gl.enable(gl.SCISSOR_TEST);
     gl.useProgram(program);
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
@@ -112,6 +133,7 @@ function glPainter(canvas) {
   };
   const finish = (used) => used.forEach((at) => { gl.vertexAttribDivisor(at, 0); gl.disableVertexAttribArray(at); });
 
+  let faceIndex = null;
   let sums = null;
   const sumTarget = () => {
     if (sums && sums.width === canvas.width && sums.height === canvas.height) return sums;
@@ -127,6 +149,7 @@ function glPainter(canvas) {
   return {
     kind: "webgl", canAdd,
     clear() {
+      gl.disable(gl.SCISSOR_TEST);
       gl.bindFramebuffer(gl.FRAMEBUFFER, null);
       gl.clearColor(0, 0, 0, 0);
       gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
@@ -135,12 +158,13 @@ function glPainter(canvas) {
       const program = programs.points;
       if (rate) {
         gl.bindFramebuffer(gl.FRAMEBUFFER, sumTarget().frame);
+        gl.disable(gl.SCISSOR_TEST);
         gl.clear(gl.COLOR_BUFFER_BIT);
       }
       const ratio = start(program, view);
       if (rate) gl.blendFunc(gl.ONE, gl.ONE);
       uniforms(program, view, { size: rate ? Math.max(1, Math.round(ratio)) - 2 : size * ratio, adding: rate });
-      const used = [attribute(program, "place", positions, 3, "places"), attribute(program, "tint", colors, 4, "tints")];
+      const used = [attribute(program, "place", positions, 3, `places ${view.slot}`), attribute(program, "tint", colors, 4, "tints")];
       gl.drawArrays(gl.POINTS, 0, positions.length / 3);
       finish(used);
       if (!rate) return;
@@ -159,10 +183,23 @@ function glPainter(canvas) {
       const pixel = view.size.map((side) => 2 / (side * ratio));
       uniforms(program, view, { pixel, width: Math.max(1, width * ratio) });
       const used = [
-        attribute(program, "corner", null, 2), attribute(program, "from", ends, 3, "ends", 1, 24, 0),
-        attribute(program, "to", ends, 3, "ends", 1, 24, 12), attribute(program, "tint", colors, 4, "edge tints", 1),
+        attribute(program, "corner", null, 2), attribute(program, "from", ends, 3, `ends ${view.slot}`, 1, 24, 0),
+        attribute(program, "to", ends, 3, `ends ${view.slot}`, 1, 24, 12), attribute(program, "tint", colors, 4, "edge tints", 1),
       ];
       gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, ends.length / 6);
+      finish(used);
+    },
+    faces(view, positions, colors, corners) {
+      const program = programs.faces;
+      start(program, view);
+      uniforms(program, view, { lit: view.depth ? 1 : 0 });
+      const used = [attribute(program, "place", positions, 3, `places ${view.slot}`), attribute(program, "tint", colors, 4, "tints")];
+      if (!faceIndex) {
+        faceIndex = gl.createBuffer();
+        gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, faceIndex);
+        gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, corners, gl.STATIC_DRAW);
+      }
+      gl.drawElements(gl.TRIANGLES, corners.length, gl.UNSIGNED_INT, 0);
       finish(used);
     },
   };
@@ -202,6 +239,19 @@ function plainPainter(canvas) {
           pen.moveTo(...onScreen(view, ends, 2 * k));
           pen.lineTo(...onScreen(view, ends, 2 * k + 1));
           pen.stroke();
+        }
+      });
+    },
+    faces(view, positions, colors, corners) {
+      const at = Array.from({ length: positions.length / 3 }, (_, k) => onScreen(view, positions, k));
+      const depth = (f) => at[corners[f]][2] + at[corners[f + 1]][2] + at[corners[f + 2]][2];
+      const order = Array.from({ length: corners.length / 3 }, (_, k) => 3 * k).sort((f, g) => depth(f) - depth(g));
+      within(view, () => {
+        for (const f of order) {
+          pen.fillStyle = ink(colors, corners[f]);
+          pen.beginPath();
+          for (let k = 0; k < 3; k++) pen.lineTo(at[corners[f + k]][0], at[corners[f + k]][1]);
+          pen.fill();
         }
       });
     },

@@ -7,10 +7,22 @@ function pickedEnds() {
   return ends.sort((a, b) => a.length - b.length).slice(0, MOST_NEIGHBORS);
 }
 
-function mark(view) {
-  const { positions } = positionsNow();
+function mark(panel) {
+  const view = viewNow(panel);
+  const { positions } = positionsNow(panel);
+  pen.save();
+  pen.beginPath();
+  pen.rect(...view.corner, ...view.size);
+  pen.clip();
   pen.lineWidth = 1.3;
   pen.strokeStyle = ink("--text");
+  if (panel === other) drawDivider(view);
+  if (other && state.hovered >= 0 && state.hovered !== state.picked) {
+    const [x, y] = onScreen(view, positions, state.hovered);
+    pen.beginPath();
+    pen.arc(x, y, 8, 0, 2 * Math.PI);
+    pen.stroke();
+  }
   if (state.picked >= 0 && isPlaced(state.picked)) {
     const [x, y] = onScreen(view, positions, state.picked);
     pen.beginPath();
@@ -21,8 +33,8 @@ function mark(view) {
     pen.rect(x - 6, y - 6, 12, 12);
     pen.stroke();
   }
-  if (state.names) drawNames(view, positions);
-  if (lasso.length > 1) {
+  if (state.names) drawNames(view, positions, panel);
+  if (lasso.length > 1 && panelAt(...lasso[0]) === panel) {
     pen.fillStyle = "#0072b222";
     pen.beginPath();
     lasso.forEach(([x, y], k) => (k ? pen.lineTo(x, y) : pen.moveTo(x, y)));
@@ -30,26 +42,40 @@ function mark(view) {
     pen.fill();
     pen.stroke();
   }
-  if (areLengths() && state.picture !== "view" && isFlat()) drawScale(view);
-  if (!areLengths()) drawAxes(view);
+  if (panel === main && areLengths() && state.picture !== "view" && isFlat()) drawScale(view);
+  if (panel === main && !areLengths()) drawAxes(view);
+  pen.restore();
 }
 
-function label(text, x, y, align = "center") {
+// The edge towards the other map, and the title of this one.
+function drawDivider(view) {
+  const [x, y] = view.corner;
+  pen.save();
+  pen.strokeStyle = ink("--line");
+  pen.beginPath();
+  pen.moveTo(x, y);
+  pen.lineTo(...(x > 0 ? [x, y + view.size[1]] : [x + view.size[0], y]));
+  pen.stroke();
+  pen.font = "13px system-ui, sans-serif";
+  label(data.beside.title, x + 10, y + 18, "left", view.size[0] - 20);
+  pen.restore();
+}
+
+function label(text, x, y, align = "center", most = undefined) {
   pen.textAlign = align;
   pen.lineWidth = 4;
   pen.lineJoin = "round";
   pen.strokeStyle = ink("--paper");
   pen.fillStyle = ink("--text");
-  pen.strokeText(text, x, y);
-  pen.fillText(text, x, y);
+  pen.strokeText(text, x, y, most);
+  pen.fillText(text, x, y, most);
 }
 
 // Names of classes, each at the member nearest to the middle of its class.
-let centers = { key: "", vertices: [] };
-function classCenters() {
-  const key = `${positionsNow().key}|${state.color}`;
-  if (centers.key !== key) {
-    const { positions } = positionsNow();
+function classCenters(panel) {
+  const key = `${positionsNow(panel).key}|${state.color}`;
+  if (panel.centers?.key !== key) {
+    const { positions } = positionsNow(panel);
     const members = column().levels.map(() => []);
     for (let v = 0; v < data.n; v++) if (column().codes[v] >= 0 && isPlaced(v)) members[column().codes[v]].push(v);
     const median = (list, k) => Float32Array.from(list, (v) => positions[3 * v + k]).sort()[list.length >> 1];
@@ -58,15 +84,15 @@ function classCenters() {
       const gap = (v) => middle.reduce((sum, m, k) => sum + (positions[3 * v + k] - m) ** 2, 0);
       return list.length ? list.reduce((best, v) => (gap(v) < gap(best) ? v : best)) : -1;
     });
-    centers = { key, vertices };
+    panel.centers = { key, vertices };
   }
-  return centers.vertices;
+  return panel.centers.vertices;
 }
 
-function drawNames(view, positions) {
+function drawNames(view, positions, panel) {
   if (!column() || !column().levels || column().levels.length > MOST_LISTED) return;
   pen.font = "600 13px system-ui, sans-serif";
-  classCenters().forEach((v, code) => {
+  classCenters(panel).forEach((v, code) => {
     if (v < 0 || state.faded.has(code)) return;
     const [x, y] = onScreen(view, positions, v);
     label(column().levels[code], x, y + 4);
@@ -79,7 +105,7 @@ function drawScale(view) {
   const power = 10 ** Math.floor(Math.log10(wanted));
   const length = power * [5, 2, 1].find((step) => step * power <= wanted);
   const pixels = length / view.perPixel[0];
-  const y = view.size[1] - 14;
+  const y = view.corner[1] + view.size[1] - 14;
   pen.font = "12px system-ui, sans-serif";
   pen.strokeStyle = ink("--text");
   pen.lineWidth = 1.5;
@@ -115,40 +141,47 @@ function drawAxes(view) {
 // The point nearest to a place on the screen; of those as near, in space, the one in front.
 function pointAt(x, y, reach = 12) {
   if (state.picture === "matrix") return -1;
-  const view = viewNow();
-  const { positions } = positionsNow();
+  const panel = panelAt(x, y);
+  const view = viewNow(panel);
+  const { positions } = positionsNow(panel);
+  // Of a surface only the front can be seen.
+  const front = isFlat(panel) ? 0 : state.surface ? reach : 1;
   let best = -1;
-  let least = reach;
+  let least = Infinity;
   for (let v = 0; v < data.n; v++) {
     const [a, b, z] = onScreen(view, positions, v);
-    const gap = Math.hypot(a - x, b - y) - (isFlat() ? 0 : z * view.depth);
-    if (gap < least) [best, least] = [v, gap];
+    const near = Math.hypot(a - x, b - y);
+    const gap = near - front * z * view.depth;
+    if (near < reach && gap < least) [best, least] = [v, gap];
   }
   return best;
 }
 
 function zoomAt(x, y, factor) {
-  const [width, height] = stageSize();
-  const offset = [x - width / 2, height / 2 - y];
-  camera.middle = camera.middle.map((m, k) => m + offset[k] * camera.perPixel[k] * (1 - factor));
-  camera.perPixel = camera.perPixel.map((p) => p * factor);
-  camera.isFitted = false;
+  const panel = panelAt(x, y);
+  const { corner, size } = boxOf(panel);
+  const offset = [x - corner[0] - size[0] / 2, corner[1] + size[1] / 2 - y];
+  const seen = panel.camera;
+  seen.middle = seen.middle.map((m, k) => m + offset[k] * seen.perPixel[k] * (1 - factor));
+  seen.perPixel = seen.perPixel.map((p) => p * factor);
+  seen.isFitted = false;
   draw();
 }
 
-function turnBy(dx, dy) {
+function turnBy(dx, dy, seen) {
   const [a, b] = [dx * 0.008, dy * 0.008];
   const about = [
     [[Math.cos(a), 0, Math.sin(a)], [0, 1, 0], [-Math.sin(a), 0, Math.cos(a)]],
     [[1, 0, 0], [0, Math.cos(b), -Math.sin(b)], [0, Math.sin(b), Math.cos(b)]],
   ];
-  camera.turn = multiply(about[1], multiply(about[0], camera.turn));
+  seen.turn = multiply(about[1], multiply(about[0], seen.turn));
 }
 
 let lasso = [];
 let isLasso = false;
 const fingers = new Map();
 let moved = 0;
+let held = main; // the map that a finger moves
 let lastTap = -1e9;
 const stage = element("marks");
 const placeOf = (event) => { const box = stage.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
@@ -157,6 +190,7 @@ stage.addEventListener("pointerdown", (event) => {
   stage.setPointerCapture(event.pointerId);
   fingers.set(event.pointerId, placeOf(event));
   moved = 0;
+  held = panelAt(...placeOf(event));
   lasso = isLasso || event.shiftKey ? [placeOf(event)] : [];
 });
 
@@ -172,12 +206,12 @@ stage.addEventListener("pointermove", (event) => {
     const other = [...fingers].find(([id]) => id !== event.pointerId)[1];
     const gap = (p) => Math.max(10, Math.hypot(p[0] - other[0], p[1] - other[1]));
     zoomAt((x + other[0]) / 2, (y + other[1]) / 2, gap(before) / gap([x, y]));
-  } else if (isFlat()) {
-    camera.middle[0] -= (x - before[0]) * camera.perPixel[0];
-    camera.middle[1] += (y - before[1]) * camera.perPixel[1];
-  } else turnBy(x - before[0], y - before[1]);
+  } else if (isFlat(held)) {
+    held.camera.middle[0] -= (x - before[0]) * held.camera.perPixel[0];
+    held.camera.middle[1] += (y - before[1]) * held.camera.perPixel[1];
+  } else turnBy(x - before[0], y - before[1], held.camera);
   fingers.set(event.pointerId, [x, y]);
-  camera.isFitted &&= lasso.length > 0;
+  held.camera.isFitted &&= lasso.length > 0;
   return draw();
 });
 
@@ -198,7 +232,7 @@ const lift = (event) => {
 };
 stage.addEventListener("pointerup", lift);
 stage.addEventListener("pointercancel", lift);
-stage.addEventListener("pointerleave", () => { element("tip").hidden = true; });
+stage.addEventListener("pointerleave", () => { element("tip").hidden = true; lead(-1); });
 stage.addEventListener("wheel", (event) => {
   event.preventDefault();
   if (state.picture !== "matrix") zoomAt(...placeOf(event), Math.exp(Math.min(240, Math.max(-240, event.deltaY)) * 0.0015));
@@ -211,9 +245,17 @@ function openCell(x, y) {
   setPicture("flat");
 }
 
+// The point under the pointer is marked in both maps.
+function lead(v) {
+  if (!other || state.hovered === v) return;
+  state.hovered = v;
+  requestAnimationFrame(paintMarks);
+}
+
 // Text is set as text: names and labels may hold anything.
 function showTip(event, v) {
   const tip = element("tip");
+  lead(v);
   tip.hidden = v < 0;
   if (v < 0) return;
   const lines = [data.names ? `${nameOf(v)} (vertex ${v})` : `vertex ${v}`];
@@ -227,8 +269,9 @@ function showTip(event, v) {
 
 // Points within a closed line, by the number of times a ray crosses it.
 function pointsIn(line) {
-  const view = viewNow();
-  const { positions } = positionsNow();
+  const panel = panelAt(...line[0]);
+  const view = viewNow(panel);
+  const { positions } = positionsNow(panel);
   const found = new Set();
   for (let v = 0; v < data.n; v++) {
     const [x, y] = onScreen(view, positions, v);

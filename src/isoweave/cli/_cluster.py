@@ -1,0 +1,142 @@
+"""The command ``embed --engine petsc``: the same on every rank, of which the first one speaks."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from isoweave.cli._console import (
+    ProgressLine,
+    one_line,
+    print_rows,
+    printed_warnings,
+    sigterm_as_interrupt,
+)
+
+# Exit code of errors, as for every command.
+_FAILED = 2
+# What a line of the table says in words.
+_TOLD = (
+    *("ranks", "cut edges", "duplicates merged", "n_dropped", "digest", "edge error", "relative_energy"),
+    *("global_weight", "status", "n_iter", "traffic", "per step", "peak bytes"),
+)
+# The first rank to fail ends the job; the others wait in turn, so that one of them speaks.
+_TURN_SECONDS, _LONGEST_TURN = 0.2, 5.0
+
+
+def is_for_ranks(options: dict[str, Any]) -> bool:
+    """Whether a fit is asked for on the ranks of an MPI job."""
+    return (options.get("engine") or os.environ.get("ISOWEAVE_ENGINE")) == "petsc"
+
+
+def embed_on_ranks(
+    input_file: Path,
+    output: Path,
+    options: dict[str, Any],
+    as_graph: bool | None,
+    kept: tuple[Path | None, float | None, bool],
+    columns_file: Path | None,
+    *,
+    report: Path | None,
+    quiet: bool,
+    verbose: bool,
+    **anchors: Any,
+) -> None:
+    """Embed a graph in parts, and write its map."""
+    from isoweave import Checkpoint
+    from isoweave.cluster import all_ranks, embed_file
+
+    ranks = all_ranks()
+    first = ranks.rank == 0
+    with _ending_together(ranks, verbose):
+        _refuse(options, as_graph, report, columns_file)
+        checkpoint, every, resume = kept
+        if checkpoint is not None:
+            options["checkpoint"] = Checkpoint(checkpoint, every=every, resume=resume)
+        elif every is not None or resume:
+            raise ValueError(f"--{'resume' if every is None else 'every'} needs --checkpoint FOLDER.")
+        if anchors["anchor_weight"] is not None and anchors["anchors"] is None:
+            raise ValueError("--anchor-weight was given without --anchors; give both.")
+        options["engine"] = "petsc"
+        started = time.perf_counter()
+        shown = {"enabled": not quiet and first, "verbose": verbose and first}
+        with sigterm_as_interrupt(), printed_warnings(quiet or not first), ProgressLine(**shown):
+            found = embed_file(input_file, output, **anchors, **options)
+        seconds = time.perf_counter() - started
+        if first and not quiet:
+            print_rows(str(output), _rows(found, seconds, verbose))
+
+
+def _refuse(
+    options: dict[str, Any], as_graph: bool | None, report: Path | None, columns: Path | None
+) -> None:
+    """Refuse what ranks cannot do."""
+    hint = "embed the graph first, and ask for it on one machine"
+    asked = {
+        f"--report: {hint} with isoweave report": report is not None,
+        f"--columns: {hint} with isoweave report": columns is not None,
+        "features: give a graph of distances (edges in Parquet or .npz)": as_graph is False,
+        "--n-neighbors: give a graph": "n_neighbors" in options,
+        "--metric: give a graph": "metric" in options,
+        "--n-components auto: give a number": isinstance(options.get("n_components"), str),
+    }
+    for what, is_asked in asked.items():
+        if is_asked:
+            raise ValueError(f"engine='petsc' does not have {what}.")
+
+
+def _rows(found: dict[str, Any], seconds: float, verbose: bool) -> dict[str, str]:
+    from isoweave._memory import show_bytes
+
+    rows = {
+        "points": f"{found['points']:,} on {found['ranks']} ranks",
+        "edges": f"{found['edges']:,}, of which {found['cut edges']:,} join ranks",
+        "components": f"{found['components']:,}",
+        "duplicates": f"{found['duplicates merged']:,}",
+        "dropped edges": f"{found['n_dropped']:,}",
+        "edges off by": f"{found['edge error']:.2%} on average",
+        "energy": f"{found['energy']:.6g}, {found['relative_energy']:.2%} of a map in one point",
+        "global weight": f"{found['global_weight']:.2g}",
+        "optimiser": f"{found['status']} after {found['n_iter']:,} steps",
+        "seconds": f"{seconds:.2f}",
+        "memory": f"{show_bytes(found['peak bytes'])} on the fullest rank",
+    }
+    if verbose:
+        for what, (messages, n_bytes) in zip(("to distribute", "to embed"), found["traffic"], strict=True):
+            rows[f"sent {what}"] = f"{messages:,} messages, {show_bytes(n_bytes)}, all ranks together"
+        messages, n_bytes = found["per step"]
+        rows["sent in a step"] = f"{messages:,.0f} messages, {show_bytes(n_bytes)}, by the busiest rank"
+        rows |= {name: str(value) for name, value in found.items() if name not in {*rows, *_TOLD}}
+    return rows
+
+
+@contextmanager
+def _ending_together(ranks: Any, verbose: bool) -> Iterator[None]:
+    """A rank that fails says so and ends all others, which would wait for it for ever."""
+    from isoweave.cluster import ElsewhereError
+
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        # Agreed on by all ranks, unless it is the second signal.
+        if ranks.rank and "kept in" in str(error):
+            raise KeyboardInterrupt from None
+        raise
+    except BaseException as error:
+        if ranks.size == 1:
+            raise
+        silent = isinstance(error, ElsewhereError)
+        time.sleep(_LONGEST_TURN if silent else min(_TURN_SECONDS * ranks.rank, _LONGEST_TURN))
+        if not silent:
+            users = isinstance(error, ValueError | TypeError | ImportError | OSError | MemoryError)
+            if verbose or not users:
+                traceback.print_exc()
+            text = one_line(error) or type(error).__name__
+            print(f"isoweave: error: {text} (rank {ranks.rank} of {ranks.size})", file=sys.stderr, flush=True)
+        ranks.comm.Abort(_FAILED)

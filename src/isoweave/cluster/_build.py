@@ -1,0 +1,262 @@
+"""From pieces of a list of edges, scattered over the ranks, to the share of each.
+
+Rows are first kept in the caller's numbering, as many on one rank as on the next: there the edges are checked
+and made symmetric, duplicates merged, components found. Then every vertex moves to its rank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse import csgraph
+
+from isoweave._typing import AnyArray, FloatArray
+from isoweave.cluster._components import labelled, smallest_members
+from isoweave.cluster._partition import target_ranks
+from isoweave.cluster._share import CallerRows, Ranks, RowEdges, Share, even_offsets, owners
+from isoweave.graph import LARGEST_RATIO, NeighborGraph
+from isoweave.io import open_edges
+
+# As in isoweave.graph: relative difference of two values of one edge that counts as rounding.
+_RTOL = 1e-6
+# Pairs of vertices are numbered by 64 bits.
+_MOST_VERTICES = 3_000_000_000
+_SMALLEST_REORDERED = 20_000
+_EXPONENTS = 1100
+_MIX = np.uint64(0xBF58476D1CE4E5B9)
+
+
+def read_share(ranks: Ranks, path: str | Path, *, asymmetry: str = "error") -> tuple[Share, CallerRows]:
+    """Read a graph of which every rank reads a part (:func:`isoweave.io.open_edges`), and distribute it."""
+    with ranks.together():
+        edges = open_edges(path)
+    bounds = even_offsets(edges.n_entries, ranks.size)[ranks.rank :][:2]
+    with ranks.together():
+        pieces = list(edges.pieces(*bounds.tolist()))
+    largest = max((int(max(i.max(), j.max())) for i, j, _ in pieces), default=-1)
+    n = max(int(ranks.max(largest)) + 1, edges.n_vertices)
+    with ranks.together():
+        edges.check_size(n)
+    return distribute(ranks, pieces, n, asymmetry=asymmetry)
+
+
+def share_of(graph: NeighborGraph, comm: Any) -> Share:
+    """The share of a graph that every rank has whole: for tests and comparisons."""
+    ranks = Ranks(comm)
+    once = np.flatnonzero(graph.sources < graph.indices)
+    once = once[slice(*even_offsets(len(once), ranks.size)[ranks.rank :][:2])]
+    i, j = (array[once].astype(np.int64) for array in (graph.sources, graph.indices))
+    return distribute(ranks, [(i, j, graph.lengths[once])], graph.n_vertices)[0]
+
+
+def distribute(
+    ranks: Ranks, pieces: list[tuple[AnyArray, AnyArray, FloatArray]], n: int, *, asymmetry: str = "error"
+) -> tuple[Share, CallerRows]:
+    """The share of every rank, and the rows of the caller's numbering that it answers for.
+
+    ``pieces`` are this rank's edges (ends below ``n``, lengths), in any number; the list is emptied.
+    """
+    if n < 2:
+        raise ValueError(f"Distances are needed of at least 2 vertices, got {n}.")
+    if n > _MOST_VERTICES:
+        raise ValueError(f"The graph has {n:,} vertices; at most {_MOST_VERTICES:,} are possible.")
+    offsets = even_offsets(n, ranks.size)
+    small, large, lengths = _settled(ranks, offsets, _at_home(ranks, offsets, pieces), asymmetry)
+    unit, whole = _unit(ranks, lengths), ranks.sum(digest(small, large, lengths))
+    lengths = np.ldexp(lengths, -int(np.log2(unit)))
+    rows = _by_rows(ranks, offsets, *_both_ways(small, large, lengths))
+    del small, large, lengths
+    first, count = rows.start, len(rows.indptr) - 1
+    own = np.arange(first, first + count)
+    rows, stands_for = _without_duplicates(ranks, rows)
+    alive = stands_for == own
+    sources = np.repeat(own, np.diff(rows.indptr))
+    members = smallest_members(ranks, offsets, sources, rows.indices)
+    label, sizes = labelled(ranks, offsets, members, alive)
+    target = target_ranks(ranks, rows, alive, label, sizes)
+    share = _moved(ranks, rows, alive, label, sizes, target, unit)
+    # Where each row of the caller's has gone: the rank that has the vertex tells the one that has the row.
+    told, number = ranks.send(
+        owners(offsets, share.caller_ids), share.caller_ids, np.arange(share.n_owned) + share.start
+    )
+    vertex = np.full(count, -1, dtype=np.int64)
+    vertex[told - first] = number
+    vertex = rows.fetch(stands_for, vertex)
+    share.facts["digest"] = whole % 2**64
+    return _renumbered(share, rows, vertex), CallerRows(ranks, offsets, vertex)
+
+
+def digest(*columns: AnyArray) -> int:
+    """A number that tells rows of numbers from others, whatever their order; those of ranks add up."""
+    mixed = np.zeros(len(columns[0]) if columns else 0, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for column in columns:
+            values = np.ascontiguousarray(column).reshape(len(mixed), -1)
+            for part in values.astype(np.float64 if values.dtype.kind == "f" else np.int64).view(np.uint64).T:
+                mixed = (mixed ^ part) * _MIX
+                mixed ^= mixed >> np.uint64(29)
+        return int(mixed.sum(dtype=np.uint64))
+
+
+def _at_home(ranks: Ranks, offsets: AnyArray, pieces: list[Any]) -> list[AnyArray]:
+    """Every edge as smaller end, larger end and length, all mentions of one on the same rank."""
+    found: list[list[AnyArray]] = []
+    empty = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+    for _ in range(ranks.max(len(pieces))):
+        i, j, lengths = pieces.pop() if pieces else empty
+        apart = i != j
+        small, large, lengths = np.minimum(i, j)[apart], np.maximum(i, j)[apart], lengths[apart]
+        # Half of them with their smaller end: that alone would fill the first ranks.
+        home = np.where((small + large) & 1, small, large)
+        found.append(ranks.send(owners(offsets, home), small, large, lengths))
+    if not found:
+        return list(empty)
+    columns: list[AnyArray] = []
+    for k in range(3):
+        columns.append(np.concatenate([piece[k] for piece in found]))
+        for piece in found:
+            piece[k] = np.empty(0)
+    return columns
+
+
+def _settled(ranks: Ranks, offsets: AnyArray, edges: list[AnyArray], asymmetry: str) -> list[AnyArray]:
+    """Every edge once: repeated ones as :func:`isoweave.graph.graph_from_matrix` says."""
+    small, large, lengths = edges
+    order = np.argsort(small * offsets[-1] + large, kind="stable")
+    small, large, lengths = small[order], large[order], lengths[order]
+    is_first = np.ones(len(order), dtype=np.bool_)
+    is_first[1:] = (small[1:] != small[:-1]) | (large[1:] != large[:-1])
+    starts = np.flatnonzero(is_first)
+    with ranks.together():
+        if len(starts) < len(order):
+            smallest = np.minimum.reduceat(lengths, starts)
+            lengths = np.maximum.reduceat(lengths, starts)
+            conflict = lengths - smallest > _RTOL * lengths
+            if asymmetry == "error" and conflict.any():
+                k = int(np.argmax(conflict))
+                ends = f"({small[starts[k]]}, {large[starts[k]]})"
+                raise ValueError(
+                    f"The distances of one edge disagree: {ends} is there with {smallest[k]!r} and "
+                    f"{lengths[k]!r}; they differ by more than rounding (rtol = {_RTOL:g}). Choose "
+                    "asymmetry='max', 'min' or 'mean' to resolve such edges."
+                )
+            if asymmetry == "min":
+                lengths = np.where(conflict, smallest, lengths)
+            elif asymmetry == "mean":
+                lengths = np.where(conflict, 0.5 * smallest + 0.5 * lengths, lengths)
+    return [small[starts], large[starts], lengths]
+
+
+def _unit(ranks: Ranks, lengths: FloatArray) -> float:
+    """The power of two that :func:`isoweave.graph.normalise_lengths` finds: only exponents are counted."""
+    positive = lengths[lengths > 0]
+    exponents = np.frexp(positive)[1].astype(np.int64)
+    counts = np.cumsum(ranks.sum(np.bincount(exponents + _EXPONENTS, minlength=2 * _EXPONENTS)))
+    if counts[-1] == 0:
+        return 1.0
+    low, high = ranks.min(positive.min(initial=np.inf)), ranks.max(positive.max(initial=0.0))
+    if high / LARGEST_RATIO > low:
+        raise ValueError(
+            f"distances span from {low:.3g} to {high:.3g}, a ratio over {LARGEST_RATIO:.0g}; rescale or "
+            "remove the extreme ones."
+        )
+    middle = int(np.searchsorted(counts, counts[-1] // 2, side="right")) - _EXPONENTS
+    return float(np.ldexp(1.0, min(middle, np.finfo(np.float64).maxexp - 1)))
+
+
+def _both_ways(
+    small: AnyArray, large: AnyArray, lengths: FloatArray
+) -> tuple[AnyArray, AnyArray, FloatArray]:
+    ends = (np.concatenate((small, large)), np.concatenate((large, small)))
+    return *ends, np.concatenate((lengths, lengths))
+
+
+def _by_rows(
+    ranks: Ranks, offsets: AnyArray, rows: AnyArray, cols: AnyArray, lengths: FloatArray
+) -> RowEdges:
+    """Entries as sorted rows on the ranks that these belong to; of a repeated one the shortest counts."""
+    rows, cols, lengths = ranks.send(owners(offsets, rows), rows, cols, lengths)
+    rows -= offsets[ranks.rank]
+    order = np.argsort(rows * offsets[-1] + cols, kind="stable")
+    rows, cols, lengths = rows[order], cols[order], lengths[order]
+    is_first = np.ones(len(order), dtype=np.bool_)
+    is_first[1:] = (rows[1:] != rows[:-1]) | (cols[1:] != cols[:-1])
+    starts = np.flatnonzero(is_first)
+    if len(starts) < len(order):
+        rows, cols, lengths = rows[starts], cols[starts], np.minimum.reduceat(lengths, starts)
+    count = int(offsets[ranks.rank + 1] - offsets[ranks.rank])
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=count))))
+    return RowEdges(ranks, offsets, indptr, cols, lengths)
+
+
+def _without_duplicates(ranks: Ranks, rows: RowEdges) -> tuple[RowEdges, AnyArray]:
+    """Rows with duplicates (at length zero) merged, and the vertex that every row stands for."""
+    own = np.arange(rows.start, rows.start + len(rows.indptr) - 1)
+    zero = rows.lengths == 0
+    if not ranks.sum(int(zero.any())):
+        return rows, own
+    sources = np.repeat(own, np.diff(rows.indptr))
+    stands_for = smallest_members(ranks, rows.offsets, sources[zero], rows.indices[zero])
+    there = rows.fetch(rows.indices, stands_for)
+    here = stands_for[sources - rows.start]
+    apart = here != there
+    merged = _by_rows(ranks, rows.offsets, here[apart], there[apart], rows.lengths[apart])
+    return merged, stands_for
+
+
+def _moved(
+    ranks: Ranks,
+    rows: RowEdges,
+    alive: AnyArray,
+    label: AnyArray,
+    sizes: AnyArray,
+    target: AnyArray,
+    unit: float,
+) -> Share:
+    """Rows on the ranks they go to, put in order there; columns are still the caller's."""
+    own, degrees = np.arange(rows.start, rows.start + len(alive)), np.diff(rows.indptr)
+    ids, component, degree = ranks.send(target[alive], own[alive], label[alive], degrees[alive])
+    to = np.repeat(target, degrees)  # a vertex that goes nowhere has no edges
+    indices, lengths = ranks.send(to, rows.indices, rows.lengths)
+    # They arrive by rising rank and row, that is in the caller's order.
+    indptr = np.concatenate(([0], np.cumsum(degree)))
+    offsets = np.concatenate(([0], np.cumsum(ranks.gather(len(ids)))))
+    order = _local_order(ids, indptr, indices)
+    if order is not None:
+        counts = degree[order]
+        ends = np.cumsum(counts)
+        at = np.repeat(indptr[order] - ends + counts, counts) + np.arange(len(indices))
+        ids, component, indices, lengths = ids[order], component[order], indices[at], lengths[at]
+        indptr = np.concatenate(([0], ends))
+    return Share(ranks, offsets, indptr, indices, lengths, ids, component, sizes, unit=unit)
+
+
+def _local_order(ids: AnyArray, indptr: AnyArray, indices: AnyArray) -> AnyArray | None:
+    """As isoweave.graph's, of the vertices on this rank: neighbours are near each other in memory."""
+    n = len(ids)
+    if n < _SMALLEST_REORDERED:
+        return None
+    at = np.minimum(np.searchsorted(ids, indices), n - 1)
+    inside = ids[at] == indices
+    rows = np.repeat(np.arange(n, dtype=np.int32), np.diff(indptr))[inside]
+    ones = np.ones(len(rows), dtype=np.int8)
+    starts = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=n))))
+    near = sp.csr_array((ones, at[inside].astype(np.int32), starts.astype(np.int32)), shape=(n, n))
+    return np.asarray(csgraph.reverse_cuthill_mckee(near, symmetric_mode=True))
+
+
+def _renumbered(share: Share, rows: RowEdges, vertex: AnyArray) -> Share:
+    """The share with columns in the distributed numbering, sorted within each row."""
+    columns = rows.fetch(share.indices, vertex)
+    sources = np.repeat(np.arange(share.n_owned), np.diff(share.indptr))
+    order = np.argsort(sources * share.n_vertices + columns, kind="stable")
+    cut = (columns < share.start) | (columns >= share.start + share.n_owned)
+    n_edges, n_cut = share.ranks.sum(np.array([len(columns), np.count_nonzero(cut)])) // 2
+    n_merged = int(rows.offsets[-1]) - share.n_vertices
+    facts = {"edges": int(n_edges), "cut edges": int(n_cut), "duplicates merged": n_merged}
+    facts |= share.facts
+    return replace(share, indices=columns[order], lengths=share.lengths[order], facts=facts)

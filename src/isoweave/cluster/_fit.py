@@ -1,0 +1,337 @@
+"""The fit of a graph in shares: what ``isoweave.embed`` and ``isoweave._component`` do on one machine."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from isoweave._component import (
+    NO_LENGTH,
+    ComponentResult,
+    check_energy,
+    check_start,
+    globalise,
+    refine_from,
+    refine_if_flat,
+)
+from isoweave._parallel import ONE_THREAD, ThreadTeam
+from isoweave._typing import AnyArray, FloatArray
+from isoweave.cluster._far import ShareGlobal, scaled_share, share_global
+from isoweave.cluster._frames import ShareEnergy, share_frames
+from isoweave.cluster._measure import everywhere, total
+from isoweave.cluster._parts import embed_alone, laid_out
+from isoweave.cluster._patch import restricted
+from isoweave.cluster._problem import ClusterProblem, cluster_problem
+from isoweave.cluster._share import Ranks, Share
+from isoweave.cluster._shortcuts import without_shortcuts
+from isoweave.cluster._starts import far_vertices, minimise_share
+from isoweave.embed import STATUSES
+from isoweave.energy import HARD_SHARE, AnchorEnergy
+from isoweave.geometry import local_stretch, rigid_motion
+from isoweave.optimise import (
+    ALONE,
+    ENDED_EARLY,
+    LBFGS,
+    SYNCHRONIZED_LIMIT,
+    IterationResult,
+    Run,
+    check_finite,
+    long_distances,
+    minimise,
+    numerical_stage,
+)
+from isoweave.options import EmbeddingOptions
+
+# Start from one rank's point of view, which the ordinary engine has.
+_ONE_MACHINE_STARTS = ("synchronized", "lifted", "identity")
+
+
+def check_cluster_options(options: EmbeddingOptions) -> None:
+    """Refuse, on all ranks alike, what a fit asks for that engine="petsc" does not have."""
+    asked = {
+        "the paper's method (preset or inner_product 'paper')": "paper"
+        in (options.preset, options.inner_product),
+        "frame_size='all'": options.frame_size == "all",
+        f"start={options.start!r:.20}": isinstance(options.start, str)
+        and options.start in _ONE_MACHINE_STARTS,
+        f"solver={options.solver!r}": options.solver not in ("auto", "amg", "jacobi"),
+        f"along_graph={options.along_graph}": options.along_graph is not None,
+        "loss='robust'": options.loss == "robust",
+        "components='bridge'": options.components == "bridge",
+        "a callback": options.callback is not None,
+    }
+    for name, wanted in asked.items():
+        if wanted:
+            raise ValueError(
+                f"{name} is not there with engine='petsc' yet: leave it out, or use engine='cpu'."
+            )
+
+
+def embed_share(
+    share: Share,
+    options: EmbeddingOptions,
+    *,
+    anchors: tuple[AnyArray, FloatArray, FloatArray] | None = None,
+    run: Run = ALONE,
+    team: ThreadTeam = ONE_THREAD,
+    alone_up_to: int = SYNCHRONIZED_LIMIT,
+) -> tuple[FloatArray, dict[str, Any]]:
+    """Embed a graph in shares; every rank calls it with its own.
+
+    Parameters
+    ----------
+    share : Share
+    options : EmbeddingOptions
+        ``start`` may be an array of the owned rows.
+    anchors : (rows (a,), positions (a, N), weights (a,)) or None
+        Owned vertices with known positions in the user's unit; infinite weights hold. Given on all ranks or
+        on none.
+    run, team
+        As on one machine; a journal of ``run`` answers alike on all ranks.
+    alone_up_to : int
+        Components of up to this many unknowns (vertices times dimensions) are embedded by one rank each.
+
+    Returns
+    -------
+    coordinates : float64 array (n_owned, N)
+        In the user's unit; NaN in components that are left out.
+    facts : dict
+        "energy", "relative_energy", "n_iter", "status", "start", "solver", "global_weight", "n_dropped", the
+        same on all ranks, and "stretch" (n_owned, N).
+    """
+    check_cluster_options(options)
+    width, ranks = options.n_components, share.ranks
+    _check_components(share, options)
+    origin, pins = _in_unit(share, anchors, width)
+    given = None if isinstance(options.start, str) else (options.start - origin) / share.unit
+    n_dropped = 0
+    if options.shortcuts == "drop":
+        run.stage("shortcuts")
+        share, n_dropped = without_shortcuts(share, team)
+    x, stretch = np.full((share.n_owned, width), np.nan), np.ones((share.n_owned, width))
+    single = share.component_sizes[share.component] == 1
+    x[single] = 0.0
+    sizes = share.component_sizes if options.components != "largest" else share.component_sizes[:1]
+    together = [c for c, size in enumerate(sizes) if size > 1 and size * width > alone_up_to]
+    results: dict[int, ComponentResult] = {}
+    for c in together:
+        inside = share.component == c
+        part = share if len(share.component_sizes) == 1 else restricted(share, inside)
+        held = None if pins is None else _inside(pins, inside, part)
+        begin = None if given is None else given[inside]
+        where = run if len(share.component_sizes) == 1 else run.within(f"component-{c}")
+        found = embed_large(part, options, held, team=team, start=begin, run=where)
+        x[inside], stretch[inside] = found.iteration.coordinates, found.stretch
+        results[c] = found
+    alone = [c for c, size in enumerate(sizes) if size > 1 and size * width <= alone_up_to]
+    small = embed_alone(share, alone, options, pins, given, team, x, stretch) if alone else []
+    energy = sum(r.iteration.energy for r in results.values())
+    mass = sum(r.mass for r in results.values())
+    energy += float(ranks.sum(float(sum(r.iteration.energy for _, r in small))))
+    mass += float(ranks.sum(float(sum(r.mass for _, r in small))))
+    status = max(
+        [STATUSES.index(r.iteration.status) for r in (*results.values(), *(r for _, r in small))] or [0]
+    )
+    status = int(ranks.max(status))
+    x = laid_out(share, x, pins, sizes) * share.unit + origin
+    if pins is not None and anchors is not None:
+        hard = np.isinf(anchors[2])
+        x[anchors[0][hard]] = anchors[1][hard]
+    facts = _facts_of_first(ranks, results.get(0) or dict(small).get(0))
+    facts |= {
+        "energy": energy * share.unit**2, "relative_energy": energy / mass if mass > 0 else 0.0,
+        "status": STATUSES[status], "n_dropped": n_dropped, "stretch": stretch,
+    }  # fmt: skip
+    return x, facts
+
+
+def _facts_of_first(ranks: Ranks, first: ComponentResult | None) -> dict[str, Any]:
+    """What is said of a map is said of its largest component."""
+    mine = first and {
+        "n_iter": first.iteration.n_iter, "start": first.start, "solver": first.solver,
+        "global_weight": first.global_weight,
+    }  # fmt: skip
+    nothing = {"n_iter": 0, "start": "none", "solver": "none", "global_weight": 0.0}
+    return next((facts for facts in ranks.gather(mine) if facts), nothing)
+
+
+def _check_components(share: Share, options: EmbeddingOptions) -> None:
+    sizes, width = share.component_sizes, options.n_components
+    if sizes[0] > 1 and width > sizes[0] - 1:
+        raise ValueError(
+            f"n_components={width} is more than any neighbourhood can support: the largest component has "
+            f"{sizes[0]} distinct points, which span at most {sizes[0] - 1} dimensions. Lower n_components."
+        )
+    if len(sizes) == 1:
+        return
+    what = f"The graph has {len(sizes)} connected components (sizes {', '.join(map(str, sizes[:5]))}"
+    what += ", ...)." if len(sizes) > 5 else ")."
+    if options.components == "error":
+        raise ValueError(f"{what} Raise n_neighbors, or allow it with components='separate' or 'largest'.")
+    fate = "Each was embedded alone and laid side by side; distances between them mean nothing."
+    if options.components == "largest":
+        fate = "Only the largest was embedded; the other rows are NaN."
+    if share.ranks.rank == 0:
+        warnings.warn(f"{what} {fate}", UserWarning, stacklevel=3)
+
+
+def _in_unit(share: Share, anchors: Any, width: int) -> tuple[FloatArray, AnchorEnergy | None]:
+    """Mean of the anchors, and the owned ones around it in the unit of the lengths."""
+    if anchors is None:
+        return np.zeros(width), None
+    rows, positions, weights = anchors
+    count = int(share.ranks.sum(len(rows)))
+    if count == 0:
+        return np.zeros(width), None
+    origin = share.ranks.sum(positions.sum(axis=0)) / count
+    return origin, AnchorEnergy(rows, (positions - origin) / share.unit, weights, share.n_owned)
+
+
+def _inside(anchors: AnchorEnergy, inside: AnyArray, part: Share) -> AnchorEnergy | None:
+    """Those of a component; None, on all ranks, where it has none."""
+    at = inside[anchors.vertices]
+    if not part.ranks.max(bool(at.any())):
+        return None
+    number = np.cumsum(inside) - 1
+    vertices = number[anchors.vertices[at]]
+    return AnchorEnergy(vertices, anchors.positions[at], anchors.weights[at], part.n_owned)
+
+
+def _lay_on(ranks: Ranks, anchors: AnchorEnergy, x: FloatArray) -> FloatArray:
+    """As :meth:`isoweave.energy.AnchorEnergy.lay_on`, with the anchors of all ranks."""
+    mine = (x[anchors.vertices], anchors.positions, anchors.weights)
+    places, positions, weights = (everywhere(ranks, part) for part in mine)
+    largest = float(weights[np.isfinite(weights)].max(initial=1.0))
+    weights = np.where(np.isinf(weights), HARD_SHARE * largest, weights)
+    rotation, shift = rigid_motion(places, positions, weights)
+    return x @ rotation + shift
+
+
+def embed_large(
+    share: Share,
+    options: EmbeddingOptions,
+    anchors: AnchorEnergy | None = None,
+    *,
+    team: ThreadTeam,
+    start: FloatArray | None = None,
+    run: Run = ALONE,
+) -> ComponentResult:
+    """One connected graph on all ranks, the stages as in ``isoweave._component``; owned rows."""
+    check_start(start)
+    ranks, width = share.ranks, options.n_components
+    run.stage("frames")
+    frames = share_frames(
+        share,
+        width,
+        frame_size=options.frame_size,
+        calibrate=options.calibrate,
+        confidence=share.weights,
+        team=team,
+    )
+    run.stage("factor")
+    optimiser = LBFGS(options.tol, options.max_iter)
+    name = "given"
+    if start is None or anchors is None:
+        problem = cluster_problem(frames, team)
+    if start is not None:
+        problem = problem if anchors is None else cluster_problem(frames, team, anchors)
+        stage, place = ("optimise", "given") if anchors is None else ("anchors", "anchors")
+        run.stage(stage)
+        result = minimise(optimiser, problem, start, stage=stage, run=run.within(place))
+    else:
+        with numerical_stage(f"start {options.start!r}"):
+            name, result = minimise_share(
+                problem, optimiser, options.start, options.energy_tol, "optimise", run
+            )
+    if anchors is None or start is None:
+        check_energy(problem, options, result)
+    if anchors is not None and start is None:
+        problem, result = _anchored(problem, anchors, optimiser, result, run)
+    solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
+    tools: Any = (lambda e, x: share_global(e, x, team), scaled_share, lambda x: _extent(ranks, x))
+    weight, part, far = long_distances(frames, anchors, result, options.global_weight, run, *tools)
+    if far is not None:
+
+        def build(far: ShareGlobal, near: Any) -> ClusterProblem:
+            return replace(cluster_problem(frames, team, anchors, far.springs(near)), far=far)
+
+        problem, result = globalise(frames, frames.graph, options, far, part, result, run, build)
+    mass = problem.mass
+    if options.refine == "distances" and result.status not in ENDED_EARLY:
+        mass, result = refine_from(problem, frames.graph, options, 1.0, result, run.within("refine"))
+    elif options.refine == "auto" and weight == 0.0 and result.status not in ENDED_EARLY:
+        mass, result = refine_if_flat(problem, frames.graph, options, result, run)
+    x = result.coordinates
+    if options.scale == "geodesics":
+        x = x * _geodesic_factor(frames.patch.share, x, team)
+    elif options.keeps_lengths and anchors is None:
+        x = x * _edge_factor(frames, x)
+    check_finite("result", "coordinates", x)
+    stretch, lost = _stretch(frames, x)
+    if ranks.max(bool(lost.any())) and result.status in ("converged", "stalled"):
+        result = replace(result, status="collapsed")
+    return ComponentResult(replace(result, coordinates=x), stretch, mass, name, solver, weight)
+
+
+def _anchored(
+    problem: ClusterProblem, anchors: AnchorEnergy, optimiser: LBFGS, free: IterationResult, run: Run
+) -> tuple[ClusterProblem, IterationResult]:
+    """Lay a finished map on its anchors and go on with its own rotations, as on one machine."""
+    rotations = problem.evaluate(_lay_on(problem.ranks, anchors, free.coordinates)).alignments
+    problem = cluster_problem(problem.frames, problem.team, anchors)
+    x = problem.integrate(rotations)
+    check_finite("anchors", "start", x)
+    if free.status not in ENDED_EARLY:
+        run.stage("anchors")
+        return problem, minimise(optimiser, problem, x, stage="anchors", run=run.within("anchors"))
+    here = problem.evaluate(x)
+    return problem, IterationResult(x, here.alignments, here.energy, free.history, free.status)
+
+
+def _extent(ranks: Ranks, x: FloatArray) -> float:
+    low, high = ranks.min(x.min(axis=0, initial=np.inf)), ranks.max(x.max(axis=0, initial=-np.inf))
+    return float((high - low).max())
+
+
+def _lengths(frames: ShareEnergy, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Of the owned edges in the map, and as they were measured."""
+    graph, own = frames.graph.local, frames.patch.own_edges
+    there = frames.patch.on_vertices(x)
+    steps = there[graph.indices[own]] - there[graph.sources[own]]
+    return np.sqrt(np.einsum("ec,ec->e", steps, steps)), graph.lengths[own]
+
+
+def _edge_factor(frames: ShareEnergy, x: FloatArray) -> float:
+    """The factor that brings edges nearest to their lengths (least squares)."""
+    lengths, measured = _lengths(frames, x)
+    square = total(frames.ranks, frames.weights * lengths * lengths)
+    return total(frames.ranks, frames.weights * lengths * measured) / square if square > 0 else 1.0
+
+
+def _geodesic_factor(share: Share, x: FloatArray, team: ThreadTeam) -> float:
+    """The factor that brings distances to the landmarks nearest to their geodesics."""
+    landmarks, geodesics = far_vertices(share, max(50, 2 * x.shape[1] + 2), team)
+    places = share.halo(landmarks).fetch(x)
+    cross = square = 0.0
+    for place, geodesic in zip(places, geodesics, strict=True):
+        straight = np.linalg.norm(x - place, axis=1)
+        cross += total(share.ranks, straight * geodesic)
+        square += total(share.ranks, straight * straight)
+    return cross / square if square > 0 else 1.0
+
+
+def _stretch(frames: ShareEnergy, x: FloatArray) -> tuple[FloatArray, AnyArray]:
+    """Stretch of the owned vertices, and those at an edge that has no length in the map."""
+    patch, team = frames.patch, frames.local.team  # type: ignore[attr-defined]
+    with numerical_stage("stretch"):
+        stretch = local_stretch(patch.graph, frames.frames, patch.on_vertices(x), team=team)[patch.own]
+    check_finite("stretch", "singular values", stretch)
+    lengths, measured = _lengths(frames, x)
+    gone = (lengths <= NO_LENGTH * measured) & (measured > NO_LENGTH)
+    lost = np.zeros(len(x), dtype=bool)
+    lost[patch.graph.sources[patch.own_edges][gone] - patch.own.start] = True
+    stretch[lost, -1] = 0.0
+    return stretch, lost

@@ -1,0 +1,183 @@
+"""Local frames of a share, and the energy made of them, evaluated by every rank around its own vertices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from isoweave._lazy import computed_once
+from isoweave._parallel import ThreadTeam
+from isoweave._typing import AnyArray, BoolArray, FloatArray
+from isoweave.cluster._forest import spanning_edges
+from isoweave.cluster._measure import lower_quartile, median, total
+from isoweave.cluster._patch import Patch, around, kept_edges, patch_for_balls
+from isoweave.cluster._share import Ranks, Share
+from isoweave.energy import EdgeEnergy, Energy, Evaluation
+from isoweave.geometry import (
+    FRAME_PER_NEIGHBOR,
+    HUB_LIMIT,
+    ROOM_PER_FRAME,
+    SHORTEST_ROW,
+    LocalFrames,
+    calibrate_frames,
+    long_edges,
+)
+from isoweave.graph import NeighborGraph, bypass_doubtful, rows_by_length
+from isoweave.optimise import check_finite
+
+
+@dataclass(frozen=True, eq=False)
+class WholeGraph:
+    """What the pages of one machine ask of a graph, for all ranks together."""
+
+    n_vertices: int
+    indices: range  #: as many as there are stored edges
+    lengths: FloatArray  #: the shortest and the longest
+    local: NeighborGraph  #: the patch of this rank, with the lengths that were measured
+
+
+@dataclass(frozen=True, eq=False)
+class ShareEnergy:
+    """An energy of the edges, evaluated on the patch of every rank; values are those of the whole graph."""
+
+    patch: Patch
+    local: Energy
+    graph: WholeGraph
+
+    @property
+    def ranks(self) -> Ranks:
+        return self.patch.share.ranks
+
+    @property
+    def frames(self) -> Any:
+        return self.local.frames  # type: ignore[attr-defined]
+
+    @property
+    def weights(self) -> FloatArray:
+        """Of the owned edges."""
+        return self.local.weights[self.patch.own_edges]  # type: ignore[attr-defined]
+
+    remedy = ""
+
+    def evaluate(self, x: FloatArray) -> Evaluation:
+        here, own = self.local.evaluate(self.patch.on_vertices(x)), self.patch.own
+        energies = here.energies[own]
+        alignments = here.alignments[own] if len(here.alignments) else here.alignments
+        return Evaluation(total(self.ranks, energies), here.half_gradient[own], alignments, energies)
+
+    @computed_once
+    def mass(self) -> float:
+        return self.evaluate(np.zeros((self.patch.share.n_owned, self._width))).energy
+
+    @property
+    def _width(self) -> int:
+        terms: Any = getattr(self.local, "terms", (self.local,))
+        return int(getattr(terms[0], "n_components", 0) or terms[0].frames.n_components)
+
+    def suspects(self) -> dict[str, AnyArray]:
+        return self.local.suspects()
+
+
+def frame_size_of(share: Share, frame_size: int | float | str, n_components: int) -> int:
+    """As :func:`isoweave.geometry.resolve_frame_size` of the whole graph."""
+    size: float
+    if isinstance(frame_size, str | float):
+        typical = max(lower_quartile(share.ranks, np.diff(share.indptr)), 1.0)
+        size = min(FRAME_PER_NEIGHBOR * typical, HUB_LIMIT)
+        if not isinstance(frame_size, str):
+            size = frame_size * typical
+    else:
+        size = frame_size
+    return max(ceil(min(size, share.n_vertices)), n_components + 1)
+
+
+def share_frames(
+    share: Share,
+    n_components: int,
+    *,
+    frame_size: int | float | str = "auto",
+    calibrate: str = "rows",
+    confidence: FloatArray | None = None,
+    team: ThreadTeam,
+) -> ShareEnergy:
+    """Calibrated frames of a connected graph with one weight per edge, as ``isoweave._component`` makes them.
+
+    ``confidence`` are the weights of the owned edges; doubtful ones are bypassed.
+    """
+    patch = Patch(share, around(share, 1))
+    paths, measured = share, patch.graph
+    if confidence is not None:
+        found = bypass_doubtful(patch.graph, patch.on_edges(confidence, mirrored=True))
+        paths = replace(share, lengths=np.ascontiguousarray(found.lengths[patch.own_edges]))
+        patch = Patch(paths, patch.known)
+    size = frame_size_of(share, frame_size, n_components)
+    near = ~long_edges(patch.graph, n_components, rows_by_length(patch.graph, team))[patch.own_edges]
+    frames = _owned_frames(paths, near, size, n_components, team)
+    check_finite("local frames", "rows", frames.rows)
+    check_finite("local frames", "eigenvalues", frames.spectrum)
+    indptr, indices = share.indptr.astype(np.int32), patch.graph.indices[patch.own_edges]
+    frames = calibrate_frames(NeighborGraph(indptr, indices, share.lengths), frames, calibrate)
+    check_finite("calibration", "rows", frames.rows)
+    rows, included = patch.on_edges(frames.rows), patch.on_edges(frames.included)
+    given = np.ones(len(share.indices)) if confidence is None else confidence
+    weights = np.where(frames.included, given, 0.0)
+    # Long edges count with their relative error (eq. 27).
+    lost = ~(included | included[patch.graph.reverse])[patch.own_edges] & ~near
+    if share.ranks.max(bool(lost.any())):
+        shares = np.minimum(1.0, (median(share.ranks, paths.lengths) / paths.lengths[lost]) ** 2)
+        weights[lost] = shares * given[lost]
+    check_finite("inner product", "weights", weights)
+    spectrum = patch.on_vertices(frames.spectrum)
+    squares = np.einsum("ej,ej->e", rows, rows)
+    scale = np.minimum(patch.graph.lengths**2, spectrum[patch.graph.sources, 0])
+    rows[(squares <= SHORTEST_ROW**2 * scale) & (squares > 0)] = 0.0
+    here = LocalFrames(rows, included, spectrum, np.empty(0))
+    energy = EdgeEnergy(patch.graph, here, patch.on_edges(weights), team)
+    return ShareEnergy(patch, energy, _whole(share, measured))
+
+
+def _whole(share: Share, local: NeighborGraph) -> WholeGraph:
+    ranks, lengths = share.ranks, share.lengths
+    least, most = ranks.min(lengths.min(initial=np.inf)), ranks.max(lengths.max(initial=0.0))
+    n_stored = int(ranks.sum(len(share.indices)))
+    return WholeGraph(share.n_vertices, range(n_stored), np.array([least, most]), local)
+
+
+def _owned_frames(
+    share: Share, near: BoolArray, size: int, n_components: int, team: ThreadTeam
+) -> LocalFrames:
+    """Frames of the owned vertices without the edges that are not near; those have no row."""
+    from isoweave.engines import local_mds as kernels
+
+    close = kept_edges(share, near)
+    limits = (size + 1, ceil(ROOM_PER_FRAME * size) + 1, max(size, HUB_LIMIT))
+    patch = patch_for_balls(close, limits[0] + limits[1], team)
+    graph, own, n = patch.graph, patch.own, share.n_owned
+    by_length = rows_by_length(graph, team)
+    rows = np.empty((len(graph.indices), n_components))
+    included, spectrum = np.empty(len(rows), dtype=bool), np.empty((graph.n_vertices, n_components + 1))
+    forced = _forced(patch, limits[-1])
+    arrays = (graph.indptr, graph.indices, graph.lengths, *by_length, *limits, False, forced)
+    outputs = (rows, np.empty((0, n_components)), spectrum, included)
+
+    def owned(start: int, stop: int) -> None:
+        kernels.local_mds(own.start + start, own.start + stop, *arrays, *outputs)
+
+    team.run(owned, n, grain=64)
+    leading = np.ascontiguousarray(spectrum[own, :-1])
+    all_rows, has_row = np.zeros((len(near), n_components)), np.zeros(len(near), dtype=bool)
+    all_rows[near], has_row[near] = rows[patch.own_edges], included[patch.own_edges]
+    return LocalFrames(all_rows, has_row, leading, np.empty(0))
+
+
+def _forced(patch: Patch, row_limit: int) -> BoolArray:
+    """Edges between two hubs that every frame must hold; see :func:`isoweave.geometry.edges_between_hubs`."""
+    graph = patch.graph
+    hub = graph.degrees > row_limit
+    between = (hub[graph.sources] & hub[graph.indices])[patch.own_edges]
+    if not patch.share.ranks.max(bool(between.any())):
+        return np.empty(0, dtype=bool)
+    return patch.on_edges(between & spanning_edges(patch.share))

@@ -1,0 +1,132 @@
+"""The map in a file or in parts, in the caller's order; no rank ever holds all of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from isoweave._files import atomic_write, check_writable, write_arrays, write_error
+from isoweave._typing import AnyArray
+from isoweave.cluster._share import CallerRows, Ranks
+from isoweave.io import check_output_path
+
+_ROWS_AT_ONCE = 1 << 18
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a map goes into a folder of parts: a name without a suffix, or of a folder."""
+    return path.is_dir() or not path.suffix
+
+
+def part_of(path: Path, ranks: Ranks) -> Path:
+    """The file of this rank in a folder of parts."""
+    return path / f"part-{ranks.rank:05d}-of-{ranks.size:05d}.npz"
+
+
+def check_output(ranks: Ranks, path: Path) -> None:
+    """Refuse an output that could not be written, before hours are spent computing it."""
+    with ranks.together():
+        if ranks.rank == 0:
+            if not is_folder(path):
+                check_output_path(path)
+            elif path.is_dir() and any(path.iterdir()):
+                raise ValueError(f"cannot write {path}: the folder is not empty; name another, or empty it.")
+            else:
+                try:
+                    path.mkdir(exist_ok=True)
+                except OSError as error:
+                    raise write_error(error, path) from error
+    if is_folder(path):
+        with ranks.together():
+            check_writable(part_of(path, ranks))
+
+
+def write_map(
+    path: Path, rows: CallerRows, columns: Mapping[str, AnyArray], facts: Mapping[str, Any]
+) -> None:
+    """Write a map: ``columns`` has ``embedding`` and other arrays with a row for each of this rank's rows.
+
+    A name without suffix is a folder with a part of every rank. In .npz files there are all columns and
+    facts, in .npy, .csv and .parquet the coordinates.
+    """
+    ranks, suffix = rows.ranks, path.suffix.lower()
+    if is_folder(path):
+        own = rows.offsets[ranks.rank : ranks.rank + 2]
+        with ranks.together(), atomic_write(part_of(path, ranks)) as file:
+            write_arrays(file, {**columns, "rows": own, "n_rows": rows.offsets[-1], **_plain(facts)})
+        return
+    n, points = int(rows.offsets[-1]), columns["embedding"]
+    if ranks.rank:
+        for array in columns.values() if suffix == ".npz" else (points,):
+            for _ in _blocks(ranks, array):
+                pass
+        return
+    with atomic_write(path) as file:
+        if suffix == ".npz":
+            with zipfile.ZipFile(file, "w") as archive:
+                for name, array in columns.items():
+                    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                        _write_npy(member, ranks, array, n)
+                for name, value in _plain(facts).items():
+                    with archive.open(f"{name}.npy", "w") as member:
+                        np.lib.format.write_array(member, value, allow_pickle=False)
+        elif suffix == ".npy":
+            _write_npy(file, ranks, points, n)
+        elif suffix == ".parquet":
+            _write_parquet(file, ranks, points)
+        else:
+            text = io.TextIOWrapper(file, "utf-8", newline="")
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow([f"x{k + 1}" for k in range(points.shape[1])])
+            for block in _blocks(ranks, points):
+                writer.writerows(block.tolist())
+            text.detach()
+
+
+def _plain(facts: Mapping[str, Any]) -> dict[str, AnyArray]:
+    """Facts as arrays without Python objects."""
+    return {k: np.asarray(json.dumps(v, default=str) if isinstance(v, dict) else v) for k, v in facts.items()}
+
+
+def _blocks(ranks: Ranks, array: AnyArray) -> Iterator[AnyArray]:
+    """Rows of one rank after the other, some at a time, on the first; the others send theirs."""
+    array = np.ascontiguousarray(array)
+    counts = ranks.gather(len(array))
+    for rank, count in enumerate(counts):
+        for start in range(0, count, _ROWS_AT_ONCE):
+            block = array[start : start + _ROWS_AT_ONCE]
+            if rank == 0 == ranks.rank:
+                yield block
+            elif rank == ranks.rank:
+                ranks.comm.Send(block, dest=0)
+                ranks.counted(1, block.nbytes)
+            elif ranks.rank == 0:
+                block = np.empty((min(_ROWS_AT_ONCE, count - start), *array.shape[1:]), array.dtype)
+                ranks.comm.Recv(block, source=rank)
+                yield block
+
+
+def _write_npy(file: IO[bytes], ranks: Ranks, array: AnyArray, n: int) -> None:
+    descr = np.lib.format.dtype_to_descr(array.dtype)
+    header = {"descr": descr, "fortran_order": False, "shape": (n, *array.shape[1:])}
+    np.lib.format.write_array_header_1_0(file, header)
+    for block in _blocks(ranks, array):
+        file.write(block.tobytes())
+
+
+def _write_parquet(file: IO[bytes], ranks: Ranks, points: AnyArray) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    names = [f"x{k + 1}" for k in range(points.shape[1])]
+    schema = pyarrow.schema([(name, pyarrow.float64()) for name in names])
+    with pyarrow.parquet.ParquetWriter(file, schema) as writer:
+        for block in _blocks(ranks, points):
+            writer.write_table(pyarrow.table(list(block.T.copy()), schema=schema))

@@ -1,0 +1,137 @@
+"""Which rank gets which vertex: cells of neighbouring vertices, and recursive bisection of the map of cells.
+
+Cells grow around seeds, a hop at a time. The graph of cells is small and known to every rank; it is halved
+along its longest direction until there is a part for every rank, all with about as many edges. Components
+that are small beside a rank's share stay whole.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse import csgraph
+
+from isoweave._typing import AnyArray, FloatArray
+from isoweave.cluster._share import Ranks, RowEdges, owners
+
+# So many vertices in a cell, unless there would be fewer cells than this for a rank, or more than ever.
+_CELL_VERTICES, _CELLS_PER_RANK, _MOST_CELLS = 1000, 64, 200_000
+# A component that would fill less than this part of a rank stays on one.
+_WHOLE = 0.25
+_HASH, _HASH_BITS = np.uint64(0x9E3779B97F4A7C15), 53
+
+
+def target_ranks(ranks: Ranks, rows: RowEdges, alive: AnyArray, label: AnyArray, sizes: AnyArray) -> AnyArray:
+    """Rank that each vertex of these rows should go to; ``alive`` are those that go anywhere.
+
+    ``label`` is the component of every vertex, ``sizes`` how many vertices each component has.
+    """
+    if ranks.size == 1:
+        return np.zeros(len(alive), dtype=np.int64)
+    weight = np.where(alive, 1.0 + np.diff(rows.indptr), 0.0)
+    is_whole = sizes <= _WHOLE * sizes.sum() / ranks.size
+    loose = alive & ~is_whole[label]
+    target = np.zeros(len(alive), dtype=np.int64)
+    load: FloatArray = np.zeros(ranks.size)
+    if not is_whole.all():
+        cell, n_cells = _grown(ranks, rows, loose, label, len(sizes), int(sizes[~is_whole].sum()))
+        near, cell_weights = _cell_graph(ranks, rows, loose, cell, n_cells, weight)
+        part = bisect(near, cell_weights, ranks.size)
+        target[loose] = part[cell[loose]]
+        load = np.bincount(part, cell_weights, ranks.size).astype(np.float64)
+    if is_whole.any():
+        part = _filled(load, ranks.sum(np.bincount(label[alive], weight[alive], len(sizes))), is_whole)
+        whole = alive & is_whole[label]
+        target[whole] = part[label[whole]]
+    return target
+
+
+def _filled(load: FloatArray, weights: FloatArray, is_whole: AnyArray) -> AnyArray:
+    """Ranks of whole components: one after the other into what a fair share leaves free."""
+    fair = (load.sum() + weights[is_whole].sum()) / len(load)
+    ends = np.cumsum(np.maximum(fair - load, 0.0))
+    middles = np.cumsum(np.where(is_whole, weights, 0.0)) - 0.5 * weights
+    return np.minimum(np.searchsorted(ends, middles * (1.0 - 1e-12)), len(load) - 1)
+
+
+def _grown(
+    ranks: Ranks, rows: RowEdges, loose: AnyArray, label: AnyArray, n_labels: int, n_loose: int
+) -> tuple[AnyArray, int]:
+    """Cell of every loose vertex, that of its nearest seed in hops, and how many cells there are."""
+    first, n = rows.start, len(loose)
+    n_cells = min(max(n_loose // _CELL_VERTICES, _CELLS_PER_RANK * ranks.size), _MOST_CELLS)
+    with np.errstate(over="ignore"):
+        mixed = (np.arange(first, first + n).astype(np.uint64) + np.uint64(1)) * _HASH
+    is_seed = loose & ((mixed >> np.uint64(64 - _HASH_BITS)) < 2.0**_HASH_BITS * n_cells / n_loose)
+    # A component without any of them gets its smallest vertex for a seed.
+    seeded = ranks.max(np.bincount(label[is_seed], minlength=n_labels))
+    lacking = np.flatnonzero(loose & (seeded[label] == 0))
+    smallest = np.full(len(seeded), np.iinfo(np.int64).max)
+    np.minimum.at(smallest, label[lacking], lacking + first)
+    smallest = ranks.min(smallest)
+    is_seed[lacking[smallest[label[lacking]] == lacking + first]] = True
+    seeds = np.concatenate(ranks.gather(np.flatnonzero(is_seed) + first))
+    cell = np.full(n, -1, dtype=np.int64)
+    cell[is_seed] = np.searchsorted(seeds, np.flatnonzero(is_seed) + first)
+    frontier = np.flatnonzero(is_seed)
+    while ranks.sum(len(frontier)):
+        counts = rows.indptr[frontier + 1] - rows.indptr[frontier]
+        at = np.repeat(rows.indptr[frontier] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        ends = rows.indices[at]
+        there, found = ranks.send(owners(rows.offsets, ends), ends, np.repeat(cell[frontier], counts))
+        there -= first
+        new = cell[there] < 0
+        there, found = there[new], found[new]
+        frontier = np.unique(there)
+        cell[frontier] = len(seeds)
+        np.minimum.at(cell, there, found)
+    return cell, len(seeds)
+
+
+def _cell_graph(
+    ranks: Ranks, rows: RowEdges, loose: AnyArray, cell: AnyArray, n_cells: int, weight: FloatArray
+) -> tuple[sp.csr_array, FloatArray]:
+    """How many edges join each pair of cells, and the weights of the cells, known to all ranks."""
+    sources = np.repeat(np.arange(len(cell)), np.diff(rows.indptr))
+    here, there = cell[sources], rows.fetch(rows.indices, cell)
+    apart = (here != there) & (here >= 0)
+    keys, counts = np.unique(here[apart] * n_cells + there[apart], return_counts=True)
+    keys, counts = (np.concatenate(ranks.gather(array)) for array in (keys, counts))
+    shape = (n_cells, n_cells)
+    near = sp.coo_array((counts.astype(np.float64), (keys // n_cells, keys % n_cells)), shape=shape).tocsr()
+    return near, ranks.sum(np.bincount(cell[loose], weight[loose], n_cells))
+
+
+def bisect(near: sp.csr_array, weights: FloatArray, n_parts: int) -> AnyArray:
+    """Part of every vertex of a small graph: halved along its longest direction until there are enough."""
+    part = np.zeros(near.shape[0], dtype=np.int64)
+    todo = [(np.arange(near.shape[0]), 0, n_parts)]
+    while todo:
+        vertices, first, count = todo.pop()
+        if count == 1 or len(vertices) == 0:
+            part[vertices] = first
+            continue
+        ordered = vertices[_along(near[vertices][:, vertices].tocsr())]
+        left = count // 2
+        middles = np.cumsum(weights[ordered]) - 0.5 * weights[ordered]
+        cut = int(np.searchsorted(middles, weights[ordered].sum() * left / count))
+        todo.append((np.sort(ordered[:cut]), first, left))
+        todo.append((np.sort(ordered[cut:]), first + left, count - left))
+    return part
+
+
+def _along(near: sp.csr_array) -> AnyArray:
+    """Order of the vertices along the longest direction of the graph, one component after the other."""
+    n_groups, group = csgraph.connected_components(near, directed=False)
+    position = np.zeros(near.shape[0])
+    for g in range(n_groups):
+        inside = np.flatnonzero(group == g)
+        own = near[inside][:, inside]
+        one = int(np.argmax(_hops(own, 0)))
+        from_one = _hops(own, one)
+        position[inside] = from_one - _hops(own, int(np.argmax(from_one)))
+    return np.lexsort((position, group))
+
+
+def _hops(near: sp.csr_array, start: int) -> FloatArray:
+    return np.asarray(csgraph.dijkstra(near, unweighted=True, indices=start))

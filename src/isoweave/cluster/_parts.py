@@ -1,0 +1,118 @@
+"""Components of a graph in shares: small ones embedded by one rank each, all of them laid side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from isoweave._component import ComponentResult
+from isoweave._parallel import ThreadTeam
+from isoweave._typing import AnyArray, FloatArray
+from isoweave.cluster._share import Share
+from isoweave.embed import embed_parts
+from isoweave.energy import AnchorEnergy
+from isoweave.graph import NeighborGraph, PreparedGraph, pack_boxes
+from isoweave.known import Known
+from isoweave.optimise import ALONE, check_finite
+from isoweave.options import EmbeddingOptions
+
+
+def embed_alone(
+    share: Share,
+    components: list[int],
+    options: EmbeddingOptions,
+    anchors: AnchorEnergy | None,
+    start: FloatArray | None,
+    team: ThreadTeam,
+    x: FloatArray,
+    stretch: FloatArray,
+) -> list[tuple[int, ComponentResult]]:
+    """Small components, each by the rank of its first vertex as on one machine; into x and stretch."""
+    ranks, width, n = share.ranks, options.n_components, share.n_owned
+    first = np.full(len(share.component_sizes), share.n_vertices)
+    np.minimum.at(first, share.component, np.arange(n) + share.start)
+    to = np.searchsorted(share.offsets, _least(share, first), side="right") - 1
+    chosen = np.zeros(len(first), dtype=bool)
+    chosen[components] = True
+    rows = np.flatnonzero(chosen[share.component])
+    degrees = np.diff(share.indptr)
+    edges = np.flatnonzero(np.repeat(chosen[share.component], degrees))
+    to_vertex, to_edge = to[share.component[rows]], np.repeat(to[share.component[rows]], degrees[rows])
+    begin = np.zeros((n, width)) if start is None else start
+    pinned, places = np.full(n, -1.0), np.zeros((n, width))
+    if anchors is not None:
+        pinned[anchors.vertices], places[anchors.vertices] = anchors.weights, anchors.positions
+    mine = (rows + share.start, share.component[rows], degrees[rows], begin[rows], pinned[rows], places[rows])
+    ids, labels, counts, begin, pinned, places = ranks.send(to_vertex, *mine)
+    weights = np.ones(len(share.indices)) if share.weights is None else share.weights
+    ends, lengths, weights = ranks.send(to_edge, share.indices[edges], share.lengths[edges], weights[edges])
+    found: list[tuple[int, ComponentResult]] = []
+    values = np.zeros((len(ids), 2 * width))
+    if len(ids):
+        starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+        graph = NeighborGraph(starts, np.searchsorted(ids, ends).astype(np.int32), lengths)
+        everyone = np.arange(len(ids), dtype=np.int32)
+        prepared = PreparedGraph(graph, 1.0, graph, everyone, np.empty((0, 2), dtype=np.int32))
+        at = np.flatnonzero(pinned >= 0)
+        pins = AnchorEnergy(at.astype(np.int32), places[at], pinned[at], len(ids)) if len(at) else None
+        known = Known(None if share.weights is None else weights, None, pins)
+        options = replace(options, components="separate", engine="cpu", checkpoint=None)
+        arguments = (prepared, known, known, options, None if start is None else begin, team, ALONE, False)
+        for vertices, result in zip(prepared.parts, embed_parts(*arguments), strict=True):
+            assert result is not None
+            values[vertices] = np.hstack((result.iteration.coordinates, result.stretch))
+            found.append((int(labels[vertices[0]]), result))
+    home, values = ranks.send(np.searchsorted(share.offsets, ids, side="right") - 1, ids, values)
+    x[home - share.start], stretch[home - share.start] = values[:, :width], values[:, width:]
+    return found
+
+
+def _least(share: Share, values: AnyArray) -> AnyArray:
+    """The smallest of every entry over the ranks."""
+    from mpi4py import MPI
+
+    found = np.empty_like(values)
+    share.comm.Allreduce(np.ascontiguousarray(values), found, op=MPI.MIN)
+    share.ranks.counted(share.ranks.size - 1, values.nbytes)
+    return found
+
+
+def laid_out(share: Share, x: FloatArray, anchors: AnchorEnergy | None, sizes: AnyArray) -> FloatArray:
+    """Components side by side, those without anchors beside those with some."""
+    if len(sizes) == 1 or len(share.component_sizes) == 1:
+        return x
+    count, width, label = len(sizes), x.shape[1], share.component
+    lows, highs, sums = (
+        np.full((count, width), np.inf),
+        np.full((count, width), -np.inf),
+        np.zeros((count, width)),
+    )
+    fixed = np.zeros(count)
+    x = x.copy()
+    if anchors is not None:
+        alone = anchors.vertices[sizes[label[anchors.vertices]] == 1]
+        x[alone] = anchors.positions[np.isin(anchors.vertices, alone)]
+        fixed[label[anchors.vertices]] = 1.0
+    np.minimum.at(lows, label, x)
+    np.maximum.at(highs, label, x)
+    np.add.at(sums, label, x)
+    lows, highs, sums = _least(share, lows), -_least(share, -highs), share.ranks.sum(sums)
+    inside = _least(share, -fixed) < 0
+    if inside.any():
+        union = (
+            lows[inside].min(axis=0),
+            highs[inside].max(axis=0),
+            sums[inside].sum(axis=0),
+            sizes[inside].sum(),
+        )
+        rest = (lows[~inside], highs[~inside], sums[~inside], sizes[~inside])
+        boxes: Any = [np.concatenate(([one], others)) for one, others in zip(union, rest, strict=True)]
+        packed = pack_boxes(*boxes)
+        shifts = np.zeros((count, width))
+        shifts[~inside] = packed[1:] - packed[0]
+    else:
+        shifts = pack_boxes(lows, highs, sums, sizes)
+    check_finite("layout", "shifts of the components", shifts)
+    return x + shifts[label]

@@ -1,0 +1,218 @@
+"""What a rank sees around its share: rows of other ranks' vertices, in a numbering of its own.
+
+A :class:`Patch` is a :class:`~isoweave.graph.NeighborGraph` of the owned vertices, some of other ranks with
+all their edges (known), and of those that the edges of these lead to: the rim, of whose edges only these are
+there. The compiled kernels of one machine work on it as on any graph; what they find at owned vertices is
+what they would find in the whole graph as long as they do not get to the rim.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from isoweave._parallel import ThreadTeam
+from isoweave._typing import AnyArray, BoolArray
+from isoweave.cluster._share import Halo, Share
+from isoweave.graph import NeighborGraph, edges_of
+
+_BALLS_AT_ONCE = 8192
+# Layers of vertices, counted from the rim inwards, without a ball that reaches it, after which none does.
+_QUIET_LAYERS = 2
+
+
+class Patch:
+    """The graph around a share; vertices keep the order of the distributed numbering.
+
+    ``known`` are sorted vertices of other ranks whose rows are wanted. ``ids`` (n,) are the vertices in the
+    distributed numbering, ``own`` and ``own_edges`` are where the owned ones and their edges stand, ``rim``
+    (n,) says which vertices have only some of their edges here.
+    """
+
+    def __init__(self, share: Share, known: AnyArray) -> None:
+        self.share, self.known = share, known
+        first, last = share.start, share.start + share.n_owned
+        degrees, self._rows = _rows_of(share, known)
+        indices, lengths = self._rows.fetch(share.indices), self._rows.fetch(share.lengths)
+        outside = share.indices[(share.indices < first) | (share.indices >= last)]
+        others = np.unique(np.concatenate((known, outside, indices[(indices < first) | (indices >= last)])))
+        n_below = int(np.searchsorted(others, first))
+        self.ids: Any = np.concatenate((others[:n_below], np.arange(first, last), others[n_below:]))
+        self.own = slice(n_below, n_below + share.n_owned)
+        self._others = share.halo(others)
+
+        def local(vertices: AnyArray) -> AnyArray:
+            is_owned = (vertices >= first) & (vertices < last)
+            found = np.searchsorted(others, vertices)
+            found += np.where(vertices >= last, share.n_owned, 0)
+            return np.where(is_owned, vertices - first + n_below, found)
+
+        # Rows in the order of their vertices: those of other ranks before, the owned, those after.
+        n_before = int(np.searchsorted(known, first))
+        self._split = int(degrees[:n_before].sum())
+        self._has = self._in_order(np.diff(share.indptr), degrees, n_before)
+        sources = self._in_order(np.arange(first, last), known, n_before)
+        columns = local(self._in_order(share.indices, indices, self._split))
+        sources = local(sources)
+        n = len(self.ids)
+        self.rim = np.ones(n, dtype=bool)
+        self.rim[sources] = False
+        out = np.flatnonzero(self.rim[columns])
+        counts = np.zeros(n, dtype=np.int64)
+        counts[sources] = self._has
+        counts += np.bincount(columns[out], minlength=n)
+        starts = np.concatenate(([0], np.cumsum(counts)))
+        ends = np.cumsum(self._has)
+        self._slots = np.arange(len(columns)) + np.repeat(starts[sources] - (ends - self._has), self._has)
+        back = out[np.argsort(columns[out], kind="stable")]
+        firsts = np.flatnonzero(self.rim)
+        place = np.arange(len(back)) + np.repeat(
+            starts[firsts] - (np.cumsum(counts[firsts]) - counts[firsts]), counts[firsts]
+        )
+        all_columns = np.empty(int(starts[-1]), dtype=np.int32)
+        all_lengths = np.empty(len(all_columns))
+        rows = np.repeat(sources, self._has)
+        values = self._in_order(share.lengths, lengths, self._split)
+        all_columns[self._slots], all_lengths[self._slots] = columns, values
+        all_columns[place], all_lengths[place] = rows[back], values[back]
+        self.graph = NeighborGraph(starts.astype(np.int32), all_columns, all_lengths)
+        self.own_edges = slice(int(starts[self.own.start]), int(starts[self.own.stop]))
+
+    @staticmethod
+    def _in_order(owned: AnyArray, fetched: AnyArray, split: int) -> AnyArray:
+        return np.concatenate((fetched[:split], owned, fetched[split:]))
+
+    def on_vertices(self, values: AnyArray) -> AnyArray:
+        """Values of all vertices here, from those that every rank has of its own."""
+        return self._in_order(values, self._others.fetch(values), self.own.start)
+
+    def on_edges(self, values: AnyArray, *, mirrored: bool = False) -> AnyArray:
+        """Values of the stored edges here; the rim's are zero, or those of the other direction."""
+        found = np.zeros((len(self.graph.indices), *values.shape[1:]), dtype=values.dtype)
+        found[self._slots] = self._in_order(values, self._rows.fetch(values), self._split)
+        if mirrored:
+            missing = np.ones(len(found), dtype=bool)
+            missing[self._slots] = False
+            found[missing] = found[self.graph.reverse[missing]]
+        return found
+
+    def layers(self) -> Any:
+        """Owned vertices at one edge from the rim, at two, and so on."""
+        graph, seen = self.graph, self.rim.copy()
+        front = np.flatnonzero(seen)
+        while len(front):
+            front = np.unique(graph.indices[edges_of(graph.indptr, front)])
+            front = front[~seen[front]]
+            seen[front] = True
+            yield front[(front >= self.own.start) & (front < self.own.stop)]
+
+
+def _rows_of(share: Share, vertices: AnyArray) -> tuple[AnyArray, Halo]:
+    """Degrees of vertices of other ranks, and the way to the values of their edges, row after row."""
+    ranks = share.ranks
+    bounds = np.concatenate(([0], np.cumsum(ranks.gather(len(share.indices)))))
+    halo = share.halo(vertices)
+    degrees = halo.fetch(np.diff(share.indptr))
+    starts = halo.fetch(share.indptr[:-1] + bounds[ranks.rank])
+    ends = np.cumsum(degrees)
+    edges = np.arange(int(degrees.sum())) + np.repeat(starts - (ends - degrees), degrees)
+    return degrees, Halo(ranks, bounds, edges)
+
+
+def around(share: Share, n_hops: int) -> AnyArray:
+    """Vertices of other ranks within so many edges of the owned ones, sorted."""
+    first, last = share.start, share.start + share.n_owned
+    front = share.indices
+    found = np.empty(0, dtype=np.int64)
+    for hop in range(n_hops):
+        front = np.unique(front[(front < first) | (front >= last)])
+        front = np.setdiff1d(front, found, assume_unique=True)
+        found = np.union1d(found, front)
+        if hop < n_hops - 1:
+            front = _rows_of(share, front)[1].fetch(share.indices)
+    return found
+
+
+def patch_for_balls(share: Share, size: int, team: ThreadTeam, n_hops: int = 3) -> Patch:
+    """A patch in which the ``size`` vertices nearest to every owned one, with their edges, are known."""
+    patch = Patch(share, around(share, n_hops))
+    while True:
+        reached = _reached(patch, min(size, share.n_vertices), team)
+        if int(share.ranks.sum(len(reached))) == 0:
+            return patch
+        patch = Patch(share, np.union1d(patch.known, reached))
+
+
+def _reached(patch: Patch, size: int, team: ThreadTeam) -> AnyArray:
+    """Vertices of the rim that balls of ``size`` vertices around owned ones reach, distributed numbering."""
+    found, quiet = [np.empty(0, dtype=np.int64)], 0
+    for layer in patch.layers():
+        members, _, counts = balls(patch.graph, layer, patch.rim, len(patch.ids), size, team)
+        inside = np.arange(size) < counts[:, None]
+        hit = np.unique(members[inside & patch.rim[np.where(inside, members, 0)]])
+        found.append(patch.ids[hit])
+        quiet = 0 if len(hit) else quiet + (len(layer) > 0)
+        if quiet == _QUIET_LAYERS:
+            break
+    return np.unique(np.concatenate(found))
+
+
+def balls(
+    graph: NeighborGraph, centres: AnyArray, marked: BoolArray, n_wanted: int, size: int, team: ThreadTeam
+) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Up to ``size`` vertices nearest to each centre, until so many other marked ones; how far; how many."""
+    from isoweave.engines import coarse as kernels
+
+    shape = (len(centres), size)
+    members, distances = np.empty(shape, dtype=np.int32), np.empty(shape)
+    counts = np.empty(len(centres), dtype=np.int64)
+    flags = marked.astype(np.int32)
+    for lo in range(0, len(centres), _BALLS_AT_ONCE):
+        at = slice(lo, lo + _BALLS_AT_ONCE)
+        arrays = (centres[at].astype(np.int32), flags, n_wanted, graph.indptr, graph.indices, graph.lengths)
+        some = (members[at], distances[at], counts[at])
+        team.run(kernels.sample_balls, len(some[2]), *arrays, *some, grain=32)
+    return members, distances, counts
+
+
+def restricted(share: Share, inside: BoolArray) -> Share:
+    """The share of a part of the vertices that has all edges of its own, such as a component."""
+    ranks = share.ranks
+    offsets = np.concatenate(([0], np.cumsum(ranks.gather(int(np.count_nonzero(inside))))))
+    number = np.cumsum(inside) - 1 + offsets[ranks.rank]
+    degrees = np.diff(share.indptr)
+    keep = np.repeat(inside, degrees)
+    indices = renumbered(share, number, share.indices[keep])
+    starts = np.concatenate(([0], np.cumsum(degrees[inside])))
+    weights = None if share.weights is None else share.weights[keep]
+    label = share.component[inside]
+    sizes = np.array([offsets[-1]])
+    return replace(
+        share, offsets=offsets, indptr=starts, indices=indices, lengths=share.lengths[keep], weights=weights,
+        caller_ids=share.caller_ids[inside], component=np.zeros_like(label), component_sizes=sizes,
+    )  # fmt: skip
+
+
+def renumbered(share: Share, number: AnyArray, vertices: AnyArray) -> AnyArray:
+    """``number`` (n_owned) of every vertex named, wherever it is owned."""
+    first, last = share.start, share.start + share.n_owned
+    outside = (vertices < first) | (vertices >= last)
+    others, back = np.unique(vertices[outside], return_inverse=True)
+    found = np.empty(len(vertices), dtype=np.int64)
+    found[~outside] = number[vertices[~outside] - first]
+    found[outside] = share.halo(others).fetch(number)[back]
+    return found
+
+
+def kept_edges(share: Share, keep: BoolArray) -> Share:
+    """The share with the stored edges where ``keep``, the same in both directions, is true."""
+    if bool(share.ranks.min(bool(keep.all()))):
+        return share
+    before = np.concatenate(([0], np.cumsum(keep)))
+    weights = None if share.weights is None else share.weights[keep]
+    return replace(
+        share, indptr=before[share.indptr], indices=share.indices[keep], lengths=share.lengths[keep],
+        weights=weights,
+    )  # fmt: skip

@@ -1,0 +1,274 @@
+"""The problem of a share: its energy, with the Laplacian in PETSc, for the optimisers of one machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from isoweave._lazy import computed_once
+from isoweave._parallel import ThreadTeam
+from isoweave._typing import AnyArray, FloatArray
+from isoweave.cluster._frames import ShareEnergy
+from isoweave.cluster._measure import total
+from isoweave.cluster._patch import renumbered
+from isoweave.cluster._share import Ranks, Share
+from isoweave.energy import (
+    AnchorEnergy,
+    DistanceEnergy,
+    EdgeEnergy,
+    Energy,
+    Evaluation,
+    Sum,
+    differences,
+    divergence,
+)
+from isoweave.linalg import SolverChoice
+
+# Relative residual of a column, as on the GPU: energies of finished embeddings agree to ten digits.
+TOLERANCE = 1e-10
+_MOST_ITERATIONS = {"gamg": 300, "jacobi": 20_000}
+# A relative residual that the optimiser can work with.
+_USABLE = 1e-5
+# From this dimension on neighbourhood graphs are so well connected that the diagonal does.
+_WELL_CONDITIONED = 8
+# Options of PETSc's database with this prefix, such as -isoweave_pc_type hypre, are heeded.
+PREFIX = "isoweave_"
+
+
+class ClusterSolver:
+    """The Laplacian of a connected graph in PETSc, plus a diagonal, prepared for many solves.
+
+    ``both`` are the weights of both directions of the owned edges, ``more`` (n_owned,) the diagonal, ``held``
+    owned rows where solutions are zero. Has what :class:`isoweave.linalg.PoissonState` has.
+    """
+
+    def __init__(
+        self,
+        share: Share,
+        both: FloatArray,
+        width: int,
+        more: FloatArray | None = None,
+        held: AnyArray | None = None,
+    ) -> None:
+        from petsc4py import PETSc
+
+        self._share, self._ranks, self._petsc = share, share.ranks, PETSc
+        self._held = np.zeros(share.n_owned, dtype=bool)
+        self._held[[] if held is None else held] = True
+        self._is_free = not self._ranks.max(bool(self._held.any() or (more is not None and more.any())))
+        self._matrix = self._assembled(both, more)
+        well = width >= _WELL_CONDITIONED
+        why = "many dimensions are well conditioned" if well else "few dimensions"
+        self.choice = SolverChoice(
+            "jacobi" if well else "gamg", f"PETSc on {self._ranks.size} ranks, {why}", None
+        )
+        self.notes: list[str] = []
+        self._names = ["jacobi"] if well else ["gamg", "jacobi"]
+        self._ksp: Any = None
+        self._x, self._b = self._matrix.createVecs()
+        self.iterations = 0
+
+    def _assembled(self, both: FloatArray, more: FloatArray | None) -> Any:
+        share, n = self._share, self._share.n_owned
+        rows = np.repeat(np.arange(n), np.diff(share.indptr))
+        diagonal = np.bincount(rows, both, n) if more is None else np.bincount(rows, both, n) + more
+        diagonal[self._held] = 1.0
+        empty = np.flatnonzero(~(diagonal > 0))
+        if self._ranks.max(len(empty)):
+            raise RuntimeError("a vertex has no edge with a weight")
+        keep = both > 0
+        if not self._is_free:
+            there = renumbered(share, self._held.astype(np.int64), share.indices)
+            keep &= ~self._held[rows] & (there == 0)
+        # The diagonal goes into its place in the sorted row.
+        own = np.arange(n) + share.start
+        before = np.bincount(rows[keep & (share.indices < own[rows])], minlength=n)
+        counts = np.bincount(rows[keep], minlength=n)
+        starts = np.concatenate(([0], np.cumsum(counts + 1)))
+        columns, values = np.empty(starts[-1], dtype=self._petsc.IntType), np.empty(starts[-1])
+        at = starts[:-1] + before
+        off = np.ones(len(columns), dtype=bool)
+        off[at] = False
+        columns[at], values[at] = own, diagonal
+        columns[off], values[off] = share.indices[keep], -both[keep]
+        sizes = ((n, share.n_vertices), (n, share.n_vertices))
+        csr = (starts.astype(self._petsc.IntType), columns, values)
+        matrix = self._petsc.Mat().createAIJ(size=sizes, csr=csr, comm=share.comm)
+        matrix.setOption(self._petsc.Mat.Option.SPD, True)
+        if self._is_free:
+            matrix.setNullSpace(self._petsc.NullSpace().create(constant=True, comm=share.comm))
+        return matrix
+
+    @property
+    def solver(self) -> str:
+        return self._names[0]
+
+    @property
+    def ladder(self) -> tuple[str, ...]:
+        return tuple(self._names)
+
+    def move_to(self, ladder: tuple[str, ...], notes: list[str]) -> None:
+        """Go to where another state stood."""
+        if not ladder or any(name not in _MOST_ITERATIONS for name in ladder):
+            raise ValueError(
+                f"it holds a solver that engine='petsc' does not have: {', '.join(ladder)!r:.60}"
+            )
+        self._names, self.notes, self._ksp = list(ladder), notes, None
+
+    def _prepared(self) -> Any:
+        if self._ksp is None:
+            ksp = self._petsc.KSP().create(comm=self._share.comm)
+            ksp.setOptionsPrefix(PREFIX)
+            ksp.setOperators(self._matrix)
+            ksp.setType("cg")
+            ksp.setNormType(self._petsc.KSP.NormType.UNPRECONDITIONED)
+            ksp.getPC().setType(self.solver)
+            ksp.setFromOptions()
+            self._ksp = ksp
+        return self._ksp
+
+    def solve(self, rhs: FloatArray, tol: float | None = None) -> FloatArray:
+        """Solution of zero mean where the Laplacian is free, zero where it is held."""
+        value = np.empty_like(rhs)
+        for c in range(rhs.shape[1]):
+            value[:, c] = self._column(rhs[:, c], TOLERANCE if tol is None else tol)
+        return value
+
+    def _column(self, rhs: FloatArray, tol: float) -> FloatArray:
+        right = np.where(self._held, 0.0, rhs)
+        if self._is_free:
+            right -= total(self._ranks, right) / self._share.n_vertices
+        size = np.sqrt(total(self._ranks, right * right))
+        if size == 0.0:
+            return np.zeros_like(right)
+        # Scaled, because PETSc compares squares with the smallest numbers there are.
+        self._b.array = right / size
+        while True:
+            ksp = self._prepared()
+            ksp.setTolerances(rtol=tol, atol=0.0, max_it=_MOST_ITERATIONS[self.solver])
+            self._x.set(0.0)
+            ksp.solve(self._b, self._x)
+            self.iterations += ksp.getIterationNumber()
+            left = ksp.getResidualNorm()
+            if ksp.getConvergedReason() > 0 or left <= max(tol, _USABLE):
+                break
+            self.notes.append(f"{self.solver} left a residual of {left:.1e}")
+            if len(self._names) == 1:
+                break
+            self._names, self._ksp = self._names[1:], None
+        x = self._x.array * size
+        if self._is_free:
+            x -= total(self._ranks, x) / self._share.n_vertices
+        return x
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterProblem:
+    """:class:`isoweave.optimise.Problem` of a share: arrays have the owned rows, numbers are of all ranks.
+
+    ``anchors`` are the owned ones; ``far`` is the energy of long distances.
+    """
+
+    frames: ShareEnergy
+    metric: ClusterSolver
+    team: ThreadTeam
+    anchors: AnchorEnergy | None = None
+    measured: ShareEnergy | None = None
+    far: Any = None
+
+    @property
+    def graph(self) -> Any:
+        return self.frames.graph
+
+    @property
+    def ranks(self) -> Ranks:
+        return self.frames.ranks
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the owned rows."""
+        return self.frames.patch.share.n_owned, self.frames.frames.n_components
+
+    @property
+    def energy(self) -> ClusterProblem:
+        return self
+
+    def suspects(self) -> dict[str, AnyArray]:
+        terms = (self.measured or self.frames, self.anchors, self.far)
+        return {k: v for term in terms if term is not None for k, v in term.suspects().items()}
+
+    @computed_once
+    def mass(self) -> float:
+        return (self.measured or self.frames).mass
+
+    def settle(self, x: FloatArray) -> FloatArray:
+        if self.anchors is not None:
+            return self.anchors.settle(x)
+        return x - self.ranks.sum(x.sum(axis=0)) / self.graph.n_vertices
+
+    def evaluate(self, x: FloatArray) -> Evaluation:
+        here = (self.measured or self.frames).evaluate(x)
+        energy, half, energies = here.energy, here.half_gradient, here.energies
+        if self.anchors is not None:
+            there = self.anchors.evaluate(x)
+            energy, half = energy + float(self.ranks.sum(there.energy)), half + there.half_gradient
+            energies = energies + there.energies
+            half[self.anchors.held] = 0.0
+        if self.far is not None:
+            there = self.far.evaluate(x)
+            energy, half = energy + there.energy, half + there.half_gradient
+            energies = energies + there.energies
+            if self.anchors is not None:
+                half[self.anchors.held] = 0.0
+        return Evaluation(energy, half, here.alignments, energies)
+
+    def solve(self, rhs: FloatArray, tol: float | None = None) -> FloatArray:
+        return self.metric.solve(rhs, tol)
+
+    def dot(self, a: FloatArray, b: FloatArray) -> float:
+        return total(self.ranks, a * b)
+
+    @staticmethod
+    def on_host(x: FloatArray) -> FloatArray:
+        return x.view()
+
+    def integrate(self, alignments: FloatArray) -> FloatArray:
+        """As :meth:`isoweave.optimise.Problem.integrate`."""
+        patch, local = self.frames.patch, self.frames.local
+        assert isinstance(local, EdgeEnergy)
+        graph, turns = patch.graph, patch.on_vertices(alignments)
+        flux = local.flux(np.einsum("er,erc->ec", local.frames.rows, turns[graph.sources]))
+        placed = np.zeros(self.shape)
+        if self.anchors is not None:
+            # From an embedding with every anchor in its position, soft ones too: their pull is zero there.
+            placed[self.anchors.vertices] = self.anchors.positions
+            flux -= local.flux(differences(graph, patch.on_vertices(placed)))
+        return placed + self.solve(divergence(graph, flux, self.team)[patch.own])
+
+    def of_distances(self, graph: Any = None, part: float = 1.0) -> ClusterProblem:
+        """As :meth:`isoweave.optimise.Problem.of_distances`; the measured lengths are those of the share."""
+        patch, local = self.frames.patch, self.frames.local
+        assert isinstance(local, EdgeEnergy)
+        lengths = (graph or self.graph).local
+        measured: Energy = DistanceEnergy(lengths, self.shape[1], part * local.weights, self.team)
+        if part < 1.0:
+            measured = Sum((measured, replace(local, weights=(1.0 - part) * local.weights)))
+        return replace(self, measured=ShareEnergy(patch, measured, self.graph))
+
+
+def cluster_problem(
+    frames: ShareEnergy, team: ThreadTeam, anchors: AnchorEnergy | None = None, more: FloatArray | None = None
+) -> ClusterProblem:
+    """The energy with its Laplacian, and ``more`` (n_owned,) on the diagonal, prepared."""
+    patch, local = frames.patch, frames.local
+    assert isinstance(local, EdgeEnergy)
+    both = (local.weights + local.weights[patch.graph.reverse])[patch.own_edges]
+    held = None
+    if anchors is not None:
+        more = np.zeros(patch.share.n_owned) if more is None else more.copy()
+        more[anchors.pulled] += anchors.pull
+        held = anchors.held
+    metric = ClusterSolver(patch.share, both, local.frames.n_components, more, held)
+    return ClusterProblem(frames, metric, team, anchors)

@@ -1,0 +1,252 @@
+"""The share of one rank, and how ranks talk: in a fixed order, so that results have the same bits every time.
+
+Every message is counted. No function here takes or gives an array as long as the whole graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from isoweave._typing import AnyArray, FloatArray
+
+
+class ElsewhereError(Exception):
+    """Another rank has failed, and says why."""
+
+
+class Ranks:
+    """The ranks of a job, seen from one of them: counted exchanges, sums in the order of the ranks."""
+
+    def __init__(self, comm: Any) -> None:
+        self.comm, self.rank, self.size = comm, int(comm.rank), int(comm.size)
+        self.messages = 0  #: sent by this rank to others
+        self.bytes = 0  #: of them
+
+    def counted(self, messages: int, n_bytes: int) -> None:
+        """Count messages that somebody else has sent, such as PETSc."""
+        self.messages += int(messages)
+        self.bytes += int(n_bytes)
+
+    def gather(self, value: Any) -> list[Any]:
+        """A small value of every rank, in their order, on all of them."""
+        found = self.comm.allgather(value)
+        self.counted(self.size - 1, (self.size - 1) * np.asarray(value).nbytes)
+        return found
+
+    def sum(self, value: Any) -> Any:
+        """Sum of a number or a small array over the ranks, the same bits on all and every time."""
+        total, *rest = self.gather(value)
+        for one in rest:
+            total = total + one
+        return total
+
+    def max(self, value: Any) -> Any:
+        return np.max(self.gather(value), axis=0)
+
+    def min(self, value: Any) -> Any:
+        return np.min(self.gather(value), axis=0)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """A block without messages, after which all ranks go on or none: one raises, the others end."""
+        error = None
+        try:
+            yield
+        except Exception as found:
+            error = found
+        failed = self.gather(error is not None)
+        if any(failed):
+            if error is not None and self.rank == failed.index(True):
+                raise error
+            raise ElsewhereError(failed.index(True))
+
+    def exchange(self, counts: AnyArray, *arrays: AnyArray) -> tuple[AnyArray, list[AnyArray]]:
+        """Send rows of arrays, grouped by rank; returns how many came from each rank, and them, in its order.
+
+        ``counts`` says how many consecutive rows go to each rank.
+        """
+        counts = np.ascontiguousarray(counts, dtype=np.int64)
+        received = np.empty_like(counts)
+        self.comm.Alltoall(counts, received)
+        self.counted(self.size - 1, (self.size - 1) * 8)
+        return received, [self._exchange(counts, received, array) for array in arrays]
+
+    def send(self, to: AnyArray, *arrays: AnyArray) -> list[AnyArray]:
+        """Send every row to the rank that ``to`` names; they arrive in the order of the senders."""
+        order = np.argsort(to, kind="stable")
+        counts = np.bincount(to, minlength=self.size)
+        return self.exchange(counts, *(array[order] for array in arrays))[1]
+
+    def _exchange(self, counts: AnyArray, received: AnyArray, array: AnyArray) -> AnyArray:
+        array = np.ascontiguousarray(array)
+        width = int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize
+        result = np.empty((int(received.sum()), *array.shape[1:]), dtype=array.dtype)
+        if self.size == 1:
+            result[:] = array
+            return result
+        others = np.arange(self.size) != self.rank
+        self.counted(int(np.count_nonzero(counts[others])), int(counts[others].sum()) * width)
+        # A row is the unit, because counts of bytes would not fit into 32 bits.
+        row = _row_type(width)
+        try:
+            sends, receives = (_layout(c) for c in (counts, received))
+            self.comm.Alltoallv([array, *sends, row], [result, *receives, row])
+        finally:
+            row.Free()
+        return result
+
+
+def _row_type(width: int) -> Any:
+    from mpi4py import MPI
+
+    return MPI.BYTE.Create_contiguous(max(width, 1)).Commit()
+
+
+def _layout(counts: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Counts and displacements as MPI takes them."""
+    if counts.sum() > np.iinfo(np.int32).max:
+        raise ValueError(f"One rank would exchange {counts.sum():,} rows at once; use more ranks.")
+    starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
+    return counts.astype(np.int32), starts.astype(np.int32)
+
+
+def owners(offsets: AnyArray, vertices: AnyArray) -> AnyArray:
+    """Rank that owns each vertex of the distributed numbering."""
+    return np.searchsorted(offsets, vertices, side="right") - 1
+
+
+def even_offsets(n: int, size: int) -> AnyArray:
+    """Where the shares of ``size`` ranks begin if each has as many of ``n`` rows as the others."""
+    return (n * np.arange(size + 1, dtype=np.int64)) // size
+
+
+class Halo:
+    """Values of given vertices, wherever they are owned: the way is found once and walked often.
+
+    ``vertices`` (distributed numbering) may be in any order; a repeated one is sent once per mention.
+    """
+
+    def __init__(self, ranks: Ranks, offsets: AnyArray, vertices: AnyArray) -> None:
+        self.ranks, self.vertices = ranks, vertices
+        to = owners(offsets, vertices)
+        self._order = np.argsort(to, kind="stable")
+        self._wanted = np.bincount(to, minlength=ranks.size)
+        self._given, (asked,) = ranks.exchange(self._wanted, vertices[self._order])
+        self._rows = asked - offsets[ranks.rank]  # of this rank, by the rank that asks
+
+    def fetch(self, values: AnyArray) -> AnyArray:
+        """Rows of ``values``, of which every rank has those of its own vertices, at ``vertices``."""
+        found = self.ranks._exchange(self._given, self._wanted, values[self._rows])
+        result = np.empty_like(found)
+        result[self._order] = found
+        return result
+
+    def collect(self, values: AnyArray) -> tuple[AnyArray, AnyArray]:
+        """The way back: owned rows that others (and this rank) mention, and the values they sent for them.
+
+        In the order of the ranks, and of the mentions there, so that sums are always taken alike.
+        """
+        return self._rows, self.ranks._exchange(self._wanted, self._given, values[self._order])
+
+    def add(self, values: AnyArray, into: AnyArray) -> None:
+        """Add the values at ``vertices`` to the owners' rows."""
+        rows, found = self.collect(values)
+        np.add.at(into, rows, found)
+
+
+@dataclass(frozen=True, eq=False)
+class RowEdges:
+    """Rows of the caller's numbering with their edges, as many on one rank as on the next."""
+
+    ranks: Ranks
+    offsets: AnyArray  #: int64 (size + 1): rank r has the rows offsets[r] : offsets[r + 1]
+    indptr: AnyArray
+    indices: AnyArray  #: in the caller's numbering
+    lengths: FloatArray
+
+    @property
+    def start(self) -> int:
+        return int(self.offsets[self.ranks.rank])
+
+    def fetch(self, rows: AnyArray, values: AnyArray) -> AnyArray:
+        """Values at any rows, of which every rank has its own."""
+        return fetch(self.ranks, self.offsets, rows, values)
+
+
+@dataclass(frozen=True, eq=False)
+class CallerRows:
+    """The rows of the caller's numbering that a rank answers for, and the vertices they have become."""
+
+    ranks: Ranks
+    offsets: AnyArray  #: int64 (size + 1): rank r answers for the rows offsets[r] : offsets[r + 1]
+    vertex: AnyArray  #: int64: vertex of each in the distributed numbering; duplicates share one
+
+    def values(self, share: Share, values: AnyArray) -> AnyArray:
+        """Values of the vertices, of which every rank has its own, in the order of these rows."""
+        return share.fetch(self.vertex, values)
+
+    def vertices(self, rows: AnyArray) -> AnyArray:
+        """Vertices of any rows."""
+        return fetch(self.ranks, self.offsets, rows, self.vertex)
+
+
+def fetch(ranks: Ranks, offsets: AnyArray, vertices: AnyArray, values: AnyArray) -> AnyArray:
+    """Rows of ``values``, of which every rank has its own, at any vertices; each is asked for once."""
+    distinct, back = np.unique(vertices, return_inverse=True)
+    return Halo(ranks, offsets, distinct).fetch(values)[back.reshape(-1)]
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """The vertices of one rank with all their edges: a contiguous range of the distributed numbering.
+
+    Distinct vertices only, as in :class:`isoweave.graph.PreparedGraph`: duplicates are merged, lengths are
+    positive and multiples of ``unit``. Rows are sorted, and both directions of every edge are stored.
+    """
+
+    ranks: Ranks
+    offsets: AnyArray  #: int64 (size + 1): rank r owns offsets[r] : offsets[r + 1], possibly nothing
+    indptr: AnyArray  #: int64 (n_owned + 1)
+    indices: AnyArray  #: int64, in the distributed numbering
+    lengths: FloatArray
+    caller_ids: AnyArray  #: int64 (n_owned): the first row of the user's numbering that is this vertex
+    component: AnyArray  #: int64 (n_owned): connected component, largest first, the same on all ranks
+    component_sizes: AnyArray  #: int64: distinct vertices of every component, the same on all ranks
+    weights: FloatArray | None = None  #: of edges, the same in both directions
+    unit: float = 1.0  #: of the lengths, a power of two near their median
+    facts: dict[str, Any] = field(default_factory=dict)  #: what was found on the way: duplicates, cut edges
+
+    @property
+    def comm(self) -> Any:
+        return self.ranks.comm
+
+    @property
+    def start(self) -> int:
+        """Number of the first owned vertex."""
+        return int(self.offsets[self.ranks.rank])
+
+    @property
+    def n_owned(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def n_vertices(self) -> int:
+        """Of the whole graph."""
+        return int(self.offsets[-1])
+
+    def owner_of(self, vertices: AnyArray) -> AnyArray:
+        """Rank of each of these vertices."""
+        return owners(self.offsets, vertices)
+
+    def fetch(self, vertices: AnyArray, values: AnyArray) -> AnyArray:
+        """Rows of ``values``, of which every rank has its own, at any vertices; each is asked for once."""
+        return fetch(self.ranks, self.offsets, vertices, values)
+
+    def halo(self, vertices: AnyArray) -> Halo:
+        """The way to the values of these vertices."""
+        return Halo(self.ranks, self.offsets, vertices)

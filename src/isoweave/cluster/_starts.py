@@ -1,0 +1,337 @@
+"""Where the optimiser begins: the map of a sample, gathered once it fits, or landmarks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from isoweave._parallel import ThreadTeam
+from isoweave._typing import AnyArray, FloatArray
+from isoweave.cluster._components import components_of
+from isoweave.cluster._frames import share_frames
+from isoweave.cluster._measure import kth_smallest, median
+from isoweave.cluster._patch import Patch, around, balls
+from isoweave.cluster._problem import ClusterProblem, cluster_problem
+from isoweave.cluster._share import Halo, Share, owners
+from isoweave.graph import NeighborGraph, sums_of_lengths
+from isoweave.optimise import (
+    ALONE,
+    LBFGS,
+    LOW_DIMENSION,
+    N_LANDMARKS,
+    SAMPLE_FRAME,
+    THINNING,
+    IterationResult,
+    Run,
+    build_problem,
+    landmark_projector,
+    minimise,
+    minimise_from,
+    sample_energy,
+)
+
+# Samples up to this size are solved by one rank with the engine of one machine.
+GATHERED = 50_000
+_AUXILIARY_STEPS = 100
+_SAMPLE_NEIGHBORS, _ANCHORS, _BALL_SLACK = 14, 8, 3
+_BALLS_AT_ONCE = 8192
+_SMOOTHING_SWEEPS = 5
+# Two balls of a pair measure the same path, up to the last bits.
+_SAME_PATH = 1e-6
+
+
+def minimise_share(
+    problem: ClusterProblem, optimiser: LBFGS, start: str, tol: float, stage: str, run: Run
+) -> tuple[str, IterationResult]:
+    """As :func:`isoweave.optimise.minimise_from` of a graph too large for the synchronized start."""
+    low = problem.shape[1] <= LOW_DIMENSION
+    names = ("coarse", "landmark") if start == "coarse" or (start == "auto" and low) else ("landmark",)
+    for name in names:
+        here = run.within(name)
+        run.stage(f"{name} start")
+        if here.load("state") is not None:
+            x: Any = np.zeros(problem.shape)
+        else:
+            x = (_coarse if name == "coarse" else _landmark)(problem, tol, run)
+        if x is not None:
+            run.stage(stage)
+            return name, minimise(optimiser, problem, x, stage=stage, run=here)
+    raise AssertionError("landmarks always give a start")
+
+
+def _landmark(problem: ClusterProblem, tol: float, run: Run) -> FloatArray:
+    share, width = problem.frames.patch.share, problem.shape[1]
+    return landmark_start(share, *far_vertices(share, max(N_LANDMARKS, 2 * width + 2), problem.team), width)
+
+
+def landmark_start(share: Share, landmarks: AnyArray, distances: FloatArray, width: int) -> FloatArray:
+    """Coordinates of the owned vertices from their distances (l, n_owned) to the landmarks (eq. 13)."""
+    between = share.halo(landmarks).fetch(np.ascontiguousarray(distances.T)).T
+    means, projector = landmark_projector(np.ascontiguousarray(between), width)
+    return -0.5 * (distances**2 - means[:, None]).T @ projector
+
+
+def far_vertices(share: Share, n_wanted: int, team: ThreadTeam) -> tuple[AnyArray, FloatArray]:
+    """As :func:`isoweave.optimise.farthest_landmarks`: vertices (l,), and paths to the owned ones."""
+    patch, n_wanted = Patch(share, np.empty(0, dtype=np.int64)), min(n_wanted, share.n_vertices)
+    degrees = np.diff(share.indptr)
+    sums = sums_of_lengths(patch.graph, team)[patch.own]
+    crowding = np.where(degrees > 0, sums / np.maximum(degrees, 1), np.inf)
+    nearest = geodesics(patch, np.array([first_of(share, -crowding)]), team)[0]
+    landmarks, distances = np.empty(n_wanted, dtype=np.int64), np.empty((n_wanted, share.n_owned))
+    for a in range(n_wanted):
+        landmarks[a] = first_of(share, nearest)
+        distances[a] = geodesics(patch, landmarks[a : a + 1], team)[0]
+        nearest = distances[a] if a == 0 else np.minimum(nearest, distances[a])
+    return landmarks, distances
+
+
+def first_of(share: Share, values: FloatArray) -> int:
+    """The vertex with the largest value of all ranks, the first of several."""
+    at = int(np.argmax(values)) if len(values) else 0
+    found = share.ranks.gather((float(values[at]), share.start + at) if len(values) else (-np.inf, 0))
+    return max(found, key=lambda pair: pair[0])[1]
+
+
+def geodesics(patch: Patch, sources: AnyArray, team: ThreadTeam) -> FloatArray:
+    """Shortest paths (l, n_owned) from vertices of any ranks, on a patch without known ones of others."""
+    from isoweave.engines import paths as kernels
+
+    graph, own, ranks = patch.graph, patch.own, patch.share.ranks
+    distances = np.full((len(sources), graph.n_vertices), np.inf)
+    at = np.searchsorted(patch.ids, sources)
+    hit = np.flatnonzero((at < len(patch.ids)) & (patch.ids[np.minimum(at, len(patch.ids) - 1)] == sources))
+    distances[hit, at[hit]] = 0.0
+    changed = distances == 0.0
+    arrays = (graph.indptr, graph.indices, graph.lengths)
+    while ranks.max(bool(changed.any())):
+        team.run(kernels.relax_paths, len(sources), changed, *arrays, distances, grain=1)
+        there = patch.on_vertices(np.ascontiguousarray(distances[:, own].T)).T
+        changed = there < distances
+        distances = np.where(changed, there, distances)
+    return np.ascontiguousarray(distances[:, own])
+
+
+@dataclass(frozen=True, eq=False)
+class ShareLevel:
+    """A sample of the vertices as a share of its own.
+
+    ``anchors`` and ``distances``, shape (n_owned, 8), are the nearest sampled vertices (numbered within the
+    sample) of the owned vertices, nearest first, and how far they are; ``filled`` how many there are.
+    """
+
+    share: Share
+    anchors: AnyArray
+    distances: FloatArray
+    filled: AnyArray
+
+
+def _coarse(problem: ClusterProblem, tol: float, run: Run) -> FloatArray | None:
+    """A sample embedded with its geodesics, the others placed around it; None if the sample falls apart."""
+    share, width, team = problem.frames.patch.share, problem.shape[1], problem.team
+    level = coarsen(share, team)
+    sample = level.share
+    if sample.n_vertices <= width + 1:
+        return None
+    if sample.n_vertices <= GATHERED:
+        places = _on_one_rank(sample, width, tol, team)
+    elif len(components_of(sample)[1]) == 1:
+        places = _on_all_ranks(sample, width, tol, team)
+    else:
+        places = None
+    return None if places is None else prolong(problem.frames.patch, level, places, team)
+
+
+def _on_all_ranks(sample: Share, width: int, tol: float, team: ThreadTeam) -> FloatArray:
+    there = cluster_problem(share_frames(sample, width, frame_size=SAMPLE_FRAME, team=team), team)
+    optimiser = LBFGS(tol, _AUXILIARY_STEPS)
+    return minimise_share(there, optimiser, "auto", tol, "coarse start", ALONE)[1].coordinates
+
+
+def _on_one_rank(sample: Share, width: int, tol: float, team: ThreadTeam) -> FloatArray | None:
+    graph, comm = gathered(sample), sample.comm
+    found = None
+    if graph is not None and connected_components(graph.to_matrix(), directed=False)[0] == 1:
+        here = build_problem(sample_energy(graph, width, team=team))
+        optimiser = LBFGS(tol, _AUXILIARY_STEPS)
+        found = minimise_from(here, optimiser, "auto", tol, "coarse start", ALONE)[1].coordinates
+    if not comm.bcast(found is not None, root=0):
+        return None
+    return handed_out(sample, found, width)
+
+
+def gathered(share: Share, root: int = 0) -> NeighborGraph | None:
+    """The whole graph on one rank, None on the others. For graphs that are known to fit."""
+    ranks = share.ranks
+    edges = (
+        np.repeat(np.arange(share.n_owned) + share.start, np.diff(share.indptr)),
+        share.indices,
+        share.lengths,
+    )
+    rows, columns, lengths = ranks.send(np.full(len(share.indices), root), *edges)
+    if ranks.rank != root:
+        return None
+    starts = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=share.n_vertices))))
+    return NeighborGraph(starts.astype(np.int32), columns.astype(np.int32), lengths)
+
+
+def handed_out(share: Share, values: AnyArray | None, *shape: int, root: int = 0) -> FloatArray:
+    """Rows of an array that one rank has, to their owners."""
+    ranks, counts = share.ranks, np.zeros(share.ranks.size, dtype=np.int64)
+    if values is None:
+        values = np.empty((0, *shape))
+    else:
+        counts = np.diff(share.offsets)
+    return ranks.exchange(counts, values)[1][0]
+
+
+def sampled(share: Share, sums: FloatArray, size: int) -> AnyArray:
+    """Which owned vertices are among ``size`` sampled ones, as :func:`isoweave.optimise.sample_vertices`."""
+    ranks = share.ranks
+    scramble = np.modf(sums / median(ranks, sums) * (1e6 * np.sqrt(2.0)))[0]
+    limit = kth_smallest(ranks, scramble, [size - 1])[0]
+    chosen = scramble < limit
+    # Where lengths are all alike the ranks tie, and a scramble of the numbers decides.
+    tied = np.flatnonzero(scramble == limit)
+    mixed = (share.caller_ids[tied].astype(np.uint64) + np.uint64(11)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = ((mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)) >> np.uint64(12)
+    places = mixed.astype(np.float64)
+    wanted = size - int(ranks.sum(int(np.count_nonzero(chosen))))
+    chosen[tied[places <= kth_smallest(ranks, places, [wanted - 1])[0]]] = True
+    return chosen
+
+
+def coarsen(share: Share, team: ThreadTeam, thinning: int = THINNING) -> ShareLevel:
+    """As :func:`isoweave.optimise.coarsen`: sample a connected graph, measure geodesics around the sample."""
+    from isoweave.engines import coarse as kernels
+
+    ranks, width = share.ranks, min(share.n_vertices, _BALL_SLACK * _SAMPLE_NEIGHBORS * thinning)
+    patch = Patch(share, around(share, 4))
+    sums = sums_of_lengths(patch.graph, team)[patch.own]
+    chosen = sampled(share, sums, max(share.n_vertices // thinning, 2))
+    offsets = np.concatenate(([0], np.cumsum(ranks.gather(int(np.count_nonzero(chosen))))))
+    number = np.where(chosen, np.cumsum(chosen) - 1 + offsets[ranks.rank], -1)
+    waiting = share.start + np.flatnonzero(chosen)
+    triples: list[tuple[AnyArray, ...]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
+    lists: list[tuple[AnyArray, ...]] = []
+    while True:
+        numbers = patch.on_vertices(number)
+        n = len(patch.ids)
+        anchors, nearest = np.empty((n, _ANCHORS), dtype=np.int32), np.empty((n, _ANCHORS))
+        filled = np.zeros(n, dtype=np.int32)
+        unfinished, reached = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for lo in range(0, len(waiting), _BALLS_AT_ONCE):
+            centres = np.searchsorted(patch.ids, waiting[lo : lo + _BALLS_AT_ONCE])
+            members, distances, counts = balls(
+                patch.graph, centres, numbers >= 0, _SAMPLE_NEIGHBORS, width, team
+            )
+            inside = np.arange(width) < counts[:, None]
+            outside = inside & patch.rim[np.where(inside, members, 0)]
+            again = outside.any(axis=1)
+            unfinished.append(patch.ids[centres[again]])
+            reached.append(patch.ids[np.unique(members[outside])])
+            counts[again] = 0
+            kernels.keep_nearest(lo, counts, members, distances, anchors, nearest, filled)
+            ball, position = np.nonzero(np.arange(width) < counts[:, None])
+            there, apart = numbers[members[ball, position]], distances[ball, position]
+            hit = (there >= 0) & (apart > 0)
+            triples.append((numbers[centres[ball[hit]]], there[hit], apart[hit]))
+        vertex, place = np.nonzero(np.arange(_ANCHORS) < filled[:, None])
+        theirs = numbers[np.searchsorted(patch.ids, waiting)][anchors[vertex, place]]
+        lists.append((patch.ids[vertex], theirs, nearest[vertex, place]))
+        waiting = np.concatenate(unfinished)
+        if not ranks.max(len(waiting)):
+            break
+        patch = Patch(share, np.union1d(patch.known, np.unique(np.concatenate(reached))))
+    sample = _joined(share, offsets, number, *(np.concatenate(part) for part in zip(*triples, strict=True)))
+    vertices, numbers, distances = (np.concatenate(part) for part in zip(*lists, strict=True))
+    found = ranks.send(owners(share.offsets, vertices), vertices, numbers, distances)
+    return ShareLevel(sample, *_nearest_anchors(share.n_owned, found[0] - share.start, *found[1:]))
+
+
+def _nearest_anchors(
+    n: int, vertices: AnyArray, numbers: AnyArray, distances: FloatArray
+) -> tuple[AnyArray, FloatArray, AnyArray]:
+    """Of entries (vertex, anchor, distance) the nearest of every vertex, in rows; distances; how many."""
+    order = np.lexsort((numbers, distances, vertices))
+    vertices, numbers, distances = vertices[order], numbers[order], distances[order]
+    counts = np.bincount(vertices, minlength=n)
+    place = np.arange(len(vertices)) - np.repeat(np.cumsum(counts) - counts, counts)
+    kept = place < _ANCHORS
+    anchors, nearest = np.zeros((n, _ANCHORS), dtype=np.int64), np.zeros((n, _ANCHORS))
+    at = (vertices[kept], place[kept])
+    anchors[at], nearest[at] = numbers[kept], distances[kept]
+    return anchors, nearest, np.minimum(counts, _ANCHORS).astype(np.int32)
+
+
+def _joined(
+    share: Share, offsets: AnyArray, number: AnyArray, rows: AnyArray, columns: AnyArray, lengths: FloatArray
+) -> Share:
+    """The share of a sample's graph, of which each edge was found from one end or both."""
+    ranks, n = share.ranks, int(offsets[-1])
+    first = int(offsets[ranks.rank])
+    there = ranks.send(owners(offsets, columns), columns, rows, lengths)
+    rows, columns, lengths = (
+        np.concatenate(two) for two in zip((rows, columns, lengths), there, strict=True)
+    )
+    order = np.lexsort((columns, rows))
+    rows, columns, lengths = rows[order], columns[order], lengths[order]
+    is_first = np.ones(len(rows), dtype=bool)
+    is_first[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
+    starts = np.flatnonzero(is_first)
+    if len(starts):
+        most, least = np.maximum.reduceat(lengths, starts), np.minimum.reduceat(lengths, starts)
+        lengths = np.where(most - least > _SAME_PATH * most, least, most)
+    n_owned = int(offsets[ranks.rank + 1]) - first
+    counts = np.bincount(rows[starts] - first, minlength=n_owned)
+    indptr = np.concatenate(([0], np.cumsum(counts)))
+    ids = share.caller_ids[number >= 0]
+    alike = np.zeros(n_owned, dtype=np.int64)
+    return replace(
+        share, offsets=offsets, indptr=indptr, indices=columns[starts], lengths=lengths, caller_ids=ids,
+        component=alike, component_sizes=np.array([n]), weights=None,
+    )  # fmt: skip
+
+
+def prolong(patch: Patch, level: ShareLevel, places: FloatArray, team: ThreadTeam) -> FloatArray:
+    """As :func:`isoweave.optimise.prolong`: coordinates of the owned vertices from those of the sample."""
+    from isoweave.engines import coarse as kernels
+
+    share, width, n = patch.share, places.shape[1], patch.share.n_owned
+    x = np.zeros((n, width))
+    needed, at = np.unique(level.anchors, return_inverse=True)
+    halo = Halo(share.ranks, level.share.offsets, needed)
+    anchors = at.reshape(level.anchors.shape).astype(np.int32)
+    team.run(kernels.triangulate, n, level.filled, anchors, level.distances, halo.fetch(places), x)
+    x = _placed_beside(patch, x, level.filled == 0)
+    graph, own = patch.graph, patch.own
+    degrees = graph.degrees[own]
+    starts = graph.indptr[own.start : own.stop + 1] - graph.indptr[own.start]
+    columns = graph.indices[patch.own_edges]
+    links = sp.csr_array((np.ones(len(columns)), columns, starts), shape=(n, graph.n_vertices))
+    for _ in range(_SMOOTHING_SWEEPS):
+        x = 0.5 * x + 0.5 * (links @ patch.on_vertices(x)) / np.maximum(degrees, 1)[:, None]
+    return x
+
+
+def _placed_beside(patch: Patch, x: FloatArray, missing: AnyArray) -> FloatArray:
+    """Vertices off the beaten track get the place of the nearest that has one."""
+    ranks, graph = patch.share.ranks, patch.graph
+    distance = np.where(missing, np.inf, 0.0)
+    away = np.repeat(missing, graph.degrees[patch.own])
+    while ranks.max(bool(missing.any())):
+        far, places = patch.on_vertices(distance), patch.on_vertices(x)
+        edges = np.arange(patch.own_edges.start, patch.own_edges.stop)[away]
+        rows, columns = graph.sources[edges] - patch.own.start, graph.indices[edges]
+        through = far[columns] + graph.lengths[edges]
+        order = np.lexsort((through, rows))
+        best = order[np.unique(rows[order], return_index=True)[1]]
+        better = best[through[best] < distance[rows[best]]]
+        if not ranks.max(len(better)):
+            break
+        distance[rows[better]], x[rows[better]] = through[better], places[columns[better]]
+    return x

@@ -1,0 +1,280 @@
+"""Lists of edges read a range at a time, so that many processes can read one graph and none holds it all.
+
+Three kinds: Parquet with the columns source, target, distance; .npz with arrays of these names or as scipy's
+``save_npz`` writes a square matrix; and a folder of such files. Unlike other Parquet files these are read in
+the process itself: a file of somebody else's making could crash it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isoweave._typing import AnyArray, FloatArray
+from isoweave.io import _source
+from isoweave.io._read import check_installed
+from isoweave.io._source import Fault, InputFileError, brief, quoted, reading, within
+
+Piece = tuple[AnyArray, AnyArray, FloatArray]
+# Edges at a time: 24 bytes each.
+_AT_ONCE = 1 << 19
+_ROWS_AT_ONCE = 1 << 15
+_COLUMNS = ("source", "target", "distance")
+_NUMBERED = re.compile(r"(.*?)(\d+)(?:-of-(\d+))?$")
+# As in `_sparse`: vertices without any edge are few in an honest file.
+_MAX_EMPTY_VERTICES, _VERTICES_PER_ENTRY = 1_000_000, 100
+
+
+@dataclass(frozen=True)
+class EdgeList:
+    """Edges of a graph in one file or several, not read yet: ``n_entries`` of them, numbered from 0.
+
+    ``n_vertices`` is what the files declare, 0 if they do not. Every entry counts in both directions, and may
+    be there in both.
+    """
+
+    files: tuple[EdgeFile, ...]
+    path: Path
+
+    @property
+    def n_entries(self) -> int:
+        return sum(file.n_entries for file in self.files)
+
+    @property
+    def n_vertices(self) -> int:
+        return max((file.n_vertices for file in self.files), default=0)
+
+    def pieces(self, start: int, stop: int, at_once: int = _AT_ONCE) -> Iterator[Piece]:
+        """Entries ``start`` to ``stop`` in their order, checked, some at a time."""
+        before = 0
+        for file in self.files:
+            first, last = max(start - before, 0), min(stop - before, file.n_entries)
+            if first < last:
+                with reading(file.path):
+                    for piece in file.read(first, last, at_once):
+                        _check_piece(piece, file.n_vertices)
+                        yield piece
+            before += file.n_entries
+
+    def check_size(self, n_vertices: int) -> None:
+        """Refuse a graph that is out of proportion to the number of its edges."""
+        if n_vertices > max(_MAX_EMPTY_VERTICES, _VERTICES_PER_ENTRY * self.n_entries):
+            said = f"a graph of {n_vertices:,} vertices with only {self.n_entries:,} edges is refused"
+            raise InputFileError(self.path, f"{said}; number the vertices from 0 without gaps")
+
+
+@dataclass(frozen=True)
+class EdgeFile:
+    """One file of an :class:`EdgeList`."""
+
+    path: Path
+    n_entries: int
+    n_vertices: int = 0
+
+    def read(self, start: int, stop: int, at_once: int) -> Iterator[Piece]:
+        raise NotImplementedError
+
+
+def open_edges(path: str | Path) -> EdgeList:
+    """Look at a list of edges without reading them; raises InputFileError as :func:`read_input` does."""
+    path = Path(path)
+    if not path.is_dir():
+        return EdgeList((_opened(path),), path)
+    names = sorted(p for p in path.iterdir() if p.suffix.lower() in _OPENERS and not p.name.startswith("."))
+    if not names:
+        raise InputFileError(path, f"the folder holds no parts ({' or '.join(_OPENERS)})")
+    _check_complete(path, names)
+    files = tuple(_opened(name) for name in names)
+    declared = {file.n_vertices: file.path.name for file in files if file.n_vertices}
+    if len(declared) > 1:
+        (m, one), (n, other), *_ = sorted(declared.items())
+        said = f"is part of a graph of {n:,} vertices, and {one} of one of {m:,}"
+        raise InputFileError(path / other, f"{said}; all parts must have the shape of the whole")
+    return EdgeList(files, path)
+
+
+def _check_complete(path: Path, names: list[Path]) -> None:
+    """Refuse a folder in which a numbered part is missing."""
+    found = [_NUMBERED.fullmatch(name.stem) for name in names]
+    numbers = [int(match[2]) for match in found if match]
+    if len(numbers) < len(names):
+        return
+    numbers.sort()
+    said = {int(match[3]) for match in found if match and match[3]}
+    first = min(numbers[0], 1)
+    count = max((*said, len(numbers)))
+    missing = sorted(set(range(first, first + count)) - set(numbers))
+    if missing:
+        raise InputFileError(path, f"part {missing[0]} is missing; found {len(numbers)} of {count} parts")
+
+
+def _opened(path: Path) -> EdgeFile:
+    with reading(path):
+        opener = _OPENERS.get(path.suffix.lower())
+        if opener is None:
+            kinds = "Parquet (source, target, distance), .npz, or a folder of such parts"
+            raise Fault(f"edges are read in ranges from {kinds}, not {quoted(path.suffix)}")
+        return opener(path)
+
+
+def _check_piece(piece: Piece, n_vertices: int) -> None:
+    i, j, lengths = piece
+    low, high = (min(i.min(), j.min()), max(i.max(), j.max())) if len(i) else (0, 0)
+    if low < 0 or (n_vertices and high >= n_vertices):
+        upper = f"to {n_vertices - 1}" if n_vertices else "on"
+        raise Fault(f"vertex {low if low < 0 else high}; vertices are numbered from 0 {upper}")
+    bad = ~((lengths >= 0) & (lengths < np.inf))
+    if bad.any():
+        at = int(np.argmax(bad))
+        where = f"distance {lengths[at]} between vertices {i[at]} and {j[at]}"
+        raise Fault(f"{where}; distances must be finite and not negative")
+    own = (i == j) & (lengths != 0)
+    if own.any():
+        at = int(np.argmax(own))
+        raise Fault(f"vertex {i[at]} is at distance {lengths[at]:g} from itself; that must be zero")
+
+
+class _ParquetEdges(EdgeFile):
+    def read(self, start: int, stop: int, at_once: int) -> Iterator[Piece]:
+        import pyarrow.parquet
+
+        with pyarrow.parquet.ParquetFile(self.path) as opened, _said_by_arrow():
+            sizes = [opened.metadata.row_group(k).num_rows for k in range(opened.num_row_groups)]
+            ends = np.cumsum(sizes)
+            groups = [k for k, end in enumerate(ends) if end > start and end - sizes[k] < stop]
+            at = int(ends[groups[0]]) - sizes[groups[0]]
+            columns = opened.schema_arrow.names[:3]
+            for batch in opened.iter_batches(at_once, row_groups=groups, columns=columns, use_threads=False):
+                first, last = max(start - at, 0), min(stop - at, batch.num_rows)
+                at += batch.num_rows
+                if first >= last:
+                    continue
+                batch = batch.slice(first, last - first)
+                for name, column in zip(columns, batch.columns, strict=True):
+                    if column.null_count:
+                        raise Fault(f"column {quoted(name)} has no value in {column.null_count} rows")
+                i, j, lengths = (np.asarray(c.to_numpy(zero_copy_only=False)) for c in batch.columns)
+                yield i.astype(np.int64), j.astype(np.int64), lengths.astype(np.float64)
+
+
+class _said_by_arrow:
+    """Errors of Arrow as faults of the file."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        import pyarrow
+
+        if isinstance(error, pyarrow.ArrowException | OSError):
+            raise Fault(f"not a Parquet file, or a damaged one ({brief(error)})") from error
+
+
+def _open_parquet(path: Path) -> EdgeFile:
+    import pyarrow.parquet
+
+    check_installed("parquet")
+    with _source.open_input(path), _said_by_arrow(), pyarrow.parquet.ParquetFile(path) as opened:
+        names, types = opened.schema_arrow.names, opened.schema_arrow.types
+        kinds = [pyarrow.types.is_integer(kind) for kind in types[:2]]
+        kinds += [pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) for kind in types[2:3]]
+        if len(names) != 3 or not all(kinds):
+            found = ", ".join(f"{quoted(n)} ({str(t)[:20]})" for n, t in zip(names[:6], types, strict=False))
+            wanted = f"{', '.join(_COLUMNS)}: two columns of vertex numbers and one of distances"
+            raise Fault(f"a list of edges has {wanted}; found {found or 'none'}")
+        return _ParquetEdges(path, opened.metadata.num_rows)
+
+
+@dataclass(frozen=True)
+class _ArchiveEdges(EdgeFile):
+    #: names of the arrays: of row pointers or rows, of columns, of distances
+    names: tuple[str, str, str] = _COLUMNS
+    by_rows: bool = False
+
+    def read(self, start: int, stop: int, at_once: int) -> Iterator[Piece]:
+        with zipfile.ZipFile(self.path) as archive, ExitStack() as stack:
+            takes = [stack.enter_context(_source.open_array(archive, name, start)) for name in self.names[1:]]
+            if self.by_rows:
+                rows = self._rows(
+                    stack.enter_context(_source.open_array(archive, self.names[0])), start, stop
+                )
+            else:
+                take = stack.enter_context(_source.open_array(archive, self.names[0], start))
+                rows = (take(min(at_once, stop - at)) for at in range(start, stop, at_once))
+            for i in rows:
+                j, lengths = (take(len(i)) for take in takes)
+                yield i.astype(np.int64), j.astype(np.int64), lengths.astype(np.float64)
+
+    def _rows(self, take: Callable[[int], AnyArray], start: int, stop: int) -> Iterator[AnyArray]:
+        """Row of every entry of a range, from the row pointers, of which a block is read at a time."""
+        first, last = take(1)[0], 0
+        for lo in range(0, self.n_vertices, _ROWS_AT_ONCE):
+            hi = min(lo + _ROWS_AT_ONCE, self.n_vertices)
+            ends = np.append(first, take(hi - lo)).astype(np.int64)
+            if ends[0] != last or (ends[1:] < ends[:-1]).any() or ends[-1] > self.n_entries:
+                raise Fault(f"array 'indptr' must rise from 0 to {self.n_entries}; rows {lo} to {hi} do not")
+            first = last = int(ends[-1])
+            inside = np.clip(ends, start, stop)
+            if inside[-1] > inside[0]:
+                yield np.repeat(np.arange(lo, hi), inside[1:] - inside[:-1])
+            if last >= stop:
+                return
+        raise Fault(f"array 'indptr' must rise from 0 to {self.n_entries}; it ends at {last}")
+
+
+def _open_npz(path: Path) -> EdgeFile:
+    headers = _source.read_headers(path)
+    if set(_COLUMNS) <= headers.keys():
+        names, by_rows, n = _COLUMNS, False, 0
+    else:
+        names, by_rows, n = _sparse_names(path, headers)
+    sizes = set()
+    for name, kinds in zip(names, ("iu", "iu", "biuf"), strict=True):
+        dtype, shape = headers[name]
+        with within(name):
+            if len(shape) != 1 or getattr(dtype, "kind", "") not in kinds:
+                wanted = "numbers" if "f" in kinds else "whole numbers"
+                raise Fault(f"must be 1-D {wanted}, got {dtype} of shape {shape}")
+        sizes.add(shape[0] if not (by_rows and name == "indptr") else headers["data"][1][0])
+    if len(sizes) > 1:
+        said = ", ".join(f"{name} {headers[name][1][0]:,}" for name in names)
+        raise Fault(f"the arrays of a list of edges must be equally long; they have {said} values")
+    if by_rows and headers["indptr"][1] != (n + 1,):
+        raise Fault(f"array 'indptr' must have {n + 1} values, has {headers['indptr'][1][0]}")
+    return _ArchiveEdges(path, sizes.pop(), n, names, by_rows)
+
+
+def _sparse_names(path: Path, headers: dict[str, Any]) -> tuple[tuple[str, str, str], bool, int]:
+    """Arrays of a matrix that scipy has saved, whether its rows are compressed, and its size."""
+    if not {"format", "shape", "data"} <= headers.keys():
+        shown = ", ".join(f"{quoted(name)} {shape}" for name, (_, shape) in list(headers.items())[:6])
+        wanted = f"arrays {', '.join(_COLUMNS)}, or a sparse matrix by scipy.sparse.save_npz"
+        raise Fault(f"expected {wanted}; found {shown or 'nothing readable'}")
+    with zipfile.ZipFile(path) as archive:
+        small = {}
+        for name in ("format", "shape"):
+            with _source.open_array(archive, name) as take:
+                small[name] = take(math.prod(headers[name][1][:1]))
+    layout = small["format"].tobytes()[:32].replace(b"\0", b"").decode("ascii", "replace")
+    shape = small["shape"]
+    if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape[0] != shape[1] or shape[0] < 0:
+        raise Fault(f"a distance graph needs a square matrix, got shape {quoted(shape.tolist())}")
+    names = {"coo": ("row", "col", "data")} | dict.fromkeys(("csr", "csc"), ("indptr", "indices", "data"))
+    if layout not in names:
+        raise Fault(f"sparse format {quoted(layout)} is not supported; save the matrix as csr")
+    lacking = [name for name in names[layout] if name not in headers]
+    if lacking:
+        raise Fault(f"sparse {layout} matrix without its array {lacking[0]!r}")
+    # Columns of a symmetric graph are its rows.
+    return names[layout], layout != "coo", int(shape[0])
+
+
+_OPENERS = {".parquet": _open_parquet, ".npz": _open_npz}

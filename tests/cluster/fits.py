@@ -1,0 +1,53 @@
+"""Fits by all ranks beside those of one machine, for the tests of the cluster engine."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from isoweave import embed_graph
+from isoweave.geometry import rigid_motion
+from isoweave.graph import connected_components, normalise_lengths
+from isoweave.options import resolve_options
+
+
+def cut(graph, comm, offsets=None, **more):
+    """The share of this rank of a graph that every rank has, in its own order, cut where it is said."""
+    from isoweave.cluster import Ranks, Share
+
+    ranks = Ranks(comm)
+    if offsets is None:
+        offsets = graph.n_vertices * np.arange(ranks.size + 1) // ranks.size
+    unit, normal = normalise_lengths(graph)
+    labels = connected_components(graph)[1]
+    first, last = (int(v) for v in offsets[ranks.rank : ranks.rank + 2])
+    at = slice(int(graph.indptr[first]), int(graph.indptr[last]))
+    rows = (graph.indptr[first : last + 1].astype(np.int64) - at.start, graph.indices[at].astype(np.int64))
+    own = (np.arange(first, last), labels[first:last].astype(np.int64), np.bincount(labels))
+    return Share(ranks, np.asarray(offsets), *rows, normal.lengths[at], *own, unit=unit, **more)
+
+
+def on_all_ranks(share, n_components=2, *, anchors=None, alone_up_to=0, **options):
+    """All coordinates, on every rank, and the facts; components of two vertices and more by all ranks."""
+    from isoweave.cluster import embed_share
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = embed_share(
+            share, resolve_options(n_components, **options), anchors=anchors, alone_up_to=alone_up_to
+        )
+    return np.concatenate(share.ranks.gather(found[0])), found[1]
+
+
+def on_one(graph, n_components=2, **options):
+    """The same by the ordinary engine, with the start that a graph in shares has."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return embed_graph(graph.to_matrix(), n_components=n_components, n_jobs=1, **options)
+
+
+def apart(x, y):
+    """How far two maps are from each other after a rigid motion, as a part of their size."""
+    rotation, shift = rigid_motion(x, y)
+    return float(np.abs(x @ rotation + shift - y).max() / np.abs(y - y.mean(axis=0)).max())

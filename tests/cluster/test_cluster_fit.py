@@ -1,0 +1,158 @@
+"""A graph in shares has the map that one machine makes of it, for any number of ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fits import apart, cut, on_all_ranks, on_one
+from isoweave.datasets import swiss_roll
+from isoweave.graph import graph_from_matrix, knn_graph, prepare_graph, renumber
+
+TIGHT = {"tol": 1e-9, "max_iter": 3000}
+
+
+def in_order(graph):
+    """Neighbours near each other, so that cuts are short."""
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+    return renumber(graph, reverse_cuthill_mckee(graph.to_matrix(), symmetric_mode=True))
+
+
+ROLL = in_order(knn_graph(swiss_roll(700, random_state=3).data, 8))
+
+
+def same(graph, share, n_components=2, coordinates=1e-5, **options):
+    x, facts = on_all_ranks(share, n_components, start="coarse", **options)
+    one = on_one(graph, n_components, start="coarse", **options)
+    assert facts["energy"] == pytest.approx(one.energy, rel=1e-8)
+    assert facts["n_dropped"] == len(one.dropped_edges)
+    assert apart(x, one.coordinates) < coordinates
+    lo = share.start
+    assert facts["stretch"] == pytest.approx(one.stretch[lo : lo + share.n_owned], rel=1e-4)
+    return x, facts
+
+
+@pytest.mark.parametrize("refine", ["none", "distances"])
+def test_the_roll_is_that_of_one_machine(comm, refine):
+    same(ROLL, cut(ROLL, comm), refine=refine, **TIGHT)
+
+
+def test_frames_and_energies_have_the_bits_of_one_machine(comm):
+    from isoweave._parallel import ONE_THREAD
+    from isoweave.cluster._frames import share_frames
+    from isoweave.energy import edge_energy
+    from isoweave.geometry import calibrate_frames, local_frames
+
+    graph = prepare_graph(ROLL, False).graph
+    share = cut(ROLL, comm)
+    here = share_frames(share, 2, team=ONE_THREAD)
+    whole = edge_energy(graph, calibrate_frames(graph, local_frames(graph, 2)))
+    x = np.random.default_rng(0).standard_normal((graph.n_vertices, 2))
+    own = slice(share.start, share.start + share.n_owned)
+    one, mine = whole.evaluate(x), here.evaluate(x[own])
+    assert np.array_equal(mine.half_gradient, one.half_gradient[own])
+    assert np.array_equal(mine.alignments, one.alignments[own])
+    assert mine.energy == pytest.approx(one.energy, rel=1e-13)
+
+
+def test_the_same_bits_every_time(comm):
+    first, second = (on_all_ranks(cut(ROLL, comm))[0] for _ in range(2))
+    assert np.array_equal(first, second)
+
+
+def test_shortcuts_are_those_of_one_machine(comm):
+    from isoweave._parallel import ONE_THREAD
+    from isoweave.cluster._shortcuts import without_shortcuts
+
+    graph = in_order(knn_graph(swiss_roll(1500, random_state=1).data, 20))
+    share, n_dropped = without_shortcuts(cut(graph, comm), ONE_THREAD)
+    one = prepare_graph(graph)
+    at = slice(*one.graph.indptr[[share.start, share.start + share.n_owned]])
+    assert n_dropped == len(one.dropped) > 0
+    assert np.array_equal(share.indices, one.graph.indices[at])
+
+
+def test_small_components_are_embedded_by_one_rank_each(comm):
+    rng = np.random.default_rng(4)
+    parts = [rng.random((40 + 7 * k, 2)) + 9 * k for k in range(5)]
+    graph = knn_graph(rng.permutation(np.concatenate(parts)), 8)
+    share = cut(graph, comm)
+    x, facts = on_all_ranks(share, alone_up_to=6000)
+    one = on_one(graph)
+    assert facts["energy"] == pytest.approx(one.energy, rel=1e-9)
+    assert facts["start"] == one.start
+    labels = one.component_labels
+    for c in range(5):
+        assert apart(x[labels == c], one.coordinates[labels == c]) < 1e-6
+
+
+def test_large_components_lie_side_by_side(comm):
+    rng = np.random.default_rng(5)
+    points = rng.permutation(np.concatenate((rng.random((200, 2)), rng.random((150, 2)) + 3)))
+    graph = knn_graph(points, 8)
+    x, facts = on_all_ranks(cut(graph, comm), start="coarse", refine="none", **TIGHT)
+    one = on_one(graph, start="coarse", refine="none", **TIGHT)
+    assert facts["energy"] == pytest.approx(one.energy, rel=1e-8)
+    labels = one.component_labels
+    boxes = [(x[labels == c].min(axis=0), x[labels == c].max(axis=0)) for c in (0, 1)]
+    assert (boxes[0][1] < boxes[1][0]).any() or (boxes[1][1] < boxes[0][0]).any()
+
+
+@pytest.mark.parametrize("weight", [np.inf, 2.0])
+def test_anchors_hold_or_pull(comm, weight):
+    from isoweave import Anchors
+
+    rng = np.random.default_rng(6)
+    points = rng.random((400, 2)) * 10 + 100
+    graph = in_order(graph_from_matrix(knn_graph(points, 8)))
+    flat = on_one(graph).coordinates
+    index, share = rng.choice(400, 9, replace=False), cut(graph, comm)
+    positions = flat[index] + rng.normal(0, 0.05, (9, 2)) + 50
+    mine = np.flatnonzero((index >= share.start) & (index < share.start + share.n_owned))
+    anchors = (index[mine] - share.start, positions[mine], np.full(len(mine), weight))
+    x, facts = on_all_ranks(share, anchors=anchors, start="coarse", refine="distances", **TIGHT)
+    known = Anchors(index, positions, None if np.isinf(weight) else weight)
+    one = on_one(graph, anchors=known, start="coarse", refine="distances", **TIGHT)
+    assert facts["energy"] == pytest.approx(one.energy, rel=1e-8)
+    assert x == pytest.approx(one.coordinates, abs=1e-4)
+    if np.isinf(weight):
+        assert np.array_equal(x[index], positions)
+
+
+@pytest.mark.parametrize("global_weight", ["auto", 2.0])
+def test_long_distances_count_as_on_one_machine(comm, global_weight):
+    from isoweave.datasets import sphere
+
+    graph = in_order(knn_graph(sphere(600, random_state=2).data, 10))
+    x, facts = on_all_ranks(cut(graph, comm), start="landmark", global_weight=global_weight, **TIGHT)
+    one = on_one(graph, start="landmark", global_weight=global_weight, **TIGHT)
+    assert facts["global_weight"] == pytest.approx(one.global_weight, rel=1e-9)
+    assert facts["energy"] == pytest.approx(one.energy, rel=1e-7)
+    assert apart(x, one.coordinates) < 1e-4
+
+
+def test_a_start_of_ones_own_and_the_scale_of_geodesics(comm):
+    begin, share = on_one(ROLL).coordinates, cut(ROLL, comm)
+    own = slice(share.start, share.start + share.n_owned)
+    x, facts = on_all_ranks(share, start=begin[own], scale="geodesics", **TIGHT)
+    one = on_one(ROLL, start=begin, scale="geodesics", **TIGHT)
+    assert facts["start"] == "given"
+    assert apart(x, one.coordinates) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"preset": "paper"},
+        {"loss": "robust"},
+        {"along_graph": 8},
+        {"start": "synchronized"},
+        {"solver": "cholmod"},
+        {"frame_size": "all"},
+    ],
+    ids=str,
+)
+def test_what_is_not_there_is_refused_with_its_name(comm, asked):
+    with pytest.raises(ValueError, match="engine='petsc'"):
+        on_all_ranks(cut(ROLL, comm), **asked)

@@ -1,0 +1,155 @@
+"""Every rank gets its share of the graph that one machine would embed, and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from isoweave.graph import (
+    connected_components,
+    graph_from_matrix,
+    knn_graph,
+    merge_duplicates,
+    normalise_lengths,
+    renumber,
+)
+
+
+def edges(n, i, j, lengths):
+    return graph_from_matrix(sp.coo_array((np.asarray(lengths, float), (i, j)), shape=(n, n)))
+
+
+def shuffled(graph, rng):
+    return renumber(graph, rng.permutation(graph.n_vertices))
+
+
+def graphs():
+    rng = np.random.default_rng(0)
+    flat = rng.random((400, 2))
+    twice = np.concatenate((flat[:150], flat[:150]))
+    parts = np.concatenate([rng.random((120, 2)) + 5 * k for k in range(6)] + [rng.random((9, 2)) - 9])
+    n = 200
+    chain = np.arange(n - 1)
+    yield "plane", shuffled(knn_graph(flat, 8), rng)
+    yield "cube", shuffled(knn_graph(rng.random((600, 3)), 8), rng)
+    yield "duplicates", shuffled(knn_graph(twice, 6), rng)
+    yield "components", shuffled(knn_graph(parts, 5), rng)
+    yield "path", shuffled(edges(n, chain, chain + 1, np.full(n - 1, 1e-9)), rng)
+    yield "hub", edges(n, np.zeros(n - 1, int), chain + 1, rng.random(n - 1) + 0.5)
+    yield "one edge", edges(2, [0], [1], [3.0])
+    yield "isolated", edges(20, [0, 5], [1, 7], [2.0, 3.0])
+    yield "all one point", edges(4, [0, 1, 2], [1, 2, 3], [0.0, 0.0, 0.0])
+    yield "no edge", edges(3, [], [], [])
+
+
+GRAPHS = dict(graphs())
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_shares_are_the_graph_that_one_machine_prepares(comm, name):
+    from isoweave.cluster import Ranks, distribute
+
+    graph, ranks = GRAPHS[name], Ranks(comm)
+    # Both directions, in pieces, somewhere.
+    mine = np.arange(len(graph.indices))[ranks.rank :: ranks.size]
+    given = [graph.sources[mine].astype(np.int64), graph.indices[mine].astype(np.int64), graph.lengths[mine]]
+    pieces = [tuple(a[k::3] for a in given) for k in range(3 if ranks.rank == 0 else 1)]
+    if ranks.rank:
+        pieces = [tuple(given)]
+    share, rows = distribute(ranks, pieces, graph.n_vertices)
+    unit, normal = normalise_lengths(graph)
+    merged, representative = merge_duplicates(normal)
+    firsts = np.unique(representative, return_index=True)[1]
+    labels = connected_components(merged)[1]
+    assert share.unit == unit
+    assert share.n_vertices == merged.n_vertices
+    ids = np.concatenate(comm.allgather(share.caller_ids))
+    number = np.searchsorted(firsts, ids)  # of the merged graph, by distributed number
+    assert np.array_equal(np.sort(ids), firsts)
+    own = number[share.start : share.start + share.n_owned]
+    assert np.array_equal(share.component, labels[own])
+    assert np.array_equal(share.component_sizes, np.bincount(labels))
+    first, last = rows.offsets[ranks.rank : ranks.rank + 2]
+    assert np.array_equal(number[rows.vertex], representative[first:last])
+    for k, v in enumerate(own):
+        at = slice(*share.indptr[k : k + 2])
+        assert (np.diff(share.indices[at]) > 0).all()
+        order = np.argsort(number[share.indices[at]])
+        there = slice(*merged.indptr[v : v + 2])
+        assert np.array_equal(number[share.indices[at]][order], merged.indices[there])
+        assert np.array_equal(share.lengths[at][order], merged.lengths[there])
+
+
+def test_shares_are_balanced_and_cut_few_edges(comm):
+    from isoweave.cluster import share_of
+
+    rng = np.random.default_rng(1)
+    share = share_of(shuffled(knn_graph(rng.random((3000, 2)), 8), rng), comm)
+    work = comm.allgather(len(share.indices) + share.n_owned)
+    assert max(work) <= 1.1 * np.mean(work)
+    # A random assignment would cut (size - 1) / size of them.
+    assert share.facts["cut edges"] <= 0.05 * (comm.size - 1) * share.facts["edges"]
+
+
+def test_small_components_stay_whole(comm):
+    from isoweave.cluster import share_of
+
+    rng = np.random.default_rng(2)
+    points = np.concatenate([rng.random((30, 2)) + 9 * k for k in range(40)])
+    share = share_of(shuffled(knn_graph(points, 4), rng), comm)
+    assert share.facts["cut edges"] == 0
+    assert max(comm.allgather(share.n_owned)) <= 1200 / comm.size + 60
+
+
+def test_components_of_some_of_the_edges(comm):
+    from isoweave.cluster import components_of, share_of
+
+    graph = GRAPHS["plane"]
+    share = share_of(graph, comm)
+    keep = share.lengths < np.quantile(graph.lengths, 0.3) / share.unit
+    label, sizes = components_of(share, keep)
+    short = graph.lengths / share.unit < np.quantile(graph.lengths, 0.3) / share.unit
+    links = sp.coo_array((short[short], (graph.sources[short], graph.indices[short])), shape=(400, 400))
+    n_groups, reference = sp.csgraph.connected_components(links, directed=False)
+    assert len(sizes) == n_groups > 10
+    assert np.array_equal(np.sort(np.bincount(reference))[::-1], sizes)
+    pairs = {(int(a), int(b)) for a, b in zip(label, reference[share.caller_ids], strict=True)}
+    pairs = set().union(*comm.allgather(pairs))
+    assert len(pairs) == n_groups
+
+
+def test_disagreeing_lengths_are_refused_by_one_rank(comm):
+    from isoweave.cluster import ElsewhereError, Ranks, distribute
+
+    ranks = Ranks(comm)
+    ends = np.array([4, 7]), np.array([7, 4])
+    pieces = [(*ends, np.array([1.0, 2.0]))] if ranks.rank == ranks.size - 1 else []
+    with pytest.raises((ValueError, ElsewhereError)) as caught:
+        distribute(ranks, pieces, 9)
+    said = comm.allgather(str(caught.value) if isinstance(caught.value, ValueError) else "")
+    assert [text for text in said if text] == [
+        "The distances of one edge disagree: (4, 7) is there with 1.0 and 2.0; they differ by more than "
+        "rounding (rtol = 1e-06). Choose asymmetry='max', 'min' or 'mean' to resolve such edges."
+    ]
+    for asymmetry, length in (("max", 2.0), ("min", 1.0), ("mean", 1.5)):
+        pieces = [(*ends, np.array([1.0, 2.0]))] if ranks.rank == 0 else []
+        share, _ = distribute(ranks, pieces, 9, asymmetry=asymmetry)
+        assert set(share.lengths * share.unit) <= {length}
+        assert ranks.sum(len(share.lengths)) == 2
+
+
+def test_every_message_is_counted(comm):
+    from isoweave.cluster import Halo, Ranks
+
+    ranks = Ranks(comm)
+    offsets = np.arange(ranks.size + 1) * 5
+    halo = Halo(ranks, offsets, np.arange(5 * ranks.size)[::-1].copy())
+    before = ranks.messages, ranks.bytes
+    own = np.arange(5.0) + 5 * ranks.rank
+    assert np.array_equal(halo.fetch(np.column_stack((own, -own)))[:, 1], -np.arange(5.0 * ranks.size)[::-1])
+    others = ranks.size - 1
+    assert (ranks.messages - before[0], ranks.bytes - before[1]) == (others, others * 5 * 16)
+    into = np.zeros(5)
+    halo.add(np.ones(5 * ranks.size), into)
+    assert np.array_equal(into, np.full(5, ranks.size))

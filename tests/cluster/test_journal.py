@@ -1,0 +1,145 @@
+"""A run kept in parts goes on with another number of ranks, and says what is wrong with a folder."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from isoweave.graph import knn_graph
+from isoweave.optimise import Record
+from isoweave.persist import Checkpoint, CheckpointError, StoreError
+
+POINTS = np.concatenate(
+    [np.random.default_rng(0).random((90, 2)), np.random.default_rng(1).random((40, 2)) + 9]
+)
+
+
+@pytest.fixture
+def folder(comm, tmp_path_factory):
+    """The same folder on all ranks."""
+    return comm.bcast(tmp_path_factory.mktemp("checkpoint") if comm.rank == 0 else None)
+
+
+def journal(comm, path, *, fields=None, **how):
+    """A journal on some of the ranks, with their share."""
+    from isoweave.cluster import ClusterJournal, Ranks, distribute
+
+    graph, ranks = knn_graph(POINTS, 5), Ranks(comm)
+    ends = graph.sources.astype(np.int64), graph.indices.astype(np.int64)
+    share, rows = distribute(ranks, [(*ends, graph.lengths)] if ranks.rank == 0 else [], graph.n_vertices)
+    return share, ClusterJournal(Checkpoint(path, every=0, **how), share, rows, fields or {"tol": 1})
+
+
+def record(share, component=None):
+    """Numbers by which a row is recognised wherever it is."""
+    ids = share.caller_ids if component is None else share.caller_ids[share.component == component]
+    rows = np.column_stack((ids, -ids)).astype(float)
+    history = np.arange(12.0).reshape(3, 4)
+    return Record({"iteration": 7, "notes": ["a"]}, {"x": rows, "pairs.0": rows + 0.5, "history": history})
+
+
+def check(found, share, component=None):
+    wanted = record(share, component)
+    assert dict(found.values) == dict(wanted.values)
+    for name, array in wanted.arrays.items():
+        assert np.array_equal(found.arrays[name], array), name
+
+
+def test_another_number_of_ranks_goes_on(comm, folder):
+    share, one = journal(comm, folder / "c")
+    assert one.is_due()
+    assert one.load("state") is None
+    one.keep("state", lambda: record(share))
+    one.keep("component-1.state", lambda: record(share, 1))
+    assert one.write()
+    assert one.write()  # replaces the first
+    comm.Barrier()
+    assert len(comm.bcast(sorted(p.name for p in (folder / "c").iterdir()))) == comm.size + 1
+    # On fewer ranks, which read several parts each.
+    few = comm.Split(0 if comm.rank < (comm.size + 1) // 2 else 1, comm.rank)
+    if comm.rank < (comm.size + 1) // 2:
+        here, other = journal(few, folder / "c", resume=True)
+        assert other.is_resumed
+        check(other.load("state"), here)
+        check(other.load("component-1.state"), here, 1)
+        other.forget("component-")
+        assert other.load("component-1.state") is None
+        other.keep("state", lambda: record(here))
+        assert other.write()
+    comm.Barrier()
+    # And on more again.
+    share, third = journal(comm, folder / "c", resume=True)
+    check(third.load("state"), share)
+    third.keep("state", lambda: record(share))
+    third.finish()
+    comm.Barrier()
+    journal(comm, folder / "c")  # a finished run may be replaced
+    few.Free()
+
+
+def test_folders_that_cannot_be_continued(comm, folder):
+    share, one = journal(comm, folder / "c")
+    one.keep("state", lambda: record(share))
+    one.write()
+    comm.Barrier()
+    said = refusals(comm, lambda: journal(comm, folder / "c"))
+    hint = "Go on with it (resume=True, --resume), or remove it."
+    assert said == [f"checkpoint {folder / 'c'}: holds a run that is not finished. {hint}"]
+    said = refusals(comm, lambda: journal(comm, folder / "c", resume=True, fields={"tol": 2}))
+    assert "belongs to another run: tol was 1 and is now 2" in said[0]
+    comm.Barrier()
+    if comm.rank == 0:
+        next((folder / "c").glob("state-1-part-00000*")).unlink()
+    comm.Barrier()
+    _, again = journal(comm, folder / "c", resume=True)
+    (said,) = refusals(comm, lambda: again.load("state"))
+    assert "state-1-part-00000" in said
+    if comm.rank == 0:
+        (folder / "d").mkdir()
+        (folder / "d" / "notes.txt").write_text("mine")
+    comm.Barrier()
+    assert "is a folder that holds no checkpoint" in refusals(comm, lambda: journal(comm, folder / "d"))[0]
+
+
+def refusals(comm, function):
+    """What the ranks say that refuse: one of them, the others end without a word."""
+    from isoweave.cluster import ElsewhereError
+
+    with pytest.raises((CheckpointError, StoreError, ElsewhereError)) as caught:
+        function()
+    said = comm.allgather("" if isinstance(caught.value, ElsewhereError) else str(caught.value))
+    return [text for text in said if text]
+
+
+def test_a_part_that_cannot_be_written_is_a_warning(comm, folder, monkeypatch):
+    from isoweave.cluster import _journal
+
+    share, one = journal(comm, folder / "c")
+    one.keep("state", lambda: record(share))
+    assert one.write()
+
+    def full(path):
+        raise OSError(28, "No space left on device")
+
+    if comm.rank == comm.size - 1:
+        monkeypatch.setattr(_journal, "atomic_write", full)
+    if comm.rank == 0:
+        with pytest.warns(UserWarning, match="not written; the fit continues: .*no space is left"):
+            assert not one.write()
+    else:
+        assert not one.write()
+    comm.Barrier()
+    here, other = journal(comm, folder / "c", resume=True)
+    check(other.load("state"), here)
+
+
+def test_an_interrupt_of_one_rank_is_one_of_all(comm):
+    from isoweave.cluster import ClusterInterrupt, Ranks
+
+    interrupt = ClusterInterrupt(Ranks(comm))
+    assert interrupt.ending == ""
+    if comm.rank == comm.size - 1:
+        interrupt.is_asked = True
+    assert not interrupt.is_asked  # until all know
+    assert interrupt.ending == "interrupted"
+    assert interrupt.is_asked

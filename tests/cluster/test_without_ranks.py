@@ -1,0 +1,46 @@
+"""What is said about engine="petsc" where there is no MPI job."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from isoweave import IsometricEmbedding, embed_graph
+from isoweave.cluster import all_ranks
+from isoweave.graph import knn_graph
+from isoweave.options import resolve_options
+
+POINTS = np.random.default_rng(0).random((50, 2))
+
+
+def test_the_estimator_names_the_command():
+    assert resolve_options(2, engine="petsc").engine == "petsc"
+    with pytest.raises(ValueError, match="mpiexec -n 4 isoweave embed GRAPH --engine petsc"):
+        embed_graph(knn_graph(POINTS, 5), engine="petsc")
+    with pytest.raises(ValueError, match="transform and diagnose are not there"):
+        IsometricEmbedding(engine="petsc").fit(POINTS)
+
+
+def test_without_petsc_the_places_to_get_it_are_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "petsc4py", None)
+    with pytest.raises(ImportError, match=r"conda-forge .*apt-get install python3-petsc4py python3-mpi4py"):
+        all_ranks()
+
+
+def test_on_windows_it_is_not_there(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(ImportError, match="not there on Windows"):
+        all_ranks()
+
+
+def test_the_command_without_petsc_says_so(monkeypatch, tmp_path):
+    from typer.testing import CliRunner
+
+    from isoweave.cli import app
+
+    monkeypatch.setitem(sys.modules, "petsc4py", None)
+    done = CliRunner().invoke(app, ["embed", "x.parquet", "-o", str(tmp_path / "m.npy"), "--engine", "petsc"])
+    assert done.exit_code == 2
+    assert "isoweave: error: engine='petsc' needs PETSc and MPI" in done.output
