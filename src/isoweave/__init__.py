@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from isoweave.graph import geodesic_neighbors as geodesic_neighbors
     from isoweave.interop import (
         from_anndata as from_anndata,
+        from_geopandas as from_geopandas,
         from_igraph as from_igraph,
         from_networkx as from_networkx,
         to_anndata as to_anndata,
@@ -43,7 +44,7 @@ _ROOMS = {
     "estimator": ("IsometricEmbedding",),
     "forecast": ("ResourceEstimate", "estimate_resources"),
     "graph": ("geodesic_neighbors",),
-    "interop": ("from_anndata", "from_igraph", "from_networkx", "to_anndata"),
+    "interop": ("from_anndata", "from_geopandas", "from_igraph", "from_networkx", "to_anndata"),
     "known": ("Anchors", "Weights"),
     "optimise": ("NumericalError", "UnsolvedError"),
     "persist": ("Checkpoint", "CheckpointError", "load", "save"),

@@ -121,16 +121,17 @@ def share_frames(
     indptr, indices = share.indptr.astype(np.int32), patch.graph.indices[patch.own_edges]
     frames = calibrate_frames(NeighborGraph(indptr, indices, share.lengths), frames, calibrate)
     check_finite("calibration", "rows", frames.rows)
-    rows, included = patch.on_edges(frames.rows), patch.on_edges(frames.included)
+    rows, has_row, spectrum = patch.on_edges(frames.rows), frames.included, patch.on_vertices(frames.spectrum)
+    del frames
+    included = patch.on_edges(has_row)
     given = np.ones(len(share.indices)) if confidence is None else confidence
-    weights = np.where(frames.included, given, 0.0)
+    weights = np.where(has_row, given, 0.0)
     # Long edges count with their relative error (eq. 27).
     lost = ~(included | included[patch.graph.reverse])[patch.own_edges] & ~near
     if share.ranks.max(bool(lost.any())):
         shares = np.minimum(1.0, (median(share.ranks, paths.lengths) / paths.lengths[lost]) ** 2)
         weights[lost] = shares * given[lost]
     check_finite("inner product", "weights", weights)
-    spectrum = patch.on_vertices(frames.spectrum)
     squares = np.einsum("ej,ej->e", rows, rows)
     scale = np.minimum(patch.graph.lengths**2, spectrum[patch.graph.sources, 0])
     rows[(squares <= SHORTEST_ROW**2 * scale) & (squares > 0)] = 0.0

@@ -35,7 +35,7 @@ class Patch:
         self.share, self.known = share, known
         first, last = share.start, share.start + share.n_owned
         degrees, self._rows = _rows_of(share, known)
-        indices, lengths = self._rows.fetch(share.indices), self._rows.fetch(share.lengths)
+        indices = self._rows.fetch(share.indices)
         outside = share.indices[(share.indices < first) | (share.indices >= last)]
         others = np.unique(np.concatenate((known, outside, indices[(indices < first) | (indices >= last)])))
         n_below = int(np.searchsorted(others, first))
@@ -44,58 +44,46 @@ class Patch:
         self._others = share.halo(others)
 
         def local(vertices: AnyArray) -> AnyArray:
-            is_owned = (vertices >= first) & (vertices < last)
-            found = np.searchsorted(others, vertices)
-            found += np.where(vertices >= last, share.n_owned, 0)
-            return np.where(is_owned, vertices - first + n_below, found)
+            found = (vertices - (first - n_below)).astype(np.int32)
+            away = np.flatnonzero((vertices < first) | (vertices >= last))
+            beyond = np.where(vertices[away] >= last, share.n_owned, 0)
+            found[away] = np.searchsorted(others, vertices[away]) + beyond
+            return found
 
-        # Rows in the order of their vertices: those of other ranks before, the owned, those after.
-        n_before = int(np.searchsorted(known, first))
-        self._split = int(degrees[:n_before].sum())
-        self._has = self._in_order(np.diff(share.indptr), degrees, n_before)
-        sources = self._in_order(np.arange(first, last), known, n_before)
-        columns = local(self._in_order(share.indices, indices, self._split))
-        sources = local(sources)
-        n = len(self.ids)
+        n, rows, columns, theirs = len(self.ids), local(known), local(share.indices), local(indices)
         self.rim = np.ones(n, dtype=bool)
-        self.rim[sources] = False
-        out = np.flatnonzero(self.rim[columns])
-        counts = np.zeros(n, dtype=np.int64)
-        counts[sources] = self._has
-        counts += np.bincount(columns[out], minlength=n)
+        self.rim[self.own] = self.rim[rows] = False
+        # Edges to the rim, by their far ends: they are the rows of the rim.
+        out, out_theirs = np.flatnonzero(self.rim[columns]), np.flatnonzero(self.rim[theirs])
+        near = np.searchsorted(share.indptr, out, side="right") - 1 + n_below
+        near = np.concatenate((near, rows[np.searchsorted(np.cumsum(degrees), out_theirs, side="right")]))
+        far = np.concatenate((columns[out], theirs[out_theirs]))
+        order = np.lexsort((near, far))
+        counts = np.bincount(far, minlength=n)
+        counts[self.own], counts[rows] = np.diff(share.indptr), degrees
         starts = np.concatenate(([0], np.cumsum(counts)))
-        ends = np.cumsum(self._has)
-        self._slots = np.arange(len(columns)) + np.repeat(starts[sources] - (ends - self._has), self._has)
-        back = out[np.argsort(columns[out], kind="stable")]
-        firsts = np.flatnonzero(self.rim)
-        place = np.arange(len(back)) + np.repeat(
-            starts[firsts] - (np.cumsum(counts[firsts]) - counts[firsts]), counts[firsts]
-        )
-        all_columns = np.empty(int(starts[-1]), dtype=np.int32)
-        all_lengths = np.empty(len(all_columns))
-        rows = np.repeat(sources, self._has)
-        values = self._in_order(share.lengths, lengths, self._split)
-        all_columns[self._slots], all_lengths[self._slots] = columns, values
-        all_columns[place], all_lengths[place] = rows[back], values[back]
-        self.graph = NeighborGraph(starts.astype(np.int32), all_columns, all_lengths)
         self.own_edges = slice(int(starts[self.own.start]), int(starts[self.own.stop]))
-
-    @staticmethod
-    def _in_order(owned: AnyArray, fetched: AnyArray, split: int) -> AnyArray:
-        return np.concatenate((fetched[:split], owned, fetched[split:]))
+        self._theirs = _spread(starts[rows], degrees)
+        rim = np.flatnonzero(self.rim)
+        self._back = _spread(starts[rim], counts[rim])
+        ends, lengths = np.empty(int(starts[-1]), dtype=np.int32), np.empty(int(starts[-1]))
+        ends[self.own_edges], ends[self._theirs], ends[self._back] = columns, theirs, near[order]
+        fetched = self._rows.fetch(share.lengths)
+        back = np.concatenate((share.lengths[out], fetched[out_theirs]))[order]
+        lengths[self.own_edges], lengths[self._theirs], lengths[self._back] = share.lengths, fetched, back
+        self.graph = NeighborGraph(starts.astype(np.int32), ends, lengths)
 
     def on_vertices(self, values: AnyArray) -> AnyArray:
         """Values of all vertices here, from those that every rank has of its own."""
-        return self._in_order(values, self._others.fetch(values), self.own.start)
+        fetched, n_below = self._others.fetch(values), self.own.start
+        return np.concatenate((fetched[:n_below], values, fetched[n_below:]))
 
     def on_edges(self, values: AnyArray, *, mirrored: bool = False) -> AnyArray:
         """Values of the stored edges here; the rim's are zero, or those of the other direction."""
         found = np.zeros((len(self.graph.indices), *values.shape[1:]), dtype=values.dtype)
-        found[self._slots] = self._in_order(values, self._rows.fetch(values), self._split)
+        found[self.own_edges], found[self._theirs] = values, self._rows.fetch(values)
         if mirrored:
-            missing = np.ones(len(found), dtype=bool)
-            missing[self._slots] = False
-            found[missing] = found[self.graph.reverse[missing]]
+            found[self._back] = found[self.graph.reverse[self._back]]
         return found
 
     def layers(self) -> Any:
@@ -116,9 +104,13 @@ def _rows_of(share: Share, vertices: AnyArray) -> tuple[AnyArray, Halo]:
     halo = share.halo(vertices)
     degrees = halo.fetch(np.diff(share.indptr))
     starts = halo.fetch(share.indptr[:-1] + bounds[ranks.rank])
-    ends = np.cumsum(degrees)
-    edges = np.arange(int(degrees.sum())) + np.repeat(starts - (ends - degrees), degrees)
-    return degrees, Halo(ranks, bounds, edges)
+    return degrees, Halo(ranks, bounds, _spread(starts, degrees))
+
+
+def _spread(starts: AnyArray, counts: AnyArray) -> AnyArray:
+    """So many positions from every start on, one after the other."""
+    before = np.cumsum(counts) - counts
+    return np.arange(int(counts.sum())) + np.repeat(starts - before, counts)
 
 
 def around(share: Share, n_hops: int) -> AnyArray:

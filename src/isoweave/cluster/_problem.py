@@ -33,8 +33,14 @@ _MOST_ITERATIONS = {"gamg": 300, "jacobi": 20_000}
 _USABLE = 1e-5
 # From this dimension on neighbourhood graphs are so well connected that the diagonal does.
 _WELL_CONDITIONED = 8
+# Graphs with hubs are, too, and GAMG's coarse levels of a star may be empty on some ranks and not on others.
+# A hub has more than so many neighbours: a tenth of the vertices, within these bounds.
+_HUB_SHARE, _FEWEST_OF_A_HUB, _MOST_OF_NO_HUB = 0.1, 50, 1000
 # Options of PETSc's database with this prefix, such as -isoweave_pc_type hypre, are heeded.
 PREFIX = "isoweave_"
+# One object of PETSc for every communicator, for ever. With the last one PETSc gives back its copy of the
+# communicator, which all ranks must do together, while Python collects garbage on each when it likes.
+_KEPT: dict[int, Any] = {}
 
 
 class ClusterSolver:
@@ -59,20 +65,28 @@ class ClusterSolver:
         self._held[[] if held is None else held] = True
         self._is_free = not self._ranks.max(bool(self._held.any() or (more is not None and more.any())))
         self._matrix = self._assembled(both, more)
-        well = width >= _WELL_CONDITIONED
+        most = int(self._ranks.max(int(np.diff(share.indptr).max(initial=0))))
+        hubs = most > min(max(_HUB_SHARE * share.n_vertices, _FEWEST_OF_A_HUB), _MOST_OF_NO_HUB)
+        well = width >= _WELL_CONDITIONED or hubs
         why = "many dimensions are well conditioned" if well else "few dimensions"
+        why = f"a vertex has {most} neighbours" if hubs else why
         self.choice = SolverChoice(
             "jacobi" if well else "gamg", f"PETSc on {self._ranks.size} ranks, {why}", None
         )
         self.notes: list[str] = []
         self._names = ["jacobi"] if well else ["gamg", "jacobi"]
         self._ksp: Any = None
+        if not PETSc.Log.isActive():
+            PETSc.Log.begin()
+        if share.comm.py2f() not in _KEPT:
+            _KEPT[share.comm.py2f()] = PETSc.Vec().createMPI((0, 0), comm=share.comm)
+        self._sent = self._so_far()
         self._x, self._b = self._matrix.createVecs()
         self.iterations = 0
 
     def _assembled(self, both: FloatArray, more: FloatArray | None) -> Any:
         share, n = self._share, self._share.n_owned
-        rows = np.repeat(np.arange(n), np.diff(share.indptr))
+        rows = np.repeat(np.arange(n, dtype=np.int32), np.diff(share.indptr))
         diagonal = np.bincount(rows, both, n) if more is None else np.bincount(rows, both, n) + more
         diagonal[self._held] = 1.0
         empty = np.flatnonzero(~(diagonal > 0))
@@ -134,7 +148,18 @@ class ClusterSolver:
         value = np.empty_like(rhs)
         for c in range(rhs.shape[1]):
             value[:, c] = self._column(rhs[:, c], TOLERANCE if tol is None else tol)
+        self._count()
         return value
+
+    def _count(self) -> None:
+        """Count the messages that PETSc has sent, beside our own."""
+        before, self._sent = self._sent, self._so_far()
+        self._ranks.counted(*(int(now - then) for now, then in zip(self._sent, before, strict=True)))
+
+    def _so_far(self) -> tuple[float, float]:
+        info = self._petsc.Log.Event("KSPSolve").getPerfInfo()
+        reductions = info["numReductions"] if self._ranks.size > 1 else 0.0
+        return info["numMessages"] + reductions, info["messageLength"] + 8.0 * reductions
 
     def _column(self, rhs: FloatArray, tol: float) -> FloatArray:
         right = np.where(self._held, 0.0, rhs)

@@ -26,6 +26,7 @@ class Ranks:
         self.comm, self.rank, self.size = comm, int(comm.rank), int(comm.size)
         self.messages = 0  #: sent by this rank to others
         self.bytes = 0  #: of them
+        self.knows_failure = False  #: all ranks know that one has failed
 
     def counted(self, messages: int, n_bytes: int) -> None:
         """Count messages that somebody else has sent, such as PETSc."""
@@ -40,16 +41,24 @@ class Ranks:
 
     def sum(self, value: Any) -> Any:
         """Sum of a number or a small array over the ranks, the same bits on all and every time."""
-        total, *rest = self.gather(value)
+        total, *rest = self._rows(value)
         for one in rest:
             total = total + one
         return total
 
     def max(self, value: Any) -> Any:
-        return np.max(self.gather(value), axis=0)
+        return self._rows(value).max(axis=0)
 
     def min(self, value: Any) -> Any:
-        return np.min(self.gather(value), axis=0)
+        return self._rows(value).min(axis=0)
+
+    def _rows(self, value: Any) -> AnyArray:
+        """A number of every rank, or an array of the same shape, as rows: no pickles, so microseconds."""
+        mine = np.ascontiguousarray(value)
+        found = np.empty((self.size, *mine.shape), dtype=mine.dtype)
+        self.comm.Allgather(mine, found)
+        self.counted(self.size - 1, (self.size - 1) * mine.nbytes)
+        return found.reshape((self.size, *np.shape(value)))
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -61,6 +70,7 @@ class Ranks:
             error = found
         failed = self.gather(error is not None)
         if any(failed):
+            self.knows_failure = True
             if error is not None and self.rank == failed.index(True):
                 raise error
             raise ElsewhereError(failed.index(True))

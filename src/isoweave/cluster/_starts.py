@@ -17,7 +17,7 @@ from isoweave.cluster._measure import kth_smallest, median
 from isoweave.cluster._patch import Patch, around, balls
 from isoweave.cluster._problem import ClusterProblem, cluster_problem
 from isoweave.cluster._share import Halo, Share, owners
-from isoweave.graph import NeighborGraph, sums_of_lengths
+from isoweave.graph import NeighborGraph, positions_of, sums_of_lengths
 from isoweave.optimise import (
     ALONE,
     LBFGS,
@@ -103,9 +103,8 @@ def geodesics(patch: Patch, sources: AnyArray, team: ThreadTeam) -> FloatArray:
 
     graph, own, ranks = patch.graph, patch.own, patch.share.ranks
     distances = np.full((len(sources), graph.n_vertices), np.inf)
-    at = np.searchsorted(patch.ids, sources)
-    hit = np.flatnonzero((at < len(patch.ids)) & (patch.ids[np.minimum(at, len(patch.ids) - 1)] == sources))
-    distances[hit, at[hit]] = 0.0
+    at = positions_of(patch.ids, sources)
+    distances[at >= 0, at[at >= 0]] = 0.0
     changed = distances == 0.0
     arrays = (graph.indptr, graph.indices, graph.lengths)
     while ranks.max(bool(changed.any())):

@@ -8,7 +8,9 @@ C-contiguous float64 or int32 throughout, so that every kernel has one signature
 
 from typing import Any
 
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 
 # Nothing calls kernels from C, so that entry is left out. (numba's type hints do not know the option.)
 _OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
@@ -21,3 +23,19 @@ reordering_kernel: Any = njit(cache=True, fastmath={"reassoc", "contract", "nsz"
 helper: Any = njit(**_OPTIONS)
 # The same for the innermost loops of searches, copied before types are known.
 inlined: Any = njit(nogil=True, inline="always")
+
+
+def _smaller(_: Any, a: Any, b: Any) -> Any:
+    """The smaller of two numbers, neither NaN, by an instruction; a comparison may become a masked store."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        double = ir.DoubleType()
+        minimum = builder.module.declare_intrinsic(
+            "llvm.minnum", [double], ir.FunctionType(double, [double] * 2)
+        )
+        return builder.call(minimum, arguments, fastmath=["nnan", "nsz"])
+
+    return types.float64(types.float64, types.float64), generate
+
+
+smaller: Any = intrinsic(_smaller)

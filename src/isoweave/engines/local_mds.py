@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from isoweave.engines.compile import helper, kernel
+from isoweave.engines.compile import helper, kernel, smaller
 from isoweave.engines.paths import TIE, find_edge, search_scratch, settle, within_hops
 from isoweave.engines.small import EXTRA_VECTORS, block_iteration, full_spectrum
 
@@ -87,20 +87,23 @@ def _fill_adjacency(room, n_room, row_limit, indptr, indices, lengths, place, st
 
 
 @helper
-def _shortest_paths(dense, n_frame, n_room):
-    """Floyd-Warshall, in place: shortest paths among the ``n_frame`` first vertices through all of them."""
-    # Vertices outside the frame go first, each on a smaller matrix than the one before.
+def _shortest_paths(dense, n_frame, n_room, through):
+    """Floyd-Warshall below the diagonal: shortest paths among the ``n_frame`` first vertices through all."""
+    # Vertices outside the frame go first, each on a smaller matrix than the one before. Rows end on whole
+    # vectors of four; what is written on and above the diagonal is never read.
     for k in range(n_room - 1, -1, -1):
         width = max(k, n_frame)
-        row_k = dense[k]
+        for v in range(k):
+            through[v] = dense[k, v]
+        for v in range(k, width):
+            through[v] = dense[v, k]
         for u in range(width):
-            t = dense[u, k]
+            t = through[u]
             if u == k or t == np.inf:
                 continue
-            row_u = dense[u]
-            for v in range(width):
-                s = t + row_k[v]
-                row_u[v] = s if s < row_u[v] else row_u[v]
+            row = dense[u]
+            for v in range((u + 3) & ~3):
+                row[v] = smaller(row[v], t + through[v])
 
 
 @kernel
@@ -134,7 +137,7 @@ def local_mds(
     graph = (indptr, near_indices, near_lengths)
     scratch = search_scratch(n, 0 if hop_frames else min(most * most, len(indices)))
     distance, stamp = scratch[:2]
-    dense = np.empty((capacity, capacity))
+    dense, through = np.empty((capacity, (capacity + 3) & ~3)), np.zeros(capacity + 3)
     values, vectors = np.empty(n_components), np.empty((capacity, n_components))
     block = n_components + EXTRA_VECTORS
     rows, image = np.empty((block, capacity)), np.empty((block, capacity))
@@ -156,7 +159,7 @@ def local_mds(
         )  # fmt: skip
         # 2. Geodesics among the frame's vertices (eq. 1).
         _fill_adjacency(room, n_room, row_limit, indptr, indices, lengths, place, stamp, mark, dense)
-        _shortest_paths(dense, n_frame, n_room)
+        _shortest_paths(dense, n_frame, n_room, through)
         # 3. Gram matrix with the origin at i (eq. 2).
         m = n_frame - 1
         gram = np.empty((m, m))
@@ -164,8 +167,8 @@ def local_mds(
         for u in range(m):
             for v in range(u + 1):
                 value = 0.5 * (
-                    dense[0, u + 1] * dense[0, u + 1]
-                    + dense[0, v + 1] * dense[0, v + 1]
+                    dense[u + 1, 0] * dense[u + 1, 0]
+                    + dense[v + 1, 0] * dense[v + 1, 0]
                     - dense[u + 1, v + 1] * dense[u + 1, v + 1]
                 )
                 gram[u, v] = gram[v, u] = value

@@ -7,6 +7,7 @@ from isoweave.interop._graphs import (
     NamedDistances as NamedDistances,
     distances_of as distances_of,
     from_anndata as from_anndata,
+    from_geopandas as from_geopandas,
     from_igraph as from_igraph,
     from_networkx as from_networkx,
     is_anndata as is_anndata,

@@ -79,6 +79,47 @@ def from_igraph(
     return _assembled(names, G.get_edgelist(), lengths, weight, asymmetry)
 
 
+def from_geopandas(roads: Any, *, length: str | None = None, digits: int = 6) -> NamedDistances:
+    """Distances along the lines of a GeoDataFrame, between the points where they end or meet.
+
+    Lines that share an end meet there; lines that cross elsewhere do not. Vertices are named by their
+    coordinates.
+
+    Parameters
+    ----------
+    roads : geopandas.GeoDataFrame or GeoSeries
+        Of LineString and MultiLineString, as ``geopandas.read_file("roads.gpkg")`` returns it, in a projected
+        coordinate system (``roads.to_crs(...)``): degrees are no lengths.
+    length : str, optional
+        Column with the length of every line; by default that of its geometry.
+    digits : int
+        Decimals to which ends must agree to be one point.
+
+    Of two lines between the same two points the shorter one counts.
+    """
+    crs = getattr(roads, "crs", None)
+    if not hasattr(roads, "geometry") or not hasattr(roads, "explode"):
+        raise TypeError(f"Expected a GeoDataFrame or GeoSeries, got {type(roads).__name__}.")
+    if crs is not None and crs.is_geographic and length is None:
+        raise ValueError(
+            f"The coordinates are degrees ({crs.name}), which are no lengths: project them first, such as "
+            "with roads.to_crs(roads.estimate_utm_crs()), or name a column with length=."
+        )
+    parts = roads.explode(index_parts=False)
+    kinds = set(parts.geometry.geom_type) - {"LineString", "LinearRing"}
+    if kinds:
+        raise ValueError(f"Expected lines, but there is a {sorted(map(str, kinds))[0]}.")
+    position: dict[Any, int] = {}
+    ends, lengths = [], []
+    measured = parts.geometry.length if length is None else parts[length]
+    for line, far in zip(parts.geometry, measured, strict=True):
+        first, *_, last = ((round(x, digits), round(y, digits)) for x, y, *_ in line.coords)
+        start = position.setdefault(first, len(position))
+        ends.append((start, position.setdefault(last, len(position))))
+        lengths.append(float(far))
+    return _assembled(tuple(position), ends, lengths, length or "length", "min")
+
+
 def distances_of(X: Any, precomputed: bool = True) -> Any:
     """The distances ("weight") of a graph of networkx or igraph, if asked for; anything else as it is."""
     for base in type(X).__mro__:

@@ -21,12 +21,13 @@ import scipy.sparse as sp
 
 from isoweave._typing import AnyArray
 from isoweave.io import _source, _sparse
+from isoweave.io._graphml import read_graphml
 from isoweave.io._mesh import MESHES, Mesh, read_mesh
 from isoweave.io._source import Fault, InputFileError, quoted, reading
 from isoweave.io._text import DELIMITERS, is_edge_list, read_table
 
 _Found: TypeAlias = tuple[AnyArray | sp.csr_array, tuple[str, ...] | None]
-_SUFFIXES = ".npy .npz .csv .tsv .txt .parquet .h5ad .mtx .edges .obj .off .ply, and .gz of these"
+_SUFFIXES = ".npy .npz .csv .tsv .txt .parquet .h5ad .mtx .edges .graphml .obj .off .ply, and .gz of these"
 _NEEDED = {
     "parquet": ("pyarrow", ".parquet files need pyarrow: pip install 'isoweave[parquet]', or use .npy."),
     "h5ad": ("h5py", ".h5ad files need h5py: pip install 'isoweave[anndata]', or use .npz or .npy."),
@@ -74,6 +75,7 @@ def read_input(path: str | os.PathLike[str], *, as_graph: bool | None = None) ->
     .h5ad                   obsm["X_pca"], else X                        obsp["distances"]
     .mtx                    coordinate matrix that is not square         square coordinate matrix
     .edges                                                               edge list
+    .graphml                                                             attribute length of every edge
     .obj .off .ply                                                       corners of every face
     ======================  ===========================================  ===============================
 
@@ -105,7 +107,7 @@ def read_input(path: str | os.PathLike[str], *, as_graph: bool | None = None) ->
         found, names = _read_matrix(path, path.suffix.lower(), as_graph)
         is_square = sp.issparse(found) and found.shape[0] == found.shape[1]
         if as_graph is None:
-            as_graph = is_square and path.suffix.lower() in (".npz", ".mtx", ".edges")
+            as_graph = is_square and path.suffix.lower() in (".npz", ".mtx", ".edges", ".graphml")
         if as_graph:
             graph = _sparse.graph_from_square(found) if isinstance(found, np.ndarray) else found
             return LoadedInput(graph=_sparse.as_distances(graph), names=names)
@@ -135,6 +137,8 @@ def _read_matrix(path: Path, suffix: str, as_graph: bool | None) -> _Found:
         return _sparse.matrix_from_npz(path, _source.read_npz(path)), None
     if suffix == ".mtx":
         return _sparse.read_matrix_market(path), None
+    if suffix == ".graphml" and as_graph is not False:
+        return read_graphml(path, as_graph)
     if suffix in (".parquet", ".h5ad"):
         return _read_isolated(path, suffix[1:], bool(as_graph))
     if suffix in DELIMITERS and not as_graph:
@@ -142,7 +146,7 @@ def _read_matrix(path: Path, suffix: str, as_graph: bool | None) -> _Found:
         return cells.numbers, tuple(cells.words[0]) if cells.words else None
     if suffix in DELIMITERS or (suffix == ".edges" and as_graph is not False):
         return _sparse.read_edge_list(path, DELIMITERS.get(suffix) or "auto")
-    kind = "features" if suffix in (".edges", *MESHES) else "files"
+    kind = "features" if suffix in (".edges", ".graphml", *MESHES) else "files"
     raise Fault(f"cannot read {kind} with suffix {quoted(suffix)}; known suffixes: {_SUFFIXES}")
 
 

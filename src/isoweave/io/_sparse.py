@@ -233,13 +233,22 @@ def read_edge_list(path: Path, delimiter: str | None) -> tuple[sp.csr_array, tup
             raise Fault("empty vertex name", int(first_lines[names.index("")]))
         check_words(names, size, "vertex", first_lines)
     _check_ends(ends, 0, (_TOP, _TOP), lines, "vertex")
+    n = int(ends.max()) + 1
+    graph = symmetric_from_edges(ends, lengths, n, lines, size)
+    return graph, names
+
+
+def symmetric_from_edges(
+    ends: AnyArray, lengths: AnyArray, n: int, lines: AnyArray, size: int | None = None
+) -> sp.csr_array:
+    """A graph of n vertices from its edges and the lines they stand on, of a file of ``size`` bytes."""
     bad = ~((lengths >= 0) & (lengths < np.inf))
     if bad.any():
         at = int(np.argmax(bad))
         raise Fault(f"distance {lengths[at]}; distances must be finite and not negative", int(lines[at]))
-    n = int(ends.max()) + 1
-    _check_size((n, n), len(ends), size, int(lines[ends.max(axis=1).argmax()]))
-    return _csr_from_entries(ends, lengths, (n, n), lines, is_symmetric=True, may_repeat=True), names
+    if size is not None:
+        _check_size((n, n), len(ends), size, int(lines[ends.max(axis=1).argmax()]))
+    return _csr_from_entries(ends, lengths, (n, n), lines, is_symmetric=True, may_repeat=True)
 
 
 def read_matrix_market(path: Path) -> sp.csr_array:

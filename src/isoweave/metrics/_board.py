@@ -25,17 +25,17 @@ _DROPPED_BITS, _BINS = 9, 1 << 22
 _STEPS, _LEAST_WIDTH = 64, 1e-3
 
 BOARD_MEANINGS: dict[str, tuple[str, int]] = {
-    "waypoint_distance_correlation": ("ranks of distances between cells", 1),
-    "centroid_distance_correlation": ("of cells to centroids of labels", 1),
-    "label_distance_correlation": ("between centroids of labels", 1),
-    "density_preservation": ("correlation of the log local radii", 1),
-    "continuity_at_k30": ("near in the data, near in the map", 1),
-    "trustworthiness_at_k30": ("near in the map, near in the data", 1),
-    "qnx_at_k30": ("of the 30 nearest, the share kept", 1),
-    "lcmc_at_k30": ("the same beyond what chance keeps", 1),
+    "waypoint_distance_correlation": ("ranks of all distances", 1),
+    "centroid_distance_correlation": ("ranks: cells to centroids", 1),
+    "label_distance_correlation": ("ranks: between centroids", 1),
+    "density_preservation": ("correlation of local radii", 1),
+    "continuity_at_k30": ("near in data, near in map", 1),
+    "trustworthiness_at_k30": ("near in map, near in data", 1),
+    "qnx_at_k30": ("share kept of 30 nearest", 1),
+    "lcmc_at_k30": ("the same beyond chance", 1),
     "qnx_auc": ("share kept, mean over all k", 1),
-    "qlocal": ("its mean up to the k of the best LCMC", 1),
-    "qglobal": ("its mean beyond that k", 1),
+    "qlocal": ("mean up to the best LCMC", 1),
+    "qglobal": ("mean beyond it", 1),
 }
 """What each measure of the board says, and that more is better (1)."""
 
