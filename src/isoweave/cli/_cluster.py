@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from isoweave.cli._console import (
     printed_warnings,
     sigterm_as_interrupt,
 )
+from isoweave.options import SearchOptions
 
 # Exit code of errors, as for every command.
 _FAILED = 2
@@ -83,8 +85,7 @@ def _refuse(
         f"--report: {hint} with isoweave report": report is not None,
         f"--columns: {hint} with isoweave report": columns is not None,
         "features: give a graph of distances (edges in Parquet or .npz)": as_graph is False,
-        "--n-neighbors: give a graph": "n_neighbors" in options,
-        "--metric: give a graph": "metric" in options,
+        **{f"--{f.name.replace('_', '-')}: give a graph": f.name in options for f in fields(SearchOptions)},
         "--n-components auto: give a number": isinstance(options.get("n_components"), str),
     }
     for what, is_asked in asked.items():
