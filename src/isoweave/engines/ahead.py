@@ -28,7 +28,7 @@ from isoweave.engines.plain import FEW
 KERNELS = {
     "paths.common_neighbors": "n n i1 i1 f1",
     "paths.sort_rows_by_length": "n n n i1 i1 f1 i1 f1",
-    "paths.find_detours": "n n i1 f1 n n i1 i1 i1 f1 t1 s1",
+    "paths.find_detours": "n n i1 f1 n n i1 i1 i1 f1 t1 s1 s1",
     "local_mds.local_mds": "n n i1 i1 f1 i1 f1 n n n t t1 f2 f2 f2 t1",
     "cholesky.permute": "i1 i1 i1",
     "cholesky.elimination_tree": "i1 i1",
