@@ -39,7 +39,6 @@ KERNELS = {
     "cholesky.factorise": "i1 n1 i1 n1 i1 i1 i1 f1 f1 f1 f1",
     "alignment.align_edges_plane": "n n i1 i1 f1 f2 f2 f3 f1 f2",
     "alignment.align_edges": "n n i1 i1 f1 f2 f2 f3 f1 f2",
-    "alignment.align_edges_many": "n n i1 i1 f1 f2 f2 f3 f1 f2",
     "alignment.divergence": "n n i1 i1 f2 f2",
     "sparse.project": "i1 f1 f2 f2",
     "sparse.dot_chunks": "n n f2 f2 f2",

@@ -1,20 +1,17 @@
 """Kernels of the energy: alignments, residual fluxes, their divergence; transitions between frames.
 
-Polar factors are found in other ways in the plane and in many dimensions. A kernel for each range of
-dimensions holds one of them, and a fit compiles the one it needs.
+In the plane polar factors have a formula, and kernels of their own: a fit compiles what its dimension needs.
 """
 
 import numpy as np
 
 from isoweave.engines.compile import inlined, kernel
-from isoweave.engines.small import MANY_DIMENSIONS, polar, polar_many, polar_plane, squares
+from isoweave.engines.small import polar, polar_any, polar_plane, squares
 
 
 def align_edges_in(n_components):
     """The kernel of best alignments for the diagonal inner product in so many dimensions."""
-    if n_components <= 2:
-        return align_edges_plane
-    return align_edges if n_components < MANY_DIMENSIONS else align_edges_many
+    return align_edges_plane if n_components <= 2 else align_edges
 
 
 @kernel
@@ -26,13 +23,7 @@ def align_edges_plane(start, stop, indptr, indices, weights, frame, coordinates,
 @kernel
 def align_edges(start, stop, indptr, indices, weights, frame, coordinates, alignments, energies, flux):
     """Best alignments for the diagonal inner product, with energies and fluxes (eqs. 9, 10, 12)."""
-    _align(polar, start, stop, indptr, indices, weights, frame, coordinates, alignments, energies, flux)
-
-
-@kernel
-def align_edges_many(start, stop, indptr, indices, weights, frame, coordinates, alignments, energies, flux):
-    """As :func:`align_edges` in many dimensions."""
-    _align(polar_many, start, stop, indptr, indices, weights, frame, coordinates, alignments, energies, flux)
+    _align(polar_any, start, stop, indptr, indices, weights, frame, coordinates, alignments, energies, flux)
 
 
 @inlined

@@ -208,9 +208,9 @@ def newton_polar(b, q, work, inverse):
 
 
 @helper
-def polar_many(b, q, work, inverse):
-    """The same as :func:`polar` in many dimensions."""
-    if not newton_polar(b, q, work, inverse):
+def polar_any(b, q, work, inverse):
+    """The same as :func:`polar`, in many dimensions by Newton's iteration."""
+    if len(b) < MANY_DIMENSIONS or not newton_polar(b, q, work, inverse):
         polar(b, q, work, inverse)
 
 
