@@ -17,7 +17,7 @@ MIN_PYTHON ?= $(PYTHON)
 CLUSTER_VENV := .venv-cluster
 CLUSTER_STAMP := $(CLUSTER_VENV)/.installed
 CLUSTER_RANKS ?= 1 2 3 4
-PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 .PHONY: help demo test test-full test-min test-parametric test-cluster lint format docs bench bench-full clean
 .DEFAULT_GOAL := help
@@ -66,7 +66,7 @@ $(MIN_STAMP): pyproject.toml requirements/minimum.txt
 # Kernels of two versions of numba would push each other out of one cache.
 test-min: export NUMBA_CACHE_DIR = $(abspath $(MIN_VENV))/kernels
 test-min: $(MIN_STAMP)
-	$(MIN_BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+	$(MIN_BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 $(PARAMETRIC_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[parametric]" onnxruntime

@@ -138,11 +138,13 @@ def cold_section(records: Records) -> Iterator[str]:
         "import": "`import isoweave`",
         "first": "first fit of 1,000 points, nothing compiled",
         "second": "the same in the next process",
+        "graph_first": "first fit of a graph of 1,000 vertices, nothing compiled",
+        "graph_second": "the same in the next process",
     }
     lines = [
         (text, f"{record[f'{name}_wall']:.2f}", f"{record[f'{name}_cpu']:.2f}")
         for name, text in names.items()
-        if record is not None
+        if record is not None and f"{name}_wall" in record
     ]
     yield from markdown_table(("process", "seconds", "of processor"), lines)
 

@@ -102,7 +102,12 @@ def embed(
     if device is None:
         check_memory(graph, options, options.n_jobs)
     say.begin(graph, options)
-    with thread_team(options.n_jobs) as team:
+    from isoweave.engines.ahead import compiled_ahead
+
+    with (
+        thread_team(options.n_jobs) as team,
+        compiled_ahead(team.n_threads, options.n_components, len(graph.indices)),
+    ):
         drop, prepared = options.shortcuts == "drop", None
         if device is not None and options.along_graph is None:
             from isoweave.cuda import prepare_on_device

@@ -83,7 +83,7 @@ def estimate_resources(graph: Any, n_components: int = 2, **options: Any) -> Res
 
     Takes up to an eighth of the time of the fit. Memory is meant to be accurate to -5 and +25 %
     (docs/forecast.md compares it with measured peaks). The compiled code that a first fit loads
-    is counted; compiling it, once after installation, is not: about 20 s and 170 MB more.
+    is counted; compiling it, once after installation, is not: about 10 s and 170 MB more.
 
     Parameters
     ----------

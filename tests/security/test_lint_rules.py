@@ -67,10 +67,11 @@ def test_exceptions_in_the_package_are_known():
     assert ruff(*RULES, "--ignore-noqa", "src") == {
         ("datasets/_loaders.py", "TID251"),
         ("experiments/_figures.py", "TID251"),
+        ("engines/ahead.py", "S603"),
         ("io/_read.py", "S603"),
     }
     starting = [path.name for path in SOURCES if "subprocess" in path.read_text(encoding="utf-8")]
-    assert starting == ["_read.py"]
+    assert sorted(starting) == ["_read.py", "ahead.py"]
 
 
 def test_network_only_where_a_data_set_is_fetched():

@@ -116,7 +116,7 @@ class EdgeEnergy(_OnFrames):
     def evaluate(self, x: FloatArray) -> Evaluation:
         from isoweave.engines import alignment as kernels
 
-        return self._aligned(kernels.align_edges, self.seen, self.team, x)
+        return self._aligned(kernels.align_edges_in(x.shape[1]), self.seen, self.team, x)
 
     def _measure(self, x: FloatArray, energies: FloatArray, flux: FloatArray) -> None:
         if len(self.free) == 0:

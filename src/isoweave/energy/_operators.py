@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray
+from isoweave.engines import plain
 from isoweave.graph import NeighborGraph
 
 
@@ -22,9 +23,12 @@ def differences(graph: NeighborGraph, values: FloatArray) -> FloatArray:
 
 def divergence(graph: NeighborGraph, flux: FloatArray, team: ThreadTeam) -> FloatArray:
     """Adjoint of :func:`differences`: shape (m, c) to (n, c) (eq. 7)."""
+    out = np.empty((graph.n_vertices, flux.shape[1]))
+    if len(flux) <= plain.FEW:
+        plain.divergence(graph.sources, graph.reverse, flux, out)
+        return out
     from isoweave.engines import alignment as kernels
 
-    out = np.empty((graph.n_vertices, flux.shape[1]))
     team.run(kernels.divergence, graph.n_vertices, graph.indptr, graph.reverse, flux, out)
     return out
 

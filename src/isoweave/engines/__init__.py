@@ -8,7 +8,7 @@ operation         computes                                    kernels
 ================  ==========================================  ================================================
 local geodesics   shortest paths among a vertex's neighbours  ``paths.settle``, ``local_mds``
 frames            Gram matrices, leading eigenvectors         ``local_mds.local_mds`` (``small``)
-evaluate          best rotations, energies, residual fluxes,  ``alignment.align_edges``, ``align_rank``,
+evaluate          best rotations, energies, residual fluxes,  ``alignment.align_edges_in``, ``align_rank``,
                   the half gradient as their divergence       ``divergence`` (``small``)
 Laplacian         product of a sparse matrix with a block     ``sparse.multiply_rows``
 its solve         Cholesky factor and substitution;           ``cholesky``;
@@ -20,5 +20,7 @@ The engine for CUDA (:mod:`isoweave.cuda`) has the same table with arrays on the
 share out vertices among ranks: evaluate exchanges the rows next door, solve and dot are PETSc's own.
 The optimisers call evaluate, solve and dot, nothing else. Beside the table there are kernels of starts,
 placing, neighbour searches and diagnoses (``coarse``, ``placing``, ``neighbors``, ``paths``, ``cells``).
-Modules here import numba, so whatever ``import isoweave`` loads imports them inside functions only.
+``plain`` has some of them in numpy for small problems, and ``ahead`` compiles several at once when nothing
+is compiled yet. Modules here but ``plain`` import numba, so whatever ``import isoweave`` loads imports them
+inside functions only.
 """

@@ -1,14 +1,34 @@
-"""Kernels of the energy: alignments, residual fluxes, their divergence; transitions between frames."""
+"""Kernels of the energy: alignments, residual fluxes, their divergence; transitions between frames.
+
+In the plane polar factors have a formula, and kernels of their own: a fit compiles what its dimension needs.
+"""
 
 import numpy as np
 
-from isoweave.engines.compile import kernel
-from isoweave.engines.small import MANY_DIMENSIONS, newton_polar, polar, squares
+from isoweave.engines.compile import inlined, kernel
+from isoweave.engines.small import polar, polar_any, polar_plane, squares
+
+
+def align_edges_in(n_components):
+    """The kernel of best alignments for the diagonal inner product in so many dimensions."""
+    return align_edges_plane if n_components <= 2 else align_edges
+
+
+@kernel
+def align_edges_plane(start, stop, indptr, indices, weights, frame, coordinates, alignments, energies, flux):
+    """As :func:`align_edges` in one or two dimensions."""
+    _align(polar_plane, start, stop, indptr, indices, weights, frame, coordinates, alignments, energies, flux)
 
 
 @kernel
 def align_edges(start, stop, indptr, indices, weights, frame, coordinates, alignments, energies, flux):
     """Best alignments for the diagonal inner product, with energies and fluxes (eqs. 9, 10, 12)."""
+    _align(polar_any, start, stop, indptr, indices, weights, frame, coordinates, alignments, energies, flux)
+
+
+@inlined
+def _align(polar, start, stop, indptr, indices, weights, frame, coordinates, alignments, energies, flux):
+    """Alignments, energies and fluxes of the vertices start..stop."""
     # For every vertex i: ``B = E^T W dphi``, ``Q = polar(B)``, ``energies[i] = sum_j w_ij |residual|^2`` and
     # ``flux[ij] = w_ij residual`` with the residual ``dphi_ij - E_ij Q``. The energy is summed from
     # residuals, not from the difference of norms, so that it keeps its digits when it is tiny.
@@ -22,8 +42,7 @@ def align_edges(start, stop, indptr, indices, weights, frame, coordinates, align
                 left = w * frame[e, r]
                 for c in range(n):
                     b[r, c] += left * (coordinates[j, c] - coordinates[i, c])
-        if n < MANY_DIMENSIONS or not newton_polar(b, q, columns, rotation):
-            polar(b, q, columns, rotation)
+        polar(b, q, columns, rotation)
         total = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             j, w = indices[e], weights[e]
@@ -110,9 +129,26 @@ def normal_equations(start, stop, indptr, indices, included, frame, coordinates,
                     cross[i, r, c] += frame[e, r] * (coordinates[j, c] - coordinates[i, c])
 
 
+def frame_transitions_in(n_components):
+    """The kernel of transitions in so many dimensions."""
+    return frame_transitions_plane if n_components <= 2 else frame_transitions
+
+
+@kernel
+def frame_transitions_plane(start, stop, indptr, indices, rows, included, transitions, weights):
+    """As :func:`frame_transitions` in one or two dimensions."""
+    _transitions(polar_plane, start, stop, indptr, indices, rows, included, transitions, weights)
+
+
 @kernel
 def frame_transitions(start, stop, indptr, indices, rows, included, transitions, weights):
     """Orthogonal maps between the frames at the ends of every edge, for rows start..stop (eq. 14)."""
+    _transitions(polar, start, stop, indptr, indices, rows, included, transitions, weights)
+
+
+@inlined
+def _transitions(polar, start, stop, indptr, indices, rows, included, transitions, weights):
+    """Those maps and their weights for rows start..stop."""
     # ``transitions[e]`` is the orthogonal O that brings the frame of j to that of i over the vertices both
     # see, i.e. minimises ``|X_i - X_j O^T|`` after centring, and ``weights[e]`` is the part of the overlap
     # that it explains, in 0 .. 1. Over N vertices or fewer no orthogonal map is determined; then O is the

@@ -19,8 +19,8 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
 kernel: Any = njit(cache=True, **_OPTIONS)
 # The same with leave to reorder sums, so that loops use vector instructions.
 reordering_kernel: Any = njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, **_OPTIONS)
-# Called from kernels, which hold a copy of it: no cache file of its own.
-helper: Any = njit(**_OPTIONS)
+# Called from kernels, which hold a copy of it: no cache file and no entry from Python of its own.
+helper: Any = njit(**_OPTIONS | {"no_cpython_wrapper": True})
 # The same for the innermost loops of searches, copied before types are known.
 inlined: Any = njit(nogil=True, inline="always")
 

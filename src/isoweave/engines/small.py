@@ -42,35 +42,49 @@ def _jacobi_angle(theta):
 
 
 @helper
-def polar(b, q, columns, rotation):
-    """Orthogonal factor of the polar decomposition, ``q = U V^T`` for ``b = U S V^T`` (eq. 10)."""
-    # In the plane the rotation or the reflection, whichever has the larger trace with b. Otherwise one-sided
-    # Jacobi: rotate the columns of b (rows of the scratch) until they are orthogonal. Directions in which b
-    # vanishes are completed to an orthonormal basis: q is orthogonal for every b, the zero matrix included.
-    n = len(b)
-    if n == 1:
-        q[0, 0] = -1.0 if b[0, 0] < 0.0 else 1.0
-        return
-    largest = 0.0
-    for p in range(n):
-        for k in range(n):
-            largest = max(largest, abs(b[k, p]))
+def _polar_scale(b):
+    """Power of two that brings a matrix near one."""
     # The factor does not depend on the size of b, but squares must not vanish or overflow, and near the
     # smallest number a length has few digits.
-    scale = _TWO_600 if largest < 1e-100 else 1.0 / _TWO_600 if largest > 1e100 else 1.0
-    if n == 2:
-        x, y = scale * (b[0, 0] + b[1, 1]), scale * (b[1, 0] - b[0, 1])
-        trace = np.hypot(x, y)
-        mirrored = np.hypot(scale * (b[0, 0] - b[1, 1]), scale * (b[1, 0] + b[0, 1]))
-        sign = 1.0
-        if not trace >= mirrored:
-            x, y = scale * (b[0, 0] - b[1, 1]), scale * (b[1, 0] + b[0, 1])
-            trace, sign = mirrored, -1.0
-        elif trace == 0.0:
-            x = trace = 1.0
-        q[0, 0], q[1, 0] = x / trace, y / trace
-        q[0, 1], q[1, 1] = -sign * q[1, 0], sign * q[0, 0]
+    largest = 0.0
+    for p in range(len(b)):
+        for k in range(len(b)):
+            largest = max(largest, abs(b[k, p]))
+    return _TWO_600 if largest < 1e-100 else 1.0 / _TWO_600 if largest > 1e100 else 1.0
+
+
+@helper
+def polar_plane(b, q, columns, rotation):
+    """The same as :func:`polar` in one and two dimensions."""
+    if len(b) == 1:
+        q[0, 0] = -1.0 if b[0, 0] < 0.0 else 1.0
         return
+    # The rotation or the reflection, whichever has the larger trace with b.
+    scale = _polar_scale(b)
+    x, y = scale * (b[0, 0] + b[1, 1]), scale * (b[1, 0] - b[0, 1])
+    trace = np.hypot(x, y)
+    mirrored = np.hypot(scale * (b[0, 0] - b[1, 1]), scale * (b[1, 0] + b[0, 1]))
+    sign = 1.0
+    if not trace >= mirrored:
+        x, y = scale * (b[0, 0] - b[1, 1]), scale * (b[1, 0] + b[0, 1])
+        trace, sign = mirrored, -1.0
+    elif trace == 0.0:
+        x = trace = 1.0
+    q[0, 0], q[1, 0] = x / trace, y / trace
+    q[0, 1], q[1, 1] = -sign * q[1, 0], sign * q[0, 0]
+
+
+@helper
+def polar(b, q, columns, rotation):
+    """Orthogonal factor of the polar decomposition, ``q = U V^T`` for ``b = U S V^T`` (eq. 10)."""
+    # One-sided Jacobi: rotate the columns of b (rows of the scratch) until they are orthogonal. Directions in
+    # which b vanishes are completed to an orthonormal basis: q is orthogonal for every b, the zero matrix
+    # included.
+    n = len(b)
+    if n <= 2:
+        polar_plane(b, q, columns, rotation)
+        return
+    scale = _polar_scale(b)
     for p in range(n):
         for k in range(n):
             columns[p, k] = scale * b[k, p]
@@ -191,6 +205,13 @@ def newton_polar(b, q, work, inverse):
         if change < 1e-25 * n:
             return True
     return False
+
+
+@helper
+def polar_any(b, q, work, inverse):
+    """The same as :func:`polar`, in many dimensions by Newton's iteration."""
+    if len(b) < MANY_DIMENSIONS or not newton_polar(b, q, work, inverse):
+        polar(b, q, work, inverse)
 
 
 @helper

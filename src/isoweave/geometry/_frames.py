@@ -10,6 +10,7 @@ from scipy.spatial import ConvexHull, QhullError
 
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import BoolArray, FloatArray
+from isoweave.engines import plain
 from isoweave.graph import NeighborGraph
 
 # A row this much shorter than its edge points nowhere in particular; stretching it would amplify rounding.
@@ -74,13 +75,16 @@ def local_stretch(
     The differential M_i is the least-squares fit ``E_i M_i = dphi_i``; an isometry has all values 1.
     Directions that a neighbourhood does not have carry no information and are given the value 1.
     """
-    from isoweave.engines import alignment as kernels
-
     n, n_components = coordinates.shape
     gram = np.empty((n, n_components, n_components))
     cross = np.empty_like(gram)
-    arrays = (graph.indptr, graph.indices, frames.included, frames.rows, np.ascontiguousarray(coordinates))
-    team.run(kernels.normal_equations, n, *arrays, gram, cross)
+    arrays = (graph.indices, frames.included, frames.rows, np.ascontiguousarray(coordinates), gram, cross)
+    if len(graph.indices) <= plain.FEW:
+        plain.normal_equations(graph.sources, *arrays)
+    else:
+        from isoweave.engines.alignment import normal_equations
+
+        team.run(normal_equations, n, graph.indptr, *arrays)
     values, vectors = np.linalg.eigh(gram)
     present = values > 1e-10 * np.maximum(values[:, -1:], np.finfo(float).tiny)
     inverse = np.where(present, 1.0 / np.where(present, values, 1.0), 0.0)

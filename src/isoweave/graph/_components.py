@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.neighbors import NearestNeighbors
 
 from isoweave._lazy import computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam, thread_team
@@ -204,6 +203,8 @@ def _shortest_pairs(space: FeatureSpace, a: AnyArray, b: AnyArray, n_pairs: int)
 
 def _nearest(space: FeatureSpace, queries: AnyArray, targets: AnyArray, k: int) -> tuple[AnyArray, AnyArray]:
     """Distances to, and positions in ``targets`` of, the ``k`` nearest targets of each query."""
+    from sklearn.neighbors import NearestNeighbors
+
     points = space.points
     search = NearestNeighbors(n_neighbors=k, metric=space.metric, metric_params=space.params or None)
     distances, found = search.fit(points[targets]).kneighbors(points[queries])

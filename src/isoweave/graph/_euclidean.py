@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from sklearn.metrics import pairwise_distances
-from sklearn.utils import check_random_state
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
@@ -164,6 +162,8 @@ class GraphSearch:
     """
 
     def __init__(self, points: FloatArray, random_state: Any, team: ThreadTeam) -> None:
+        from sklearn.utils import check_random_state
+
         random = check_random_state(DEFAULT_SEED if random_state is None else random_state)
         self.seed = int(random.randint(2**31 - 1))
         self.exact = ProductSearch(points, team)
@@ -272,6 +272,8 @@ def pairwise_search(space: FeatureSpace, queries: Any, own: IntArray, k: int, te
     # here with them, and then a few candidates more are fetched and measured again.
     inexact = space.metric == "euclidean" and not space.params
     width = n_candidates(k, n if is_new else n - 1) if inexact else k
+
+    from sklearn.metrics import pairwise_distances
 
     def to_all(lo: int, hi: int) -> FloatArray:
         block = pairwise_distances(queries[lo:hi], points, metric=space.metric, **space.params)

@@ -12,15 +12,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
-from sklearn.metrics.pairwise import PAIRWISE_BOOLEAN_FUNCTIONS
-from sklearn.neighbors import VALID_METRICS
-from sklearn.utils import check_array
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave._validation import check_option, check_real
-from isoweave.engines.neighbors import hash_rows
+from isoweave.engines import plain
+from isoweave.engines.plain import repeat_and_count
 
 MINKOWSKI_P = {"manhattan": 1.0, "euclidean": 2.0, "chebyshev": math.inf}
 # So many neighbours, and such a part of all points, are a dense graph.
@@ -74,7 +71,12 @@ def _hashes(features: Any, team: ThreadTeam) -> AnyArray:
         rows = (indices[a:b].tobytes() + data[a:b].tobytes() for a, b in pairwise(features.indptr))
         return np.frombuffer(b"".join(blake2b(row, digest_size=8).digest() for row in rows), np.uint64)
     hashes = np.empty(len(features), dtype=np.uint64)
-    team.run(hash_rows, len(features), features.view(np.uint64), hashes)
+    if features.size <= plain.FEW:
+        plain.hash_rows(features.view(np.uint64), hashes)
+    else:
+        from isoweave.engines.neighbors import hash_rows
+
+        team.run(hash_rows, len(features), features.view(np.uint64), hashes)
     return hashes
 
 
@@ -112,12 +114,6 @@ def spread_neighbors(
     rows = members[np.concatenate([point, twin])]
     lengths = np.concatenate([outer_lengths, np.zeros(len(twin))])
     return rows, np.concatenate([outer_cols, inner_cols]), lengths
-
-
-def repeat_and_count(counts: AnyArray) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Each index as often as its count says, and 0, 1, 2 ... along each run."""
-    index = np.repeat(np.arange(len(counts)), counts)
-    return index, np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +171,7 @@ def prepare_features(X: Any, metric: Metric, metric_params: Params, team: Thread
         )
     squared = cosine = False
     scale = 1.0
-    boolean = name in PAIRWISE_BOOLEAN_FUNCTIONS
+    boolean = name != "euclidean" and name in _boolean_metrics()
     if boolean:
         features = (features != 0).astype(np.float64)
     elif name in ("seuclidean", "mahalanobis") and not params and not sp.issparse(features):
@@ -231,6 +227,10 @@ def _check_metric(metric: Metric, metric_params: Params) -> tuple[Metric, dict[s
             "metric='precomputed' is for distances, not features: use graph_from_matrix for a sparse "
             "distance graph or knn_from_distances for a full distance matrix."
         )
+    if isinstance(metric, str) and metric == "euclidean":
+        return metric, params
+    from sklearn.neighbors import VALID_METRICS
+
     known = (set(VALID_METRICS["brute"]) | set(_ALIASES)) - {"precomputed"}
     name = check_option("metric", metric, sorted(known))
     name = _ALIASES.get(name, name)
@@ -242,6 +242,13 @@ def _check_metric(metric: Metric, metric_params: Params) -> tuple[Metric, dict[s
             if p == exponent and params.get("w") is None:
                 return simpler, {}
     return name, params
+
+
+def _boolean_metrics() -> list[str]:
+    # scikit-learn's neighbours and metrics take longer to load than most of a small fit.
+    from sklearn.metrics.pairwise import PAIRWISE_BOOLEAN_FUNCTIONS
+
+    return PAIRWISE_BOOLEAN_FUNCTIONS
 
 
 def _spread(metric: Metric, features: FloatArray) -> dict[str, Any]:
@@ -259,6 +266,8 @@ def _spread(metric: Metric, features: FloatArray) -> dict[str, Any]:
 
 def _check_features(X: Any, metric: Metric) -> Any:
     """Finite float64 features, dense or canonical CSR, without negative zeros."""
+    from sklearn.utils import check_array
+
     wanted: Any = {"ensure_all_finite": False, "ensure_min_samples": 2, "input_name": "X"}
     features = check_array(X, accept_sparse="csr", dtype=np.float64, **wanted)
     if sp.issparse(features):

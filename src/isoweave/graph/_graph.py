@@ -13,6 +13,7 @@ from isoweave._lazy import computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave._validation import check_integer, check_option, check_real
+from isoweave.engines import plain
 from isoweave.graph._euclidean import block_rows, nearest_of_all
 from isoweave.graph._features import PointGroups, spread_neighbors
 
@@ -358,6 +359,9 @@ def edge_distortion(edges: AnyArray, lengths: FloatArray, points: FloatArray) ->
 
 def rows_by_length(graph: NeighborGraph, team: ThreadTeam) -> tuple[IntArray, FloatArray]:
     """Neighbours and lengths of every row in order of length, shapes (m,)."""
+    if len(graph.indices) <= plain.FEW:
+        order = np.lexsort((graph.lengths, graph.sources))
+        return graph.indices[order], graph.lengths[order]
     from isoweave.engines.paths import sort_rows_by_length
 
     arrays = (graph.indptr, graph.indices, graph.lengths)

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from scipy.sparse.csgraph import breadth_first_order, dijkstra
 from scipy.spatial import cKDTree
-from sklearn.neighbors import BallTree
 
 from isoweave._memory import resident_bytes, resolve_limit, too_large
 from isoweave._parallel import ONE_THREAD, ThreadTeam, resolve_n_jobs, thread_team
@@ -300,7 +299,12 @@ def _tree_search(space: FeatureSpace) -> Search:
     points, metric = space.points, space.metric
     exponents = MINKOWSKI_P | {"minkowski": float(space.params.get("p", 2))}
     p = None if callable(metric) else exponents.get(metric)
-    tree = BallTree(points, metric=metric, **space.params) if p is None else cKDTree(points)
+    if p is None:
+        from sklearn.neighbors import BallTree
+
+        tree: Any = BallTree(points, metric=metric, **space.params)
+    else:
+        tree = cKDTree(points)
 
     def search(queries: FloatArray, own: IntArray, k: int, team: ThreadTeam) -> Found:
         # scikit-learn's object for mahalanobis holds a buffer that all queries of a tree write to.

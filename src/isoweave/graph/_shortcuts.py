@@ -29,7 +29,8 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
-from isoweave.graph._features import repeat_and_count
+from isoweave.engines import plain
+from isoweave.engines.plain import repeat_and_count
 from isoweave.graph._graph import NeighborGraph, edge_keys, join, keep_edges, positions_of, rows_by_length
 
 SUPPORT = 0.6
@@ -120,10 +121,13 @@ def _support_threshold(graph: NeighborGraph, share: FloatArray) -> float:
 
 def shared_neighborhood(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
     """Common neighbours of the ends of every stored edge over the smaller degree, shape (m,)."""
-    from isoweave.engines.paths import common_neighbors
-
     share = np.zeros(len(graph.indices))
-    team.run(common_neighbors, graph.n_vertices, graph.indptr, graph.indices, share)
+    if len(share) <= plain.FEW:
+        plain.common_neighbors(graph.sources, graph.indptr, graph.indices, share)
+    else:
+        from isoweave.engines.paths import common_neighbors
+
+        team.run(common_neighbors, graph.n_vertices, graph.indptr, graph.indices, share)
     forward = graph.sources < graph.indices
     share[graph.reverse[forward]] = share[forward]
     return share

@@ -19,7 +19,7 @@ from scipy.sparse.linalg import spilu, splu
 from isoweave._forks import forks_wait
 from isoweave._parallel import ThreadTeam, single_blas_thread
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
-from isoweave.engines import cholesky as kernels
+from isoweave.engines import cholesky as kernels, plain
 
 # Entries of the largest factor a direct solver will make (2 GB of float64).
 MAX_FILL = 250_000_000
@@ -86,12 +86,17 @@ class Elimination(NamedTuple):
     fill: int  # their sum
 
 
+def _permute(indptr: IntArray, indices: IntArray, order: IntArray) -> Any:
+    permute = plain.permute if len(indices) <= plain.FEW else kernels.permute
+    return permute(indptr, indices, order)
+
+
 def plan_elimination(indptr: IntArray, indices: IntArray, order: IntArray) -> Elimination:
     """Elimination tree and column counts for an order, replaced by one with contiguous subtrees."""
     # In time and memory that are linear in the entries of the matrix, however large the factor would be.
-    p, c, _ = kernels.permute(indptr, indices, order)
+    p, c, _ = _permute(indptr, indices, order)
     order = order[kernels.postorder(kernels.elimination_tree(p, c))]
-    p, c, _ = kernels.permute(indptr, indices, order)
+    p, c, _ = _permute(indptr, indices, order)
     parent = kernels.elimination_tree(p, c)
     counts = kernels.column_counts(p, c, parent)
     return Elimination(order, p, c, parent, counts, int(counts.sum()))
@@ -124,7 +129,7 @@ def analyse(plan: Elimination) -> Structure:
 
 def factorise(s: Structure, indptr: IntArray, indices: IntArray, data: FloatArray) -> tuple[FloatArray, int]:
     """Values of the factor, and the original number of the first vertex without a positive pivot, or -1."""
-    starts, columns, entries = kernels.permute(indptr, indices, s.order)
+    starts, columns, entries = _permute(indptr, indices, s.order)
     values = np.empty(s.value_ptr[-1])
     work = np.empty(s.stack_size), np.empty(s.front_size)
     failed = kernels.factorise(*s[1:6], starts, columns, data[entries], *work, values)

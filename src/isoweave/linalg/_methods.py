@@ -22,7 +22,7 @@ from isoweave._forks import forks_wait
 from isoweave._lazy import computed_once
 from isoweave._parallel import ThreadTeam, single_blas_thread
 from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave.engines import cholesky, sparse
+from isoweave.engines import cholesky, plain, sparse
 from isoweave.linalg._cholesky import (
     MAX_FILL,
     Elimination,
@@ -33,8 +33,7 @@ from isoweave.linalg._cholesky import (
     substitute,
 )
 
-# Part of the largest entry by which sums of rows may differ from zero, and entries from their mirrors: the
-# paper's operator is assembled from many rounded products per entry.
+# Part of the largest entry by which rounding may keep sums of rows from zero, and entries from their mirrors.
 _SLACK = 1e-8
 # The recursive residual drifts away from the true one; each restart from the true residual wins back
 # several digits, and more than a few mean that rounding, not the recursion, is the limit.
@@ -80,7 +79,7 @@ class Laplacian:
     def project(self, block: FloatArray) -> FloatArray:
         """Copy of ``block`` (n, N) with the mean over every component taken out of each column."""
         out = np.empty_like(block)
-        sparse.project(self.labels, self.sizes, block, out)
+        (plain if len(self.data) <= plain.FEW else sparse).project(self.labels, self.sizes, block, out)
         return out
 
     @computed_once
@@ -99,6 +98,8 @@ class Laplacian:
 
     def multiply(self, block: FloatArray, out: FloatArray, team: ThreadTeam) -> None:
         """Write ``L block`` to ``out``, both C-contiguous of shape (n, N)."""
+        if len(self.data) <= plain.FEW:
+            return plain.multiply(self.indptr, self.indices, self.data, block, out)
         matrix = (self.indptr, self.indices, self.data)
         run_evenly(team, sparse.multiply_rows, self.n, 2 * sparse.CHUNK, *matrix, block, out)
 
@@ -118,8 +119,7 @@ class SolverMethod:
     """A factored or otherwise prepared solver. It sees projected right-hand sides only."""
 
     name: str
-    # Whether a solution that misses its goal should be handed back once as ``guess``.
-    refines = False
+    refines = False  # whether a solution that misses its goal should be handed back once as ``guess``
 
     def __init__(self, laplacian: Laplacian, team: ThreadTeam) -> None:
         self._laplacian, self._team = laplacian, team

@@ -24,7 +24,8 @@ def frame_transitions(
     n_components, m = frames.n_components, len(graph.indices)
     transitions, weights = np.empty((m, n_components, n_components)), np.empty(m)
     arrays = (graph.indptr, graph.indices, frames.rows, frames.included)
-    team.run(kernels.frame_transitions, graph.n_vertices, *arrays, transitions, weights)
+    kernel = kernels.frame_transitions_in(n_components)
+    team.run(kernel, graph.n_vertices, *arrays, transitions, weights)
     return transitions, weights
 
 

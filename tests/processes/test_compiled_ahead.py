@@ -1,0 +1,134 @@
+"""Kernels of a first fit compiled by other processes: which ones, where they go, when they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from isoweave.engines import ahead, cholesky, neighbors
+from process_scripts import TIMEOUT, run_python
+
+QUICK = "cholesky.postorder"
+SIGNATURES = """
+import json
+from isoweave.engines import ahead
+wrong, counts = [], []
+
+def kernels_used():
+    engines = [m for name, m in sys.modules.items() if name.startswith("isoweave.engines.")]
+    values = {id(value): value for module in engines for value in vars(module).values()}.values()
+    # Helpers have no file on disk.
+    used = [v for v in values if getattr(v, "signatures", ()) and v.stats.cache_path]
+    return [f"{k.py_func.__module__.split('.')[-1]}.{k.__name__}" for k in used]
+
+for n_components, n in ((2, 1000), (3, 1000), (3, 3000)):
+    if n == 3000:
+        used = kernels_used()
+    fitted = IsometricEmbedding(n_components, n_neighbors=10).fit(points(1, n))
+    named = ahead.needed(n_components, fitted.graph_.nnz)
+    counts.append(len(named))
+    for name in named:
+        kernel, types = ahead.kernel_and_types(name)
+        # One version of every kernel, for the types that the table says.
+        wrong += [] if kernel.signatures == [types] else [(name, str(kernel.signatures))]
+print(json.dumps([wrong, counts, used]))
+"""
+
+
+def started(name="postorder", module=cholesky):
+    """What numba says when it begins to compile a kernel."""
+    return SimpleNamespace(data={"dispatcher": getattr(module, name)})
+
+
+@pytest.fixture
+def others(monkeypatch, tmp_path):
+    """One other process that compiles one kernel into a folder of its own."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    made = ahead._Others([[QUICK]])
+    yield made
+    made.end()
+
+
+def test_the_table_is_what_a_fit_compiles(tmp_path):
+    """Nothing twice, nothing else: every kernel more is time that a new user waits."""
+    wrong, counts, used = json.loads(run_python(SIGNATURES, tmp_path))
+    assert wrong == []
+    assert counts == [14, 14, 21]
+    assert sorted(used) == sorted({*ahead.needed(2, 1), *ahead.needed(3, 1)})
+
+
+def test_kernels_come_from_another_process(others, tmp_path):
+    others.on_start(started("hash_rows", neighbors))
+    assert others.processes is None
+    others.on_start(started())
+    (process,) = others.processes
+    assert process.wait(TIMEOUT) == 0
+    (found,) = tmp_path.rglob("*.nbi")
+    assert "postorder" in found.name
+    # One fit at a time has other processes; a second compile starts no more of them.
+    second = ahead._Others([[QUICK]])
+    second.on_start(started())
+    others.on_start(started())
+    assert second.processes is None
+    assert others.processes == [process]
+
+
+def test_they_end_with_the_fit(others):
+    others.shares = [["local_mds.local_mds"]]
+    others.on_start(started())
+    (process,) = others.processes
+    others.end()
+    assert process.returncode is not None
+    assert process.stdin.closed
+    assert ahead._busy.acquire(blocking=False)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs Linux's /proc")
+def test_they_end_with_the_process(tmp_path):
+    """However it ends."""
+    program = "from types import SimpleNamespace\nfrom isoweave.engines import ahead, cholesky\n"
+    program += "others = ahead._Others([ahead.needed(2, 10**6)])\n"
+    program += "others.on_start(SimpleNamespace(data={'dispatcher': cholesky.postorder}))\n"
+    program += "print(others.processes[0].pid, flush=True)\nos._exit(0)\n"
+    pid = int(run_python(program, tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "cache")))
+    end = time.monotonic() + TIMEOUT
+    line = Path(f"/proc/{pid}/cmdline")
+    while line.exists() and "engines.ahead" in line.read_text():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    # It had not got far with what takes minutes on a busy machine.
+    assert len([*(tmp_path / "cache").rglob("*.nbi")]) < len(ahead.needed(2, 10**6))
+
+
+@pytest.mark.parametrize(
+    ("n_threads", "executable", "frozen"),
+    [(1, sys.executable, False), (2, "", False), (2, "/usr/bin/editor", False), (2, sys.executable, True)],
+)
+def test_no_process_where_there_is_no_core_or_no_python(n_threads, executable, frozen, monkeypatch):
+    monkeypatch.setattr(sys, "executable", executable)
+    monkeypatch.setattr(sys, "frozen", frozen, raising=False)
+    monkeypatch.setattr(ahead, "_Others", None)
+    with ahead.compiled_ahead(n_threads, 2, 100):
+        pass
+
+
+def test_a_process_that_cannot_start_or_fails_is_not_missed(others, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    others.on_start(started())
+    assert others.processes == []
+
+
+@pytest.mark.slow
+def test_a_first_fit_has_the_same_bits(tmp_path):
+    program = "print(digest(1, n_jobs=int(os.environ['JOBS'])))\n"
+    alone = run_python(program, tmp_path, JOBS="1", NUMBA_CACHE_DIR=str(tmp_path / "alone"))
+    both = run_python(program, tmp_path, JOBS="3", NUMBA_CACHE_DIR=str(tmp_path / "both"))
+    assert alone == both
+    counts = [len([*(tmp_path / name).rglob("*.nbi")]) for name in ("alone", "both")]
+    assert counts[0] <= counts[1]
