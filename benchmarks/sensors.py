@@ -53,7 +53,7 @@ def bound(graph: sp.csr_array, truth: np.ndarray, noise: float, unknown: np.ndar
     size = told.shape[0]
     if size <= 4_000:
         return float(np.sqrt(np.trace(np.linalg.inv(told.toarray())) / len(unknown)))
-    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(size, 8 if size > 50_000 else 32))
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(size, 8))
     return float(np.sqrt(np.einsum("ik,ik->k", signs, solve(told, signs)).mean() / len(unknown)))
 
 

@@ -27,6 +27,7 @@ CLAIMS = {
     ),
     "road_miles": lambda v: v["error"] < 0.01,
     "single_cells": lambda v: v["correlation"] > 0.95 and "X_isoweave" in v["adata"].obsm,
+    "terrain": lambda v: v["seen"] * 1.05 < v["needed"] < 1.1 * v["area"](v["ground"]),
     "swiss_roll": lambda v: v["error"] < 1e-3 and v["same"],
 }
 

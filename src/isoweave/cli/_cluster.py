@@ -26,8 +26,8 @@ _TOLD = (
     *("ranks", "cut edges", "duplicates merged", "n_dropped", "digest", "edge error", "relative_energy"),
     *("global_weight", "status", "n_iter", "traffic", "per step", "peak bytes"),
 )
-# The first rank to fail ends the job; the others wait in turn, so that one of them speaks.
-_TURN_SECONDS, _LONGEST_TURN = 0.2, 5.0
+# Where all ranks fail at once the first speaks and ends the job; the others wait for that, and then in turn.
+_WAIT_SECONDS, _TURN_SECONDS, _LONGEST_WAIT = 5.0, 0.2, 15.0
 
 
 def is_for_ranks(options: dict[str, Any]) -> bool:
@@ -55,14 +55,15 @@ def embed_on_ranks(
     ranks = all_ranks()
     first = ranks.rank == 0
     with _ending_together(ranks, verbose):
-        _refuse(options, as_graph, report, columns_file)
-        checkpoint, every, resume = kept
-        if checkpoint is not None:
-            options["checkpoint"] = Checkpoint(checkpoint, every=every, resume=resume)
-        elif every is not None or resume:
-            raise ValueError(f"--{'resume' if every is None else 'every'} needs --checkpoint FOLDER.")
-        if anchors["anchor_weight"] is not None and anchors["anchors"] is None:
-            raise ValueError("--anchor-weight was given without --anchors; give both.")
+        with ranks.together():
+            _refuse(options, as_graph, report, columns_file)
+            checkpoint, every, resume = kept
+            if checkpoint is not None:
+                options["checkpoint"] = Checkpoint(checkpoint, every=every, resume=resume)
+            elif every is not None or resume:
+                raise ValueError(f"--{'resume' if every is None else 'every'} needs --checkpoint FOLDER.")
+            if anchors["anchor_weight"] is not None and anchors["anchors"] is None:
+                raise ValueError("--anchor-weight was given without --anchors; give both.")
         options["engine"] = "petsc"
         started = time.perf_counter()
         shown = {"enabled": not quiet and first, "verbose": verbose and first}
@@ -132,7 +133,8 @@ def _ending_together(ranks: Any, verbose: bool) -> Iterator[None]:
         if ranks.size == 1:
             raise
         silent = isinstance(error, ElsewhereError)
-        time.sleep(_LONGEST_TURN if silent else min(_TURN_SECONDS * ranks.rank, _LONGEST_TURN))
+        if silent or (ranks.rank and not ranks.knows_failure):
+            time.sleep(min(_WAIT_SECONDS + _TURN_SECONDS * ranks.rank, _LONGEST_WAIT))
         if not silent:
             users = isinstance(error, ValueError | TypeError | ImportError | OSError | MemoryError)
             if verbose or not users:

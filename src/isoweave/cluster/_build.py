@@ -60,10 +60,11 @@ def distribute(
 
     ``pieces`` are this rank's edges (ends below ``n``, lengths), in any number; the list is emptied.
     """
-    if n < 2:
-        raise ValueError(f"Distances are needed of at least 2 vertices, got {n}.")
-    if n > _MOST_VERTICES:
-        raise ValueError(f"The graph has {n:,} vertices; at most {_MOST_VERTICES:,} are possible.")
+    with ranks.together():
+        if n < 2:
+            raise ValueError(f"Distances are needed of at least 2 vertices, got {n}.")
+        if n > _MOST_VERTICES:
+            raise ValueError(f"The graph has {n:,} vertices; at most {_MOST_VERTICES:,} are possible.")
     offsets = even_offsets(n, ranks.size)
     small, large, lengths = _settled(ranks, offsets, _at_home(ranks, offsets, pieces), asymmetry)
     unit, whole = _unit(ranks, lengths), ranks.sum(digest(small, large, lengths))
@@ -95,11 +96,11 @@ def digest(*columns: AnyArray) -> int:
     mixed = np.zeros(len(columns[0]) if columns else 0, dtype=np.uint64)
     with np.errstate(over="ignore"):
         for column in columns:
-            values = np.ascontiguousarray(column).reshape(len(mixed), -1)
-            for part in values.astype(np.float64 if values.dtype.kind == "f" else np.int64).view(np.uint64).T:
-                mixed = (mixed ^ part) * _MIX
+            for values in np.atleast_2d(column.T):
+                kind = np.float64 if values.dtype.kind == "f" else np.int64
+                mixed = (mixed ^ values.astype(kind).view(np.uint64)) * _MIX
                 mixed ^= mixed >> np.uint64(29)
-        return int(mixed.sum(dtype=np.uint64))
+    return int(mixed.sum(dtype=np.uint64))
 
 
 def _at_home(ranks: Ranks, offsets: AnyArray, pieces: list[Any]) -> list[AnyArray]:
@@ -159,11 +160,12 @@ def _unit(ranks: Ranks, lengths: FloatArray) -> float:
     if counts[-1] == 0:
         return 1.0
     low, high = ranks.min(positive.min(initial=np.inf)), ranks.max(positive.max(initial=0.0))
-    if high / LARGEST_RATIO > low:
-        raise ValueError(
-            f"distances span from {low:.3g} to {high:.3g}, a ratio over {LARGEST_RATIO:.0g}; rescale or "
-            "remove the extreme ones."
-        )
+    with ranks.together():
+        if high / LARGEST_RATIO > low:
+            raise ValueError(
+                f"distances span from {low:.3g} to {high:.3g}, a ratio over {LARGEST_RATIO:.0g}; rescale or "
+                "remove the extreme ones."
+            )
     middle = int(np.searchsorted(counts, counts[-1] // 2, side="right")) - _EXPONENTS
     return float(np.ldexp(1.0, min(middle, np.finfo(np.float64).maxexp - 1)))
 

@@ -86,9 +86,9 @@ def embed_share(
     share : Share
     options : EmbeddingOptions
         ``start`` may be an array of the owned rows.
-    anchors : (rows (a,), positions (a, N), weights (a,)) or None
-        Owned vertices with known positions in the user's unit; infinite weights hold. Given on all ranks or
-        on none.
+    anchors : tuple or None
+        Rows (a,), positions (a, N) in the user's unit and weights (a,) of owned vertices whose positions are
+        known; infinite weights hold. Given on all ranks or on none.
     run, team
         As on one machine; a journal of ``run`` answers alike on all ranks.
     alone_up_to : int

@@ -76,10 +76,11 @@ def embed_file(
         What is known of the whole map: energy, status, steps, messages and bytes; the same on all ranks.
     """
     ranks, path, output = all_ranks(), Path(path), Path(output)
-    chosen = resolve_options(n_components, **options | {"engine": "petsc"})
+    with ranks.together():
+        chosen = resolve_options(n_components, **options | {"engine": "petsc"})
+        check_cluster_options(chosen)
     if options.get("n_jobs") is None:
         chosen.n_jobs = 1
-    check_cluster_options(chosen)
     check_output(ranks, output)
     say = _CountingReporter(ranks, chosen.verbose if ranks.rank == 0 else 0)
     say.stage("reading")
@@ -143,11 +144,13 @@ def _own_anchors(share: Share, rows: CallerRows, anchors: Anchors, options: Embe
 
     Also those that hold, rows and positions to the last bit; and the mean.
     """
-    checked = check_anchors(int(rows.offsets[-1]), options.n_components, anchors)
+    with share.ranks.together():
+        checked = check_anchors(int(rows.offsets[-1]), options.n_components, anchors)
     if checked is None:
         return None, None, 0.0
     origin, vertices = checked.positions.mean(axis=0), rows.vertices(checked.vertices.astype(np.int64))
-    merged = merge_anchors(checked, vertices, origin, share.unit, share.n_vertices)
+    with share.ranks.together():
+        merged = merge_anchors(checked, vertices, origin, share.unit, share.n_vertices)
     own = share.owner_of(merged.vertices) == share.ranks.rank
     here = merged.vertices[own].astype(np.int64) - share.start
     hard = np.flatnonzero(checked.is_hard & (share.owner_of(vertices) == share.ranks.rank))

@@ -12,12 +12,13 @@ import scipy.sparse as sp
 from scipy.sparse import csgraph
 
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.cluster._share import Ranks, RowEdges, owners
+from isoweave.cluster._share import Halo, Ranks, RowEdges, owners
 
 # So many vertices in a cell, unless there would be fewer cells than this for a rank, or more than ever.
 _CELL_VERTICES, _CELLS_PER_RANK, _MOST_CELLS = 1000, 64, 200_000
 # A component that would fill less than this part of a rank stays on one.
 _WHOLE = 0.25
+_SMOOTHINGS, _TURNS = 40, 8
 _HASH, _HASH_BITS = np.uint64(0x9E3779B97F4A7C15), 53
 
 
@@ -38,12 +39,33 @@ def target_ranks(ranks: Ranks, rows: RowEdges, alive: AnyArray, label: AnyArray,
         near, cell_weights = _cell_graph(ranks, rows, loose, cell, n_cells, weight)
         part = bisect(near, cell_weights, ranks.size)
         target[loose] = part[cell[loose]]
+        _straighten(ranks, rows, loose, target)
         load = np.bincount(part, cell_weights, ranks.size).astype(np.float64)
     if is_whole.any():
         part = _filled(load, ranks.sum(np.bincount(label[alive], weight[alive], len(sizes))), is_whole)
         whole = alive & is_whole[label]
         target[whole] = part[label[whole]]
     return target
+
+
+def _straighten(ranks: Ranks, rows: RowEdges, loose: AnyArray, target: AnyArray) -> None:
+    """Let vertices at the ragged border of two parts join the one that most of their neighbours are in."""
+    sources = np.repeat(np.arange(len(loose)), np.diff(rows.indptr))
+    ends, at = np.unique(rows.indices, return_inverse=True)
+    halo = Halo(ranks, rows.offsets, ends)
+    for turn in range(_TURNS):
+        there = halo.fetch(target)[at.reshape(-1)]
+        # Half of them at a time: two neighbours that change places have gained nothing.
+        free = loose & (np.arange(rows.start, rows.start + len(loose)) % 2 == turn % 2)
+        border = np.zeros(len(loose), dtype=np.bool_)
+        border[sources[there != target[sources]]] = True
+        edges = (border & free)[sources]
+        votes, counts = np.unique(sources[edges] * ranks.size + there[edges], return_counts=True)
+        voter, choice = votes // ranks.size, votes % ranks.size
+        # Of equals the own part wins, then the first.
+        order = np.lexsort((choice, choice != target[voter], -counts, voter))
+        best = order[np.unique(voter[order], return_index=True)[1]]
+        target[voter[best]] = choice[best]
 
 
 def _filled(load: FloatArray, weights: FloatArray, is_whole: AnyArray) -> AnyArray:
@@ -129,8 +151,16 @@ def _along(near: sp.csr_array) -> AnyArray:
         own = near[inside][:, inside]
         one = int(np.argmax(_hops(own, 0)))
         from_one = _hops(own, one)
-        position[inside] = from_one - _hops(own, int(np.argmax(from_one)))
+        position[inside] = _smoothed(own, from_one - _hops(own, int(np.argmax(from_one))))
     return np.lexsort((position, group))
+
+
+def _smoothed(near: sp.csr_array, position: FloatArray) -> FloatArray:
+    """Means over neighbours, many times: level lines become short, and hardly any two positions are equal."""
+    degree = np.maximum(near.sum(axis=1), 1.0)
+    for _ in range(_SMOOTHINGS):
+        position = 0.5 * (position + (near @ position) / degree)
+    return position
 
 
 def _hops(near: sp.csr_array, start: int) -> FloatArray:

@@ -26,6 +26,7 @@ class Ranks:
         self.comm, self.rank, self.size = comm, int(comm.rank), int(comm.size)
         self.messages = 0  #: sent by this rank to others
         self.bytes = 0  #: of them
+        self.knows_failure = False  #: all ranks know that one has failed
 
     def counted(self, messages: int, n_bytes: int) -> None:
         """Count messages that somebody else has sent, such as PETSc."""
@@ -69,6 +70,7 @@ class Ranks:
             error = found
         failed = self.gather(error is not None)
         if any(failed):
+            self.knows_failure = True
             if error is not None and self.rank == failed.index(True):
                 raise error
             raise ElsewhereError(failed.index(True))

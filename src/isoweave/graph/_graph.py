@@ -275,7 +275,7 @@ def _check_distances(matrix: AnyArray) -> tuple[FloatArray, AnyArray]:
 
 
 def counting_argsort(keys: AnyArray, n: int) -> AnyArray:
-    """Stable argsort of integers in ``0 .. n``, linear in their number."""
+    """Stable argsort of integers from 0 to ``n``, linear in their number."""
     # A matrix with one entry per row turned into column order: scipy has this counting sort compiled, and it
     # takes a third of the time of numpy's lexsort.
     m = len(keys)

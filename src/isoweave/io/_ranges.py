@@ -110,7 +110,7 @@ def _check_complete(path: Path, names: list[Path]) -> None:
     numbers.sort()
     said = {int(match[3]) for match in found if match and match[3]}
     first = min(numbers[0], 1)
-    count = max((*said, len(numbers)))
+    count = max((*said, numbers[-1] + 1 - first))
     missing = sorted(set(range(first, first + count)) - set(numbers))
     if missing:
         raise InputFileError(path, f"part {missing[0]} is missing; found {len(numbers)} of {count} parts")
