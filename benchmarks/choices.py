@@ -105,6 +105,12 @@ comparable only between lines with the same weights, frames and calibration. Sec
 thread, without the neighbour search. Columns as in the quality table.
 """
 
+_ELSEWHERE = [
+    "## Elsewhere",
+    "",
+    "What was tried against noise, and where it fails: [noise](noise.md#what-was-tried).",
+]
+
 
 def seeds_of(row: Row, n_seeds: int) -> tuple[int, ...]:
     """Other samples than the quality table's."""
@@ -165,6 +171,7 @@ def page(rows: list[Row], records: Records, n_seeds: int) -> str:
         lines += ["", f"## {row.title}, N = {row.n_components}", "", *_section(row, records, n_seeds)]
     for section in (filter_section, outline_section, optimiser_section):
         lines += ["", *section(records)]
+    lines += ["", *_ELSEWHERE]
     if any("†" in line for line in lines):
         lines += ["", STALE]
     return "\n".join(lines) + "\n"

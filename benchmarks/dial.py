@@ -46,6 +46,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="+")
     parser.add_argument("--seeds", type=int, default=15)
+    parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--weights", nargs="+", default=["0", "auto", "1", "10", "isomap"])
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -55,7 +56,8 @@ def main() -> None:
         experiment, _, row = name.partition(":")
         setting = next(s for s in EXPERIMENTS[experiment].rows if row in ("", s.name))
         # Groups and single data sets have seeds of their own; samplings get fresh ones.
-        own = setting.seeds if setting.seeds[0] == 0 else range(FIRST_SEED, FIRST_SEED + arguments.seeds)
+        first = arguments.first_seed
+        own = setting.seeds if setting.seeds[0] == 0 else range(first, first + arguments.seeds)
         found: dict[str, list[list[float]]] = {weight: [] for weight in arguments.weights}
         for seed in list(own)[: arguments.seeds]:
             problem = setting.load(Request(seed))

@@ -21,7 +21,8 @@ SHEET = s_curve(250, random_state=281)
 
 # The public names, with their defaults.
 PARAMETERS = {
-    "n_components": 2, "n_neighbors": 10, "metric": "euclidean", "metric_params": None, "preset": "default",
+    "n_components": 2, "n_neighbors": 10, "metric": "euclidean", "metric_params": None, "denoise": None,
+    "preset": "default",
     "start": "auto", "solver": "auto", "inner_product": "auto", "frame_size": "auto", "calibrate": "auto",
     "scale": "edges", "shortcuts": "auto", "components": "separate", "asymmetry": "error", "refine": "auto",
     "along_graph": None, "loss": "squares", "tol": None, "max_iter": None, "engine": None,

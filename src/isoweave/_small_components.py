@@ -129,10 +129,10 @@ def _refine_many(
         if first.is_odd[c] or (descent is not None and descent.is_odd[c]):
             found[c] = None
         elif descent is not None:
-            ended = descent.result(blocks, c, interrupt.ending if descent.has_ended[c] else "converged")
-            found[c] = replace(led, energy=ended.energy, status=ended.status)
+            status = interrupt.ending if descent.has_ended[c] else "converged"
+            found[c] = replace(led, energy=float(descent.energy[c]), status=status)
             masses[c] = descent.mass[c]
-            x[blocks.starts[c] : blocks.starts[c + 1]] = ended.coordinates
+            x[blocks.starts[c] : blocks.starts[c + 1]] = descent.x[blocks.starts[c] : blocks.starts[c + 1]]
     alignments = problem.evaluate(x).alignments
     for c, descent in enumerate(taken):
         led = found[c]

@@ -236,7 +236,7 @@ class IsometricEmbedding(  # type: ignore[misc]
         return resolve_options(n_components, seed=seed, **given)
 
     def _metric_and_params(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(SearchOptions) if f.name != "n_neighbors"}
+        return {"metric": self.metric, "metric_params": self.metric_params}
 
     def _is_precomputed(self) -> bool:
         return _is(self.metric, "precomputed")
@@ -271,6 +271,9 @@ class IsometricEmbedding(  # type: ignore[misc]
         graphs.check_search_memory(n, d, k, parse_memory_limit(self.memory_limit), self.n_jobs)
         return graphs.knn_graph(X, k, n_jobs=self.n_jobs, random_state=seed, **self._metric_and_params())
 
+    def _means(self, X: Any) -> graphs.NeighborhoodMeans:
+        return graphs.NeighborhoodMeans(X, self.denoise, n_jobs=self.n_jobs, **self._metric_and_params())
+
     def _graph_and_dimension(self, X: Any, seed: int, run: Run, anchors: Any) -> tuple[NeighborGraph, int]:
         """Graph of checked input and dimension of the embedding; sets ``n_neighbors_``."""
         stored = run.load("neighbours")
@@ -279,6 +282,7 @@ class IsometricEmbedding(  # type: ignore[misc]
             return graph_from(stored), int(stored.value("n_components", int))
         if not self._is_given_graph(X):
             run.stage("neighbours")
+        X = self._means(X).points
         graph = self._graph_of(X, seed)
         n_components: Any = self.n_components
         if _is(n_components, "auto"):
@@ -348,7 +352,9 @@ class IsometricEmbedding(  # type: ignore[misc]
             X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=_NUMBERS)
             lookup = self.__dict__.setdefault("_lookup", {})
             if "index" not in lookup:
-                lookup["index"] = graphs.build_index(self._features(), team=team, **self._metric_and_params())
+                means = lookup["means"] = self._means(self._features())
+                lookup["index"] = graphs.build_index(means.points, team=team, **self._metric_and_params())
+            X = lookup["means"].move(X)
             neighbors, distances = lookup["index"].neighbors(X, k, team=team)
             bounds = np.arange(len(neighbors) + 1) * neighbors.shape[1]
             return bounds, neighbors.reshape(-1), distances.reshape(-1)
@@ -379,7 +385,8 @@ class IsometricEmbedding(  # type: ignore[misc]
     def _grow(self, fresh: Self, X: Any, kept: AnyArray) -> Self:
         """Embed points of which the first are the kept ones of the map; what fails, fails on the copy."""
         options = fresh._options(self.n_components_)
-        graph = fresh._joined(X, fresh._graph_of(X, options.seed), self.n_components_)
+        points = fresh._means(X).points
+        graph = fresh._joined(points, fresh._graph_of(points, options.seed), self.n_components_)
         if len(kept) > graph.n_vertices:
             raise ValueError(
                 f"{len(kept)} vertices are kept, but the new graph has only {graph.n_vertices}. List the "

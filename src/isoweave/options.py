@@ -74,6 +74,14 @@ class SearchOptions:
     metric_params: dict[str, Any] | None = option(
         None, "Keyword arguments of the metric.", kind="dict or None", on_command=False
     )
+    denoise: int | None = option(
+        None,
+        """Move every point to the mean of this many nearest, twice, before neighbours are searched. For
+        features so noisy that parts which should be apart touch each other; 30 to 60 are good values, and on
+        clean data it does harm.""",
+        kind="int or None",
+        command="Move every point to the mean of this many nearest first (noisy features).",
+    )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

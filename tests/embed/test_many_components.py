@@ -15,7 +15,7 @@ from isoweave._parallel import ONE_THREAD
 from isoweave._small_components import embed_many
 from isoweave.graph import graph_from_matrix, prepare_graph, subgraph
 from isoweave.known import Known
-from isoweave.optimise import Interrupt, companion_width
+from isoweave.optimise import Interrupt, _many as many, companion_width
 from isoweave.options import resolve_options
 from reference_graphs import knn_of
 
@@ -128,6 +128,19 @@ def test_what_a_small_component_costs():
 
     few, many, one = calls(40), calls(80), calls(1)
     assert many - few < 40 * one / 20
+
+
+def test_the_synchronized_start_is_tried_where_rotations_disagree(monkeypatch):
+    """Of sheets, one in four or fewer."""
+    tried, original = [], many.sample_energy
+
+    def counted(graph, *args, starts, **kwargs):
+        tried.append(len(starts) - 1)
+        return original(graph, *args, starts=starts, **kwargs)
+
+    monkeypatch.setattr(many, "sample_energy", counted)
+    embed_graph(sp.block_diag([crumbs(10, seed=seed) for seed in range(10)]), n_jobs=1)
+    assert 0 < sum(tried) <= 25
 
 
 def test_interrupted_and_continued(tmp_path, monkeypatch):

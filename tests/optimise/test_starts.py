@@ -20,6 +20,7 @@ from isoweave.graph import connected_components, graph_from_matrix, join_along, 
 from isoweave.linalg import lowest_eigenvectors
 from isoweave.metrics import procrustes_error
 from isoweave.optimise import _starts as module
+from isoweave.optimise._rotations import rotations_agree
 from isoweave.optimise._starts import farthest_landmarks, landmark_start, synchronized_alignments
 from reference_problems import TEAM, exact_frames
 
@@ -281,3 +282,18 @@ def test_coarse_starts_are_close_none_of_small_graphs_and_the_same_for_any_threa
         np.testing.assert_array_equal(start_of("coarse", graph, team=team), start)
         laplacian = optimise.connection_laplacian(graph, frames, team)
     assert (laplacian != optimise.connection_laplacian(graph, frames, TEAM)).nnz == 0
+
+
+def test_rotations_agree_unless_mirrored_or_untold():
+    rng = np.random.default_rng(449)
+    points = (np.argwhere(np.ones((8, 5))) + 0.3 * rng.random((40, 2))) / 8
+    folded = np.where(points[:, :1] < 0.5, points, [1.0, 0.0] + points * [-1.0, 1.0])
+    sheet = module.sample_energy(ref.knn_of(points, 8), 2, team=TEAM)
+    chain = module.sample_energy(ref.path_graph(6), 2, team=TEAM)
+    line = np.column_stack((np.arange(6.0), np.zeros(6)))
+    for energy, x, agree in ((sheet, points, True), (sheet, folded, False), (chain, line, False)):
+        assert rotations_agree(energy, energy.evaluate(x).alignments).tolist() == [agree]
+    both = ref.knn_of(np.vstack((points, points + 10.0)), 8)
+    twice, starts = module.sample_energy(both, 2, team=TEAM), np.array([0, 40, 80])
+    alignments = twice.evaluate(np.vstack((points, folded))).alignments
+    assert rotations_agree(twice, alignments, starts).tolist() == [True, False]

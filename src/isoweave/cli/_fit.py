@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from isoweave.io import LoadedInput
 
 # Options that mean nothing for one kind of input: refused, because the user expects them to do something.
-_FOREIGN = {"graph": ("metric", "n_neighbors"), "features": ("asymmetry",)}
+_FOREIGN = {"graph": ("metric", "n_neighbors", "denoise"), "features": ("asymmetry",)}
 # Exit code of a fit that does not fit; 2 is for errors.
 _DOES_NOT_FIT = 3
 
@@ -152,7 +152,7 @@ def forecast(
     with printed_warnings(), ProgressLine() as progress:
         loaded = _read_data(input_file, as_graph, options)
         n_components = options.pop("n_components", 2)
-        search = {name: options.pop(name) for name in ("metric", "n_neighbors") if name in options}
+        search = {name: options.pop(name) for name in ("metric", "n_neighbors", "denoise") if name in options}
         # Bad options are refused before the search for neighbours.
         resolve_options(1 if n_components == "auto" else n_components, **options)
         progress.describe("neighbours")
@@ -178,16 +178,17 @@ def _graph_of(loaded: LoadedInput, options: dict[str, Any], n_components: Any) -
         estimated = graphs.intrinsic_dimension_graph(graph) if is_auto else 0.0
     else:
         search = {"metric": metric, "n_jobs": options.get("n_jobs")}
+        features = graphs.NeighborhoodMeans(loaded.features, options.get("denoise"), **search).points
         n_neighbors = min(options.get("n_neighbors", 10), loaded.n_rows - 1)
-        graph = graphs.knn_graph(loaded.features, n_neighbors, **search)
-        estimated = graphs.intrinsic_dimension(loaded.features, **search) if is_auto else 0.0
+        graph = graphs.knn_graph(features, n_neighbors, **search)
+        estimated = graphs.intrinsic_dimension(features, **search) if is_auto else 0.0
     if is_auto:
         n_components = min(max(1, round(estimated)), graph.n_vertices - 1)
     if options.get("components") == "bridge":
         if loaded.kind == "graph":
             raise ValueError("components='bridge' needs features to measure distances between components.")
         bridges = {"metric": metric, "n_bridges": n_components + 1}
-        graph = graphs.bridge_components(graph, loaded.features, **bridges)
+        graph = graphs.bridge_components(graph, features, **bridges)
     return graph, n_components
 
 

@@ -27,6 +27,8 @@ _RTOL = 1e-6
 _MOST_VERTICES = 3_000_000_000
 _SMALLEST_REORDERED = 20_000
 _EXPONENTS = 1100
+# Sums over all ranks stay below 64 bits.
+_DIGESTS = 2**48
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
 
 
@@ -87,7 +89,7 @@ def distribute(
     vertex = np.full(count, -1, dtype=np.int64)
     vertex[told - first] = number
     vertex = rows.fetch(stands_for, vertex)
-    share.facts["digest"] = whole % 2**64
+    share.facts["digest"] = whole % _DIGESTS
     return _renumbered(share, rows, vertex), CallerRows(ranks, offsets, vertex)
 
 
@@ -100,7 +102,7 @@ def digest(*columns: AnyArray) -> int:
                 kind = np.float64 if values.dtype.kind == "f" else np.int64
                 mixed = (mixed ^ values.astype(kind).view(np.uint64)) * _MIX
                 mixed ^= mixed >> np.uint64(29)
-    return int(mixed.sum(dtype=np.uint64))
+    return int(mixed.sum(dtype=np.uint64)) % _DIGESTS
 
 
 def _at_home(ranks: Ranks, offsets: AnyArray, pieces: list[Any]) -> list[AnyArray]:

@@ -165,8 +165,8 @@ def _journal(
     if options.checkpoint is None:
         return None
     parts = () if anchors is None else (share.caller_ids[anchors[0]], *anchors[1:])
-    digests = {"edges": share.facts["digest"], "anchors": share.ranks.sum(digest(*parts)) % 2**64}
-    known = {name: f"{value:016x}" for name, value in digests.items()}
+    digests = {"edges": share.facts["digest"], "anchors": share.ranks.sum(digest(*parts))}
+    known = {name: f"{int(value):x}" for name, value in digests.items()}
     fields = fingerprint({}, options.fingerprint() | known | {"vertices": int(rows.offsets[-1])})
     return ClusterJournal(options.checkpoint, share, rows, fields)
 

@@ -107,7 +107,7 @@ class EdgeEnergy(_OnFrames):
         return free[~has_row | ((square <= _SAME_SIZE * size) & (size <= _SAME_SIZE * square))]
 
     @computed_once
-    def _seen(self) -> FloatArray:
+    def seen(self) -> FloatArray:
         """The weights of the other edges."""
         seen = self.weights.copy()
         seen[self.free] = 0.0
@@ -116,14 +116,15 @@ class EdgeEnergy(_OnFrames):
     def evaluate(self, x: FloatArray) -> Evaluation:
         from isoweave.engines import alignment as kernels
 
-        return self._aligned(kernels.align_edges, self._seen, self.team, x)
+        return self._aligned(kernels.align_edges, self.seen, self.team, x)
 
     def _measure(self, x: FloatArray, energies: FloatArray, flux: FloatArray) -> None:
         if len(self.free) == 0:
             return
         i, rest, weights = (a[self.free] for a in (self.graph.sources, self.graph.lengths, self.weights))
         steps = x[self.graph.indices[self.free]] - x[i]
-        lengths = np.sqrt(np.einsum("ec,ec->e", steps, steps))
+        # Column by column, as :mod:`isoweave.engines.together` has it.
+        lengths = np.sqrt(sum(column * column for column in steps.T))
         excess = lengths - rest
         # Ends that coincide may part in any direction: none is taken.
         pull = np.divide(weights * excess, lengths, out=np.zeros_like(lengths), where=lengths > 0)
@@ -244,7 +245,7 @@ class DistanceEnergy:
         return self.evaluate(np.zeros((self.graph.n_vertices, self.n_components))).energy
 
     @computed_once
-    def _both(self) -> FloatArray:
+    def both(self) -> FloatArray:
         """Weights of the two directions of every edge together."""
         return self.weights + self.weights[self.graph.reverse]
 
@@ -252,7 +253,7 @@ class DistanceEnergy:
         from isoweave.engines import stress as kernels
 
         graph, energies, half_gradient = self.graph, np.empty(len(x)), np.empty(x.shape)
-        edges = (graph.indptr, graph.indices, graph.lengths, self.weights, self._both)
+        edges = (graph.indptr, graph.indices, graph.lengths, self.weights, self.both)
         self.team.run(kernels.edge_stress, len(x), *edges, np.ascontiguousarray(x), energies, half_gradient)
         none = np.empty((0, self.n_components, self.n_components))
         return Evaluation(float(np.sum(energies)), half_gradient, none, energies)

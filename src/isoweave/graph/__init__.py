@@ -13,6 +13,7 @@ from isoweave.graph._components import (
     pack_components as pack_components,
     prepare_graph as prepare_graph,
 )
+from isoweave.graph._denoise import NeighborhoodMeans as NeighborhoodMeans
 from isoweave.graph._euclidean import block_rows as block_rows, nearest_of_all as nearest_of_all
 from isoweave.graph._features import check_sizes as check_sizes
 from isoweave.graph._graph import (

@@ -215,18 +215,18 @@ class Direct(SolverMethod):
         lap = self._laplacian
         if lap.elimination.fill > MAX_FILL:
             raise PreparationError(f"the Cholesky factor would hold more than {MAX_FILL:,} entries")
-        self._symbolic = analyse(lap.elimination)
+        self.structure = analyse(lap.elimination)
         try:
             # BLAS threads would fight over thousands of small products, and change the rounding.
             with single_blas_thread():
-                self._values, failed = factorise(self._symbolic, lap.indptr, lap.indices, lap.data)
+                self.values, failed = factorise(self.structure, lap.indptr, lap.indices, lap.data)
         except MemoryError as error:
             raise PreparationError("not enough memory for the Cholesky factor") from error
         if failed >= 0:
             raise PreparationError(f"the Laplacian is not positive definite at vertex {failed}")
 
     def _substitute(self, rhs: FloatArray) -> FloatArray:
-        return substitute(self._symbolic, self._values, rhs, self._team)
+        return substitute(self.structure, self.values, rhs, self._team)
 
     def attempt(self, rhs: FloatArray, guess: FloatArray | None, goal: FloatArray) -> tuple[FloatArray, int]:
         """Solve for all columns, or improve ``guess`` by one step of iterative refinement."""

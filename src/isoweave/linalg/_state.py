@@ -9,9 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from isoweave._parallel import ONE_THREAD, ThreadTeam
-from isoweave._typing import AnyArray, FloatArray
+from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave._validation import check_option
-from isoweave.linalg._cholesky import MAX_FILL, MAX_FILL_RATIO
+from isoweave.engines import cholesky as kernels
+from isoweave.linalg._cholesky import MAX_FILL, MAX_FILL_RATIO, Structure
 from isoweave.linalg._methods import (
     Cholmod,
     Direct,
@@ -171,6 +172,21 @@ class PoissonState:
         good = bool((norms <= wanted).all() and np.isfinite(norms).all())
         return SolveResult(value, relative, iterations, method.name, "converged" if good else "stalled")
 
+    def factor_of(self, starts: AnyArray) -> FactorOfMany:
+        """The Cholesky factor of a graph whose components begin at ``starts``, and the number of vertices."""
+        if type(self._method) is not Direct:
+            raise RuntimeError(f"There is no Cholesky factor: {'; '.join(self.notes) or self.solver}.")
+        lap, structure, place = (
+            self._laplacian,
+            self._method.structure,
+            np.full(self._laplacian.n, -1, np.int32),
+        )
+        place[structure.order] = np.arange(len(structure.order), dtype=np.int32)
+        sums, firsts = abs(lap.to_matrix()) @ np.ones(lap.n), starts[:-1]
+        metric = (place, lap.indptr, lap.indices, lap.data, np.maximum.reduceat(sums, firsts))
+        connected = np.maximum.reduceat(lap.labels, firsts) == np.minimum.reduceat(lap.labels, firsts)
+        return FactorOfMany(metric, connected, structure, self._method.values)
+
     def _next_method(self) -> SolverMethod | None:
         """Build the next method of the ladder that can be built."""
         while self._queue:
@@ -180,6 +196,28 @@ class PoissonState:
             except PreparationError as error:
                 self.notes.append(f"{name} could not be prepared: {error}")
         return None
+
+
+@dataclass(frozen=True, eq=False)
+class FactorOfMany:
+    """A graph of many components for kernels that solve with those they choose.
+
+    ``metric`` is the place (n,) of every vertex in the order of the factor, -1 for one that is held at zero;
+    the Laplacian in CSR form; and its largest absolute row sum in every component.
+    """
+
+    metric: tuple[AnyArray, ...]
+    is_connected: BoolArray  #: Components of the graph that edges with a weight hold together.
+    structure: Structure
+    values: FloatArray
+
+    def empty_block(self, width: int) -> FloatArray:
+        """Room for right-hand sides of ``width`` columns, which are its first rows."""
+        return np.zeros((width + width % 2, len(self.structure.order)))
+
+    def substitute(self, block: FloatArray) -> None:
+        """Overwrite right-hand sides, in the order of the factor, with solutions."""
+        kernels.substitute(0, len(block) // 2, *self.structure[1:5], self.values, block)
 
 
 class AnchoredState(PoissonState):

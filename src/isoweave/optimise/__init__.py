@@ -38,6 +38,7 @@ from isoweave.optimise._problem import (
     check_finite as check_finite,
     numerical_stage as numerical_stage,
 )
+from isoweave.optimise._rotations import frame_transitions as frame_transitions
 from isoweave.optimise._run import (
     ALONE as ALONE,
     Callback as Callback,
@@ -62,7 +63,6 @@ from isoweave.optimise._starts import (
     companion_width as companion_width,
     connection_laplacian as connection_laplacian,
     find_landmarks as find_landmarks,
-    frame_transitions as frame_transitions,
     landmark_projector as landmark_projector,
     minimise_from as minimise_from,
     sample_energy as sample_energy,

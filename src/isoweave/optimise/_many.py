@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from isoweave._lazy import computed_once
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave.energy import DistanceEnergy, EdgeEnergy, Sum
 from isoweave.geometry import LocalFrames
@@ -27,6 +28,7 @@ from isoweave.optimise._optimisers import (
     LBFGS,
 )
 from isoweave.optimise._problem import Problem, build_problem
+from isoweave.optimise._rotations import rotations_agree
 from isoweave.optimise._run import Interrupt, IterationResult, StepRecord
 from isoweave.optimise._starts import (
     _AUXILIARY_STEPS,
@@ -44,6 +46,7 @@ from isoweave.optimise._starts import (
 AT_ONCE = 256
 # Steps beyond this are taken alone: everybody would wait for the few that need more.
 _MOST_STEPS = 100
+_RULES = (_GOOD_FIT, _SUFFICIENT_DECREASE, _NO_GAIN, _SOLVE_TOL)
 
 
 def minimise_many(
@@ -59,25 +62,45 @@ def minimise_many(
         rows = slice(blocks.starts[which.start], blocks.starts[which.stop])
         x[rows] = landmark_start(landmarks, distances, n_components).reshape(-1, n_components)
     best = _descend(problem, blocks, x, optimiser, interrupt)
-    is_odd, has_ended, wins = best.is_odd, best.has_ended, np.zeros(len(blocks.sizes), dtype=np.bool_)
-    other = best
-    unsettled = ~((best.energy <= 1e-12 * best.mass) | has_ended)
+    ended = [interrupt.ending if one else "converged" for one in best.has_ended]
+    results: list[IterationResult | None] = [
+        None if is_odd else best.result(blocks, c, ended[c]) for c, is_odd in enumerate(best.is_odd)
+    ]
+    names = ["landmark"] * len(results)
+    unsettled = ~((best.energy <= 1e-12 * best.mass) | best.has_ended | best.is_odd)
     if n_components <= LOW_DIMENSION and unsettled.any():
-        width, _ = companion_width(graph.degrees[: blocks.sizes[0]], n_components)
-        companion = join_along(graph, width, team=frames.team)
-        energy = sample_energy(companion, n_components, team=frames.team, starts=blocks.starts)
-        dense = build_problem(energy, solver="direct")
-        x = dense.integrate(synchronized_alignments(companion, energy.frames, frames.team, blocks))
-        start = _descend(dense, blocks, x, LBFGS(tol, _AUXILIARY_STEPS), interrupt)
-        other = _descend(problem, blocks, start.x, optimiser, interrupt)
-        wins = unsettled & (other.energy < CLEARLY_LESS * best.energy)
-        is_odd = is_odd | (unsettled & (start.is_odd | other.is_odd))
-        has_ended = has_ended | (unsettled & other.has_ended)
-    names = ["synchronized" if won else "landmark" for won in wins]
-    taken = [other if won else best for won in wins]
-    status = ["converged" if not ended else interrupt.ending for ended in has_ended]
-    results = [None if is_odd[c] else taken[c].result(blocks, c, status[c]) for c in range(len(taken))]
+        unsettled &= ~rotations_agree(problem.frames, best.alignments, blocks.starts)
+    if n_components > LOW_DIMENSION or not unsettled.any():
+        return best.mass, names, results
+    problem, blocks = _restricted(problem, blocks, unsettled)
+    width, _ = companion_width(problem.graph.degrees[: blocks.sizes[0]], n_components)
+    companion = join_along(problem.graph, width, team=frames.team)
+    energy = sample_energy(companion, n_components, team=frames.team, starts=blocks.starts)
+    dense = build_problem(energy, solver="direct")
+    x = dense.integrate(synchronized_alignments(companion, energy.frames, frames.team, blocks))
+    start = _descend(dense, blocks, x, LBFGS(tol, _AUXILIARY_STEPS), interrupt)
+    other = _descend(problem, blocks, start.x, optimiser, interrupt)
+    for at, c in enumerate(np.flatnonzero(unsettled).tolist()):
+        led, status = results[c], interrupt.ending if other.has_ended[at] else "converged"
+        if led is None or start.is_odd[at] or other.is_odd[at]:
+            results[c] = None
+        elif other.energy[at] < CLEARLY_LESS * led.energy:
+            names[c], results[c] = "synchronized", other.result(blocks, at, status)
+        else:
+            results[c] = replace(led, status=status)
     return best.mass, names, results
+
+
+def _restricted(problem: Problem, blocks: Blocks, chosen: BoolArray) -> tuple[Problem, Blocks]:
+    """The same for some components."""
+    graph, energy, inside = problem.graph, problem.frames, np.repeat(chosen, blocks.sizes)
+    assert isinstance(energy, EdgeEnergy)
+    frames, edges = energy.frames, inside[graph.sources]
+    spectra = (frames.spectrum[inside], frames.fidelity[inside])
+    local = LocalFrames(frames.rows[edges], frames.included[edges], *spectra)
+    part = EdgeEnergy(subgraph(graph, np.flatnonzero(inside)), local, energy.weights[edges], energy.team)
+    few = Blocks(np.concatenate([[0], np.cumsum(blocks.sizes[chosen])]))
+    return build_problem(part, solver="direct"), few
 
 
 def refine_many(
@@ -94,7 +117,8 @@ def refine_many(
     share = np.repeat(parts, np.diff(graph.indptr[blocks.starts]))
     measured = DistanceEnergy(graph, problem.shape[1], share * frames.weights, frames.team)
     rest = replace(frames, weights=(1.0 - share) * frames.weights)
-    return _descend(replace(problem, measured=Sum((measured, rest))), blocks, x, optimiser, interrupt)
+    mixed = replace(problem, measured=Sum((measured, rest)))
+    return _descend(mixed, blocks, x, optimiser, interrupt, parts > 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +133,7 @@ class Descent:
     is_odd: BoolArray
     has_ended: BoolArray
 
-    @property
+    @computed_once
     def energy(self) -> FloatArray:
         return self.steps[self.n_steps, 0, np.arange(len(self.n_steps))]
 
@@ -121,87 +145,59 @@ class Descent:
 
 
 def _descend(
-    problem: Problem, blocks: Blocks, start: FloatArray, optimiser: LBFGS, interrupt: Interrupt
+    problem: Problem,
+    blocks: Blocks,
+    start: FloatArray,
+    optimiser: LBFGS,
+    interrupt: Interrupt,
+    wanted: BoolArray | None = None,
 ) -> Descent:
-    """:func:`isoweave.optimise.minimise` with L-BFGS, step by step for all components.
+    """:func:`isoweave.optimise.minimise` with L-BFGS, step by step for all components, or those wanted."""
+    from isoweave.engines import together as kernels
 
-    One that has ended, or is odd, takes steps of length zero until half of them do; then the others go on.
-    """
-    x, n_parts = _settled(blocks, start), len(blocks.sizes)
+    x, n_parts, graph = _settled(blocks, start), len(blocks.sizes), problem.graph
     mass = _evaluated(problem, blocks, np.zeros_like(x))[0]
     energy, gradient, alignments = _evaluated(problem, blocks, x)
-    image = problem.solve(gradient, _SOLVE_TOL)
-    most, nobody = min(optimiser.max_iter, _MOST_STEPS), np.zeros(n_parts, dtype=np.bool_)
+    image, rotations = problem.solve(gradient, _SOLVE_TOL), alignments
+    if not len(rotations):
+        rotations = np.empty((len(x), x.shape[1], x.shape[1]))
+    terms: Any = problem.energy.terms if isinstance(problem.energy, Sum) else [problem.energy]
+    *measured, frames = terms
+    assert isinstance(frames, EdgeEnergy)
+    lengths = [array for term in measured for array in (term.weights, term.both)] or [np.empty(0)] * 2
+    most, most_pairs = min(optimiser.max_iter, _MOST_STEPS), _MEMORY + 1
     table, n_steps = np.zeros((most + 1, 3, n_parts)), np.zeros(n_parts, dtype=np.int64)
-    whole = Descent(x, alignments, mass, n_steps, table, nobody, nobody.copy())
-    # The components and vertices at work, by their numbers among all.
-    everything, at, rows = blocks, np.arange(n_parts), np.arange(len(x))
-    step, running = np.zeros(n_parts), ~nobody
-    pairs: list[tuple[FloatArray, ...]] = []
+    factor = problem.metric.factor_of(blocks.starts)
+    is_odd, has_ended = ~factor.is_connected, np.zeros(n_parts, dtype=np.bool_)
+    running, block = ~is_odd if wanted is None else wanted & ~is_odd, factor.empty_block(x.shape[1])
+    arguments = (
+        (most, _MAX_HALVINGS),
+        (optimiser.tol, max(optimiser.enough, _ROUNDING), *_RULES),
+        blocks.starts,
+        np.searchsorted(frames.free, graph.indptr[blocks.starts]),
+        (graph.indptr, graph.indices, graph.reverse, graph.lengths, graph.sources),
+        (frames.seen, frames.frames.rows, frames.free, frames.weights, *lengths),
+        factor.metric,
+        block,
+        (x, gradient, image),
+        *np.empty((2, *x.shape)),
+        rotations,
+        (energy, *np.zeros((3, n_parts)), mass),
+        (running, is_odd, n_steps),
+        (*np.empty((3, most_pairs, *x.shape)), np.empty((most_pairs, n_parts))),
+        table,
+        (np.empty(len(x)), np.empty((len(graph.indices), x.shape[1])), np.empty_like(x), np.empty(len(x))),
+    )
     for k in range(most + 1):
-        scale = np.where(mass > 0, mass, np.inf)
-        size = np.sqrt(np.abs(_dots(blocks, gradient, image)) / scale)
-        table[k][:, at] = energy, size, step
-        misfit = np.sqrt(energy / scale)
-        bound = optimiser.tol * misfit * np.minimum(1.0, misfit / _GOOD_FIT)
-        bound = np.maximum(bound, max(optimiser.enough, _ROUNDING))
-        running = running & ~(size <= bound)
-        if k == most:
-            whole.is_odd[at[running]] = True
-        elif interrupt.ending:
-            whole.has_ended[at[running]] = True
-        elif running.any():
-            if 2 * np.count_nonzero(running) < len(running):
-                whole.x[rows], whole.alignments[rows[: len(alignments)]] = x, alignments
-                inside = np.repeat(running, blocks.sizes)
-                problem = _restricted(problem, inside)
-                blocks = Blocks(np.concatenate([[0], np.cumsum(blocks.sizes[running])]))
-                pairs = [(*(values[inside] for values in pair), c[running]) for *pair, c in pairs]
-                x, gradient, image, rows = x[inside], gradient[inside], image[inside], rows[inside]
-                at, mass, energy, running = at[running], mass[running], energy[running], running[running]
-            direction = _direction(blocks, gradient, image, pairs)
-            slope = 2.0 * _dots(blocks, gradient, direction)
-            step = np.where(running & (slope < 0.0), 1.0, 0.0)
-            for _ in range(_MAX_HALVINGS):
-                move = _spread(blocks, step) * direction
-                there, following, alignments = _evaluated(problem, blocks, x + move)
-                refused = (step > 0.0) & ~(there <= energy + _SUFFICIENT_DECREASE * step * slope)
-                if not refused.any():
-                    break
-                step = np.where(refused, 0.5 * step, step)
-            before, image = image, problem.solve(following, _SOLVE_TOL)
-            change = following - gradient
-            curvature = _dots(blocks, move, change)
-            gained = (curvature > 1e-12 * np.abs(slope) * step) & (energy - there > _NO_GAIN * there)
-            whole.is_odd[at[running & (refused | ~gained)]] = True
-            running = running & ~whole.is_odd[at]
-            pairs = [*pairs, (move, change, image - before, np.where(running, curvature, np.inf))][-_MEMORY:]
-            n_steps[at[running]] += 1
-            x, energy, gradient = x + move, there, following
-            continue
-        break
-    whole.x[rows], whole.alignments[rows[: len(alignments)]] = x, alignments
-    return replace(whole, x=_settled(everything, whole.x))
-
-
-def _restricted(problem: Problem, inside: BoolArray) -> Problem:
-    """The same on some components."""
-    graph, frames = problem.graph, problem.frames.frames
-    part, edges = subgraph(graph, np.flatnonzero(inside)), inside[graph.sources]
-    spectra = (frames.spectrum[inside], frames.fidelity[inside])
-    local = LocalFrames(frames.rows[edges], frames.included[edges], *spectra)
-
-    def cut(term: Any) -> Any:
-        weights = term.weights[edges]
-        if isinstance(term, DistanceEnergy):
-            return DistanceEnergy(part, problem.shape[1], weights, term.team)
-        return EdgeEnergy(part, local, weights, term.team)
-
-    small = build_problem(cut(problem.frames), solver="direct")
-    if problem.measured is None:
-        return small
-    terms: Any = problem.measured
-    return replace(small, measured=Sum([cut(term) for term in terms.terms]))
+        kernels.advance(0, n_parts, k, *arguments)
+        if not running.any():
+            break
+        if interrupt.ending:
+            has_ended, rotations = running, _evaluated(problem, blocks, x)[2]
+            break
+        factor.substitute(block)
+    alignments = rotations if len(alignments) else alignments
+    return Descent(_settled(blocks, x), alignments, mass, n_steps, table, is_odd, has_ended)
 
 
 def _evaluated(problem: Problem, blocks: Blocks, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -214,37 +210,12 @@ def _evaluated(problem: Problem, blocks: Blocks, x: FloatArray) -> tuple[FloatAr
     return energies, gradient, first.alignments
 
 
-def _direction(
-    blocks: Blocks, gradient: FloatArray, image: FloatArray, pairs: list[tuple[FloatArray, ...]]
-) -> FloatArray:
-    """The two loops of L-BFGS; a pair that a component has not taken has an infinite curvature there."""
-    result, residual = image.copy(), gradient.copy()
-    factors = []
-    for move, change, changed, curvature in reversed(pairs):
-        scale = 1.0 / curvature * _dots(blocks, move, residual)
-        residual -= _spread(blocks, scale) * change
-        result -= _spread(blocks, scale) * changed
-        factors.append(scale)
-    for (move, change, _, curvature), scale in zip(pairs, reversed(factors), strict=True):
-        result += move * _spread(blocks, scale - 1.0 / curvature * _dots(blocks, change, result))
-    return -result
-
-
 def _sums(blocks: Blocks, values: FloatArray) -> FloatArray:
     """Sums of the values at the vertices of every component, in the order of np.sum of each."""
     sums = np.empty(len(blocks.sizes))
     for which, lo, hi, n in blocks.runs:
         sums[which] = values[lo:hi].reshape((hi - lo) // n, -1).sum(axis=1)
     return sums
-
-
-def _dots(blocks: Blocks, a: FloatArray, b: FloatArray) -> FloatArray:
-    return _sums(blocks, a * b)
-
-
-def _spread(blocks: Blocks, values: FloatArray) -> FloatArray:
-    """The value of its component at every vertex, shape (n, 1)."""
-    return np.repeat(values, blocks.sizes)[:, None]
 
 
 def _settled(blocks: Blocks, x: FloatArray) -> FloatArray:

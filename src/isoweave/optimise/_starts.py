@@ -21,6 +21,7 @@ from isoweave.linalg import lowest_eigenvectors
 from isoweave.optimise._lifted import is_trusted, lifted
 from isoweave.optimise._optimisers import LBFGS, Optimiser, keep_start, minimise, restore_solver
 from isoweave.optimise._problem import Problem, build_problem
+from isoweave.optimise._rotations import frame_transitions, rotations_agree
 from isoweave.optimise._run import ALONE, IterationResult, Run, StepRecord
 
 N_LANDMARKS = 50
@@ -64,7 +65,8 @@ def minimise_from(
     """Minimise from a named start; return the start that won and where it led.
 
     "auto" is the landmark start; in up to three dimensions also the synchronized one, which is taken if it
-    ends with less than 0.75 of the energy; where that would be costly (n N > 6,000), the coarse start
+    ends with less than 0.75 of the energy, and not tried where up to 50 vertices have rotations that agree;
+    where it would be costly (n N > 6,000), the coarse start
     instead, which does the same on a sample of the vertices. ``tol`` is that of the auxiliary problems. A
     lifted start that nearly meets the distances is the map itself. ``starts`` are those of another
     engine.
@@ -91,6 +93,8 @@ def minimise_from(
     best = attempt("landmark")
     exact = best.energy <= 1e-12 * problem.mass
     if start != "auto" or not low or large or exact or best.status in ENDED_EARLY:
+        return "landmark", best
+    if n <= N_LANDMARKS and rotations_agree(problem.frames, best.alignments):
         return "landmark", best
     other = attempt("synchronized")
     if other.energy < CLEARLY_LESS * best.energy:
@@ -303,19 +307,6 @@ def landmark_projector(between: FloatArray, n_components: int) -> tuple[FloatArr
     projector = np.zeros((*means.shape, n_components))
     projector[..., : values.shape[-1]] = vectors * scales[..., None, :]
     return means, projector
-
-
-def frame_transitions(
-    graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam
-) -> tuple[FloatArray, FloatArray]:
-    """Orthogonal maps between the frames at the ends of every edge, and how much they explain (eq. 14)."""
-    from isoweave.engines import alignment as kernels
-
-    n_components, m = frames.n_components, len(graph.indices)
-    transitions, weights = np.empty((m, n_components, n_components)), np.empty(m)
-    arrays = (graph.indptr, graph.indices, frames.rows, frames.included)
-    team.run(kernels.frame_transitions, graph.n_vertices, *arrays, transitions, weights)
-    return transitions, weights
 
 
 def connection_laplacian(graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam) -> sp.csr_array:

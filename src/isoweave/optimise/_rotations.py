@@ -1,0 +1,42 @@
+"""Rotations at the two ends of an edge, compared by what both frames see."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isoweave._parallel import ThreadTeam
+from isoweave._typing import AnyArray, FloatArray
+from isoweave.energy import FrameEnergy
+from isoweave.geometry import LocalFrames
+from isoweave.graph import NeighborGraph
+
+# Part of what both frames see, of every edge, that rotations explain where no other start wins. Of 7,300
+# small graphs of twenty kinds 161 had a better minimum: at some edge of each at most .02 was explained.
+_EXPLAINED = 0.5
+
+
+def frame_transitions(
+    graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam
+) -> tuple[FloatArray, FloatArray]:
+    """Orthogonal maps between the frames at the ends of every edge, and how much they explain (eq. 14)."""
+    from isoweave.engines import alignment as kernels
+
+    n_components, m = frames.n_components, len(graph.indices)
+    transitions, weights = np.empty((m, n_components, n_components)), np.empty(m)
+    arrays = (graph.indptr, graph.indices, frames.rows, frames.included)
+    team.run(kernels.frame_transitions, graph.n_vertices, *arrays, transitions, weights)
+    return transitions, weights
+
+
+def rotations_agree(frames: FrameEnergy, alignments: FloatArray, starts: AnyArray | None = None) -> AnyArray:
+    """Whether no two neighbours lie mirrored or askew in a map with these alignments, by components.
+
+    Of a map that is folded over, and could be better, the frames on the two sides of the fold differ.
+    ``starts`` as in :func:`isoweave.geometry.local_frames`.
+    """
+    graph, (n, n_components, _) = frames.graph, alignments.shape
+    transitions, weights = frame_transitions(graph, frames.frames, frames.team)
+    there = transitions @ alignments[graph.indices]
+    explained = weights * (alignments[graph.sources] * there).sum(axis=(1, 2)) / n_components
+    bounds = graph.indptr[np.array([0, n]) if starts is None else starts]
+    return np.logical_and.reduceat(explained > _EXPLAINED, bounds[:-1])
