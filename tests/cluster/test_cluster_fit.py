@@ -7,7 +7,7 @@ import pytest
 
 from fits import apart, cut, on_all_ranks, on_one
 from isoweave.datasets import swiss_roll
-from isoweave.graph import graph_from_matrix, knn_graph, prepare_graph, renumber
+from isoweave.graph import assemble_graph, graph_from_matrix, knn_graph, prepare_graph, renumber
 
 TIGHT = {"tol": 1e-9, "max_iter": 3000}
 
@@ -56,6 +56,15 @@ def test_frames_and_energies_have_the_bits_of_one_machine(comm):
     assert mine.energy == pytest.approx(one.energy, rel=1e-13)
 
 
+def test_a_sample_too_large_for_one_rank_goes_through_its_own_sample(comm, monkeypatch):
+    one = on_one(ROLL, start="coarse", refine="none", **TIGHT)
+    monkeypatch.setattr("isoweave.cluster._starts.GATHERED", 20)
+    x, facts = on_all_ranks(cut(ROLL, comm), start="coarse", refine="none", **TIGHT)
+    assert facts["start"] == "coarse"
+    assert facts["energy"] == pytest.approx(one.energy, rel=1e-8)
+    assert apart(x, one.coordinates) < 1e-5
+
+
 def test_the_same_bits_every_time(comm):
     first, second = (on_all_ranks(cut(ROLL, comm))[0] for _ in range(2))
     assert np.array_equal(first, second)
@@ -97,6 +106,17 @@ def test_large_components_lie_side_by_side(comm):
     labels = one.component_labels
     boxes = [(x[labels == c].min(axis=0), x[labels == c].max(axis=0)) for c in (0, 1)]
     assert (boxes[0][1] < boxes[1][0]).any() or (boxes[1][1] < boxes[0][0]).any()
+
+
+@pytest.mark.parametrize("components", ["separate", "largest"])
+def test_single_vertices_have_a_place_too(comm, components):
+    graph = assemble_graph(30, np.array([0, 5, 7]), np.array([1, 7, 9]), np.array([2.0, 3.0, 4.0]))
+    x, facts = on_all_ranks(cut(graph, comm), components=components, alone_up_to=6000)
+    one = on_one(graph, components=components)
+    assert np.array_equal(np.isnan(x), np.isnan(one.coordinates))
+    kept = [(5, 7, 3.0), (7, 9, 4.0)] if components == "largest" else [(0, 1, 2.0), (5, 7, 3.0), (7, 9, 4.0)]
+    assert [np.linalg.norm(x[i] - x[j]) for i, j, _ in kept] == pytest.approx([gap for *_, gap in kept])
+    assert facts["n_dropped"] == 0
 
 
 @pytest.mark.parametrize("weight", [np.inf, 2.0])

@@ -112,9 +112,8 @@ def embed_share(
         run.stage("shortcuts")
         share, n_dropped = without_shortcuts(share, team)
     x, stretch = np.full((share.n_owned, width), np.nan), np.ones((share.n_owned, width))
-    single = share.component_sizes[share.component] == 1
-    x[single] = 0.0
     sizes = share.component_sizes if options.components != "largest" else share.component_sizes[:1]
+    x[(share.component_sizes[share.component] == 1) & (share.component < len(sizes))] = 0.0
     together = [c for c, size in enumerate(sizes) if size > 1 and size * width > alone_up_to]
     results: dict[int, ComponentResult] = {}
     for c in together:

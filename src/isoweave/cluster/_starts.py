@@ -217,6 +217,7 @@ def coarsen(share: Share, team: ThreadTeam, thinning: int = THINNING) -> ShareLe
     waiting = share.start + np.flatnonzero(chosen)
     triples: list[tuple[AnyArray, ...]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
     lists: list[tuple[AnyArray, ...]] = []
+    mine: Any = None
     while True:
         numbers = patch.on_vertices(number)
         n = len(patch.ids)
@@ -239,9 +240,14 @@ def coarsen(share: Share, team: ThreadTeam, thinning: int = THINNING) -> ShareLe
             there, apart = numbers[members[ball, position]], distances[ball, position]
             hit = (there >= 0) & (apart > 0)
             triples.append((numbers[centres[ball[hit]]], there[hit], apart[hit]))
+        ball_numbers = np.append(numbers[np.searchsorted(patch.ids, waiting)], 0)
+        if mine is None:
+            own = patch.own
+            used = np.arange(_ANCHORS) < filled[own, None]
+            mine = (ball_numbers[np.where(used, anchors[own], -1)], nearest[own].copy(), filled[own].copy())
+            filled[own] = 0
         vertex, place = np.nonzero(np.arange(_ANCHORS) < filled[:, None])
-        theirs = numbers[np.searchsorted(patch.ids, waiting)][anchors[vertex, place]]
-        lists.append((patch.ids[vertex], theirs, nearest[vertex, place]))
+        lists.append((patch.ids[vertex], ball_numbers[anchors[vertex, place]], nearest[vertex, place]))
         waiting = np.concatenate(unfinished)
         if not ranks.max(len(waiting)):
             break
@@ -249,22 +255,25 @@ def coarsen(share: Share, team: ThreadTeam, thinning: int = THINNING) -> ShareLe
     sample = _joined(share, offsets, number, *(np.concatenate(part) for part in zip(*triples, strict=True)))
     vertices, numbers, distances = (np.concatenate(part) for part in zip(*lists, strict=True))
     found = ranks.send(owners(share.offsets, vertices), vertices, numbers, distances)
-    return ShareLevel(sample, *_nearest_anchors(share.n_owned, found[0] - share.start, *found[1:]))
+    return ShareLevel(sample, *_merged(*mine, found[0] - share.start, *found[1:]))
 
 
-def _nearest_anchors(
-    n: int, vertices: AnyArray, numbers: AnyArray, distances: FloatArray
+def _merged(
+    anchors: AnyArray, nearest: FloatArray, filled: AnyArray, *entries: AnyArray
 ) -> tuple[AnyArray, FloatArray, AnyArray]:
-    """Of entries (vertex, anchor, distance) the nearest of every vertex, in rows; distances; how many."""
+    """Lists of the nearest anchors with those that entries (vertex, anchor, distance) add to them."""
+    rows = np.unique(entries[0])
+    row, place = np.nonzero(np.arange(_ANCHORS) < filled[rows, None])
+    old = (row, anchors[rows[row], place], nearest[rows[row], place])
+    new = (np.searchsorted(rows, entries[0]), *entries[1:])
+    vertices, numbers, distances = (np.concatenate(two) for two in zip(old, new, strict=True))
     order = np.lexsort((numbers, distances, vertices))
-    vertices, numbers, distances = vertices[order], numbers[order], distances[order]
-    counts = np.bincount(vertices, minlength=n)
+    counts = np.bincount(vertices, minlength=len(rows))
     place = np.arange(len(vertices)) - np.repeat(np.cumsum(counts) - counts, counts)
-    kept = place < _ANCHORS
-    anchors, nearest = np.zeros((n, _ANCHORS), dtype=np.int64), np.zeros((n, _ANCHORS))
-    at = (vertices[kept], place[kept])
-    anchors[at], nearest[at] = numbers[kept], distances[kept]
-    return anchors, nearest, np.minimum(counts, _ANCHORS).astype(np.int32)
+    order, place = order[place < _ANCHORS], place[place < _ANCHORS]
+    at = (rows[vertices[order]], place)
+    anchors[at], nearest[at], filled[rows] = numbers[order], distances[order], np.minimum(counts, _ANCHORS)
+    return anchors, nearest, filled
 
 
 def _joined(
