@@ -104,6 +104,7 @@ VALUES = {
     "along_graph": [None, 1, 5, 100],
     "metric": ["euclidean", "cityblock", "cosine", "minkowski", lambda a, b: abs(a - b).max()],
     "metric_params": [None, {}],
+    "denoise": [None, 1, 5, 30],
 }
 # Values that may be refused: of one option, and of any.
 DOUBTFUL = {

@@ -20,7 +20,7 @@ from isoweave.graph import NeighborGraph, geodesics_from, graph_from_matrix, joi
 from isoweave.linalg import lowest_eigenvectors
 from isoweave.optimise._lifted import is_trusted, lifted
 from isoweave.optimise._optimisers import LBFGS, Optimiser, keep_start, minimise, restore_solver
-from isoweave.optimise._problem import Problem, build_problem
+from isoweave.optimise._problem import Problem, build_problem, check_finite
 from isoweave.optimise._rotations import frame_transitions, rotations_agree
 from isoweave.optimise._run import ALONE, IterationResult, Run, StepRecord
 
@@ -159,6 +159,7 @@ def _synchronized(problem: Problem, tol: float, run: Run) -> FloatArray:
     graph, n_components, team = problem.graph, problem.shape[1], problem.frames.team
     width, thinned = companion_width(graph.degrees, n_components)
     companion = join_along(graph, width, thinned=thinned, team=team)
+    check_finite("start 'synchronized'", "distances along the graph", companion.lengths)
     energy = sample_energy(companion, n_components, team=team)
     dense, here = build_problem(energy), run.aside("companion")
 
