@@ -133,6 +133,12 @@ class ClusterSolver:
 
     def _prepared(self) -> Any:
         if self._ksp is None:
+            # The default product of coarse levels adds what other ranks sent in the order of its arrival, so
+            # that three ranks or more have other bits in every run.
+            given = self._petsc.Options()
+            for name in ("matptap_via", "matproduct_ptap_via"):
+                if not given.hasName(name):
+                    given[name] = "allatonce"
             ksp = self._petsc.KSP().create(comm=self._share.comm)
             ksp.setOptionsPrefix(PREFIX)
             ksp.setOperators(self._matrix)
