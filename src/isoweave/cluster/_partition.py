@@ -40,12 +40,17 @@ def target_ranks(ranks: Ranks, rows: RowEdges, alive: AnyArray, label: AnyArray,
         part = bisect(near, cell_weights, ranks.size)
         target[loose] = part[cell[loose]]
         _straighten(ranks, rows, loose, target)
-        load = np.bincount(part, cell_weights, ranks.size).astype(np.float64)
+        load = _sums(part, cell_weights, ranks.size)
     if is_whole.any():
-        part = _filled(load, ranks.sum(np.bincount(label[alive], weight[alive], len(sizes))), is_whole)
+        part = _filled(load, ranks.sum(_sums(label[alive], weight[alive], len(sizes))), is_whole)
         whole = alive & is_whole[label]
         target[whole] = part[label[whole]]
     return target
+
+
+def _sums(where: AnyArray, weights: FloatArray, count: int) -> FloatArray:
+    """Sums of weights; where there are none numpy counts in whole numbers, which other ranks would misread."""
+    return np.bincount(where, weights, count).astype(np.float64)
 
 
 def _straighten(ranks: Ranks, rows: RowEdges, loose: AnyArray, target: AnyArray) -> None:
@@ -121,7 +126,7 @@ def _cell_graph(
     keys, counts = (np.concatenate(ranks.gather(array)) for array in (keys, counts))
     shape = (n_cells, n_cells)
     near = sp.coo_array((counts.astype(np.float64), (keys // n_cells, keys % n_cells)), shape=shape).tocsr()
-    return near, ranks.sum(np.bincount(cell[loose], weight[loose], n_cells))
+    return near, ranks.sum(_sums(cell[loose], weight[loose], n_cells))
 
 
 def bisect(near: sp.csr_array, weights: FloatArray, n_parts: int) -> AnyArray:
