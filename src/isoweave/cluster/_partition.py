@@ -49,7 +49,7 @@ def target_ranks(ranks: Ranks, rows: RowEdges, alive: AnyArray, label: AnyArray,
 
 
 def _sums(where: AnyArray, weights: FloatArray, count: int) -> FloatArray:
-    """Sums of weights; where there are none numpy counts in whole numbers, which other ranks would misread."""
+    """Sums of weights; of none numpy makes whole numbers, which other ranks would misread."""
     return np.bincount(where, weights, count).astype(np.float64)
 
 
