@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,93 +11,38 @@ from isoweave._lazy import computed_once
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._frames import ShareEnergy
-from isoweave.cluster._measure import total
 from isoweave.cluster._patch import Patch
 from isoweave.cluster._share import Share
 from isoweave.cluster._starts import first_of, geodesics, landmark_start
-from isoweave.energy import Evaluation
+from isoweave.energy import GlobalEnergy
 from isoweave.optimise import n_far_landmarks
-
-_BLOCK = 512
 
 
 @dataclass(frozen=True, eq=False)
-class ShareGlobal:
-    """``weight`` times the scale-free stress (eq. 24); ``geodesics`` (n_owned, l) to ``landmarks`` (l,)."""
+class ShareGlobal(GlobalEnergy):
+    """The energy of a share: ``geodesics`` (n_owned, l), ``landmarks`` (l,) in the distributed numbering."""
 
     share: Share
-    landmarks: AnyArray  #: distributed numbering
-    geodesics: FloatArray
-    weight: float
-    team: ThreadTeam
-    mass = 0.0
+
+    @property
+    def n_vertices(self) -> int:
+        return self.share.n_vertices
 
     @computed_once
-    def _squares(self) -> float:
-        return total(self.share.ranks, self.geodesics * self.geodesics)
-
-    @computed_once
-    def _mine(self) -> tuple[AnyArray, AnyArray]:
-        """Which landmarks are owned, and their rows."""
+    def _own(self) -> tuple[AnyArray, AnyArray]:
         rows = self.landmarks - self.share.start
         which = np.flatnonzero((rows >= 0) & (rows < self.share.n_owned))
         return which, rows[which]
 
-    def _places(self, x: FloatArray) -> FloatArray:
-        """Of the landmarks, on all ranks."""
-        which, rows = self._mine
+    def _with_landmarks(self, x: FloatArray) -> tuple[FloatArray, AnyArray]:
+        which, rows = self._own
         places = np.zeros((len(self.landmarks), x.shape[1]))
         places[which] = x[rows]
-        return self.share.ranks.sum(places)
+        at = np.arange(len(x), len(x) + len(places), dtype=np.int32)
+        return np.concatenate((x, self._sum(places))), at
 
-    def _sums(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray, FloatArray]:
-        """``sum d g``, for owned vertices ``sum d^2`` and pulls of the geodesics; the landmarks' places."""
-        from isoweave.engines import stress as kernels
-
-        (n, width), n_landmarks = x.shape, len(self.landmarks)
-        places = self._places(x)
-        # The landmarks follow the owned vertices as rows without geodesics, which pull at nothing.
-        both, rows = np.concatenate((x, places)), n + n_landmarks
-        distances = np.concatenate((self.geodesics, np.zeros((n_landmarks, n_landmarks))))
-        at = np.arange(n, rows, dtype=np.int32)
-        n_blocks = -(-rows // _BLOCK)
-        cross, squares, pulls = np.empty(rows), np.empty(rows), np.empty((rows, width))
-        at_landmarks = np.empty((n_blocks, n_landmarks, width))
-        arrays = (both, at, distances, cross, squares, pulls, at_landmarks)
-        self.team.run(kernels.landmark_stress, n_blocks, _BLOCK, *arrays, grain=1)
-        pulls = pulls[:n]
-        which, mine = self._mine
-        pulls[mine] += self.share.ranks.sum(at_landmarks.sum(axis=0))[which]
-        return total(self.share.ranks, cross[:n]), squares[:n], pulls, places
-
-    def evaluate(self, x: FloatArray) -> Evaluation:
-        ranks, n = self.share.ranks, self.share.n_vertices
-        cross, squares, pulls, places = self._sums(x)
-        square = total(ranks, squares)
-        none = np.empty((0, *x.shape[1:] * 2))
-        if cross == 0.0:
-            return Evaluation(self.weight, np.zeros_like(x), none, np.zeros(len(x)))
-        half_gradient = len(self.landmarks) * x - places.sum(axis=0)
-        which, mine = self._mine
-        half_gradient[mine] += n * places[which] - ranks.sum(x.sum(axis=0))
-        half_gradient -= (square / cross) * pulls
-        half_gradient *= self._spring(cross, square)
-        value = self.weight * max(0.0, 1.0 - cross * cross / (square * self._squares))
-        return Evaluation(value, half_gradient, none, np.full(len(x), value / n))
-
-    def _spring(self, cross: float, square: float) -> float:
-        return self.weight * (cross / square) ** 2 / self._squares
-
-    def springs(self, x: FloatArray) -> FloatArray:
-        """Diagonal of the quadratic part at ``x`` (eq. 26), owned rows."""
-        cross, squares, _, _ = self._sums(x)
-        spring = self._spring(cross, total(self.share.ranks, squares))
-        diagonal = np.full(len(x), spring * len(self.landmarks))
-        diagonal[self._mine[1]] += spring * self.share.n_vertices
-        return diagonal
-
-    def suspects(self) -> dict[str, AnyArray]:
-        return {"geodesics of the landmarks": self.geodesics}
+    def _sum(self, values: Any) -> Any:
+        return self.share.ranks.sum(values)
 
 
 def share_global(frames: ShareEnergy, x: FloatArray, team: ThreadTeam) -> ShareGlobal:
@@ -116,7 +62,7 @@ def share_global(frames: ShareEnergy, x: FloatArray, team: ThreadTeam) -> ShareG
     landmarks = np.array(chosen)
     # Paths by the lengths that frames were made with.
     distances = geodesics(Patch(share, np.empty(0, dtype=np.int64)), landmarks, team)
-    return ShareGlobal(share, landmarks, np.ascontiguousarray(distances.T), frames.mass, team)
+    return ShareGlobal(landmarks, np.ascontiguousarray(distances.T), frames.mass, team, share)
 
 
 def scaled_share(far: ShareGlobal, n_components: int) -> FloatArray:

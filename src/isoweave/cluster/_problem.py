@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +40,8 @@ _WELL_CONDITIONED = 8
 _HUB_SHARE, _FEWEST_OF_A_HUB, _MOST_OF_NO_HUB = 0.1, 50, 1000
 # Options of PETSc's database with this prefix, such as -isoweave_pc_type hypre, are heeded.
 PREFIX = "isoweave_"
+# What PETSc calls the way it multiplies matrices of coarse levels.
+_PRODUCT = ("matptap_via", "matproduct_ptap_via")
 # One object of PETSc for every communicator, for ever. With the last one PETSc gives back its copy of the
 # communicator, which all ranks must do together, while Python collects garbage on each when it likes.
 _KEPT: dict[int, Any] = {}
@@ -133,12 +137,6 @@ class ClusterSolver:
 
     def _prepared(self) -> Any:
         if self._ksp is None:
-            # The default product of coarse levels adds what other ranks sent in the order of its arrival, so
-            # that three ranks or more have other bits in every run.
-            given = self._petsc.Options()
-            for name in ("matptap_via", "matproduct_ptap_via"):
-                if not given.hasName(name):
-                    given[name] = "allatonce"
             ksp = self._petsc.KSP().create(comm=self._share.comm)
             ksp.setOptionsPrefix(PREFIX)
             ksp.setOperators(self._matrix)
@@ -148,6 +146,23 @@ class ClusterSolver:
             ksp.setFromOptions()
             self._ksp = ksp
         return self._ksp
+
+    @contextmanager
+    def _products_in_order(self) -> Iterator[None]:
+        """Coarse matrices, made by the first solve, are sums in a fixed order.
+
+        PETSc's default adds what other ranks sent in the order of its arrival: three ranks or more have other
+        bits in every run. One rank sends nothing, and its matrices do not know the option.
+        """
+        given = self._petsc.Options()
+        ours = [name for name in _PRODUCT if self._ranks.size > 1 and not given.hasName(name)]
+        for name in ours:
+            given[name] = "allatonce"
+        try:
+            yield
+        finally:
+            for name in ours:
+                del given[name]
 
     def solve(self, rhs: FloatArray, tol: float | None = None) -> FloatArray:
         """Solution of zero mean where the Laplacian is free, zero where it is held."""
@@ -180,7 +195,8 @@ class ClusterSolver:
             ksp = self._prepared()
             ksp.setTolerances(rtol=tol, atol=0.0, max_it=_MOST_ITERATIONS[self.solver])
             self._x.set(0.0)
-            ksp.solve(self._b, self._x)
+            with self._products_in_order():
+                ksp.solve(self._b, self._x)
             self.iterations += ksp.getIterationNumber()
             left = ksp.getResidualNorm()
             if ksp.getConvergedReason() > 0 or left <= max(tol, _USABLE):

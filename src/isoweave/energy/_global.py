@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,37 +37,59 @@ class GlobalEnergy:
     team: ThreadTeam
     mass = 0.0
 
+    # These five are all that differs where the vertices are in shares (:mod:`isoweave.cluster`).
+    @property
+    def n_vertices(self) -> int:
+        return len(self.geodesics)
+
+    @property
+    def _own(self) -> tuple[Any, AnyArray]:
+        """Which landmarks are rows of ``x``, and which rows."""
+        return slice(None), self.landmarks
+
+    def _with_landmarks(self, x: FloatArray) -> tuple[FloatArray, AnyArray]:
+        """The vertices, perhaps with landmarks behind them, and where the landmarks are."""
+        return x, self.landmarks
+
+    def _sum(self, values: Any) -> Any:
+        """Of a number or a small array over all shares."""
+        return values
+
+    def _total(self, values: FloatArray) -> float:
+        return float(self._sum(np.sum(values)))
+
     @computed_once
     def _squares(self) -> float:
-        return float(np.sum(self.geodesics * self.geodesics))
+        return self._total(self.geodesics * self.geodesics)
 
-    def _sums(self, x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """``sum d g``, and for every vertex ``sum d^2`` and the pulls of the geodesics (eq. 25)."""
+    def _sums(self, x: FloatArray) -> tuple[float, float, FloatArray, FloatArray]:
+        """``sum d g``, ``sum d^2``, for every vertex the pulls of the geodesics (eq. 25); the landmarks."""
         from isoweave.engines import stress as kernels
 
         (n, n_components), n_landmarks = x.shape, len(self.landmarks)
+        points, at = self._with_landmarks(x)
         n_blocks = -(-n // _BLOCK)
         cross, squares, pulls = np.empty(n), np.empty(n), np.empty((n, n_components))
         at_landmarks = np.empty((n_blocks, n_landmarks, n_components))
-        arrays = (x, self.landmarks, self.geodesics, cross, squares, pulls, at_landmarks)
+        arrays = (points, at, self.geodesics, cross, squares, pulls, at_landmarks)
         self.team.run(kernels.landmark_stress, n_blocks, _BLOCK, *arrays, grain=1)
-        pulls[self.landmarks] += at_landmarks.sum(axis=0)
-        return float(np.sum(cross)), squares, pulls
+        which, rows = self._own
+        pulls[rows] += self._sum(at_landmarks.sum(axis=0))[which]
+        return self._total(cross), self._total(squares), pulls, points[at]
 
     def evaluate(self, x: FloatArray) -> Evaluation:
-        cross, squares, pulls = self._sums(x)
-        square = float(np.sum(squares))
+        cross, square, pulls, places = self._sums(x)
         none = np.empty((0, *x.shape[1:] * 2))
         if cross == 0.0:
             return Evaluation(self.weight, np.zeros_like(x), none, np.zeros(len(x)))
-        spring = self._spring(cross, square)
         # Towards all landmarks with their mean, and of the landmarks towards all vertices.
-        half_gradient = len(self.landmarks) * x - x[self.landmarks].sum(axis=0)
-        half_gradient[self.landmarks] += len(x) * x[self.landmarks] - x.sum(axis=0)
+        half_gradient = len(self.landmarks) * x - places.sum(axis=0)
+        which, rows = self._own
+        half_gradient[rows] += self.n_vertices * places[which] - self._sum(x.sum(axis=0))
         half_gradient -= (square / cross) * pulls
-        half_gradient *= spring
+        half_gradient *= self._spring(cross, square)
         value = self.weight * max(0.0, 1.0 - cross * cross / (square * self._squares))
-        return Evaluation(value, half_gradient, none, np.full(len(x), value / len(x)))
+        return Evaluation(value, half_gradient, none, np.full(len(x), value / self.n_vertices))
 
     def _spring(self, cross: float, square: float) -> float:
         """Stiffness of every pair in the quadratic part that touches the energy from above."""
@@ -78,10 +101,9 @@ class GlobalEnergy:
         What is left out of the metric has rank 2: it couples the mean of all vertices with that of the
         landmarks.
         """
-        cross, squares, _ = self._sums(x)
-        spring = self._spring(cross, float(np.sum(squares)))
+        spring = self._spring(*self._sums(x)[:2])
         diagonal = np.full(len(x), spring * len(self.landmarks))
-        diagonal[self.landmarks] += spring * len(x)
+        diagonal[self._own[1]] += spring * self.n_vertices
         return diagonal
 
     def laplacian(self) -> sp.csr_array:

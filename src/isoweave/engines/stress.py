@@ -36,8 +36,9 @@ def landmark_stress(
     """Sums over the landmarks for every vertex, and over the vertices of every block (eq. 25)."""
     # Blocks of ``size`` vertices are the items: their sums are added in a fixed order later. With ``d`` the
     # distance and ``g`` the geodesic, ``cross`` is the sum of ``d g``, ``squares`` that of ``d d``, and
-    # ``pulls`` that of ``g / d`` times the difference.
-    n, n_components = coordinates.shape
+    # ``pulls`` that of ``g / d`` times the difference. Landmarks may stand behind the vertices that have
+    # geodesics.
+    n, n_components = len(geodesics), coordinates.shape[1]
     step = np.empty(n_components)
     for block in range(start, stop):
         landmark_pulls[block] = 0.0
