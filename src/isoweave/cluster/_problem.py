@@ -41,9 +41,9 @@ _WELL_CONDITIONED = 8
 _HUB_SHARE, _FEWEST_OF_A_HUB, _MOST_OF_NO_HUB = 0.1, 50, 1000
 # Options of PETSc's database with this prefix, such as -isoweave_pc_type hypre, are heeded.
 PREFIX = "isoweave_"
-# PETSc finds the largest eigenvalue of a symmetric matrix by ten steps of CG. Where there are three of them (a
-# star) three steps come to the end, and the next divide by rounding: 1e209 comes out, and ranks part ways over
-# what is not a number. GMRES notices the end.
+# PETSc finds the largest eigenvalue of a symmetric matrix by ten steps of CG. Where there are three (a star)
+# three steps come to the end, and the next divide by rounding: 1e209 comes out, and ranks part ways over what
+# is not a number. GMRES notices the end.
 _GAMG = {f"{PREFIX}{level}_esteig_ksp_type": "gmres" for level in ("pc_gamg", "mg_levels")}
 # The way PETSc multiplies matrices of coarse levels on several ranks.
 _PRODUCTS = dict.fromkeys(("matptap_via", "matproduct_ptap_via"), "allatonce")
