@@ -182,7 +182,7 @@ def test_one_rank_can_end_the_fit_of_all(comm):
 
 def test_wrong_lengths_count_less_as_on_one_machine(comm):
     rng = np.random.default_rng(7)
-    graph = in_order(knn_graph(rng.random((300, 2)), 9))
+    graph = in_order(knn_graph(rng.random((150, 2)), 9))
     lengths, wrong = (
         graph.lengths.copy(),
         (graph.sources < graph.indices) & (rng.random(len(graph.indices)) < 0.04),
