@@ -146,7 +146,7 @@ def _sparse(
     numbers = {name: getattr(graph, name) for name in ("low_degree", "deficient", "triangles_per_edge")}
     enough = max(needed_degree(d) + 4, d + 2)
     few_triangles = graph.triangles_per_edge < FEW_TRIANGLES
-    way, options = ".features", {"n_neighbors": enough}
+    way, options = ".features", dict[str, Any](n_neighbors=enough)
     if n_neighbors is None:
         way, options = ("", {"along_graph": enough}) if few_triangles else (".measured", {})
         way, options = (".tree", {}) if is_forest else (way, options)
