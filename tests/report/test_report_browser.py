@@ -240,7 +240,7 @@ def check_lasso_and_pictures(page, model):
     page.evaluate("document.getElementById('lasso').click(), document.getElementById('unchoose').click()")
     svg = page.evaluate(f"{PAGE}.svgText()")
     assert svg.count("<circle") == 400
-    assert "Roll · Isometric map" in svg
+    assert f"Roll · {scale_sentence(model)}" in svg
     size, ratio = page.evaluate(
         f"(() => {{ const p = {PAGE}.picture(); return [[p.width, p.height], devicePixelRatio]; }})()"
     )
