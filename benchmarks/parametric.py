@@ -129,7 +129,7 @@ def autoencoder(model: ParametricIsometry, fitted: np.ndarray) -> torch.nn.Modul
     from isoweave.parametric._network import Standardized, residual_network
     from isoweave.parametric._training import Rows, regress
 
-    n, sizes = fitted.shape[1], model.hidden_layer_sizes_
+    n, sizes = fitted.shape[1], model._sizes()
     torch.manual_seed(0)
     encoder = residual_network(n, model.n_components, sizes)
     whole = Standardized(

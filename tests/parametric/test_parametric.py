@@ -22,7 +22,7 @@ from isoweave.graph import knn_graph, prepare_graph
 from isoweave.persist import StoreError
 
 torch = pytest.importorskip("torch", reason="needs the extra parametric (make test-parametric)")
-from isoweave.parametric import ParametricIsometry  # noqa: E402
+from isoweave.parametric import ParametricIsometry, _training  # noqa: E402
 from isoweave.parametric._network import Standardized, folded, residual_network  # noqa: E402
 from isoweave.parametric._training import _DISTANCES, GraphEnergy, nearby  # noqa: E402
 
@@ -135,7 +135,7 @@ def test_scales_inside_the_layers_change_nothing(shift):
 
 
 @pytest.mark.parametrize("n_done", [2, 6, 9])
-def test_a_killed_training_continues_to_the_same_bits(n_done, tmp_path):
+def test_a_killed_training_continues_to_the_same_bits(n_done, tmp_path, few_batches):
     """Killed in the first, the second and the last phase; the state is that of the last epoch written."""
     options = {"max_epochs": 4, "fine_tune_epochs": 3, "decoder": True, "n_iter_no_change": 2}
     dropout = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Dropout(0.2), torch.nn.Linear(8, 2))
@@ -179,7 +179,12 @@ def test_a_place_does_not_depend_on_the_batch(model):
         assert np.allclose(part, whole[:3], atol=1e-5 * scale)
 
 
-def test_same_seed_same_bits_and_the_global_generator_is_left_alone():
+@pytest.fixture
+def few_batches(monkeypatch):
+    monkeypatch.setattr(_training, "_FEWEST_BATCHES", 2)
+
+
+def test_same_seed_same_bits_and_the_global_generator_is_left_alone(few_batches):
     torch.manual_seed(11)
     before = torch.random.get_rng_state()
     one, two, other = (quick(random_state=seed).fit(ROLL[:150]) for seed in (1, 1, 2))
@@ -282,7 +287,7 @@ def test_a_memory_map_of_more_rows_than_the_map_takes(tmp_path):
     assert np.isfinite(model.transform(rows)).all()
 
 
-def test_awkward_rows():
+def test_awkward_rows(few_batches):
     doubled = np.repeat(ROLL[:40], 3, axis=0)
     constant = np.column_stack([doubled, np.full(len(doubled), 7.0)])
     places = quick().fit_transform(constant)
@@ -314,13 +319,13 @@ def test_sparse_rows_are_refused():
         quick().fit(sp.csr_array(ROLL))
 
 
-def test_a_callback_ends_every_phase():
+def test_a_callback_ends_every_phase(few_batches):
     seen = []
     quick(max_epochs=9, callback=lambda step: seen.append(step) or True).fit(ROLL[:60])
     assert [(step["phase"], step["epoch"]) for step in seen] == [("map", 1), ("energy", 1)]
 
 
-def test_in_a_pipeline_with_named_columns():
+def test_in_a_pipeline_with_named_columns(few_batches):
     chain = make_pipeline(StandardScaler(), clone(quick())).set_output(transform="pandas")
     places = chain.fit_transform(ROLL[:80])
     assert list(places.columns) == ["parametricisometry0", "parametricisometry1"]
@@ -337,5 +342,5 @@ def test_without_torch_the_error_names_the_extra():
 @parametrize_with_checks(
     [quick(max_epochs=1, fine_tune_epochs=1, hidden_layer_sizes=(8,), batch_size=64, n_neighbors=4)]
 )
-def test_scikit_learns_checks(estimator, check):
+def test_scikit_learns_checks(estimator, check, few_batches):
     check(estimator)

@@ -42,8 +42,6 @@ logger = logging.getLogger("isoweave")
 _NUMBERS = [np.float64, np.float32]
 # Rows that are placed, or passed through a network on a GPU, at once; on a CPU they stay in its cache.
 _AT_ONCE, _IN_CACHE = 65_536, 1024
-# Width of the default network for up to so many rows, and for more.
-_MANY, _WIDTHS = 10_000, (64, 128)
 # Of the learning rate, in the phase that minimises the energy.
 _TUNING_RATE = 0.5
 # Stands in a file for a module of the user's own, whose code cannot be stored.
@@ -70,8 +68,8 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         ``n_components``. A convolutional one begins with ``torch.nn.Unflatten``. By default a residual
         perceptron.
     hidden_layer_sizes : sequence of int, default=None
-        Widths of the default encoder, and backwards those of the decoder. By default three layers of 64, or
-        of 128 for more than 10,000 rows.
+        Widths of the default encoder, and backwards those of the decoder. By default three layers of
+        about twelve times ``n_components``, 64 to 256.
     decoder : bool or torch.nn.Module, default=False
         Whether to train an inverse, for :meth:`inverse_transform`.
     max_epochs : int, default=100
@@ -105,7 +103,6 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     history_ : list of dict
         Of every epoch: "phase" ("map", "energy" or "decoder"), "epoch", "loss" and "held_out", the loss on
         the rows held out.
-    hidden_layer_sizes_ : tuple of int
     n_features_in_ : int
 
     Notes
@@ -187,7 +184,6 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if len(sample) < n:
             targets = self._placed(made, X, run)
         self._map = made
-        self.hidden_layer_sizes_ = tuple(self.hidden_layer_sizes or (_WIDTHS[n > _MANY],) * 3)
         self.history_: list[dict[str, Any]] = []
         with self._seeded(seed):
             network = Standardized(self._new_encoder(), X.shape[1], self.n_components)
@@ -360,14 +356,19 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             options["checkpoint"] = replace(self.checkpoint, path=f"{self.checkpoint.path}.map")
         return IsometricEmbedding(**{**options, "random_state": seed, **(self.map_options or {})})
 
+    def _sizes(self) -> Sequence[int]:
+        # More dimensions need more room; multiples of 32 fill the registers.
+        width = 32 * min(max(round(12 * self.n_components / 32), 2), 8)
+        return (width,) * 3 if self.hidden_layer_sizes is None else self.hidden_layer_sizes
+
     def _new_encoder(self) -> Any:
         if self.encoder is None:
-            return residual_network(self.n_features_in_, self.n_components, self.hidden_layer_sizes_)
+            return residual_network(self.n_features_in_, self.n_components, self._sizes())
         return own_module("encoder", self.encoder)
 
     def _new_decoder(self) -> Any:
         if self.decoder is True:
-            return residual_network(self.n_components, self.n_features_in_, self.hidden_layer_sizes_[::-1])
+            return residual_network(self.n_components, self.n_features_in_, self._sizes()[::-1])
         return own_module("decoder", self.decoder)
 
     def _module(self, name: str = "encoder") -> Any:
@@ -437,8 +438,7 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _check_stored(self) -> None:
         """Refuse a loaded model whose parts do not fit together."""
-        for size in (self.n_features_in_, *self.hidden_layer_sizes_):
-            check_integer("size of a layer", size, minimum=1)
+        check_integer("n_features_in", self.n_features_in_, minimum=1)
         for name in ("weights_", "decoder_weights_"):
             arrays = getattr(self, name, {})
             if not isinstance(arrays, dict) or not all(isinstance(a, np.ndarray) for a in arrays.values()):
