@@ -14,7 +14,7 @@ import pytest
 import isoweave
 
 pytest.importorskip("torch", reason="needs the extra parametric (make test-parametric)")
-import isoweave.parametric  # noqa: E402
+import isoweave.parametric
 
 ROOT = Path(__file__).parents[2]
 RUNTIME = ROOT / "build" / "web" / "node_modules" / "onnxruntime-web"
