@@ -254,16 +254,17 @@ def main() -> None:
         stream(args.stream)
         return
     torch.set_num_threads(1)
-    lines = [line for name in args.names or SETS for line in rows_of(name, args)]
     head = ["data", "", "edge error", "ratio", "neighbours kept", "Pearson", "µs per point", "times faster"]
     head.append("CPU s of the fit")
-    table = "\n".join(markdown_table(head, lines))
-    print(table)
-    if args.write:
-        text = PAGE.read_text(encoding="utf-8")
-        before, rest = text.split("<!-- table -->\n")
-        after = rest.split("<!-- end -->")[1]
-        PAGE.write_text(f"{before}<!-- table -->\n{table}\n<!-- end -->{after}", encoding="utf-8")
+    lines: list[list[str]] = []
+    for name in args.names or SETS:
+        lines += rows_of(name, args)
+        if args.write:
+            text = PAGE.read_text(encoding="utf-8")
+            before, rest = text.split("<!-- table -->\n")
+            table, after = "\n".join(markdown_table(head, lines)), rest.split("<!-- end -->")[1]
+            PAGE.write_text(f"{before}<!-- table -->\n{table}\n<!-- end -->{after}", encoding="utf-8")
+    print("\n".join(markdown_table(head, lines)))
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     max_epochs : int, default=100
         At most, of each phase.
     fine_tune_epochs : int, default=None
-        Of the phase that minimises the energy; by default a quarter of ``max_epochs``. 0 leaves it out.
+        Of the phase that minimises the energy; by default a third of ``max_epochs``. 0 leaves it out.
     batch_size : int, default=256
     learning_rate : float, default=2e-3
         The highest; it rises for two epochs and then falls along a cosine.
@@ -193,7 +193,7 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             plan = self._plan(self.max_epochs, seed, run=run)
             rows, places = Rows(X, plan.device), Rows(targets, plan.device)
             regress(network, rows, places, held, plan, "map", partners(prepared, sample, held))
-            epochs = -(-self.max_epochs // 4) if self.fine_tune_epochs is None else self.fine_tune_epochs
+            epochs = -(-self.max_epochs // 3) if self.fine_tune_epochs is None else self.fine_tune_epochs
             if epochs and prepared.graph.n_edges:
                 plan = self._plan(epochs, seed + 1, _TUNING_RATE, run)
                 energy = GraphEnergy(prepared, sample, held, self.n_components)

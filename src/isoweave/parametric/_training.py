@@ -22,13 +22,15 @@ from isoweave.parametric._network import arrays_of_network, fill_network
 
 # Batches of an epoch: a pass over few rows is too short to look at, one over millions too long to wait for.
 _FEWEST_BATCHES, _MOST_BATCHES = 50, 400
+# Rows held out that are looked at after every epoch, at most.
+_MOST_TESTED = 16_384
 # Vertices of a batch come in runs of the graph's order, where neighbours are close: fewer rows in all.
 _RUN = 16
 # Numbers that are moved to a GPU once; of more, every batch is.
 _SMALL = 2**26
 # Weights of the distances, of those from points between the rows, and of the pull to the map's coordinates,
 # beside the frames (docs/parametric.md).
-_DISTANCES, _NEARBY, _PULL = 4.0, 4.0, 0.01
+_DISTANCES, _NEARBY, _PULL = 16.0, 4.0, 0.01
 # Squared relative error of a map's edges from which the data count as noisy rather than curved: new points
 # are then beside the sheet that the rows make, and distances from points beside it help more than they bend.
 _NOISY = 1e-3
@@ -124,7 +126,7 @@ def partners(
 class GraphEnergy:
     """The energy of a map over the graph it was made from, for some of its vertices at a time.
 
-    ``sum_ij w_ij (|x_j - x_i - E_ij Q_i|^2 + 4 (|x_j - x_i| - d_ij)^2)`` relative to that of a collapsed map;
+    ``sum_ij w_ij (|x_j - x_i - E_ij Q_i|^2 + 16 (|x_j - x_i| - d_ij)^2)`` relative to that of a collapsed map;
     the best rotations Q_i are constants for the gradient, which is exact nevertheless: the energy is
     stationary in them.
     """
@@ -287,6 +289,7 @@ def _descend(
     optimiser = torch.optim.AdamW(network.parameters(), lr=plan.learning_rate, weight_decay=1e-4)
     run, done = plan.run.within(f"component-{phase}"), plan.run.load(phase)
     state = run.load("state") if done is None else None
+    tested = tested[:: max(1, -(-len(tested) // _MOST_TESTED))]
     steps: list[dict[str, Any]] = []
     best, best_at, best_arrays = math.inf, 0, arrays_of_network(network)
     for record in (done, state):
