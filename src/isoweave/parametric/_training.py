@@ -126,8 +126,8 @@ def partners(
 class GraphEnergy:
     """The energy of a map over the graph it was made from, for some of its vertices at a time.
 
-    ``sum_ij w_ij (|x_j - x_i - E_ij Q_i|^2 + 16 (|x_j - x_i| - d_ij)^2)`` relative to that of a collapsed map;
-    the best rotations Q_i are constants for the gradient, which is exact nevertheless: the energy is
+    ``sum_ij w_ij (|x_j - x_i - E_ij Q_i|^2 + 16 (|x_j - x_i| - d_ij)^2)`` relative to that of a collapsed
+    map; the best rotations Q_i are constants for the gradient, which is exact nevertheless: the energy is
     stationary in them.
     """
 
