@@ -188,7 +188,7 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         with self._seeded(seed):
             network = Standardized(self._new_encoder(), X.shape[1], self.n_components)
             network.adapt(X, targets)
-            self._renew(network.to(self._device()))
+            network = network.to(self._device())
             prepared = prepare_graph(graph_from_matrix(made.graph_))
             plan = self._plan(self.max_epochs, seed, run=run)
             rows, places = Rows(X, plan.device), Rows(targets, plan.device)
@@ -198,9 +198,9 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 plan = self._plan(epochs, seed + 1, _TUNING_RATE, run)
                 energy = GraphEnergy(prepared, sample, held, self.n_components)
                 # Distances from points beside the rows are known only if they are Euclidean.
-                noise = energy.noise(targets) if made.metric == "euclidean" else 0.0
+                noise = energy.noise(targets, X) if made.metric == "euclidean" else 0.0
                 fine_tune(network, rows, places, energy, plan, noise)
-            self.weights_ = arrays_of_network(network)
+            self._take(network)
             if self.decoder is not False:
                 self._fit_decoder(X, held, seed + 2, run)
 
@@ -231,12 +231,12 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         inputs = np.concatenate([X, made._features()[again]])
         targets = np.concatenate([placed, made.embedding_[again]]).astype(np.float32)
         held = rng.random(len(inputs)) < self.validation_fraction
-        self._renew(self._module())
+        network = self._module()
         with self._seeded(len(self.history_)):
             plan = self._plan(self.max_epochs, len(self.history_))
             rows, places = Rows(inputs, plan.device), Rows(targets, plan.device)
-            regress(self._network, rows, places, held, plan, "map")
-        self.weights_ = arrays_of_network(self._network)
+            regress(network, rows, places, held, plan, "map")
+        self._take(network)
         return self
 
     def transform(self, X: Any, batch_size: int | None = None) -> AnyArray:
@@ -397,10 +397,10 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         rate, patience, device = rate * self.learning_rate, self.n_iter_no_change, self._device()
         return Plan(epochs, self.batch_size, rate, patience, device, seed, watch, self.history_, run or Run())
 
-    def _renew(self, network: Any) -> None:
-        """A network that is about to be trained."""
-        self._network = network
-        self.__dict__.pop("_folded", None)
+    def _take(self, network: Any) -> None:
+        """A network that has been trained."""
+        self._network, self._folded = network, folded(network)
+        self.weights_ = arrays_of_network(network)
 
     def _fit_decoder(self, X: AnyArray, held: AnyArray, seed: int, run: Run) -> None:
         coordinates = self._passed(self._module(), X, self.n_components)

@@ -31,8 +31,10 @@ _SMALL = 2**26
 # Weights of the distances, of those from points between the rows, and of the pull to the map's coordinates,
 # beside the frames (docs/parametric.md).
 _DISTANCES, _NEARBY, _PULL = 16.0, 4.0, 0.01
-# Squared relative error of a map's edges from which the data count as noisy rather than curved: new points
-# are then beside the sheet that the rows make, and distances from points beside it help more than they bend.
+# Data are noisy if more than such a share of the variance of neighbourhoods is beside their tangent spaces (a
+# coarse swiss roll has .006, scikit-learn's digits .09), and the more so the larger the squared relative
+# error of the map's edges is. Vertices that are looked at for the former.
+_BESIDE, _LOOKED_AT = 0.03, 300
 _NOISY = 1e-3
 # Points that are drawn near each vertex of a batch, and pairs of each with neighbours, on average.
 _POINTS, _PAIRS = 4, 8
@@ -140,9 +142,18 @@ class GraphEnergy:
         self._frames, self._lengths = energy.frames.rows * prepared.unit, graph.lengths * prepared.unit
         self._weights: FloatArray = energy.weights
 
-    def noise(self, places: AnyArray) -> float:
-        """How noisy the data of the map are, from 0 (flat, or curved) to 1 (edges that no map can keep)."""
+    def noise(self, places: AnyArray, features: AnyArray) -> float:
+        """How noisy the data of the map are, from 0 (a sheet, flat or curved) to 1 (hopeless)."""
         graph, x = self.graph, places[self.rows]
+        beside = []
+        for v in np.linspace(0, graph.n_vertices - 1, min(graph.n_vertices, _LOOKED_AT)).astype(np.int64):
+            near = np.append(graph.indices[graph.indptr[v] : graph.indptr[v + 1]], v)
+            around = np.asarray(features[self.rows[near]], dtype=np.float64)
+            around -= around.mean(axis=0)
+            variances = np.linalg.eigvalsh(around @ around.T)
+            beside.append(variances[: -x.shape[1]].sum() / max(variances.sum(), 1e-300))
+        if np.mean(beside) < _BESIDE:
+            return 0.0
         apart = self._lengths > 0
         found = np.linalg.norm(x[graph.indices[apart]] - x[graph.sources[apart]], axis=1)
         error = float(np.mean((found / self._lengths[apart] - 1.0) ** 2)) if len(found) else 0.0
