@@ -209,7 +209,7 @@ def rows_of(name: str, args: argparse.Namespace) -> list[list[str]]:
     return lines
 
 
-def stream(n: int, n_features: int = 50) -> None:
+def stream(n: int, epochs: int | None, n_features: int = 50) -> None:
     """A memory-mapped file of a curved sheet with noise in many dimensions, written and read in pieces."""
     rng = np.random.default_rng(1)
     waves, phases = rng.normal(size=(3, n_features)), rng.uniform(0, 6, n_features)
@@ -226,6 +226,7 @@ def stream(n: int, n_features: int = 50) -> None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         start = time.perf_counter()
         model = ParametricIsometry(3, random_state=1, map_samples=20_000, device="cpu", verbose=1)
+        model.set_params(**({} if epochs is None else {"max_epochs": epochs}))
         _, training = timed(model.fit, rows)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         wall = time.perf_counter() - start
@@ -251,7 +252,7 @@ def main() -> None:
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     if args.stream:
-        stream(args.stream)
+        stream(args.stream, args.epochs)
         return
     torch.set_num_threads(1)
     head = ["data", "", "edge error", "ratio", "neighbours kept", "Pearson", "µs per point", "times faster"]
