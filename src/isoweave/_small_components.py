@@ -9,21 +9,20 @@ import numpy as np
 
 from isoweave._component import (
     ENOUGH,
+    GLOBAL_TOL,
     MOST_ENERGY,
+    MOST_STEPS,
     ComponentResult,
     edge_factors,
-    far_problem,
     frames_of,
-    globalise,
     stretch_of,
 )
 from isoweave._parallel import ONE_THREAD
 from isoweave._typing import FloatArray
-from isoweave.graph import NeighborGraph
+from isoweave.graph import NeighborGraph, subgraph
 from isoweave.known import Known
 from isoweave.linalg import small_choice
 from isoweave.optimise import (
-    ALONE,
     ENDED_EARLY,
     LBFGS,
     Blocks,
@@ -33,11 +32,9 @@ from isoweave.optimise import (
     agreement,
     build_problem,
     flatness,
-    long_distances,
+    globalise_many,
     minimise_many,
-    openness,
     refine_many,
-    unflat_share,
 )
 from isoweave.options import EmbeddingOptions
 
@@ -58,26 +55,41 @@ def embed_many(
         problem = build_problem(energy, solver="direct")
         optimiser = LBFGS(options.tol, options.max_iter)
         masses, starts, found = minimise_many(problem, blocks, optimiser, options.energy_tol, interrupt)
+        x, energies, wanted = np.zeros(problem.shape), np.zeros(len(sizes)), np.zeros(len(sizes), dtype=bool)
+        bounds = blocks.starts.tolist()
+        for c, led in enumerate(found):
+            if led is not None and led.energy <= MOST_ENERGY * masses[c]:
+                x[bounds[c] : bounds[c + 1]] = led.coordinates
+                energies[c], wanted[c] = led.energy, led.status not in ENDED_EARLY
+            else:
+                found[c] = None
+        optimiser = LBFGS(GLOBAL_TOL * options.energy_tol, options.max_iter)
+        how = (options.global_weight, options.refine == "auto", optimiser, interrupt)
+        moved = globalise_many(problem, blocks, masses, energies, wanted, x, *how)
     except (ArithmeticError, ValueError, RuntimeError):
-        return [None] * len(sizes)
-    x, flat, kept = np.zeros(problem.shape), np.zeros(len(sizes)), np.zeros(len(sizes))
-    bounds = blocks.starts.tolist()
+        # One of them is to blame.
+        half = len(sizes) // 2
+        if half == 0:
+            return [None]
+        shares = (slice(None, half), slice(half, None))
+        return [
+            one for share in shares for one in embed_many(*_share(graph, sizes, share), options, interrupt)
+        ]
+    flat, kept = np.zeros(len(sizes)), moved.weights.copy()
+    degrees = (np.diff(graph.indptr[blocks.starts]) / blocks.sizes).tolist()
     for c, (mass, led) in enumerate(zip(masses.tolist(), found, strict=True)):
-        if led is None or led.energy > MOST_ENERGY * mass:
+        rows = slice(*bounds[c : c + 2])
+        if led is None or moved.is_odd[c]:
             found[c] = None
-            continue
-        part, share = blocks.part(graph, c), led.energy / mass if mass > 0 else 0.0
-        unflat, weight = unflat_share(part, n_components, share), 0.0
-        if options.global_weight != "auto" or openness(part, n_components, unflat) > 0.0:
-            own = frames_of(part, part, options, Known(), ONE_THREAD)
-            weight, mixed, far = long_distances(own, None, led, options.global_weight, ALONE)
-            if far is not None:
-                build = far_problem(own, options, None)
-                found[c] = moved = globalise(own, part, options, far, mixed, led, ALONE, build)[1]
-                led, kept[c] = moved, 0.0 if moved is led else weight
-        if options.refine == "auto" and weight == 0.0 and led.status not in ENDED_EARLY:
-            flat[c] = flatness(part, n_components, share)
-        x[bounds[c] : bounds[c + 1]] = led.coordinates
+        elif moved.weights[c] == 0.0:
+            if options.refine == "auto" and wanted[c]:
+                flat[c] = flatness(degrees[c], n_components, led.energy / mass if mass > 0 else 0.0)
+        elif options.global_weight != "auto" or moved.energy[c] <= MOST_ENERGY * mass:
+            place = {"coordinates": moved.x[rows], "alignments": moved.alignments[rows]}
+            found[c] = replace(led, **place, energy=float(moved.energy[c]), status=moved.statuses[c])
+            x[rows] = moved.x[rows]
+        else:
+            kept[c] = 0.0
     if flat.any():
         x, found, masses = _refine_many(problem, blocks, options, flat, x, found, masses, interrupt)
     if options.keeps_lengths:
@@ -96,6 +108,12 @@ def embed_many(
     return results
 
 
+def _share(graph: NeighborGraph, sizes: Sequence[int], share: slice) -> tuple[NeighborGraph, Sequence[int]]:
+    """Some consecutive components."""
+    first = sum(sizes[: share.start])
+    return subgraph(graph, np.arange(first, first + sum(sizes[share]))), sizes[share]
+
+
 def _refine_many(
     problem: Problem,
     blocks: Blocks,
@@ -108,7 +126,7 @@ def _refine_many(
 ) -> tuple[FloatArray, list[IterationResult | None], FloatArray]:
     """Refining where data are flat: coordinates, results and energies of the collapsed maps."""
     assert options.max_iter is not None
-    optimiser = LBFGS(options.energy_tol, options.max_iter, ENOUGH)
+    optimiser = LBFGS(options.energy_tol, min(options.max_iter, MOST_STEPS), ENOUGH)
     energies = np.array([0.0 if led is None else led.energy for led in found])
     share = np.divide(energies, masses, out=np.zeros_like(masses), where=masses > 0)
     first = refine_many(problem, blocks, flat, x, optimiser, interrupt)
@@ -129,7 +147,8 @@ def _refine_many(
         if first.is_odd[c] or (descent is not None and descent.is_odd[c]):
             found[c] = None
         elif descent is not None:
-            status = interrupt.ending if descent.has_ended[c] else "converged"
+            ended = descent.has_ended[c] and led.status == "converged"
+            status = descent.statuses[c] if ended else led.status
             found[c] = replace(led, energy=float(descent.energy[c]), status=status)
             masses[c] = descent.mass[c]
             x[blocks.starts[c] : blocks.starts[c + 1]] = descent.x[blocks.starts[c] : blocks.starts[c + 1]]

@@ -8,6 +8,7 @@ from isoweave.optimise._global import (
     flatness as flatness,
     global_energy as global_energy,
     long_distances as long_distances,
+    mean_degree as mean_degree,
     mixed_part as mixed_part,
     n_far_landmarks as n_far_landmarks,
     opened as opened,
@@ -25,6 +26,7 @@ from isoweave.optimise._lifted import (
 )
 from isoweave.optimise._many import (
     AT_ONCE as AT_ONCE,
+    globalise_many as globalise_many,
     minimise_many as minimise_many,
     refine_many as refine_many,
 )

@@ -1,8 +1,8 @@
 """Many small components at once: the calls that one costs are made for all of them together.
 
 Every component gets the bits that it would get alone, from :func:`minimise_from` with L-BFGS and the start
-"auto". Only the ordinary course is taken here. A component that leaves it (a direction of ascent, no gain,
-too many steps) is given back, to be embedded alone.
+"auto", and from what follows it. A component for which something fails (a solve, a number that is not finite)
+is given back, to be embedded alone.
 """
 
 from __future__ import annotations
@@ -14,12 +14,24 @@ import numpy as np
 
 from isoweave._lazy import computed_once
 from isoweave._typing import AnyArray, BoolArray, FloatArray
-from isoweave.energy import DistanceEnergy, EdgeEnergy, Sum
+from isoweave.energy import DistanceEnergy, EdgeEnergy, Evaluation, Sum
 from isoweave.geometry import LocalFrames
 from isoweave.graph import join_along, subgraph
+from isoweave.linalg import factor_grounded
+from isoweave.optimise._global import (
+    NO_WEIGHT,
+    ONE_PLACE,
+    balanced_weight,
+    farthest_in_each,
+    known_part,
+    mixed_part,
+    openness,
+    unflat_share,
+)
 from isoweave.optimise._optimisers import (
     _GOOD_FIT,
     _MAX_HALVINGS,
+    _MAX_IDLE,
     _MEMORY,
     _NO_GAIN,
     _ROUNDING,
@@ -37,6 +49,7 @@ from isoweave.optimise._starts import (
     Blocks,
     all_landmarks,
     companion_width,
+    geodesic_tables,
     landmark_start,
     sample_energy,
     synchronized_alignments,
@@ -44,8 +57,10 @@ from isoweave.optimise._starts import (
 
 # Components that a thread takes at once: more would leave its cache, fewer would pay for more calls.
 AT_ONCE = 256
-# Steps beyond this are taken alone: everybody would wait for the few that need more.
-_MOST_STEPS = 100
+# Steps beyond this are taken alone: everybody waits for the few that need more.
+_MOST_STEPS = 1000
+# In the order of :mod:`isoweave.engines.together`.
+_STATUSES = ("running", "converged", "stalled", "max_iter", "odd")
 _RULES = (_GOOD_FIT, _SUFFICIENT_DECREASE, _NO_GAIN, _SOLVE_TOL)
 
 
@@ -62,9 +77,8 @@ def minimise_many(
         rows = slice(blocks.starts[which.start], blocks.starts[which.stop])
         x[rows] = landmark_start(landmarks, distances, n_components).reshape(-1, n_components)
     best = _descend(problem, blocks, x, optimiser, interrupt)
-    ended = [interrupt.ending if one else "converged" for one in best.has_ended]
     results: list[IterationResult | None] = [
-        None if is_odd else best.result(blocks, c, ended[c]) for c, is_odd in enumerate(best.is_odd)
+        None if is_odd else best.result(blocks, c) for c, is_odd in enumerate(best.is_odd.tolist())
     ]
     names = ["landmark"] * len(results)
     unsettled = ~((best.energy <= 1e-12 * best.mass) | best.has_ended | best.is_odd)
@@ -72,7 +86,9 @@ def minimise_many(
         unsettled &= ~rotations_agree(problem.frames, best.alignments, blocks.starts)
     if n_components > LOW_DIMENSION or not unsettled.any():
         return best.mass, names, results
-    problem, blocks = _restricted(problem, blocks, unsettled)
+    assert isinstance(problem.frames, EdgeEnergy)
+    few, blocks = _restricted(problem.frames, blocks, unsettled)
+    problem = build_problem(few, solver="direct")
     width, _ = companion_width(problem.graph.degrees[: blocks.sizes[0]], n_components)
     companion = join_along(problem.graph, width, team=frames.team)
     energy = sample_energy(companion, n_components, team=frames.team, starts=blocks.starts)
@@ -81,26 +97,24 @@ def minimise_many(
     start = _descend(dense, blocks, x, LBFGS(tol, _AUXILIARY_STEPS), interrupt)
     other = _descend(problem, blocks, start.x, optimiser, interrupt)
     for at, c in enumerate(np.flatnonzero(unsettled).tolist()):
-        led, status = results[c], interrupt.ending if other.has_ended[at] else "converged"
+        led = results[c]
         if led is None or start.is_odd[at] or other.is_odd[at]:
             results[c] = None
         elif other.energy[at] < CLEARLY_LESS * led.energy:
-            names[c], results[c] = "synchronized", other.result(blocks, at, status)
-        else:
-            results[c] = replace(led, status=status)
+            names[c], results[c] = "synchronized", other.result(blocks, at)
+        elif other.has_ended[at]:
+            results[c] = replace(led, status=other.statuses[at])
     return best.mass, names, results
 
 
-def _restricted(problem: Problem, blocks: Blocks, chosen: BoolArray) -> tuple[Problem, Blocks]:
+def _restricted(energy: EdgeEnergy, blocks: Blocks, chosen: BoolArray) -> tuple[EdgeEnergy, Blocks]:
     """The same for some components."""
-    graph, energy, inside = problem.graph, problem.frames, np.repeat(chosen, blocks.sizes)
-    assert isinstance(energy, EdgeEnergy)
-    frames, edges = energy.frames, inside[graph.sources]
+    graph, frames, inside = energy.graph, energy.frames, np.repeat(chosen, blocks.sizes)
+    edges = inside[graph.sources]
     spectra = (frames.spectrum[inside], frames.fidelity[inside])
     local = LocalFrames(frames.rows[edges], frames.included[edges], *spectra)
-    part = EdgeEnergy(subgraph(graph, np.flatnonzero(inside)), local, energy.weights[edges], energy.team)
     few = Blocks(np.concatenate([[0], np.cumsum(blocks.sizes[chosen])]))
-    return build_problem(part, solver="direct"), few
+    return EdgeEnergy(subgraph(graph, np.flatnonzero(inside)), local, energy.weights[edges], energy.team), few
 
 
 def refine_many(
@@ -112,36 +126,172 @@ def refine_many(
     interrupt: Interrupt,
 ) -> Descent:
     """Continue with the distances, which count as far as ``parts`` say (:meth:`Problem.of_distances`)."""
+    return _descend(_mixed(problem, blocks, parts), blocks, x, optimiser, interrupt, parts > 0.0)
+
+
+def _mixed(problem: Problem, blocks: Blocks, parts: FloatArray) -> Problem:
     frames, graph = problem.frames, problem.graph
     assert isinstance(frames, EdgeEnergy)
     share = np.repeat(parts, np.diff(graph.indptr[blocks.starts]))
     measured = DistanceEnergy(graph, problem.shape[1], share * frames.weights, frames.team)
     rest = replace(frames, weights=(1.0 - share) * frames.weights)
-    mixed = replace(problem, measured=Sum((measured, rest)))
-    return _descend(mixed, blocks, x, optimiser, interrupt, parts > 0.0)
+    return replace(problem, measured=Sum((measured, rest)))
+
+
+@dataclass(frozen=True, eq=False)
+class LongDistances:
+    """:class:`isoweave.energy.GlobalEnergy` of many components, each with all its vertices as landmarks.
+
+    ``geodesics`` are (n, n) tables one after the other, ``squares`` their sums of squares.
+    """
+
+    weights: FloatArray
+    squares: FloatArray
+    offsets: AnyArray
+    landmarks: AnyArray
+    geodesics: FloatArray
+
+    def arguments(self, shape: tuple[int, ...]) -> tuple[Any, Any]:
+        """What kernels take, and their scratch."""
+        vectors = (*np.empty((2, shape[0])), *np.empty((2, *shape)), *np.empty((2, shape[1])))
+        terms = (self.weights, self.squares, self.offsets, self.landmarks, self.geodesics)
+        return (2.0, *terms), (*vectors, np.empty(shape[0]))
+
+    def sums(self, blocks: Blocks, x: FloatArray) -> FloatArray:
+        """Of every component the energy, the sum of ``d g`` and that of ``d^2``, shape (k, 3)."""
+        from isoweave.engines import together as kernels
+
+        found, (terms, scratch) = np.empty((len(blocks.sizes), 3)), self.arguments(x.shape)
+        kernels.stresses(0, len(found), blocks.starts, terms, x, np.zeros_like(x), scratch, found)
+        return found
+
+
+_NEAR_ONLY = LongDistances(*np.empty((2, 0)), *np.empty((2, 0), dtype=np.int64), np.empty(0))
+
+
+def _measured_from(
+    energy: EdgeEnergy, blocks: Blocks, x: FloatArray, mass: FloatArray
+) -> tuple[LongDistances, FloatArray, BoolArray]:
+    """As :func:`global_energy`, with the stress that classical scaling leaves, and where points coincide."""
+    n_components, n_parts = x.shape[1], len(blocks.sizes)
+    landmarks, scaled = np.empty(len(x), dtype=np.int64), np.empty(x.shape)
+    squares, coincide = np.empty(n_parts), np.zeros(n_parts, dtype=np.bool_)
+    geodesics = np.empty(blocks.offsets[-1])
+    for (which, lo, hi, n), table in zip(blocks.runs, geodesic_tables(energy.graph, blocks), strict=True):
+        order, coincide[which] = farthest_in_each(x[lo:hi].reshape(-1, n, n_components))
+        distances = np.take_along_axis(table, order[:, :, None], axis=1)
+        mirrored = np.ascontiguousarray(distances.swapaxes(1, 2)).reshape(len(order), -1)
+        geodesics[blocks.offsets[which.start] : blocks.offsets[which.stop]] = mirrored.ravel()
+        squares[which] = (mirrored * mirrored).sum(axis=1)
+        landmarks[lo:hi] = (order + np.arange(lo, hi, n)[:, None]).ravel()
+        scaled[lo:hi] = landmark_start(order, distances, n_components).reshape(-1, n_components)
+    far = LongDistances(mass, squares, blocks.offsets, landmarks, geodesics)
+    return far, far.sums(blocks, scaled)[:, 0] / mass, coincide
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """Where the long distances have led: for every component their weight, and what is None without them.
+
+    ``is_odd`` are those to be embedded alone. ``energy`` and ``alignments`` are those of the frames.
+    """
+
+    weights: FloatArray
+    is_odd: BoolArray
+    energy: FloatArray
+    x: FloatArray
+    alignments: FloatArray
+    statuses: list[str]
+
+
+def globalise_many(
+    problem: Problem,
+    blocks: Blocks,
+    mass: FloatArray,
+    energies: FloatArray,
+    wanted: BoolArray,
+    x: FloatArray,
+    weight: float | str,
+    mixes: bool,
+    optimiser: LBFGS,
+    interrupt: Interrupt,
+) -> Moved:
+    """Continue with the long distances where they count (:func:`long_distances`), with edges if it mixes."""
+    whole, (n, n_components), n_parts = problem.frames, problem.shape, len(blocks.sizes)
+    assert isinstance(whole, EdgeEnergy)
+    weights, is_odd, statuses = np.zeros(n_parts), np.zeros(n_parts, dtype=np.bool_), [""] * n_parts
+    there = Moved(
+        weights, is_odd, energies.copy(), x.copy(), np.empty((n, n_components, n_components)), statuses
+    )
+    firsts, degrees = blocks.starts[:-1], np.diff(problem.graph.indptr[blocks.starts]) / blocks.sizes
+    extent = (np.maximum.reduceat(x, firsts) - np.minimum.reduceat(x, firsts)).max(axis=1)
+    wanted = wanted & (extent > ONE_PLACE)
+    shares, openings = np.zeros(n_parts), np.zeros(n_parts)
+    for c in np.flatnonzero(wanted).tolist():
+        share = float(energies[c]) / float(mass[c]) if mass[c] > 0 else 0.0
+        shares[c] = unflat_share(float(degrees[c]), n_components, share)
+        openings[c] = openness(float(degrees[c]), n_components, float(shares[c]))
+    wanted &= (openings > 0.0) if weight == "auto" else (weight != 0.0)
+    if not wanted.any():
+        return there
+    energy, few = _restricted(whole, blocks, wanted)
+    inside, mass = np.repeat(wanted, blocks.sizes), mass[wanted]
+    far, stress, coincide = _measured_from(energy, few, x[inside], mass)
+    chosen, parts, at = np.zeros(len(mass)), np.zeros(len(mass)), np.flatnonzero(wanted)
+    for k, (c, left) in enumerate(zip(at.tolist(), stress.tolist(), strict=True)):
+        opening = float(openings[c])
+        ratio = float(shares[c]) / left if opening > 0.0 and left > 0.0 else 0.0
+        chosen[k] = opening * balanced_weight(ratio) if weight == "auto" else float(weight)
+        parts[k] = opening * mixed_part(ratio, known_part(float(degrees[c]), n_components))
+    chosen[coincide | (chosen < NO_WEIGHT)] = 0.0
+    far = replace(far, weights=chosen * mass)
+    _, cross, squares = far.sums(few, x[inside]).T.tolist()
+    # As Python has powers, whose last bit is not always that of a product.
+    springs = np.array(
+        [w * (d / s) ** 2 / g for w, d, s, g in zip(far.weights, cross, squares, far.squares, strict=True)]
+    )
+    pulls = np.repeat(springs * few.sizes + springs * few.sizes, few.sizes)
+    options: Any = {"solver": "direct", "n_components": n_components, "team": energy.team}
+    moving = Problem(energy, factor_grounded(energy.laplacian(), few.starts, pulls, **options))
+    moving = _mixed(moving, few, parts) if mixes and parts.any() else moving
+    descent = _descend(moving, few, x[inside], optimiser, interrupt, chosen > 0.0, far)
+    here = energy.evaluate(descent.x)
+    weights[at], is_odd[at] = chosen, coincide | (descent.is_odd & (chosen > 0.0))
+    there.energy[at], there.x[inside], there.alignments[inside] = (
+        _sums(few, here.energies),
+        descent.x,
+        here.alignments,
+    )
+    for k, c in enumerate(at.tolist()):
+        statuses[c] = descent.statuses[k]
+    return there
 
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """Where all components have ended; ``steps`` are energies, stopping quantities and step lengths."""
+    """Where all components have ended; ``steps`` are numbers, energies, stopping quantities and lengths."""
 
     x: FloatArray
     alignments: FloatArray
     mass: FloatArray
     n_steps: AnyArray
     steps: FloatArray
-    is_odd: BoolArray
+    statuses: list[str]
     has_ended: BoolArray
 
     @computed_once
-    def energy(self) -> FloatArray:
-        return self.steps[self.n_steps, 0, np.arange(len(self.n_steps))]
+    def is_odd(self) -> BoolArray:
+        return np.array([status == "odd" for status in self.statuses])
 
-    def result(self, blocks: Blocks, c: int, status: str) -> IterationResult:
+    @computed_once
+    def energy(self) -> FloatArray:
+        return self.steps[self.n_steps, 1, np.arange(len(self.n_steps))]
+
+    def result(self, blocks: Blocks, c: int) -> IterationResult:
         rows = slice(blocks.starts[c], blocks.starts[c + 1])
         steps = self.steps[: self.n_steps[c] + 1, :, c].tolist()
-        history = tuple(StepRecord(k, *step) for k, step in enumerate(steps))
-        return IterationResult(self.x[rows], self.alignments[rows], steps[-1][0], history, status)
+        history = tuple(StepRecord(int(k), *step) for k, *step in steps)
+        return IterationResult(self.x[rows], self.alignments[rows], steps[-1][1], history, self.statuses[c])
 
 
 def _descend(
@@ -151,63 +301,83 @@ def _descend(
     optimiser: LBFGS,
     interrupt: Interrupt,
     wanted: BoolArray | None = None,
+    far: LongDistances = _NEAR_ONLY,
 ) -> Descent:
     """:func:`isoweave.optimise.minimise` with L-BFGS, step by step for all components, or those wanted."""
     from isoweave.engines import together as kernels
 
     x, n_parts, graph = _settled(blocks, start), len(blocks.sizes), problem.graph
-    mass = _evaluated(problem, blocks, np.zeros_like(x))[0]
-    energy, gradient, alignments = _evaluated(problem, blocks, x)
-    image, rotations = problem.solve(gradient, _SOLVE_TOL), alignments
-    if not len(rotations):
-        rotations = np.empty((len(x), x.shape[1], x.shape[1]))
+    mass, has_alignments = _masses(problem, blocks, x), problem.measured is None
     terms: Any = problem.energy.terms if isinstance(problem.energy, Sum) else [problem.energy]
     *measured, frames = terms
     assert isinstance(frames, EdgeEnergy)
     lengths = [array for term in measured for array in (term.weights, term.both)] or [np.empty(0)] * 2
     most, most_pairs = min(optimiser.max_iter, _MOST_STEPS), _MEMORY + 1
-    table, n_steps = np.zeros((most + 1, 3, n_parts)), np.zeros(n_parts, dtype=np.int64)
-    factor = problem.metric.factor_of(blocks.starts)
-    is_odd, has_ended = ~factor.is_connected, np.zeros(n_parts, dtype=np.bool_)
-    running, block = ~is_odd if wanted is None else wanted & ~is_odd, factor.empty_block(x.shape[1])
+    rows = blocks.starts + np.arange(n_parts + 1) if len(far.weights) else blocks.starts
+    factor, table = problem.metric.factor_of(rows), np.zeros((most + 1, 4, n_parts))
+    counts = np.zeros((6, n_parts), dtype=np.int64)
+    status, n_steps = counts[:2]
+    status[~factor.is_connected] = kernels.ODD
+    if wanted is not None:
+        status[~wanted] = kernels.CONVERGED
+    block, rhs = factor.empty_block(x.shape[1]), np.zeros((rows[-1], x.shape[1]))
+    trial, following, gradient, image = np.empty((4, *x.shape))
+    rotations, (stress, scratch) = np.empty((len(x), x.shape[1], x.shape[1])), far.arguments(x.shape)
     arguments = (
-        (most, _MAX_HALVINGS),
+        (most, optimiser.max_iter, _MAX_HALVINGS, _MAX_IDLE),
         (optimiser.tol, max(optimiser.enough, _ROUNDING), *_RULES),
         blocks.starts,
         np.searchsorted(frames.free, graph.indptr[blocks.starts]),
         (graph.indptr, graph.indices, graph.reverse, graph.lengths, graph.sources),
         (frames.seen, frames.frames.rows, frames.free, frames.weights, *lengths),
+        stress,
         factor.metric,
         block,
-        (x, gradient, image),
-        *np.empty((2, *x.shape)),
+        (x, trial, following),
+        tuple(array.reshape(-1) for array in (x, trial, gradient, image, following)),
+        rhs,
         rotations,
-        (energy, *np.zeros((3, n_parts)), mass),
-        (running, is_odd, n_steps),
-        (*np.empty((3, most_pairs, *x.shape)), np.empty((most_pairs, n_parts))),
+        (*np.zeros((4, n_parts)), mass),
+        tuple(counts),
+        (*np.empty((3, most_pairs, x.size)), np.empty((most_pairs, n_parts))),
         table,
-        (np.empty(len(x)), np.empty((len(graph.indices), x.shape[1])), np.empty_like(x), np.empty(len(x))),
+        (
+            np.empty(len(x)),
+            np.empty((len(graph.indices), x.shape[1])),
+            np.empty_like(x),
+            np.empty(len(x)),
+            scratch,
+        ),
     )
-    for k in range(most + 1):
+    has_ended = np.zeros(n_parts, dtype=np.bool_)
+    for k in range(-1, most + 1):
         kernels.advance(0, n_parts, k, *arguments)
+        running = status == kernels.RUNNING
         if not running.any():
             break
-        if interrupt.ending:
-            has_ended, rotations = running, _evaluated(problem, blocks, x)[2]
+        if k >= 0 and interrupt.ending:
+            has_ended, rotations = running, _evaluated(problem, x)[0].alignments
             break
         factor.substitute(block)
-    alignments = rotations if len(alignments) else alignments
-    return Descent(_settled(blocks, x), alignments, mass, n_steps, table, is_odd, has_ended)
+    statuses = [
+        interrupt.ending if ended else _STATUSES[s] for ended, s in zip(has_ended, status, strict=True)
+    ]
+    alignments = rotations if has_alignments else rotations[:0]
+    return Descent(_settled(blocks, x), alignments, mass, n_steps, table, statuses, has_ended)
 
 
-def _evaluated(problem: Problem, blocks: Blocks, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Energies of the components, half gradients and rotations."""
+def _evaluated(problem: Problem, x: FloatArray) -> list[Evaluation]:
     energy = problem.energy
-    first, *others = [term.evaluate(x) for term in (energy.terms if isinstance(energy, Sum) else [energy])]
-    energies, gradient = _sums(blocks, first.energies), first.half_gradient
+    return [term.evaluate(x) for term in (energy.terms if isinstance(energy, Sum) else [energy])]
+
+
+def _masses(problem: Problem, blocks: Blocks, x: FloatArray) -> FloatArray:
+    """Energies of the components where all points coincide."""
+    first, *others = _evaluated(problem, np.zeros_like(x))
+    energies = _sums(blocks, first.energies)
     for other in others:
-        energies, gradient = energies + _sums(blocks, other.energies), gradient + other.half_gradient
-    return energies, gradient, first.alignments
+        energies = energies + _sums(blocks, other.energies)
+    return energies
 
 
 def _sums(blocks: Blocks, values: FloatArray) -> FloatArray:
