@@ -5,7 +5,7 @@ Vectors of all components are flat where they are only added and multiplied: inn
 
 import numpy as np
 
-from isoweave.engines.alignment import align_edges, divergence
+from isoweave.engines.alignment import align_edges, align_edges_plane, divergence
 from isoweave.engines.compile import helper, kernel
 from isoweave.engines.stress import edge_stress
 
@@ -145,7 +145,10 @@ def _evaluate(p, lo, hi, first_free, last_free, graph, terms, far, x, alignments
     indptr, indices, reverse, lengths, sources = graph
     seen, frame, free, weights, measured, both = terms
     energies, flux, other, more, stress = scratch
-    align_edges(lo, hi, indptr, indices, seen, frame, x, alignments, energies, flux)
+    if x.shape[1] == 2:
+        align_edges_plane(lo, hi, indptr, indices, seen, frame, x, alignments, energies, flux)
+    else:
+        align_edges(lo, hi, indptr, indices, seen, frame, x, alignments, energies, flux)
     if last_free > first_free:
         for i in range(lo, hi):
             more[i] = 0.0
