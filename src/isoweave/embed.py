@@ -19,6 +19,7 @@ from isoweave._stages import arrays_of, finished_from, finished_record
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_array
 from isoweave.forecast import check_memory
+from isoweave.geometry import typical_degrees
 from isoweave.graph import NeighborGraph, PreparedGraph, graph_from_matrix, is_edge, prepare_graph
 from isoweave.known import Known, check_known
 from isoweave.optimise import (
@@ -282,7 +283,11 @@ def embed_parts(
     if options.is_ordinary and all(value is None for value in special):
         # Of small components only those with the same companions go together, larger ones first.
         small = [c for c in waiting if sizes[c] <= N_LANDMARKS]
-        widths = {c: companion_width(prepared.degrees(c), options.n_components)[0] for c in small}
+        typical = typical_degrees(*prepared.degrees_of(small)).tolist() if small else []
+        widths = {
+            c: companion_width(degree, options.n_components)[0]
+            for c, degree in zip(small, typical, strict=True)
+        }
         small.sort(key=lambda c: widths[c])
         waiting = [c for c in waiting if sizes[c] > N_LANDMARKS] + small
 

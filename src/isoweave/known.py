@@ -136,7 +136,7 @@ class Known:
             if len(parts[c]) == 1:
                 shifts[c] = self.anchors.positions[positions_of(self.anchors.vertices, parts[c])[0]]
         inside = np.concatenate([placed[c] + shifts[c] for c in fixed])
-        beside = [c for c in range(len(parts)) if c not in fixed]
+        beside = sorted(set(range(len(parts))) - set(fixed))
         if beside:
             packed = graphs.pack_components([inside, *(placed[c] for c in beside)])
             for c, shift in zip(beside, packed[1:], strict=True):

@@ -293,9 +293,10 @@ class PreparedGraph:
         """Distinct vertices of every component, largest first."""
         return members_of(self.labels)
 
-    def degrees(self, c: int) -> IntArray:
-        """Of the vertices of component c."""
-        return self.graph.degrees[self.parts[c]]
+    def degrees_of(self, components: list[int]) -> tuple[IntArray, AnyArray]:
+        """Of the vertices of several components, one after the other, and where each begins."""
+        vertices = [self.parts[c] for c in components]
+        return self.graph.degrees[np.concatenate(vertices)], np.cumsum([0, *map(len, vertices)])
 
     def part(self, *components: int) -> NeighborGraph:
         """Graph of one component, or of several, one after the other; in the time of their own sizes."""

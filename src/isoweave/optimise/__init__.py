@@ -26,6 +26,7 @@ from isoweave.optimise._lifted import (
 )
 from isoweave.optimise._many import (
     AT_ONCE as AT_ONCE,
+    Fits as Fits,
     globalise_many as globalise_many,
     minimise_many as minimise_many,
     refine_many as refine_many,
@@ -66,6 +67,7 @@ from isoweave.optimise._starts import (
     connection_laplacian as connection_laplacian,
     find_landmarks as find_landmarks,
     landmark_projector as landmark_projector,
+    mean_degrees as mean_degrees,
     minimise_from as minimise_from,
     sample_energy as sample_energy,
     sample_vertices as sample_vertices,

@@ -15,7 +15,7 @@ import numpy as np
 from isoweave._lazy import computed_once
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave.energy import DistanceEnergy, EdgeEnergy, Evaluation, Sum
-from isoweave.geometry import LocalFrames
+from isoweave.geometry import LocalFrames, typical_degree
 from isoweave.graph import join_along, subgraph
 from isoweave.linalg import factor_grounded
 from isoweave.optimise._global import (
@@ -41,16 +41,18 @@ from isoweave.optimise._optimisers import (
 )
 from isoweave.optimise._problem import Problem, build_problem
 from isoweave.optimise._rotations import rotations_agree
-from isoweave.optimise._run import Interrupt, IterationResult, StepRecord
+from isoweave.optimise._run import Interrupt, StepRecord
 from isoweave.optimise._starts import (
     _AUXILIARY_STEPS,
     CLEARLY_LESS,
+    ENDED_EARLY,
     LOW_DIMENSION,
     Blocks,
     all_landmarks,
     companion_width,
     geodesic_tables,
     landmark_start,
+    mean_degrees,
     sample_energy,
     synchronized_alignments,
 )
@@ -64,47 +66,71 @@ _STATUSES = ("running", "converged", "stalled", "max_iter", "odd")
 _RULES = (_GOOD_FIT, _SUFFICIENT_DECREASE, _NO_GAIN, _SOLVE_TOL)
 
 
+@dataclass(frozen=True, eq=False)
+class Fits:
+    """Where components stand: the fields of :class:`IterationResult` for all of them.
+
+    ``mass`` are the energies where all points coincide; ``is_odd`` tells what has to be embedded alone.
+    """
+
+    x: FloatArray
+    alignments: FloatArray
+    energy: FloatArray
+    mass: FloatArray
+    statuses: list[str]
+    starts: list[str]
+    histories: list[tuple[StepRecord, ...]]
+    is_odd: BoolArray
+
+    @property
+    def share(self) -> FloatArray:
+        """Relative energies."""
+        return np.divide(self.energy, self.mass, out=np.zeros_like(self.mass), where=self.mass > 0)
+
+
 def minimise_many(
     problem: Problem, blocks: Blocks, optimiser: LBFGS, tol: float, interrupt: Interrupt
-) -> tuple[FloatArray, list[str], list[IterationResult | None]]:
-    """Energies of the collapsed components, the start of each, and where it led, None if that is odd.
-
-    All have the same :func:`companion_width`.
-    """
+) -> Fits:
+    """Minimise from the starts of "auto". All components have the same :func:`companion_width`."""
     (n, n_components), graph, frames = problem.shape, problem.graph, problem.frames
     x = np.empty((n, n_components))
     for which, landmarks, distances in all_landmarks(graph, blocks, frames.team):
         rows = slice(blocks.starts[which.start], blocks.starts[which.stop])
         x[rows] = landmark_start(landmarks, distances, n_components).reshape(-1, n_components)
     best = _descend(problem, blocks, x, optimiser, interrupt)
-    results: list[IterationResult | None] = [
-        None if is_odd else best.result(blocks, c) for c, is_odd in enumerate(best.is_odd.tolist())
-    ]
-    names = ["landmark"] * len(results)
+    parts = range(len(blocks.sizes))
+    histories, names = [best.history(c) for c in parts], ["landmark" for _ in parts]
+    found = Fits(
+        best.x, best.alignments, best.energy, best.mass, best.statuses, names, histories, best.is_odd
+    )
     unsettled = ~((best.energy <= 1e-12 * best.mass) | best.has_ended | best.is_odd)
     if n_components <= LOW_DIMENSION and unsettled.any():
         unsettled &= ~rotations_agree(problem.frames, best.alignments, blocks.starts)
     if n_components > LOW_DIMENSION or not unsettled.any():
-        return best.mass, names, results
-    assert isinstance(problem.frames, EdgeEnergy)
-    few, blocks = _restricted(problem.frames, blocks, unsettled)
+        return found
+    assert isinstance(frames, EdgeEnergy)
+    few, within = _restricted(frames, blocks, unsettled)
     problem = build_problem(few, solver="direct")
-    width, _ = companion_width(problem.graph.degrees[: blocks.sizes[0]], n_components)
+    width, _ = companion_width(typical_degree(few.graph.degrees[: within.sizes[0]]), n_components)
     companion = join_along(problem.graph, width, team=frames.team)
-    energy = sample_energy(companion, n_components, team=frames.team, starts=blocks.starts)
+    energy = sample_energy(companion, n_components, team=frames.team, starts=within.starts)
     dense = build_problem(energy, solver="direct")
-    x = dense.integrate(synchronized_alignments(companion, energy.frames, frames.team, blocks))
-    start = _descend(dense, blocks, x, LBFGS(tol, _AUXILIARY_STEPS), interrupt)
-    other = _descend(problem, blocks, start.x, optimiser, interrupt)
+    x = dense.integrate(synchronized_alignments(companion, energy.frames, frames.team, within))
+    start = _descend(dense, within, x, LBFGS(tol, _AUXILIARY_STEPS), interrupt)
+    other = _descend(problem, within, start.x, optimiser, interrupt)
+    found.is_odd[unsettled] = start.is_odd | other.is_odd
+    won = other.energy < CLEARLY_LESS * found.energy[unsettled]
     for at, c in enumerate(np.flatnonzero(unsettled).tolist()):
-        led = results[c]
-        if led is None or start.is_odd[at] or other.is_odd[at]:
-            results[c] = None
-        elif other.energy[at] < CLEARLY_LESS * led.energy:
-            names[c], results[c] = "synchronized", other.result(blocks, at)
+        if won[at]:
+            names[c], histories[c], found.statuses[c] = "synchronized", other.history(at), other.statuses[at]
         elif other.has_ended[at]:
-            results[c] = replace(led, status=other.statuses[at])
-    return best.mass, names, results
+            found.statuses[c] = other.statuses[at]
+    winners = unsettled.copy()
+    winners[unsettled] = won
+    here, there = np.repeat(winners, blocks.sizes), np.repeat(won, within.sizes)
+    found.x[here], found.alignments[here] = other.x[there], other.alignments[there]
+    found.energy[winners] = other.energy[won]
+    return found
 
 
 def _restricted(energy: EdgeEnergy, blocks: Blocks, chosen: BoolArray) -> tuple[EdgeEnergy, Blocks]:
@@ -166,7 +192,8 @@ class LongDistances:
         return found
 
 
-_NEAR_ONLY = LongDistances(*np.empty((2, 0)), *np.empty((2, 0), dtype=np.int64), np.empty(0))
+_NONE: Any = (np.empty(0), np.empty(0, dtype=np.int64))
+_NEAR_ONLY = LongDistances(_NONE[0], _NONE[0], _NONE[1], _NONE[1], _NONE[0])
 
 
 def _measured_from(
@@ -189,82 +216,64 @@ def _measured_from(
     return far, far.sums(blocks, scaled)[:, 0] / mass, coincide
 
 
-@dataclass(frozen=True, eq=False)
-class Moved:
-    """Where the long distances have led: for every component their weight, and what is None without them.
-
-    ``is_odd`` are those to be embedded alone. ``energy`` and ``alignments`` are those of the frames.
-    """
-
-    weights: FloatArray
-    is_odd: BoolArray
-    energy: FloatArray
-    x: FloatArray
-    alignments: FloatArray
-    statuses: list[str]
-
-
 def globalise_many(
     problem: Problem,
     blocks: Blocks,
-    mass: FloatArray,
-    energies: FloatArray,
-    wanted: BoolArray,
-    x: FloatArray,
+    found: Fits,
     weight: float | str,
     mixes: bool,
+    most: float,
     optimiser: LBFGS,
     interrupt: Interrupt,
-) -> Moved:
-    """Continue with the long distances where they count (:func:`long_distances`), with edges if it mixes."""
-    whole, (n, n_components), n_parts = problem.frames, problem.shape, len(blocks.sizes)
+) -> tuple[FloatArray, FloatArray]:
+    """Continue with the long distances where they count (:func:`long_distances`), with edges if it mixes.
+
+    Returns the weights that were tried and those that were kept, because no relative energy is over ``most``.
+    """
+    whole, (_, n_components), n_parts = problem.frames, problem.shape, len(blocks.sizes)
     assert isinstance(whole, EdgeEnergy)
-    weights, is_odd, statuses = np.zeros(n_parts), np.zeros(n_parts, dtype=np.bool_), [""] * n_parts
-    there = Moved(
-        weights, is_odd, energies.copy(), x.copy(), np.empty((n, n_components, n_components)), statuses
-    )
-    firsts, degrees = blocks.starts[:-1], np.diff(problem.graph.indptr[blocks.starts]) / blocks.sizes
-    extent = (np.maximum.reduceat(x, firsts) - np.minimum.reduceat(x, firsts)).max(axis=1)
-    wanted = wanted & (extent > ONE_PLACE)
-    shares, openings = np.zeros(n_parts), np.zeros(n_parts)
-    for c in np.flatnonzero(wanted).tolist():
-        share = float(energies[c]) / float(mass[c]) if mass[c] > 0 else 0.0
-        shares[c] = unflat_share(float(degrees[c]), n_components, share)
-        openings[c] = openness(float(degrees[c]), n_components, float(shares[c]))
-    wanted &= (openings > 0.0) if weight == "auto" else (weight != 0.0)
+    tried, kept = np.zeros((2, n_parts))
+    firsts, degrees = blocks.starts[:-1], mean_degrees(problem.graph, blocks)
+    extent = (np.maximum.reduceat(found.x, firsts) - np.minimum.reduceat(found.x, firsts)).max(axis=1)
+    wanted, shares, openings = np.zeros(n_parts, dtype=np.bool_), found.share.tolist(), [0.0] * n_parts
+    for c, is_apart in enumerate((~found.is_odd & (extent > ONE_PLACE)).tolist()):
+        if is_apart and found.statuses[c] not in ENDED_EARLY and weight != 0.0:
+            shares[c] = unflat_share(degrees[c], n_components, shares[c])
+            openings[c] = openness(degrees[c], n_components, shares[c])
+            wanted[c] = weight != "auto" or openings[c] > 0.0
     if not wanted.any():
-        return there
+        return tried, kept
     energy, few = _restricted(whole, blocks, wanted)
-    inside, mass = np.repeat(wanted, blocks.sizes), mass[wanted]
-    far, stress, coincide = _measured_from(energy, few, x[inside], mass)
-    chosen, parts, at = np.zeros(len(mass)), np.zeros(len(mass)), np.flatnonzero(wanted)
+    inside, mass, at = np.repeat(wanted, blocks.sizes), found.mass[wanted], np.flatnonzero(wanted)
+    start = found.x[inside]
+    far, stress, coincide = _measured_from(energy, few, start, mass)
+    chosen, parts = np.zeros((2, len(at)))
     for k, (c, left) in enumerate(zip(at.tolist(), stress.tolist(), strict=True)):
-        opening = float(openings[c])
-        ratio = float(shares[c]) / left if opening > 0.0 and left > 0.0 else 0.0
-        chosen[k] = opening * balanced_weight(ratio) if weight == "auto" else float(weight)
-        parts[k] = opening * mixed_part(ratio, known_part(float(degrees[c]), n_components))
+        ratio = shares[c] / left if openings[c] > 0.0 and left > 0.0 else 0.0
+        chosen[k] = openings[c] * balanced_weight(ratio) if weight == "auto" else float(weight)
+        parts[k] = openings[c] * mixed_part(ratio, known_part(degrees[c], n_components))
     chosen[coincide | (chosen < NO_WEIGHT)] = 0.0
     far = replace(far, weights=chosen * mass)
-    _, cross, squares = far.sums(few, x[inside]).T.tolist()
+    _, cross, squares = far.sums(few, start).T.tolist()
     # As Python has powers, whose last bit is not always that of a product.
-    springs = np.array(
-        [w * (d / s) ** 2 / g for w, d, s, g in zip(far.weights, cross, squares, far.squares, strict=True)]
-    )
+    sums = zip(far.weights.tolist(), cross, squares, far.squares.tolist(), strict=True)
+    springs = np.array([w * (d / square) ** 2 / total for w, d, square, total in sums])
     pulls = np.repeat(springs * few.sizes + springs * few.sizes, few.sizes)
     options: Any = {"solver": "direct", "n_components": n_components, "team": energy.team}
     moving = Problem(energy, factor_grounded(energy.laplacian(), few.starts, pulls, **options))
     moving = _mixed(moving, few, parts) if mixes and parts.any() else moving
-    descent = _descend(moving, few, x[inside], optimiser, interrupt, chosen > 0.0, far)
+    descent = _descend(moving, few, start, optimiser, interrupt, chosen > 0.0, far)
     here = energy.evaluate(descent.x)
-    weights[at], is_odd[at] = chosen, coincide | (descent.is_odd & (chosen > 0.0))
-    there.energy[at], there.x[inside], there.alignments[inside] = (
-        _sums(few, here.energies),
-        descent.x,
-        here.alignments,
-    )
-    for k, c in enumerate(at.tolist()):
-        statuses[c] = descent.statuses[k]
-    return there
+    energies = _sums(few, here.energies)
+    good = (chosen > 0.0) & ((weight != "auto") | (energies <= most * mass))
+    tried[at], kept[at] = chosen, np.where(good, chosen, 0.0)
+    found.is_odd[at] |= coincide | (descent.is_odd & (chosen > 0.0))
+    moved, rows = np.repeat(kept > 0.0, blocks.sizes), np.repeat(good, few.sizes)
+    found.x[moved], found.alignments[moved] = descent.x[rows], here.alignments[rows]
+    found.energy[at[good]] = energies[good]
+    for k in np.flatnonzero(good).tolist():
+        found.statuses[at[k]] = descent.statuses[k]
+    return tried, kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,11 +296,9 @@ class Descent:
     def energy(self) -> FloatArray:
         return self.steps[self.n_steps, 1, np.arange(len(self.n_steps))]
 
-    def result(self, blocks: Blocks, c: int) -> IterationResult:
-        rows = slice(blocks.starts[c], blocks.starts[c + 1])
+    def history(self, c: int) -> tuple[StepRecord, ...]:
         steps = self.steps[: self.n_steps[c] + 1, :, c].tolist()
-        history = tuple(StepRecord(int(k), *step) for k, *step in steps)
-        return IterationResult(self.x[rows], self.alignments[rows], steps[-1][1], history, self.statuses[c])
+        return tuple([StepRecord(int(k), *step) for k, *step in steps])
 
 
 def _descend(

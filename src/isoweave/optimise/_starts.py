@@ -157,7 +157,7 @@ def _synchronized(problem: Problem, tol: float, run: Run) -> FloatArray:
     """Rotations synchronized and integrated on a denser companion graph, then its minimum (eqs. 14 to 16)."""
     # Right on flat data of any outline: landmarks bend whatever shortest paths have to walk around.
     graph, n_components, team = problem.graph, problem.shape[1], problem.frames.team
-    width, thinned = companion_width(graph.degrees, n_components)
+    width, thinned = companion_width(typical_degree(graph.degrees), n_components)
     companion = join_along(graph, width, thinned=thinned, team=team)
     check_finite("start 'synchronized'", "distances along the graph", companion.lengths)
     energy = sample_energy(companion, n_components, team=team)
@@ -170,9 +170,12 @@ def _synchronized(problem: Problem, tol: float, run: Run) -> FloatArray:
     return minimise(LBFGS(tol, _AUXILIARY_STEPS), dense, x, stage="synchronized start", run=here).coordinates
 
 
-def companion_width(degrees: IntArray, n_components: int) -> tuple[int, bool]:
-    """Neighbours of every vertex in the companion graph, and whether it leaves out edges of the graph."""
-    typical = int(typical_degree(degrees))
+def companion_width(typical: float, n_components: int) -> tuple[int, bool]:
+    """Neighbours of every vertex in the companion graph, and whether it leaves out edges of the graph.
+
+    ``typical`` is the graph's :func:`isoweave.geometry.typical_degree`.
+    """
+    typical = int(typical)
     width = max(_FEWEST_COMPANIONS, min(2 * typical, _MOST_COMPANIONS), 2 * n_components)
     return width, typical > DENSE_DEGREE
 
@@ -219,6 +222,11 @@ class Blocks:
     def offsets(self) -> AnyArray:
         """Where the tables with an entry for every two vertices of a component begin, and their end."""
         return np.concatenate([[0], np.cumsum(self.sizes**2)])
+
+
+def mean_degrees(graph: NeighborGraph, blocks: Blocks) -> list[float]:
+    """Of every component."""
+    return (np.diff(graph.indptr[blocks.starts]) / blocks.sizes).tolist()
 
 
 @dataclass(frozen=True, eq=False)
