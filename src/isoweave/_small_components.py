@@ -67,10 +67,9 @@ def embed_many(
         half = len(sizes) // 2
         if half == 0:
             return [None]
-        shares = (slice(None, half), slice(half, None))
-        return [
-            one for share in shares for one in embed_many(*_share(graph, sizes, share), options, interrupt)
-        ]
+        vertices = np.split(np.arange(graph.n_vertices), [sum(sizes[:half])])
+        halves = zip(vertices, (sizes[:half], sizes[half:]), strict=True)
+        return [r for at, part in halves for r in embed_many(subgraph(graph, at), part, options, interrupt)]
     x = found.x
     if options.keeps_lengths:
         x *= np.repeat(edge_factors(x, energy, graph, blocks.starts), sizes)[:, None]
@@ -85,12 +84,6 @@ def embed_many(
         led = IterationResult(x[rows], found.alignments[rows], energies[c], found.histories[c], status)
         results[c] = ComponentResult(led, stretch[rows], masses[c], found.starts[c], solver, weights[c])
     return results
-
-
-def _share(graph: NeighborGraph, sizes: Sequence[int], share: slice) -> tuple[NeighborGraph, Sequence[int]]:
-    """Some consecutive components."""
-    first = sum(sizes[: share.start])
-    return subgraph(graph, np.arange(first, first + sum(sizes[share]))), sizes[share]
 
 
 def _refine_many(

@@ -24,6 +24,7 @@ from isoweave.graph import NeighborGraph, PreparedGraph, graph_from_matrix, is_e
 from isoweave.known import Known, check_known
 from isoweave.optimise import (
     AT_ONCE,
+    MANY,
     N_LANDMARKS,
     SYNCHRONIZED_LIMIT,
     Callback,
@@ -307,9 +308,10 @@ def embed_parts(
             for c, result in found.items():
                 results[c] = result
             keep()
-    for c in waiting:
-        if results[c] is None:
-            embed_alone(c)
+    left = [c for c in waiting if results[c] is None]
+    run = replace(run, one_of_many=len(left) >= MANY)
+    for c in left:
+        embed_alone(c)
     return results
 
 

@@ -74,8 +74,8 @@ def _dot(a, b, first, last, products):
 
 
 @helper
-def _column_sums(rows, first, values, lo, hi, sums, column):
-    """Sums over rows, in numpy's order: of ``rows[lo:hi]`` (numbers less ``first``), or the rows lo..hi."""
+def _column_sums(rows, values, lo, hi, sums, column):
+    """Sums over the rows ``rows[lo:hi]``, or lo..hi if there are none, in numpy's order."""
     for c in range(values.shape[1]):
         sums[c] = 0.0
     for i in range(lo, hi):
@@ -90,16 +90,17 @@ def _column_sums(rows, first, values, lo, hi, sums, column):
 @helper
 def _add_stress(p, lo, hi, far, x, gradient, scratch):
     """Add half the gradient of the long distances; their energy and sums (:class:`GlobalEnergy`)."""
-    two, weights, totals, offsets, landmarks, geodesics = far
-    cross, squares, pulls, back, sums, places, column = scratch
+    two, weights, totals, offsets, marks, landmarks, geodesics = far
+    cross, squares, pulls, back, is_landmark, sums, places, column = scratch
     n, n_components = hi - lo, x.shape[1]
+    first, last = marks[p], marks[p + 1]
     for i in range(lo, hi):
-        cross[i] = squares[i] = 0.0
+        cross[i] = squares[i] = is_landmark[i] = 0.0
         for c in range(n_components):
             pulls[i, c] = back[i, c] = 0.0
     at = offsets[p]
     for i in range(lo, hi):
-        for a in range(lo, hi):
+        for a in range(first, last):
             j, geodesic, square = landmarks[a], geodesics[at], 0.0
             at += 1
             for c in range(n_components):
@@ -116,14 +117,17 @@ def _add_stress(p, lo, hi, far, x, gradient, scratch):
     product, square = _total(cross, lo, n), _total(squares, lo, n)
     if product == 0.0:
         return weights[p], product, square
-    _column_sums(landmarks, lo, x, lo, hi, places, column)
-    _column_sums(landmarks[:0], lo, x, lo, hi, sums, column)
+    _column_sums(landmarks, x, first, last, places, column)
+    _column_sums(landmarks[:0], x, lo, hi, sums, column)
     # The power is that of Python, whose last bit is not always that of a product.
     spring, away = weights[p] * (product / square) ** two / totals[p], square / product
+    for a in range(first, last):
+        is_landmark[landmarks[a]] = 1.0
     for i in range(lo, hi):
         for c in range(n_components):
-            value = n * x[i, c] - places[c]
-            value += n * x[i, c] - sums[c]
+            value = (last - first) * x[i, c] - places[c]
+            if is_landmark[i] > 0.0:
+                value += n * x[i, c] - sums[c]
             value -= away * (pulls[i, c] + back[i, c])
             gradient[i, c] += value * spring
     value = weights[p] * max(0.0, 1.0 - product * product / (square * totals[p]))
@@ -143,7 +147,7 @@ def stresses(start, stop, starts, far, x, gradient, scratch, found):
 def _evaluate(p, lo, hi, first_free, last_free, graph, terms, far, x, alignments, gradient, scratch):
     """Energy at the rows lo..hi, with rotations and half the gradient: of frames, and of distances."""
     indptr, indices, reverse, lengths, sources = graph
-    seen, frame, free, weights, measured, both = terms
+    seen, frame, free, weights, measured, both, rest = terms
     energies, flux, other, more, stress = scratch
     if x.shape[1] == 2:
         align_edges_plane(lo, hi, indptr, indices, seen, frame, x, alignments, energies, flux)
@@ -169,7 +173,7 @@ def _evaluate(p, lo, hi, first_free, last_free, graph, terms, far, x, alignments
     divergence(lo, hi, indptr, reverse, flux, gradient)
     energy = _total(energies, lo, hi - lo)
     if len(both) > 0:
-        edge_stress(lo, hi, indptr, indices, lengths, measured, both, x, energies, other)
+        edge_stress(lo, hi, indptr, indices, rest, measured, both, x, energies, other)
         energy += _total(energies, lo, hi - lo)
         for i in range(lo, hi):
             for c in range(x.shape[1]):
@@ -256,8 +260,8 @@ def advance(
     # the same without its mean, and its solution is in ``block``, in the order of the factor), unless that is
     # odd. Notes it in ``table``, ends what has converged, and leads the others to a place of less energy,
     # whose right-hand side it leaves in ``block`` to be solved. The first call, with k = -1, goes nowhere.
-    # With long distances every component has one row more in the metric, the ground.
-    most, max_iter, max_halvings, max_idle = limits
+    # With long distances every component has one row more in the metric, its ground.
+    most, max_iter, max_halvings, max_idle, has_ground = limits
     tol, least, good_fit, decrease, no_gain, solve_tol = rules
     x, trial, following = vectors
     here, there_x, gradient, image, follows = flat
@@ -271,7 +275,7 @@ def advance(
         if status[p] != RUNNING:
             continue
         lo, hi, shift, ground = starts[p], starts[p + 1], 0, 0
-        if len(far[1]) > 0:
+        if has_ground:
             shift, ground = p, 1
         first, last, free = lo * width, hi * width, (free_starts[p], free_starts[p + 1])
         if k < 0:
@@ -359,7 +363,7 @@ def advance(
             for r in range(width):
                 rhs[i + shift, r] = following[i, r] if status[p] == RUNNING else 0.0
         if ground > 0:
-            _column_sums(counts[0][:0], 0, following, lo, hi, means, products)
+            _column_sums(far[5][:0], following, lo, hi, means, products)
             for r in range(width):
                 rhs[hi + shift, r] = -means[r] if status[p] == RUNNING else 0.0
         _centred(lo + shift, hi + shift + ground, rhs, means)

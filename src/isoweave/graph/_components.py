@@ -222,10 +222,11 @@ def pack_components(coordinates: Sequence[FloatArray]) -> list[FloatArray]:
     row gets too wide, in further rows. The space around each is a fifth of its extent, around single points
     the typical spacing in the largest component. The centroid of all points ends up at the origin.
     """
-    lows = np.array([c.min(axis=0) for c in coordinates], dtype=np.float64)
-    highs = np.array([c.max(axis=0) for c in coordinates], dtype=np.float64)
+    counts, points = np.array([len(c) for c in coordinates]), np.concatenate(coordinates, dtype=np.float64)
+    starts = np.cumsum(counts) - counts
     sums = np.array([c.sum(axis=0) for c in coordinates], dtype=np.float64)
-    return list(pack_boxes(lows, highs, sums, np.array([len(c) for c in coordinates])))
+    bounds = (np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts))
+    return list(pack_boxes(*bounds, sums, counts))
 
 
 def pack_boxes(lows: FloatArray, highs: FloatArray, sums: FloatArray, counts: AnyArray) -> FloatArray:

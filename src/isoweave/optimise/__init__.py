@@ -26,6 +26,7 @@ from isoweave.optimise._lifted import (
 )
 from isoweave.optimise._many import (
     AT_ONCE as AT_ONCE,
+    MANY as MANY,
     Fits as Fits,
     globalise_many as globalise_many,
     minimise_many as minimise_many,

@@ -14,10 +14,10 @@ import numpy as np
 
 from isoweave._lazy import computed_once
 from isoweave._typing import AnyArray, BoolArray, FloatArray
-from isoweave.energy import DistanceEnergy, EdgeEnergy, Evaluation, Sum
+from isoweave.energy import DistanceEnergy, EdgeEnergy, Sum
 from isoweave.geometry import LocalFrames, typical_degree
 from isoweave.graph import join_along, subgraph
-from isoweave.linalg import factor_grounded
+from isoweave.linalg import AnchoredState, factor_grounded
 from isoweave.optimise._global import (
     NO_WEIGHT,
     ONE_PLACE,
@@ -41,7 +41,7 @@ from isoweave.optimise._optimisers import (
 )
 from isoweave.optimise._problem import Problem, build_problem
 from isoweave.optimise._rotations import rotations_agree
-from isoweave.optimise._run import Interrupt, StepRecord
+from isoweave.optimise._run import Interrupt, IterationResult, StepRecord
 from isoweave.optimise._starts import (
     _AUXILIARY_STEPS,
     CLEARLY_LESS,
@@ -59,6 +59,10 @@ from isoweave.optimise._starts import (
 
 # Components that a thread takes at once: more would leave its cache, fewer would pay for more calls.
 AT_ONCE = 256
+# Components, embedded one by one, from which on compiling their steps is worth it.
+MANY = 16
+# Vertices of a component up to which compiled steps are worth it; longer sums have another order.
+_SMALL = 512
 # Steps beyond this are taken alone: everybody waits for the few that need more.
 _MOST_STEPS = 1000
 # In the order of :mod:`isoweave.engines.together`.
@@ -166,21 +170,24 @@ def _mixed(problem: Problem, blocks: Blocks, parts: FloatArray) -> Problem:
 
 @dataclass(frozen=True, eq=False)
 class LongDistances:
-    """:class:`isoweave.energy.GlobalEnergy` of many components, each with all its vertices as landmarks.
+    """:class:`isoweave.energy.GlobalEnergy` of many components.
 
-    ``geodesics`` are (n, n) tables one after the other, ``squares`` their sums of squares.
+    ``geodesics`` are (n, l) tables one after the other, ``squares`` their sums of squares; ``offsets`` and
+    ``marks`` tell where the table and the landmarks of each begin.
     """
 
     weights: FloatArray
     squares: FloatArray
     offsets: AnyArray
+    marks: AnyArray
     landmarks: AnyArray
     geodesics: FloatArray
 
     def arguments(self, shape: tuple[int, ...]) -> tuple[Any, Any]:
         """What kernels take, and their scratch."""
-        vectors = (*np.empty((2, shape[0])), *np.empty((2, *shape)), *np.empty((2, shape[1])))
-        terms = (self.weights, self.squares, self.offsets, self.landmarks, self.geodesics)
+        vectors = (*np.empty((2, shape[0])), *np.empty((2, *shape)), np.empty(shape[0]))
+        vectors += (*np.empty((2, shape[1])),)
+        terms = (self.weights, self.squares, self.offsets, self.marks, self.landmarks, self.geodesics)
         return (2.0, *terms), (*vectors, np.empty(shape[0]))
 
     def sums(self, blocks: Blocks, x: FloatArray) -> FloatArray:
@@ -193,7 +200,7 @@ class LongDistances:
 
 
 _NONE: Any = (np.empty(0), np.empty(0, dtype=np.int64))
-_NEAR_ONLY = LongDistances(_NONE[0], _NONE[0], _NONE[1], _NONE[1], _NONE[0])
+_NEAR_ONLY = LongDistances(_NONE[0], _NONE[0], _NONE[1], _NONE[1], _NONE[1], _NONE[0])
 
 
 def _measured_from(
@@ -212,7 +219,7 @@ def _measured_from(
         squares[which] = (mirrored * mirrored).sum(axis=1)
         landmarks[lo:hi] = (order + np.arange(lo, hi, n)[:, None]).ravel()
         scaled[lo:hi] = landmark_start(order, distances, n_components).reshape(-1, n_components)
-    far = LongDistances(mass, squares, blocks.offsets, landmarks, geodesics)
+    far = LongDistances(mass, squares, blocks.offsets, blocks.starts, landmarks, geodesics)
     return far, far.sums(blocks, scaled)[:, 0] / mass, coincide
 
 
@@ -314,13 +321,13 @@ def _descend(
     from isoweave.engines import together as kernels
 
     x, n_parts, graph = _settled(blocks, start), len(blocks.sizes), problem.graph
-    mass, has_alignments = _masses(problem, blocks, x), problem.measured is None
-    terms: Any = problem.energy.terms if isinstance(problem.energy, Sum) else [problem.energy]
-    *measured, frames = terms
-    assert isinstance(frames, EdgeEnergy)
-    lengths = [array for term in measured for array in (term.weights, term.both)] or [np.empty(0)] * 2
+    *measured, frames = _terms(problem)
+    mass, has_alignments = _masses(problem, blocks, x), not measured
+    # Frames may go by other lengths of the same edges.
+    lengths = [a for term in measured for a in (term.weights, term.both, term.graph.lengths)]
     most, most_pairs = min(optimiser.max_iter, _MOST_STEPS), _MEMORY + 1
-    rows = blocks.starts + np.arange(n_parts + 1) if len(far.weights) else blocks.starts
+    has_ground = len(far.weights) > 0 or isinstance(problem.metric, AnchoredState)
+    rows = blocks.starts + np.arange(n_parts + 1) if has_ground else blocks.starts
     factor, table = problem.metric.factor_of(rows), np.zeros((most + 1, 4, n_parts))
     counts = np.zeros((6, n_parts), dtype=np.int64)
     status, n_steps = counts[:2]
@@ -331,12 +338,12 @@ def _descend(
     trial, following, gradient, image = np.empty((4, *x.shape))
     rotations, (stress, scratch) = np.empty((len(x), x.shape[1], x.shape[1])), far.arguments(x.shape)
     arguments = (
-        (most, optimiser.max_iter, _MAX_HALVINGS, _MAX_IDLE),
+        (most, optimiser.max_iter, _MAX_HALVINGS, _MAX_IDLE, has_ground),
         (optimiser.tol, max(optimiser.enough, _ROUNDING), *_RULES),
         blocks.starts,
         np.searchsorted(frames.free, graph.indptr[blocks.starts]),
         (graph.indptr, graph.indices, graph.reverse, graph.lengths, graph.sources),
-        (frames.seen, frames.frames.rows, frames.free, frames.weights, *lengths),
+        (frames.seen, frames.frames.rows, frames.free, frames.weights, *(lengths or [np.empty(0)] * 3)),
         stress,
         factor.metric,
         block,
@@ -363,7 +370,7 @@ def _descend(
         if not running.any():
             break
         if k >= 0 and interrupt.ending:
-            has_ended, rotations = running, _evaluated(problem, x)[0].alignments
+            has_ended, rotations = running, frames.evaluate(x).alignments
             break
         factor.substitute(block)
     statuses = [
@@ -373,18 +380,47 @@ def _descend(
     return Descent(_settled(blocks, x), alignments, mass, n_steps, table, statuses, has_ended)
 
 
-def _evaluated(problem: Problem, x: FloatArray) -> list[Evaluation]:
-    energy = problem.energy
-    return [term.evaluate(x) for term in (energy.terms if isinstance(energy, Sum) else [energy])]
+def _terms(problem: Problem) -> list[Any]:
+    """Energies of what is minimised beside long distances; frames, perhaps without weight, come last."""
+    main: Any = problem.frames if problem.measured is None else problem.measured
+    terms = list(main.terms) if isinstance(main, Sum) else [main]
+    if not isinstance(terms[-1], EdgeEnergy):
+        frames: Any = problem.frames
+        terms.append(replace(frames, weights=0.0 * frames.weights))
+    return terms
 
 
 def _masses(problem: Problem, blocks: Blocks, x: FloatArray) -> FloatArray:
     """Energies of the components where all points coincide."""
-    first, *others = _evaluated(problem, np.zeros_like(x))
+    first, *others = [term.evaluate(np.zeros_like(x)) for term in _terms(problem)]
     energies = _sums(blocks, first.energies)
     for other in others:
         energies = energies + _sums(blocks, other.energies)
     return energies
+
+
+def minimise_small(
+    optimiser: LBFGS, problem: Any, start: FloatArray, interrupt: Interrupt
+) -> IterationResult | None:
+    """:func:`isoweave.optimise.minimise` by the kernel, with the same bits; None where it cannot."""
+    if not isinstance(problem, Problem) or not isinstance(problem.frames, EdgeEnergy):
+        return None
+    n, far = problem.shape[0], problem.far
+    if n > _SMALL or problem.anchors is not None or problem.metric.solver != "direct":
+        return None
+    blocks, distances = Blocks(np.array([0, n])), _NEAR_ONLY
+    if far is not None:
+        ends = np.array([0, far.geodesics.size]), np.array([0, len(far.landmarks)])
+        marks, table = far.landmarks.astype(np.int64), far.geodesics.reshape(-1)
+        distances = LongDistances(np.array([far.weight]), np.array([far.squares]), *ends, marks, table)
+    try:
+        found = _descend(problem, blocks, start, optimiser, interrupt, None, distances)
+    except (ArithmeticError, ValueError, RuntimeError):
+        return None
+    if found.is_odd[0]:
+        return None
+    energy = float(found.energy[0])
+    return IterationResult(found.x, found.alignments, energy, found.history(0), found.statuses[0])
 
 
 def _sums(blocks: Blocks, values: FloatArray) -> FloatArray:
