@@ -151,6 +151,11 @@ def test_components_are_seen():
     together, alone = (estimate_resources(crumbs, 2, n_jobs=2, solver=s) for s in ("auto", "direct"))
     assert 400 * 0.001 < together.cpu_seconds < 400 * 0.004 < 400 * 0.008 < alone.cpu_seconds
     assert together.seconds < 0.6 * together.cpu_seconds
+    # Pairs of duplicates are single points, and every vertex twice is one component as before.
+    pairs = sp.coo_array(
+        (np.zeros(5000), (np.arange(0, 10_000, 2), np.arange(1, 10_000, 2))), shape=(10_000,) * 2
+    )
+    assert estimate_resources(pairs, 2).cpu_seconds < 0.1
     # Of every thread some hundreds are in memory, and a result of each.
     assert together.growth_bytes > alone.growth_bytes + 1e6
 

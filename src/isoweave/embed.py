@@ -280,17 +280,17 @@ def embed_parts(
     sizes = [len(vertices) for vertices in prepared.parts]
     wanted = range(1 if options.components == "largest" else len(sizes))
     waiting = [c for c in wanted if sizes[c] > 1 and results[c] is None]
-    special = (run.callback, merged.anchors, merged.edge_weights, merged.vertex_weights)
+    special = (run.callback, merged.edge_weights, merged.vertex_weights)
     if options.is_ordinary and all(value is None for value in special):
         # Of small components only those with the same companions go together, larger ones first.
-        small = [c for c in waiting if sizes[c] <= N_LANDMARKS]
+        small = [c for c in waiting if sizes[c] <= N_LANDMARKS and not merged.has_anchor(prepared.parts[c])]
         typical = typical_degrees(*prepared.degrees_of(small)).tolist() if small else []
         widths = {
             c: companion_width(degree, options.n_components)[0]
             for c, degree in zip(small, typical, strict=True)
         }
         small.sort(key=lambda c: widths[c])
-        waiting = [c for c in waiting if sizes[c] > N_LANDMARKS] + small
+        waiting = [c for c in waiting if c not in widths] + small
 
         def embed_range(start: int, stop: int, chosen: list[int], found: dict) -> None:
             for _, like in groupby(chosen[start:stop], key=lambda c: widths[c]):

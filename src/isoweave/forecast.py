@@ -252,6 +252,9 @@ def fit_sizes(
     """Sizes of a fit; the factor of the largest component is counted up to so many vertices."""
     if options.along_graph is not None and graph.n_edges:
         graph = graphs.join_along(graph, options.along_graph)
+    given = (graph.n_vertices, len(graph.indices), squares_of(graph))
+    if (graph.lengths == 0.0).any():
+        graph = graphs.merge_duplicates(graph)[0]
     n_parts, labels = graphs.connected_components(graph)
     connected = graph if n_parts == 1 else graphs.subgraph(graph, np.flatnonzero(labels == 0))
     largest = part_sizes(connected, options, n_threads)
@@ -266,7 +269,7 @@ def fit_sizes(
     kind = np.round(2 * np.log2(sizes)) + 0.5 * (edges < 2.5 * sizes)
     found = [kind == value for value in np.unique(kind)]
     kinds = tuple((int(k.sum()), float(sizes[k].mean()), float(edges[k].mean())) for k in found)
-    return FitSizes(graph.n_vertices, len(graph.indices), squares_of(graph), largest, *counts, kinds)
+    return FitSizes(*given, largest, *counts, kinds)
 
 
 def _bound(fit: FitSizes) -> FitSizes:

@@ -124,7 +124,7 @@ class Known:
         return Known(edge, vertex, anchors, self.weight_unit)
 
     def has_anchor(self, vertices: AnyArray) -> bool:
-        return self.anchors is not None and bool(np.isin(vertices, self.anchors.vertices).any())
+        return self.anchors is not None and bool((positions_of(self.anchors.vertices, vertices) >= 0).any())
 
     def offsets(self, parts: list[AnyArray], placed: list[FloatArray]) -> list[FloatArray]:
         """Shifts of the components: those with anchors are in place, the others are laid beside them."""

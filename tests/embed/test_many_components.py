@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from isoweave import Checkpoint, _small_components as small_components, embed, embed_graph
+from isoweave import Anchors, Checkpoint, _small_components as small_components, embed, embed_graph
 from isoweave._component import embed_component
 from isoweave._parallel import ONE_THREAD
 from isoweave._small_components import embed_many
@@ -172,6 +172,20 @@ def test_what_a_small_component_costs(kind):
     calls(80)  # whatever is compiled or loaded on first use
     few, many, one = calls(40), calls(80), calls(1)
     assert many - few < 40 * one / 20
+
+
+def test_components_without_anchors_go_together(monkeypatch):
+    """However many others have some; each has the bits that it has without them."""
+    matrix, alone, original = crumbs(12), [], embed.embed_component
+    monkeypatch.setattr(embed, "embed_component", lambda *a, **k: (alone.append(1), original(*a, **k))[1])
+    plain = embed_graph(matrix)
+    assert not alone
+    anchored = embed_graph(matrix, anchors=Anchors([45, 50, 55], [[0.0, 0.0], [0.3, 0.0], [0.0, 0.3]]))
+    assert len(alone) == 1
+    for c in (0, 1, 3, 11):
+        rows = slice(20 * c, 20 * (c + 1))
+        here, there = (e.coordinates[rows] - e.coordinates[20 * c] for e in (anchored, plain))
+        np.testing.assert_allclose(here, there, atol=1e-12)
 
 
 def test_one_that_cannot_be_embedded_does_not_send_the_others_home(monkeypatch):
