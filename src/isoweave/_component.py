@@ -98,16 +98,35 @@ def embed_component(
         from isoweave.cuda import embed_on_device as once
     if options.loss == "squares":
         return once(graph, options, known, team, start, run)
-    given = np.ones(len(graph.indices)) if known.edge_weights is None else known.edge_weights
-    trust = np.where(longer_than_detours(graph), _LEAST_TRUST, 1.0)
+    given = 1.0 if known.edge_weights is None else known.edge_weights
+
+    def weighted(trust: FloatArray, run: Run) -> ComponentResult:
+        return once(graph, options, replace(known, edge_weights=given * trust), team, start, run)
+
+    wrong = longer_than_detours(graph)
+    return embed_in_rounds(wrong, weighted, lambda x: (_lengths(graph, x), graph.lengths), run)
+
+
+def embed_in_rounds(
+    wrong: BoolArray,
+    weighted: Callable[[FloatArray, Run], ComponentResult],
+    lengths_of: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+    run: Run,
+    median: Callable[[FloatArray], Any] = np.median,
+    most: Callable[[FloatArray], Any] = np.max,
+) -> ComponentResult:
+    """The rounds of a robust loss; ``lengths_of`` a map are those of its edges, and as they were measured.
+
+    Where edges are in shares, ``median`` and ``most`` are over all of them.
+    """
+    trust = np.where(wrong, _LEAST_TRUST, 1.0)
     for number in range(_ROUNDS):
-        weighted = replace(known, edge_weights=given * trust)
-        found = once(graph, options, weighted, team, start, run.within(f"round {number}"))
-        before, lengths = trust, _lengths(graph, found.iteration.coordinates)
-        error = np.abs(lengths - graph.lengths) / np.maximum(np.minimum(lengths, graph.lengths), NO_LENGTH)
-        typical = max(1.5 * float(np.median(error)), _SMALL_ERROR)
+        found = weighted(trust, run.within(f"round {number}"))
+        before, (lengths, measured) = trust, lengths_of(found.iteration.coordinates)
+        error = np.abs(lengths - measured) / np.maximum(np.minimum(lengths, measured), NO_LENGTH)
+        typical = max(1.5 * float(median(error)), _SMALL_ERROR)
         trust = np.maximum((1.0 + (error / (3.0 * typical)) ** 2) ** -2, _LEAST_TRUST)
-        if found.iteration.status in ENDED_EARLY or np.abs(trust - before).max() < _SAME_TRUST:
+        if found.iteration.status in ENDED_EARLY or most(np.abs(trust - before)) < _SAME_TRUST:
             break
     return found
 

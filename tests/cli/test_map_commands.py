@@ -188,12 +188,12 @@ def test_figures(folder, run, refused, named):
     shown = run(
         "plot", "map.npz", "-o", "map.svg", "--columns", "about.csv", "--color", "level", "--title", "Mine"
     )
-    assert "isometric map: distances are to scale" in shown.output
+    assert "Isometric map: distances are to scale" in shown.output
     assert (folder / "map.svg").read_text().count("<use") >= 300
     run("plot", "map.npz", "-o", "edges.png", "--edges")
     np.save("wide.npy", np.random.default_rng(2).normal(size=(50, 5)) * [9, 1, 1, 9, 1])
     shown = run("plot", "wide.npy", "-o", "wide.pdf")
-    assert "two principal axes of a 5-dimensional map: 9" in shown.output
+    assert "Two principal axes of a 5-dimensional map: 9" in shown.output
     for name, start in (("edges.png", b"\x89PNG"), ("wide.pdf", b"%PDF")):
         assert (folder / name).read_bytes().startswith(start)
     refused(

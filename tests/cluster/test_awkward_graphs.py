@@ -111,6 +111,15 @@ def test_duplicates_and_the_partition_of_the_engine_itself(comm):
     assert apart(x, one.coordinates[ids]) < 1e-5
 
 
+@pytest.mark.parametrize("name", ["star", "two hubs"])
+def test_multigrid_where_there_are_few_eigenvalues(comm, name, monkeypatch):
+    # CG as an estimate of the largest made 1e209 of it, and seven ranks fell apart.
+    monkeypatch.setattr("isoweave.cluster._problem._FEWEST_OF_A_HUB", 1000)
+    graph, n_components, _ = GRAPHS[name]
+    facts = on_all_ranks(cut(graph, comm), n_components, start="landmark", global_weight=0.0, max_iter=3)[1]
+    assert facts["solver"].startswith("gamg")
+
+
 def test_weights_of_edges(comm):
     rng = np.random.default_rng(3)
     graph = GRAPHS["plane, every edge cut"][0]

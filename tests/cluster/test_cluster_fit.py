@@ -8,8 +8,9 @@ import pytest
 from fits import apart, cut, on_all_ranks, on_one
 from isoweave.datasets import swiss_roll
 from isoweave.graph import assemble_graph, graph_from_matrix, knn_graph, prepare_graph, renumber
+from isoweave.options import resolve_options
 
-TIGHT = {"tol": 1e-9, "max_iter": 3000}
+TIGHT = {"tol": 1e-10, "max_iter": 5000}
 
 
 def in_order(graph):
@@ -148,8 +149,8 @@ def test_long_distances_count_as_on_one_machine(comm, global_weight):
     x, facts = on_all_ranks(cut(graph, comm), start="landmark", global_weight=global_weight, **TIGHT)
     one = on_one(graph, start="landmark", global_weight=global_weight, **TIGHT)
     assert facts["global_weight"] == pytest.approx(one.global_weight, rel=1e-9)
-    assert facts["energy"] == pytest.approx(one.energy, rel=1e-7)
-    assert apart(x, one.coordinates) < 1e-4
+    assert facts["energy"] == pytest.approx(one.energy, rel=1e-8)
+    assert apart(x, one.coordinates) < 1e-5
 
 
 def test_a_start_of_ones_own_and_the_scale_of_geodesics(comm):
@@ -161,11 +162,55 @@ def test_a_start_of_ones_own_and_the_scale_of_geodesics(comm):
     assert apart(x, one.coordinates) < 1e-5
 
 
+def test_one_rank_can_end_the_fit_of_all(comm):
+    from isoweave.cluster import Ranks, embed_share
+    from isoweave.cluster._job import agreed_callback
+    from isoweave.optimise import Run
+
+    seen = []
+
+    def last_rank_has_enough(state):
+        seen.append(state.coordinates.shape)
+        return comm.rank == comm.size - 1 and state.iteration == 3
+
+    share, options = cut(ROLL, comm), resolve_options(2, callback=last_rank_has_enough)
+    run = Run(callback=agreed_callback(Ranks(comm), options))
+    facts = embed_share(share, options, run=run, alone_up_to=0)[1]
+    assert (facts["status"], facts["n_iter"]) == ("stopped", 3)
+    assert seen == [(share.n_owned, 2)] * 3
+
+
+def test_wrong_lengths_count_less_as_on_one_machine(comm):
+    rng = np.random.default_rng(7)
+    graph = in_order(knn_graph(rng.random((150, 2)), 9))
+    lengths, wrong = (
+        graph.lengths.copy(),
+        (graph.sources < graph.indices) & (rng.random(len(graph.indices)) < 0.04),
+    )
+    lengths[wrong] *= rng.choice([0.3, 3.0], int(wrong.sum()))
+    lengths[graph.reverse[wrong]] = lengths[wrong]
+    graph = type(graph)(graph.indptr, graph.indices, lengths)
+    options = {"start": "landmark", "loss": "robust", "global_weight": 0.0, "refine": "none"} | TIGHT
+    x, facts = on_all_ranks(cut(graph, comm), **options)
+    one = on_one(graph, **options)
+    assert facts["energy"] == pytest.approx(one.energy, rel=1e-8)
+    assert apart(x, one.coordinates) < 1e-5
+
+
+def test_the_start_at_the_identity(comm):
+    _, facts = on_all_ranks(cut(ROLL, comm), start="identity", max_iter=1, refine="none", global_weight=0.0)
+    one = on_one(ROLL, start="identity", max_iter=1, refine="none", global_weight=0.0)
+    assert facts["start"] == "identity"
+    assert facts["energy"] == pytest.approx(
+        one.energy, rel=1e-6
+    )  # after a step that is solved for to five digits
+
+
 @pytest.mark.parametrize(
     "asked",
     [
         {"preset": "paper"},
-        {"loss": "robust"},
+        {"components": "bridge"},
         {"along_graph": 8},
         {"start": "synchronized"},
         {"solver": "cholmod"},

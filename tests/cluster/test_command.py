@@ -194,6 +194,14 @@ def test_a_killed_rank_ends_the_job_and_others_go_on_from_the_checkpoint(tmp_pat
     check_same(np.load(tmp_path / "m.npy"), on_one_machine.coordinates)
 
 
+def no_number(folder):
+    """Only the last rank, which reads it, can know."""
+    with np.load(folder / "4.npz") as part:
+        columns = dict(part)
+    columns["distance"][-1] = np.nan
+    np.savez(folder / "4.npz", **columns)
+
+
 def broken_part(folder):
     np.savez(folder / "3.npz", source=[1, 2], target=[3], distance=[1.0, 1.0])
 
@@ -204,6 +212,7 @@ def broken_part(folder):
         (lambda folder: (folder / "2.npz").unlink(), (), "part 2 is missing; found 4 of 5 parts"),
         (broken_part, (), "3.npz: the arrays of a list of edges must be equally long"),
         (lambda folder: (folder / "4.npz").write_bytes(b"no"), (), "4.npz: not a .npz archive"),
+        (no_number, (), "4.npz: distance nan between vertices"),
         (None, ("--report", "page.html"), "engine='petsc' does not have --report"),
         (None, ("--metric", "cosine"), "engine='petsc' does not have --metric"),
         (None, ("--preset", "paper"), "paper"),

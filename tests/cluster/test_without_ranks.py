@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +17,7 @@ from isoweave.cluster import all_ranks
 from isoweave.graph import knn_graph
 from isoweave.options import resolve_options
 
+ROOT = Path(__file__).parents[2]
 POINTS = np.random.default_rng(0).random((50, 2))
 
 
@@ -44,3 +50,29 @@ def test_the_command_without_petsc_says_so(monkeypatch, tmp_path):
     done = CliRunner().invoke(app, ["embed", "x.parquet", "-o", str(tmp_path / "m.npy"), "--engine", "petsc"])
     assert done.exit_code == 2
     assert "isoweave: error: engine='petsc' needs PETSc and MPI" in done.output
+
+
+@pytest.fixture(scope="module")
+def page():
+    return (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_recipes_are_shell(page):
+    scripts = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    assert any("#SBATCH" in script for script in scripts)
+    for script in scripts:
+        done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, ""), script
+
+
+def test_recipes_install_what_is_needed(page):
+    """By name from conda-forge; from Debian what the environment of these tests is made of."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    needed = project["dependencies"] + extras["cluster"] + extras["parquet"]
+    (conda,) = re.findall("conda create .*", page)
+    assert {re.match(r"[\w-]+", name)[0] for name in needed} <= set(conda.split())
+    tested = (ROOT / "tests" / "cluster" / "environment").read_text(encoding="utf-8")
+    (packages,) = re.findall('packages="(.*)"', tested)
+    assert page.count(packages) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ import scipy.sparse as sp
 from scipy.spatial import Delaunay
 from sklearn.manifold import Isomap
 
-from isoweave import Diagnosis, IsometricEmbedding, diagnose, embed_graph
+from isoweave import Diagnosis, IsometricEmbedding, as_embedding, diagnose, embed_graph
 from isoweave.datasets import swiss_roll
+from isoweave.diagnostics import Verdict, scale_sentence
 from isoweave.diagnostics._facts import dimension_facts
 from isoweave.graph import graph_from_matrix, knn_graph, renumber
 from isoweave.io import InputFileError
@@ -325,6 +327,27 @@ def test_duplicates_and_rows_that_were_not_embedded():
     assert np.isnan(found.edge_distortion).any()
     assert found.map.edge_error < 0.05
     assert found.stretch.shape == (280, 2)
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict", "said"),
+    [
+        (1.02, ("isometric", "info"), "Isometric map: distances are to scale (edges 2.0% off on average)"),
+        (1.02, ("closed", "info"), "Isometric map: distances are to scale (edges 2.0% off on average)"),
+        (1.02, ("closed", "warn"), "long distances are not: the data close up on themselves"),
+        (1.02, ("graph_too_sparse", "problem"), "other maps keep them as well"),
+        (1.1, ("approximate", "info"), "Roughly to scale: edges are 10.0% off on average"),
+        (1.6, ("distorted", "problem"), "Not to scale: edges are 60% off on average, 100% torn or folded"),
+        (1.6, ("shape_kept", "info"), "The large shape is right; neighbourhoods are not to scale"),
+    ],
+)
+def test_whether_a_picture_is_to_scale_is_said_as_the_verdict_has_it(factor, verdict, said):
+    points = np.random.default_rng(104).uniform(size=(60, 2))
+    source = as_embedding(factor * points, knn_graph(points, 6))
+    assert said in scale_sentence(source, [Verdict(*verdict, "", "")])
+    assert "cannot be told" in scale_sentence(points)
+    two = replace(source, component_labels=np.arange(60) // 40)
+    assert scale_sentence(two).endswith("; distances between components mean nothing")
 
 
 def test_tiny_graphs_and_dimension_of_the_neighbourhoods():

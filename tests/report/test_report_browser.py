@@ -9,6 +9,7 @@ import pytest
 
 from isoweave import IsometricEmbedding, embed_graph
 from isoweave.datasets import swiss_roll
+from isoweave.diagnostics import scale_sentence
 from isoweave.graph import graph_from_matrix, knn_graph
 from isoweave.plot._distances import local_map
 from isoweave.report import write_report
@@ -117,7 +118,7 @@ def check_drawn(page, model, truth, middle, dark):
         assert np.argmin(distance) == (0 if truth[vertex, 0] < middle else 1)
         assert distance.min() < 30
     assert (picture[5, 2].mean() < 60) == dark
-    assert "distances are to scale" in text_of(page, "#kind")
+    assert text_of(page, "#kind") == scale_sentence(model)
     assert page.evaluate("document.querySelectorAll('#shepard image').length") == 1
     points = page.evaluate("document.querySelector('#history polyline').points.length")
     assert points == len(model.history_)
@@ -239,7 +240,7 @@ def check_lasso_and_pictures(page, model):
     page.evaluate("document.getElementById('lasso').click(), document.getElementById('unchoose').click()")
     svg = page.evaluate(f"{PAGE}.svgText()")
     assert svg.count("<circle") == 400
-    assert "Roll · Isometric map" in svg
+    assert f"Roll · {scale_sentence(model)}" in svg
     size, ratio = page.evaluate(
         f"(() => {{ const p = {PAGE}.picture(); return [[p.width, p.height], devicePixelRatio]; }})()"
     )

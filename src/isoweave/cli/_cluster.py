@@ -29,7 +29,8 @@ _TOLD = (
     *("global_weight", "status", "n_iter", "traffic", "per step", "peak bytes"),
 )
 # Where all ranks fail at once the first speaks and ends the job; the others wait for that, and then in turn.
-_WAIT_SECONDS, _TURN_SECONDS, _LONGEST_WAIT = 5.0, 0.2, 15.0
+# Ranks that have nothing to say wait for the one that has.
+_WAIT_SECONDS, _TURN_SECONDS, _LONGEST_WAIT, _SILENT_WAIT = 5.0, 0.2, 15.0, 20.0
 
 
 def is_for_ranks(options: dict[str, Any]) -> bool:
@@ -126,15 +127,17 @@ def _ending_together(ranks: Any, verbose: bool) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        # Agreed on by all ranks, unless it is the second signal.
+        # Agreed on by all ranks, of which the first speaks, unless it is the second signal.
         if ranks.rank and "kept in" in str(error):
-            raise KeyboardInterrupt from None
+            sys.stderr = open(os.devnull, "w")  # noqa: SIM115
         raise
     except BaseException as error:
         if ranks.size == 1:
             raise
         silent = isinstance(error, ElsewhereError)
-        if silent or (ranks.rank and not ranks.knows_failure):
+        if silent:
+            time.sleep(_SILENT_WAIT)
+        elif ranks.rank and not ranks.knows_failure:
             time.sleep(min(_WAIT_SECONDS + _TURN_SECONDS * ranks.rank, _LONGEST_WAIT))
         if not silent:
             users = isinstance(error, ValueError | TypeError | ImportError | OSError | MemoryError)

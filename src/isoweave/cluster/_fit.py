@@ -13,6 +13,7 @@ from isoweave._component import (
     ComponentResult,
     check_energy,
     check_start,
+    embed_in_rounds,
     globalise,
     refine_from,
     refine_if_flat,
@@ -21,9 +22,9 @@ from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._far import ShareGlobal, scaled_share, share_global
 from isoweave.cluster._frames import ShareEnergy, share_frames
-from isoweave.cluster._measure import everywhere, total
+from isoweave.cluster._measure import everywhere, median, total
 from isoweave.cluster._parts import embed_alone, laid_out
-from isoweave.cluster._patch import restricted
+from isoweave.cluster._patch import Patch, around, restricted
 from isoweave.cluster._problem import ClusterProblem, cluster_problem
 from isoweave.cluster._share import Ranks, Share
 from isoweave.cluster._shortcuts import without_shortcuts
@@ -31,6 +32,7 @@ from isoweave.cluster._starts import far_vertices, minimise_share
 from isoweave.embed import STATUSES
 from isoweave.energy import HARD_SHARE, AnchorEnergy
 from isoweave.geometry import local_stretch, rigid_motion
+from isoweave.graph import NeighborGraph, longer_than_detours
 from isoweave.optimise import (
     ALONE,
     ENDED_EARLY,
@@ -46,7 +48,7 @@ from isoweave.optimise import (
 from isoweave.options import EmbeddingOptions
 
 # Start from one rank's point of view, which the ordinary engine has.
-_ONE_MACHINE_STARTS = ("synchronized", "lifted", "identity")
+_ONE_MACHINE_STARTS = ("synchronized", "lifted")
 
 
 def check_cluster_options(options: EmbeddingOptions) -> None:
@@ -59,9 +61,7 @@ def check_cluster_options(options: EmbeddingOptions) -> None:
         and options.start in _ONE_MACHINE_STARTS,
         f"solver={options.solver!r}": options.solver not in ("auto", "amg", "jacobi"),
         f"along_graph={options.along_graph}": options.along_graph is not None,
-        "loss='robust'": options.loss == "robust",
         "components='bridge'": options.components == "bridge",
-        "a callback": options.callback is not None,
     }
     for name, wanted in asked.items():
         if wanted:
@@ -122,7 +122,8 @@ def embed_share(
         held = None if pins is None else _inside(pins, inside, part)
         begin = None if given is None else given[inside]
         where = run if len(share.component_sizes) == 1 else run.within(f"component-{c}")
-        found = embed_large(part, options, held, team=team, start=begin, run=where)
+        embed: Any = embed_large if options.loss == "squares" else _embed_robustly
+        found = embed(part, options, held, team=team, start=begin, run=where)
         x[inside], stretch[inside] = found.iteration.coordinates, found.stretch
         results[c] = found
     alone = [c for c, size in enumerate(sizes) if size > 1 and size * width <= alone_up_to]
@@ -275,6 +276,21 @@ def embed_large(
     return ComponentResult(replace(result, coordinates=x), stretch, mass, name, solver, weight)
 
 
+def _embed_robustly(
+    share: Share, options: EmbeddingOptions, anchors: AnchorEnergy | None, *, run: Run, **more: Any
+) -> ComponentResult:
+    """In rounds, as ``isoweave._component`` does with a robust loss."""
+    ranks, patch = share.ranks, Patch(share, around(share, 1))
+    wrong = longer_than_detours(patch.graph)[patch.own_edges]
+    given = 1.0 if share.weights is None else share.weights
+
+    def weighted(trust: FloatArray, run: Run) -> ComponentResult:
+        return embed_large(replace(share, weights=given * trust), options, anchors, run=run, **more)
+
+    over_all: Any = (lambda e: median(ranks, e), lambda change: ranks.max(change.max(initial=0.0)))
+    return embed_in_rounds(wrong, weighted, lambda x: _lengths(patch, patch.graph, x), run, *over_all)
+
+
 def _anchored(
     problem: ClusterProblem, anchors: AnchorEnergy, optimiser: LBFGS, free: IterationResult, run: Run
 ) -> tuple[ClusterProblem, IterationResult]:
@@ -295,17 +311,16 @@ def _extent(ranks: Ranks, x: FloatArray) -> float:
     return float((high - low).max())
 
 
-def _lengths(frames: ShareEnergy, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _lengths(patch: Patch, graph: NeighborGraph, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Of the owned edges in the map, and as they were measured."""
-    graph, own = frames.graph.local, frames.patch.own_edges
-    there = frames.patch.on_vertices(x)
+    own, there = patch.own_edges, patch.on_vertices(x)
     steps = there[graph.indices[own]] - there[graph.sources[own]]
     return np.sqrt(np.einsum("ec,ec->e", steps, steps)), graph.lengths[own]
 
 
 def _edge_factor(frames: ShareEnergy, x: FloatArray) -> float:
     """The factor that brings edges nearest to their lengths (least squares)."""
-    lengths, measured = _lengths(frames, x)
+    lengths, measured = _lengths(frames.patch, frames.graph.local, x)
     square = total(frames.ranks, frames.weights * lengths * lengths)
     return total(frames.ranks, frames.weights * lengths * measured) / square if square > 0 else 1.0
 
@@ -328,7 +343,7 @@ def _stretch(frames: ShareEnergy, x: FloatArray) -> tuple[FloatArray, AnyArray]:
     with numerical_stage("stretch"):
         stretch = local_stretch(patch.graph, frames.frames, patch.on_vertices(x), team=team)[patch.own]
     check_finite("stretch", "singular values", stretch)
-    lengths, measured = _lengths(frames, x)
+    lengths, measured = _lengths(frames.patch, frames.graph.local, x)
     gone = (lengths <= NO_LENGTH * measured) & (measured > NO_LENGTH)
     lost = np.zeros(len(x), dtype=bool)
     lost[patch.graph.sources[patch.own_edges][gone] - patch.own.start] = True

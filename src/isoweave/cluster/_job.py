@@ -18,7 +18,7 @@ from isoweave.cluster._output import check_output, write_map
 from isoweave.cluster._share import CallerRows, Ranks, Share
 from isoweave.io import read_anchors
 from isoweave.known import Anchors, check_anchors, merge_anchors
-from isoweave.optimise import Progress, Run
+from isoweave.optimise import IterationState, Progress, Run
 from isoweave.options import EmbeddingOptions, resolve_options
 from isoweave.persist import fingerprint
 
@@ -68,7 +68,8 @@ def embed_file(
         Pull of the anchors; None holds them exactly.
     **options
         Of :func:`isoweave.embed_graph`. A checkpoint is a folder; ``n_jobs`` are threads per rank, 1 by
-        default.
+        default. A callback is called on every rank with the coordinates of the vertices it holds; all ranks
+        end where it asks for it on one.
 
     Returns
     -------
@@ -98,7 +99,8 @@ def embed_file(
         given, held, origin = _own_anchors(share, rows, Anchors(index, places, anchor_weight), chosen)
     interrupt = ClusterInterrupt(ranks, chosen.on_interrupt)
     with thread_team(chosen.n_jobs) as team, interrupt:
-        run = Run(_journal(share, rows, chosen, given), interrupt, say)
+        callback = agreed_callback(ranks, chosen)
+        run = Run(_journal(share, rows, chosen, given), interrupt, say, callback=callback)
         coordinates, facts = embed_share(share, chosen, anchors=given, run=run, team=team)
         run.finish()
     coordinates = coordinates + origin
@@ -137,6 +139,20 @@ class _CountingReporter(Reporter):
         """Messages and bytes that the busiest rank sends in a typical step."""
         found = np.median(self._sent[1:] or self._sent, axis=0)
         return tuple(self._ranks.max(found).tolist())
+
+
+def agreed_callback(ranks: Ranks, options: EmbeddingOptions) -> Any:
+    """The callback, called on every rank with its own rows; all end if one of them asks for it."""
+    callback = options.callback
+    if callback is None:
+        return None
+
+    def call(state: IterationState) -> bool:
+        with ranks.together():
+            end = bool(callback(state))
+        return bool(ranks.max(end))
+
+    return call
 
 
 def _own_anchors(share: Share, rows: CallerRows, anchors: Anchors, options: EmbeddingOptions) -> Any:

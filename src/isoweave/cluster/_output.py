@@ -14,7 +14,7 @@ import numpy as np
 
 from isoweave._files import atomic_write, check_writable, write_arrays, write_error
 from isoweave._typing import AnyArray
-from isoweave.cluster._share import CallerRows, Ranks
+from isoweave.cluster._share import CallerRows, ElsewhereError, Ranks
 from isoweave.io import check_output_path
 
 _ROWS_AT_ONCE = 1 << 18
@@ -59,8 +59,12 @@ def write_map(
     ranks, suffix = rows.ranks, path.suffix.lower()
     if is_folder(path):
         own = rows.offsets[ranks.rank : ranks.rank + 2]
-        with ranks.together(), atomic_write(part_of(path, ranks)) as file:
-            write_arrays(file, {**columns, "rows": own, "n_rows": rows.offsets[-1], **_plain(facts)})
+        try:
+            with ranks.together(), atomic_write(part_of(path, ranks)) as file:
+                write_arrays(file, {**columns, "rows": own, "n_rows": rows.offsets[-1], **_plain(facts)})
+        except ElsewhereError:
+            part_of(path, ranks).unlink(missing_ok=True)  # half a map is none
+            raise
         return
     n, points = int(rows.offsets[-1]), columns["embedding"]
     if ranks.rank:

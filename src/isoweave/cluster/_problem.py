@@ -35,13 +35,18 @@ _MOST_ITERATIONS = {"gamg": 300, "jacobi": 20_000}
 _USABLE = 1e-5
 # From this dimension on neighbourhood graphs are so well connected that the diagonal does.
 _WELL_CONDITIONED = 8
-# Graphs with hubs are, too, and GAMG's coarse levels of a star may be empty on some ranks and not on others.
-# A hub has more than so many neighbours: a tenth of the vertices, within these bounds.
+# Graphs with hubs are, too, and GAMG joins the aggregates of a hub's neighbours all with each other: 400
+# leaves make a coarse matrix of 160,000 entries. A hub has more than so many neighbours: a tenth of the
+# vertices, within these bounds.
 _HUB_SHARE, _FEWEST_OF_A_HUB, _MOST_OF_NO_HUB = 0.1, 50, 1000
 # Options of PETSc's database with this prefix, such as -isoweave_pc_type hypre, are heeded.
 PREFIX = "isoweave_"
-# What PETSc calls the way it multiplies matrices of coarse levels.
-_PRODUCT = ("matptap_via", "matproduct_ptap_via")
+# PETSc finds the largest eigenvalue of a symmetric matrix by ten steps of CG. Where there are three (a star)
+# three steps come to the end, and the next divide by rounding: 1e209 comes out, and ranks part ways over what
+# is not a number. GMRES notices the end.
+_GAMG = {f"{PREFIX}{level}_esteig_ksp_type": "gmres" for level in ("pc_gamg", "mg_levels")}
+# The way PETSc multiplies matrices of coarse levels on several ranks.
+_PRODUCTS = dict.fromkeys(("matptap_via", "matproduct_ptap_via"), "allatonce")
 # One object of PETSc for every communicator, for ever. With the last one PETSc gives back its copy of the
 # communicator, which all ranks must do together, while Python collects garbage on each when it likes.
 _KEPT: dict[int, Any] = {}
@@ -148,16 +153,17 @@ class ClusterSolver:
         return self._ksp
 
     @contextmanager
-    def _products_in_order(self) -> Iterator[None]:
-        """Coarse matrices, made by the first solve, are sums in a fixed order.
+    def _own_defaults(self) -> Iterator[None]:
+        """Options of ours, where none is given, for the first solve, which makes the coarse matrices.
 
-        PETSc's default adds what other ranks sent in the order of its arrival: three ranks or more have other
-        bits in every run. One rank sends nothing, and its matrices do not know the option.
+        By default these are sums of what other ranks sent in the order of its arrival: three ranks or more
+        have other bits in every run. One rank sends nothing, and its matrices do not know the option.
         """
         given = self._petsc.Options()
-        ours = [name for name in _PRODUCT if self._ranks.size > 1 and not given.hasName(name)]
-        for name in ours:
-            given[name] = "allatonce"
+        ours = _GAMG | (_PRODUCTS if self._ranks.size > 1 else {})
+        ours = {name: value for name, value in ours.items() if not given.hasName(name)}
+        for name, value in ours.items():
+            given[name] = value
         try:
             yield
         finally:
@@ -195,7 +201,7 @@ class ClusterSolver:
             ksp = self._prepared()
             ksp.setTolerances(rtol=tol, atol=0.0, max_it=_MOST_ITERATIONS[self.solver])
             self._x.set(0.0)
-            with self._products_in_order():
+            with self._own_defaults():
                 ksp.solve(self._b, self._x)
             self.iterations += ksp.getIterationNumber()
             left = ksp.getResidualNorm()

@@ -22,11 +22,12 @@ class ElsewhereError(Exception):
 class Ranks:
     """The ranks of a job, seen from one of them: counted exchanges, sums in the order of the ranks."""
 
+    knows_failure = False  #: all ranks know that one has failed; the same for every object of a process
+
     def __init__(self, comm: Any) -> None:
         self.comm, self.rank, self.size = comm, int(comm.rank), int(comm.size)
         self.messages = 0  #: sent by this rank to others
         self.bytes = 0  #: of them
-        self.knows_failure = False  #: all ranks know that one has failed
 
     def counted(self, messages: int, n_bytes: int) -> None:
         """Count messages that somebody else has sent, such as PETSc."""
@@ -70,7 +71,7 @@ class Ranks:
             error = found
         failed = self.gather(error is not None)
         if any(failed):
-            self.knows_failure = True
+            Ranks.knows_failure = True
             if error is not None and self.rank == failed.index(True):
                 raise error
             raise ElsewhereError(failed.index(True))

@@ -50,13 +50,14 @@ def minimise_share(
     """As :func:`isoweave.optimise.minimise_from` of a graph too large for the synchronized start."""
     low = problem.shape[1] <= LOW_DIMENSION
     names = ("coarse", "landmark") if start == "coarse" or (start == "auto" and low) else ("landmark",)
+    names = (start,) if start == "identity" else names
     for name in names:
         here = run.within(name)
         run.stage(f"{name} start")
         if here.load("state") is not None:
             x: Any = np.zeros(problem.shape)
         else:
-            x = (_coarse if name == "coarse" else _landmark)(problem, tol, run)
+            x = _STARTS[name](problem, tol, run)
         if x is not None:
             run.stage(stage)
             return name, minimise(optimiser, problem, x, stage=stage, run=here)
@@ -66,6 +67,11 @@ def minimise_share(
 def _landmark(problem: ClusterProblem, tol: float, run: Run) -> FloatArray:
     share, width = problem.frames.patch.share, problem.shape[1]
     return landmark_start(share, *far_vertices(share, max(N_LANDMARKS, 2 * width + 2), problem.team), width)
+
+
+def _identity(problem: ClusterProblem, tol: float, run: Run) -> FloatArray:
+    n, width = problem.shape
+    return problem.integrate(np.broadcast_to(np.eye(width), (n, width, width)))
 
 
 def landmark_start(share: Share, landmarks: AnyArray, distances: FloatArray, width: int) -> FloatArray:
@@ -143,6 +149,9 @@ def _coarse(problem: ClusterProblem, tol: float, run: Run) -> FloatArray | None:
     else:
         places = None
     return None if places is None else prolong(problem.frames.patch, level, places, team)
+
+
+_STARTS = {"coarse": _coarse, "landmark": _landmark, "identity": _identity}
 
 
 def _on_all_ranks(sample: Share, width: int, tol: float, team: ThreadTeam) -> FloatArray:

@@ -13,3 +13,4 @@ from isoweave.diagnostics._facts import (
     edge_table as edge_table,
     local_fit as local_fit,
 )
+from isoweave.diagnostics._verdicts import scale_sentence as scale_sentence

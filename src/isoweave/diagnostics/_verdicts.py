@@ -6,11 +6,13 @@ The words are in verdicts.toml; docs/diagnose.md lists all codes and what follow
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from isoweave.diagnostics._facts import (
     FEW_TRIANGLES,
@@ -21,11 +23,14 @@ from isoweave.diagnostics._facts import (
     MapFacts,
     ShapeFacts,
     Verdict,
+    edge_table,
     frame_dimension,
     is_too_sparse,
     needed_degree,
+    torn_share,
 )
 from isoweave.diagnostics._shape import FEWEST_VERTICES
+from isoweave.result import as_embedding
 
 # A next direction of this size is more than zig-zag paths make; with an estimate this far above N it counts.
 _SLIGHTLY_TOO_LOW = 0.062
@@ -43,6 +48,8 @@ _COSTLY = 0.1
 # Mean error of the edges and share of torn ones up to which a map is isometric, and beyond which it is bad.
 _KEPT_ERROR, _KEPT_TORN = 0.05, 0.005
 _BAD_ERROR, _BAD_TORN = 0.12, 0.05
+# Where nothing is wrong, a page has one of these as its badge.
+_KEPT = ("isometric", "approximate")
 # Correlation of distances in the map with paths from which on it keeps the large shape.
 _SHAPE_KEPT = 0.95
 _NOT_CONVERGED = ("max_iter", "stopped", "interrupted")
@@ -80,7 +87,7 @@ def judge(
     found: MapFacts | None,
     n_neighbors: int | None = None,
 ) -> tuple[Verdict, ...]:
-    """All findings about a map in n dimensions, most severe first, otherwise in the order of the rules.
+    """All findings about a map in n dimensions, most severe first, then what it keeps, then by the rules.
 
     ``n_neighbors`` is what the graph was made with, None if it was given.
     """
@@ -119,7 +126,7 @@ def judge(
         findings.append(_verdict("flat", "info", numbers, dimensions=_dimensions(n)))
     if not undetermined:
         findings += _too_high(n, dimension, is_flat=is_flat)
-    return tuple(sorted(findings, key=lambda v: -SEVERITIES.index(v.severity)))
+    return tuple(sorted(findings, key=lambda v: (-SEVERITIES.index(v.severity), v.code not in _KEPT)))
 
 
 def _dimensions(n: int) -> str:
@@ -139,10 +146,13 @@ def _sparse(
     numbers = {name: getattr(graph, name) for name in ("low_degree", "deficient", "triangles_per_edge")}
     enough = max(needed_degree(d) + 4, d + 2)
     few_triangles = graph.triangles_per_edge < FEW_TRIANGLES
-    way, options = ".features", {"n_neighbors": enough}
+    way, options = ".features", dict[str, Any](n_neighbors=enough)
     if n_neighbors is None:
         way, options = ("", {"along_graph": enough}) if few_triangles else (".measured", {})
         way, options = (".tree", {}) if is_forest else (way, options)
+    if "along_graph" in options and graph.n_outlying:
+        # Without triangles few such edges can be seen: where there is one, lengths bend with their roads.
+        way, options = ".bent", options | {"loss": "robust"}
     facts: dict[str, Any] = {"n": d, "enough": enough, "options": options}
     if is_too_sparse(graph, d):
         low = graph.low_degree <= needed_degree(d)
@@ -223,7 +233,9 @@ def _shape(n: int, s: ShapeFacts, n_neighbors: int | None, *, kept: bool) -> Ite
     loops, concentration = s.synchronized.loops or 0.0, s.synchronized.concentration or 0.0
     if concentration >= _CONCENTRATED.get(s.kind, 2.0):
         numbers = {"loops": loops, "concentration": concentration}
-        yield _verdict("shortcuts_left", "warn" if kept else "problem", numbers, _fewer(n_neighbors))
+        # In fewer dimensions than the map has they do not explain what it fails to keep.
+        loud = "info" if s.dimension < n else "warn" if kept else "problem"
+        yield _verdict("shortcuts_left", loud, numbers, _fewer(n_neighbors))
     elif s.kind == "non_orientable":
         numbers = {"reflected": s.reflected, "torn": s.torn or 0.0, "coherence": s.coherence}
         yield _verdict("non_orientable", severity, numbers, **facts)
@@ -270,6 +282,28 @@ def _graph(n_edges: int, graph: GraphFacts, n_neighbors: int | None) -> Iterator
 def keeps_edges(error: float, torn: float) -> bool:
     """Whether edges off by this much in the mean, and this share of them torn, make a map isometric."""
     return error <= _KEPT_ERROR and torn <= _KEPT_TORN
+
+
+def scale_sentence(result: Any, verdicts: Sequence[Verdict] = ()) -> str:
+    """Whether distances in the picture of a whole map are to scale, in a sentence that fits the verdicts."""
+    words, embedding = _words()["to_scale"], as_embedding(result)
+    if embedding.graph is None:
+        return str(words["unknown"])
+    _, lengths, distortion = edge_table(embedding.kept_graph("scale_sentence"), embedding.coordinates)
+    known = distortion[np.isfinite(distortion) & (lengths > 0.0)]
+    if len(known) == 0:
+        return str(words["unknown"])
+    error, torn = float(np.mean(np.abs(known))), torn_share(known)
+    loud = [v.code for v in verdicts if v.severity != "info"]
+    if keeps_edges(error, torn):
+        name = next((code for code in loud if code in words), "kept")
+    elif error <= _BAD_ERROR and torn <= _BAD_TORN:
+        name = "roughly"
+    else:
+        name = "shape_kept" if any(v.code == "shape_kept" for v in verdicts) else "bad"
+    parts = embedding.component_labels
+    apart = words["apart"] if parts is not None and np.ptp(parts) > 0 else ""
+    return str(words[name]).format(error=error, torn=torn) + apart
 
 
 def _map(n: int, found: MapFacts, *, kept: bool, is_flat: bool, explained: bool) -> Iterator[Verdict]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_real
-from isoweave.diagnostics import edge_table
+from isoweave.diagnostics import edge_table, scale_sentence
 from isoweave.graph import NeighborGraph
 from isoweave.result import Embedding, as_embedding
 
@@ -65,13 +65,13 @@ def by_variance(source: Embedding) -> tuple[Embedding, str]:
     """A map of more than two dimensions with its principal axes as columns, and what the first two show."""
     count = source.n_components
     if count <= 2:
-        return source, "isometric map: distances are to scale"
+        return source, scale_sentence(source)
     placed = source.coordinates[source.is_placed]
     mean = placed.mean(axis=0) if len(placed) else 0.0
     values, axes = np.linalg.eigh((placed - mean).T @ (placed - mean))
     share = values[-2:].sum() / (values.sum() or 1.0)
     turned = replace(source, coordinates=(source.coordinates - mean) @ axes[:, ::-1])
-    return turned, f"two principal axes of a {count}-dimensional map: {share:.0%} of the variance"
+    return turned, f"Two principal axes of a {count}-dimensional map: {share:.0%} of the variance"
 
 
 def axes_for(ax: Axes | None, points: FloatArray) -> Axes:

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from isoweave._typing import FloatArray
-from isoweave.diagnostics import Verdict, edge_errors
+from isoweave.diagnostics import Verdict, edge_errors, scale_sentence
 from isoweave.plot import PALETTE, vertex_errors
 from isoweave.report._page import find_verdicts
 from isoweave.result import Embedding
@@ -39,10 +39,13 @@ def embedding_html(source: Embedding) -> str:
     cells = "".join(
         f"<tr><th {left}>{name}</th><td {left}>{html.escape(value)}</td></tr>" for name, value in rows.items()
     )
-    kind = "isometric map" if source.n_components <= 2 else f"two principal axes of {source.n_components}"
+    verdict = _verdict(source)
+    kind = f"Two principal axes of {source.n_components}"
+    if source.n_components <= 2:
+        kind = scale_sentence(source, _judged.get(source, ()))
     scale = "; darker: edges more distorted" if errors is not None else ""
     more = "<code>.diagnose()</code>, <code>.report('map.html')</code>"
-    hint = f"{_verdict(source)}<div style='opacity:.7'>{kind}{scale}. {more}</div>"
+    hint = f"{verdict}<div style='opacity:.7'>{kind}{scale}. {more}</div>"
     box = "display:flex;gap:1em;align-items:center;flex-wrap:wrap"
     return (
         f"<div style='{box}'>{_picture(source, placed, errors)}<div><table>{cells}</table>{hint}</div></div>"

@@ -16,7 +16,7 @@ from isoweave._files import check_writable, write_text
 from isoweave._pages import render
 from isoweave._reporter import Event
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.diagnostics import diagnose, edge_errors, edge_table, local_fit
+from isoweave.diagnostics import diagnose, edge_errors, edge_table, local_fit, scale_sentence
 from isoweave.geometry import rigid_motion
 from isoweave.graph import is_edge, subgraph
 from isoweave.interop import is_anndata, map_of_anndata
@@ -124,6 +124,7 @@ def write_report(
     scores, voted = _measure(source, given) if metrics else ({}, None)
     _tell("Shepard diagram")
     data = build_payload(source, [*given, *known])
+    data["scale"] = scale_sentence(source, getattr(found, "verdicts", ()))
     data["truth"] = None if truth is None else [encode_numbers(axis) for axis in truth.T]
     data["faces"] = None if triangles is None else encode(triangles)
     if second is not None:

@@ -18,6 +18,7 @@ element("data").textContent = "";
 const data = {
   n: source.n,
   dimension: source.dimension,
+  scale: source.scale,
   coordinates: source.coordinates.map(decode),
   principal: source.principal,
   view: source.view && source.view.map(decode),

@@ -326,13 +326,15 @@ function paintMarks() {
 
 // The leading principal axes against each other; a click opens a cell.
 const MATRIX_AXES = Math.min(4, principal.length);
+// The words above the cells take one line.
+const MATRIX_TOP = 24;
 function matrixCells() {
   const [width, height] = stageSize();
-  const side = Math.min(width, height) / MATRIX_AXES;
+  const side = Math.min(width, height - MATRIX_TOP) / MATRIX_AXES;
   const left = (width - side * MATRIX_AXES) / 2;
   const cells = [];
   for (let row = 0; row < MATRIX_AXES; row++) {
-    for (let at = 0; at <= row; at++) cells.push({ row, at, x: left + at * side, y: row * side, side });
+    for (let at = 0; at <= row; at++) cells.push({ row, at, x: left + at * side, y: MATRIX_TOP + row * side, side });
   }
   return cells;
 }
@@ -347,7 +349,8 @@ function paintMatrix() {
       pen.font = "13px system-ui, sans-serif";
       pen.textAlign = "center";
       pen.fillText(`principal ${row + 1}`, x + side / 2, y + side / 2 - 4);
-      pen.fillText(`${Math.round(100 * data.principal.shares[row])} % of the variance`, x + side / 2, y + side / 2 + 14, side - 12);
+      const share = `${Math.round(100 * data.principal.shares[row])} %`;
+      pen.fillText(side < 140 ? share : `${share} of the variance`, x + side / 2, y + side / 2 + 14);
       continue;
     }
     const { positions, reach } = place([axes[at], axes[row]]);
@@ -367,7 +370,7 @@ function whatIsShown() {
   }
   if (state.truth >= 1) return "The truth";
   if (state.truth > 0) return "Between the map and the truth";
-  if (isWhole()) return "Isometric map: distances are to scale";
+  if (isWhole()) return data.scale;
   if (!areLengths()) return names.join(" against ");
   return `Projection of a ${dimension}-dimensional map: ${names.join(", ")}`;
 }
