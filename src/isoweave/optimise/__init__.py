@@ -1,5 +1,6 @@
 """Minimising an energy: starts, L-BFGS, the paper's recursion, and the driver that runs them."""
 
+from isoweave.optimise._blocks import Blocks as Blocks, mean_degrees as mean_degrees
 from isoweave.optimise._global import (
     agreement as agreement,
     balanced_weight as balanced_weight,
@@ -62,13 +63,11 @@ from isoweave.optimise._starts import (
     SAMPLE_FRAME as SAMPLE_FRAME,
     SYNCHRONIZED_LIMIT as SYNCHRONIZED_LIMIT,
     THINNING as THINNING,
-    Blocks as Blocks,
     coarsen as coarsen,
     companion_width as companion_width,
     connection_laplacian as connection_laplacian,
     find_landmarks as find_landmarks,
     landmark_projector as landmark_projector,
-    mean_degrees as mean_degrees,
     minimise_from as minimise_from,
     sample_energy as sample_energy,
     sample_vertices as sample_vertices,

@@ -18,6 +18,7 @@ from isoweave.energy import DistanceEnergy, EdgeEnergy, Sum
 from isoweave.geometry import LocalFrames, typical_degree
 from isoweave.graph import join_along, subgraph
 from isoweave.linalg import AnchoredState, factor_grounded
+from isoweave.optimise._blocks import Blocks, geodesic_tables, mean_degrees
 from isoweave.optimise._global import (
     NO_WEIGHT,
     ONE_PLACE,
@@ -47,12 +48,9 @@ from isoweave.optimise._starts import (
     CLEARLY_LESS,
     ENDED_EARLY,
     LOW_DIMENSION,
-    Blocks,
     all_landmarks,
     companion_width,
-    geodesic_tables,
     landmark_start,
-    mean_degrees,
     sample_energy,
     synchronized_alignments,
 )

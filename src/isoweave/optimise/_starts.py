@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components, dijkstra
 
-from isoweave._lazy import computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.energy import EdgeEnergy, edge_energy
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, typical_degree
-from isoweave.graph import NeighborGraph, geodesics_from, graph_from_matrix, join_along, sums_of_lengths
+from isoweave.graph import NeighborGraph, graph_from_matrix, join_along, sums_of_lengths
 from isoweave.linalg import lowest_eigenvectors
+from isoweave.optimise._blocks import Blocks, geodesic_tables
 from isoweave.optimise._lifted import is_trusted, lifted
 from isoweave.optimise._optimisers import LBFGS, Optimiser, keep_start, minimise, restore_solver
 from isoweave.optimise._problem import Problem, build_problem, check_finite
@@ -200,36 +199,6 @@ def sample_energy(
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
-    """Components of a graph that have consecutive vertices: the first of each, and the number of all."""
-
-    starts: AnyArray
-
-    @computed_once
-    def sizes(self) -> AnyArray:
-        return np.diff(self.starts)
-
-    @computed_once
-    def runs(self) -> list[tuple[slice, int, int, int]]:
-        """Consecutive components of equal size: which they are, their first vertex and last, and the size."""
-        firsts = np.flatnonzero(np.diff(self.sizes, prepend=-1)).tolist()
-        return [
-            (slice(a, b), int(self.starts[a]), int(self.starts[b]), int(self.sizes[a]))
-            for a, b in pairwise([*firsts, len(self.sizes)])
-        ]
-
-    @computed_once
-    def offsets(self) -> AnyArray:
-        """Where the tables with an entry for every two vertices of a component begin, and their end."""
-        return np.concatenate([[0], np.cumsum(self.sizes**2)])
-
-
-def mean_degrees(graph: NeighborGraph, blocks: Blocks) -> list[float]:
-    """Of every component."""
-    return (np.diff(graph.indptr[blocks.starts]) / blocks.sizes).tolist()
-
-
-@dataclass(frozen=True, eq=False)
 class Landmarks:
     """Far-apart vertices (l,) with the distances from each to all (l, n), and the start they give (n, N)."""
 
@@ -283,19 +252,6 @@ def all_landmarks(
             distances[:, a] = table[each, at]
             nearest = distances[:, a] if a == 0 else np.minimum(nearest, distances[:, a])
         yield which, landmarks, distances
-
-
-def geodesic_tables(graph: NeighborGraph, blocks: Blocks) -> list[FloatArray]:
-    """Geodesics within components, (k, n, n) for every run of k of equal size."""
-    from isoweave.engines import paths as kernels
-
-    if len(blocks.sizes) == 1:
-        # A graph that is alone needs no other kernel.
-        return [geodesics_from(graph, np.arange(graph.n_vertices, dtype=np.int32))[None]]
-    tables, arrays = np.empty(blocks.offsets[-1]), (graph.indptr, graph.indices, graph.lengths)
-    kernels.geodesics_within(0, len(blocks.sizes), blocks.starts, blocks.offsets, *arrays, tables)
-    runs = ((blocks.offsets[which.start], blocks.offsets[which.stop], n) for which, _, _, n in blocks.runs)
-    return [tables[first:last].reshape(-1, n, n) for first, last, n in runs]
 
 
 def _crowding(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
