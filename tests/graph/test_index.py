@@ -347,6 +347,29 @@ def test_points_are_projected_if_nothing_is_lost(rank, n_features, n_directions)
         np.testing.assert_allclose(differences, np.linalg.norm(points[1:] - points[0], axis=1), rtol=1e-4)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-150, 1e150])
+@pytest.mark.parametrize(("rank", "looks_first"), [(30, True), (250, False)])
+def test_looking_in_leading_directions_first_finds_the_same(rank, looks_first, scale, monkeypatch):
+    """Ties included: half of the points lie on a grid."""
+    monkeypatch.setattr(_euclidean, "_FEWEST_POINTS", 1000)
+    monkeypatch.setattr(_euclidean, "_PLACED", 0.0)
+    monkeypatch.setattr(_euclidean, "_MEASURED", 1.0)
+    points = low_rank(1100, 250, rank, 0.01, 431)
+    points[::2] = np.round(points[::2])
+    points = np.unique(points, axis=0) * scale
+    own = np.arange(len(points), dtype=np.int32)
+    search = ProductSearch(points, TEAM)
+    assert (search._leading(7, TEAM) is not None) == looks_first
+    neighbors, distances = search(points, own, 7, TEAM)
+    all_pairs = cdist(points / scale, points / scale)
+    np.fill_diagonal(all_pairs, np.inf)
+    np.testing.assert_allclose(distances / scale, np.sort(all_pairs, axis=1)[:, :7], rtol=1e-12)
+    found = np.take_along_axis(all_pairs, neighbors.astype(np.int64), axis=1)
+    np.testing.assert_allclose(found, distances / scale, rtol=1e-12)
+    monkeypatch.setattr(search, "_leading", lambda k, team: None)
+    np.testing.assert_array_equal(search(points, own, 7, TEAM)[1], distances)
+
+
 @needs_faiss
 @pytest.mark.parametrize(("rank", "n_features"), [(12, 200), (12, 40), (16, 16)])
 def test_approximate_search_finds_nearly_all_and_measures_in_all_features(rank, n_features, monkeypatch):

@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from isoweave import Checkpoint, CheckpointError
 from isoweave.datasets import swiss_roll
 from isoweave.energy import DistanceEnergy, edge_energy
 from isoweave.geometry import calibrate_frames, local_frames
@@ -21,8 +22,9 @@ from isoweave.graph import knn_graph, prepare_graph
 from isoweave.persist import StoreError
 
 torch = pytest.importorskip("torch", reason="needs the extra parametric (make test-parametric)")
-from isoweave.parametric import ParametricIsometry  # noqa: E402
-from isoweave.parametric._training import _DISTANCES, GraphEnergy  # noqa: E402
+from isoweave.parametric import ParametricIsometry, _training  # noqa: E402
+from isoweave.parametric._network import Standardized, folded, residual_network  # noqa: E402
+from isoweave.parametric._training import _DISTANCES, GraphEnergy, nearby  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 ROLL = swiss_roll(700, random_state=5).data.astype(np.float32)
@@ -101,6 +103,74 @@ def test_the_gradient_is_exact_although_rotations_are_constants():
         torch.set_default_dtype(torch.float32)
 
 
+def test_points_near_the_vertices_and_their_distances():
+    """They are as far from the neighbours of their vertex as is said, and no farther than a neighbourhood."""
+    prepared = prepare_graph(knn_graph(ROLL[:200].astype(np.float64), 8))
+    held = np.arange(200) % 5 == 0
+    energy = GraphEnergy(prepared, np.arange(200), held, 2)
+    vertices = np.flatnonzero(~energy.held)[:40]
+    rows, _, edges = energy.batch(vertices, "cpu", is_test=False)
+    assert not held[rows].any()
+    features = torch.from_numpy(ROLL[rows])
+    points, which, ends, apart, lengths = nearby(features, edges, np.random.default_rng(1))
+    assert torch.allclose(apart, (points[which] - features[ends]).norm(dim=1))
+    own = features[edges[3]].repeat(len(points) // len(vertices), 1)
+    assert 0.1 < float((points - own).norm(dim=1).mean() / lengths.mean()) < 1.5
+    joined = {(int(a), int(b)) for a, b in zip(edges[1], edges[2], strict=True)}
+    vertex = edges[3].repeat(len(points) // len(vertices))[which]
+    assert {(int(a), int(b)) for a, b in zip(vertex, ends, strict=True)} <= joined
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e4])
+def test_scales_inside_the_layers_change_nothing(shift):
+    rows = ROLL + np.float32(shift)
+    torch.manual_seed(1)
+    network = Standardized(residual_network(3, 2, (16, 16)), 3, 2)
+    network.adapt(rows, 50 * ROLL[:, :2])
+    with torch.no_grad():
+        found, wanted = (n(torch.from_numpy(rows)).numpy() for n in (folded(network), network))
+    assert np.allclose(found, wanted, atol=1e-5 * np.abs(wanted).max())
+    alien = Standardized(torch.nn.ReLU(), 3, 3)
+    assert folded(alien) is alien
+
+
+@pytest.mark.parametrize("n_done", [2, 6, 9])
+def test_a_killed_training_continues_to_the_same_bits(n_done, tmp_path, few_batches):
+    """Killed in the first, the second and the last phase; the state is that of the last epoch written."""
+    options = {"max_epochs": 4, "fine_tune_epochs": 3, "decoder": True, "n_iter_no_change": 2}
+    dropout = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Dropout(0.2), torch.nn.Linear(8, 2))
+    torch.manual_seed(4)
+    options["encoder"] = dropout if n_done == 2 else None
+    whole = quick(**options).fit(ROLL[:90])
+    seen = []
+
+    def kill(step):
+        seen.append(step)
+        if len(seen) > n_done:
+            raise RuntimeError("killed")
+
+    path = tmp_path / "run"
+    with pytest.raises(RuntimeError, match="killed"):
+        quick(**options, callback=kill, checkpoint=Checkpoint(path, every=0)).fit(ROLL[:90])
+    for change in ({"batch_size": 7}, {"map_options": {"n_neighbors": 6}}):
+        with pytest.raises(CheckpointError, match="another run"):
+            quick(**options | change, checkpoint=Checkpoint(path, resume=True)).fit(ROLL[:90])
+    for _ in range(2):  # the second finds it finished
+        again = quick(**options, checkpoint=Checkpoint(path, every=0, resume=True)).fit(ROLL[:90])
+        assert again.history_ == whole.history_
+        for name in ("weights_", "decoder_weights_"):
+            one, two = getattr(whole, name), getattr(again, name)
+            assert all(np.array_equal(one[key], two[key]) for key in one)
+
+
+def test_rows_that_are_not_finite_have_no_place(model):
+    for value in (np.nan, np.inf, -np.inf):
+        rows = ROLL[:5].copy()
+        rows[3, 1] = value
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            model.transform(rows)
+
+
 def test_a_place_does_not_depend_on_the_batch(model):
     whole = model.transform(ROLL)
     assert whole.dtype == np.float32
@@ -109,7 +179,12 @@ def test_a_place_does_not_depend_on_the_batch(model):
         assert np.allclose(part, whole[:3], atol=1e-5 * scale)
 
 
-def test_same_seed_same_bits_and_the_global_generator_is_left_alone():
+@pytest.fixture
+def few_batches(monkeypatch):
+    monkeypatch.setattr(_training, "_FEWEST_BATCHES", 2)
+
+
+def test_same_seed_same_bits_and_the_global_generator_is_left_alone(few_batches):
     torch.manual_seed(11)
     before = torch.random.get_rng_state()
     one, two, other = (quick(random_state=seed).fit(ROLL[:150]) for seed in (1, 1, 2))
@@ -207,12 +282,12 @@ def test_rows_that_come_later():
 def test_a_memory_map_of_more_rows_than_the_map_takes(tmp_path):
     ROLL.tofile(tmp_path / "rows")
     rows = np.memmap(tmp_path / "rows", dtype=np.float32, mode="r", shape=ROLL.shape)
-    model = quick(map_samples=200).fit(rows)
+    model = quick(map_samples=200, checkpoint=Checkpoint(tmp_path / "run", every=0)).fit(rows)
     assert len(model.map_.embedding_) == 200
     assert np.isfinite(model.transform(rows)).all()
 
 
-def test_awkward_rows():
+def test_awkward_rows(few_batches):
     doubled = np.repeat(ROLL[:40], 3, axis=0)
     constant = np.column_stack([doubled, np.full(len(doubled), 7.0)])
     places = quick().fit_transform(constant)
@@ -230,6 +305,7 @@ def test_awkward_rows():
         ({"validation_fraction": 0.9}, ROLL, "validation_fraction"),
         ({"learning_rate": 0.0}, ROLL, "learning_rate"),
         ({"batch_size": 0}, ROLL, "batch_size"),
+        ({"checkpoint": "run.ckpt"}, ROLL, "isoweave.Checkpoint"),
         ({}, np.full((9, 3), np.nan), "NaN"),
     ],
 )
@@ -243,13 +319,13 @@ def test_sparse_rows_are_refused():
         quick().fit(sp.csr_array(ROLL))
 
 
-def test_a_callback_ends_every_phase():
+def test_a_callback_ends_every_phase(few_batches):
     seen = []
     quick(max_epochs=9, callback=lambda step: seen.append(step) or True).fit(ROLL[:60])
     assert [(step["phase"], step["epoch"]) for step in seen] == [("map", 1), ("energy", 1)]
 
 
-def test_in_a_pipeline_with_named_columns():
+def test_in_a_pipeline_with_named_columns(few_batches):
     chain = make_pipeline(StandardScaler(), clone(quick())).set_output(transform="pandas")
     places = chain.fit_transform(ROLL[:80])
     assert list(places.columns) == ["parametricisometry0", "parametricisometry1"]
@@ -266,5 +342,5 @@ def test_without_torch_the_error_names_the_extra():
 @parametrize_with_checks(
     [quick(max_epochs=1, fine_tune_epochs=1, hidden_layer_sizes=(8,), batch_size=64, n_neighbors=4)]
 )
-def test_scikit_learns_checks(estimator, check):
+def test_scikit_learns_checks(estimator, check, few_batches):
     check(estimator)

@@ -21,14 +21,18 @@ def _insert(r, value, j, values, indices):
 
 
 @kernel
-def measure_rows(start, stop, queries, own, points, candidates, neighbors, distances):
+def measure_rows(start, stop, queries, own, points, candidates, floors, neighbors, distances):
     """Nearest candidates of each query by coordinate differences, sorted; ties go to the lower index."""
     # ``own`` is the number of a query among the points, -1 if it is none: no point is its own neighbour.
+    # ``floors`` has a column for each candidate, in ascending order, or none: it is no nearer than that.
+    last = neighbors.shape[1] - 1
     for r in range(start, stop):
         neighbors[r] = -1
         distances[r] = np.inf
         for c in range(candidates.shape[1]):
             j = candidates[r, c]
+            if c < floors.shape[1] and floors[r, c] > distances[r, last]:
+                break
             if j < 0 or j == own[r]:
                 continue
             total = 0.0

@@ -20,6 +20,16 @@ from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.engines.neighbors import k_smallest, measure_rows
 from isoweave.graph._features import FeatureSpace, row_norms
 
+# Principal directions in which exact searches look first, if a sample of rows says that this saves time; with
+# fewer points or features there is nothing to save.
+_LEADING, _FEWEST_POINTS, _SAMPLE = (64, 128, 192), 16_000, 128
+# A feature of a candidate that is measured again costs as much as so many of a product, and a score that is
+# put into its place among the smallest.
+_MEASURED, _PLACED = 25.0, 3000.0
+# Lower bounds of distances are this much lower, whatever the rounding of a root and a product.
+_ROUNDED_DOWN = 1.0 - 1e-12
+# Part of the cost of all products that looking first may have, at most.
+_WORTHWHILE = 0.7
 # Used when random_state is None: the same call gives the same graph.
 DEFAULT_SEED = 20_170_921
 # Farther out than this, in radii of the points, queries would overflow single precision.
@@ -109,10 +119,22 @@ class ProductSearch:
     def _table(self, dtype: Any, team: ThreadTeam) -> AnyArray:
         return _by_blocks(self.scaled, self.points, np.empty(self.points.shape, dtype), team)
 
-    def measured(self, queries: FloatArray, own: IntArray, near: IntArray, k: int, team: ThreadTeam) -> Found:
-        """The ``k`` nearest of the candidates by coordinate differences; -1 and inf where too few."""
+    def measured(
+        self,
+        queries: FloatArray,
+        own: IntArray,
+        near: IntArray,
+        k: int,
+        team: ThreadTeam,
+        floors: FloatArray | None = None,
+    ) -> Found:
+        """The ``k`` nearest of the candidates by coordinate differences; -1 and inf where too few.
+
+        ``floors`` are, of candidates in their order, what their distances are not below.
+        """
         neighbors, distances = np.empty((len(queries), k), dtype=np.int32), np.empty((len(queries), k))
-        team.run(measure_rows, len(queries), queries, own, self.points, near, neighbors, distances)
+        floors = np.empty((len(queries), 0)) if floors is None else floors
+        team.run(measure_rows, len(queries), queries, own, self.points, near, floors, neighbors, distances)
         return neighbors, distances
 
     def _order(self, dtype: Any, team: ThreadTeam) -> Callable[[FloatArray], AnyArray]:
@@ -124,33 +146,85 @@ class ProductSearch:
         return lambda rows: _scores(table, halves, self.scaled(rows).astype(dtype))
 
     def __call__(self, queries: FloatArray, own: IntArray, k: int, team: ThreadTeam) -> Found:
-        (n, d), m = self.points.shape, len(queries)
+        n, m = len(self.points), len(queries)
         is_new = bool((own < 0).all())
         n_others = n if is_new else n - 1
         width = n_candidates(k, n_others)
         norms = row_norms(self.scaled(queries)) if is_new else self.norms[own]
         # Strictly for new rows: what they find must not depend on candidates that tie for the last place.
-        slack = 1.0 if is_new else 1.0 - 1e-9
+        slack = 1.0 if is_new else 1.0 - 5e-10
         neighbors, distances = np.empty((m, k), dtype=np.int32), np.empty((m, k))
+
+        def settle(
+            to_all: Callable[..., AnyArray], at: AnyArray, dtype: Any, width: int, slack: float
+        ) -> Any:
+            """Neighbours of the queries ``at`` among their best by scores; who may have nearer ones."""
+            candidates, best = nearest_of_all(
+                lambda lo, hi: to_all(at[lo:hi]), own[at], width, team, block_rows(n), dtype or float
+            )
+            rows, floors = queries if len(at) == m else queries[at], None
+            if dtype is not None:
+                error = (self.points.shape[1] + 4) * float(np.finfo(dtype).eps) * (norms[at] + 0.5)
+                squares = 2 * best.astype(np.float64) + (norms[at] ** 2 - 2 * error)[:, None]
+                floors = (self.radius * _ROUNDED_DOWN) * np.sqrt(np.maximum(squares, 0.0))
+            neighbors[at], distances[at] = self.measured(rows, own[at], candidates, k, team, floors)
+            if floors is None or width >= n_others:
+                return at[:0]
+            return at[floors[:, -1] <= distances[at, -1] * slack]
+
         far, pending = np.flatnonzero(norms >= _FARTHEST), np.flatnonzero(norms < _FARTHEST)
+        first = None if is_new or m < n else self._leading(k, team)
+        if first is not None:
+            table, halves, wide = first
+            pending = settle(
+                lambda at: _scores(table, halves, table[own[at]]), pending, np.float32, wide, 1.0
+            )
         for dtype in (np.float32, np.float64, None):
             pending = np.sort(np.concatenate((pending, far))) if dtype is None else pending
-            if len(pending) == 0:
-                continue
-            at, order = pending, self._order(dtype, team)
-
-            def to_all(lo: int, hi: int, at: AnyArray = at, order: Any = order) -> AnyArray:
-                return order(queries[at[lo:hi]])
-
-            candidates, best = nearest_of_all(to_all, own[at], width, team, block_rows(n), dtype)
-            rows = queries if len(at) == m else queries[at]
-            neighbors[at], distances[at] = self.measured(rows, own[at], candidates, k, team)
-            if dtype is not None:
-                error = (d + 4) * float(np.finfo(dtype).eps) * (norms[at] + 0.5)
-                outside = 2 * (best[:, -1].astype(np.float64) - error) + norms[at] ** 2
-                limit = (distances[at, -1] / self.radius) ** 2 * slack
-                pending = at[(outside <= limit) & (width < n_others)]
+            if len(pending):
+                order = self._order(dtype, team)
+                pending = settle(lambda at, order=order: order(queries[at]), pending, dtype, width, slack)
         return neighbors, distances
+
+    def _leading(self, k: int, team: ThreadTeam) -> tuple[AnyArray, AnyArray, int] | None:
+        """Points in leading principal directions, half their squared norms, and how many candidates suffice.
+
+        Behind the directions stands the length of the rest, so that distances are at most the true ones. As
+        many directions as make the search cheapest by a sample of rows; None where they save too little.
+        """
+        n, d = self.points.shape
+        sizes = [size for size in _LEADING if 3 * size <= d]
+        if n < _FEWEST_POINTS or not sizes:
+            return None
+        from sklearn.utils.extmath import randomized_svd
+
+        random = np.random.default_rng(DEFAULT_SEED)
+        spread, sample = (np.sort(random.choice(n, size, replace=False)) for size in (min(n, 4000), _SAMPLE))
+        rough = randomized_svd(self.single[spread], sizes[-1], random_state=0)[2]
+        directions = np.linalg.qr(rough.T.astype(np.float64))[0]
+        out = np.empty((n, sizes[-1]))
+        projected = _by_blocks(lambda rows: self.scaled(rows) @ directions, self.points, out, team)
+        halves, every = (0.5 * self.norms**2).astype(np.float32), np.arange(_SAMPLE)
+
+        def scores(table: AnyArray) -> AnyArray:
+            found = _scores(table, halves, table[sample])
+            found[every, sample] = np.inf
+            return found
+
+        kth = np.partition(scores(self.single), k - 1, axis=1)[:, k - 1 : k]
+        best, least = None, _WORTHWHILE * n * d
+        for size in sizes:
+            part = projected[:, :size]
+            rest = np.sqrt(np.maximum(self.norms**2 - np.einsum("ij,ij->i", part, part), 0.0))
+            table = np.column_stack((part, rest)).astype(np.float32)
+            needed = np.sort((scores(table) <= kth).sum(axis=1))
+            # Enough for all but a twentieth of the queries, and a few more.
+            wide = n_candidates(int(needed[-(_SAMPLE // 20)]), n - 1)
+            again = _MEASURED * d + _PLACED * np.log(n / wide)
+            cost = n * size + wide * again + (needed > wide).mean() * n * d
+            if cost < least:
+                best, least = (table, halves, wide), cost
+        return best
 
 
 class GraphSearch:

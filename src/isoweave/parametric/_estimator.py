@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import logging
 import os
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,24 +19,31 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
-from isoweave._files import atomic_write
 from isoweave._typing import AnyArray
-from isoweave._validation import check_integer, check_real
+from isoweave._validation import check_integer
+from isoweave.embed import running
 from isoweave.estimator import IsometricEmbedding
 from isoweave.graph import graph_from_matrix, knn_graph, prepare_graph
+from isoweave.optimise import Record, Run
+from isoweave.parametric._checks import check_parameters
+from isoweave.parametric._export import write_onnx, write_torch
 from isoweave.parametric._network import (
     Standardized,
     arrays_of_network,
     fill_network,
+    folded,
+    own_module,
     residual_network,
 )
-from isoweave.parametric._training import GraphEnergy, Plan, Rows, fine_tune, partners, regress
+from isoweave.parametric._training import GraphEnergy, Plan, Rows, described, fine_tune, partners, regress
 from isoweave.persist import StoreError, load_model, save
 
 logger = logging.getLogger("isoweave")
 _NUMBERS = [np.float64, np.float32]
-# Rows that are placed, or passed through a network, at once.
-_AT_ONCE = 65_536
+# Rows that are placed, or passed through a network on a GPU, at once; on a CPU they stay in its cache.
+_AT_ONCE, _IN_CACHE = 65_536, 1024
+# Of the learning rate, in the phase that minimises the energy.
+_TUNING_RATE = 0.5
 # Stands in a file for a module of the user's own, whose code cannot be stored.
 _GIVEN = "given"
 
@@ -59,14 +67,15 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         From rows of ``n_features`` float32 numbers (centred, divided by one common scale) to
         ``n_components``. A convolutional one begins with ``torch.nn.Unflatten``. By default a residual
         perceptron.
-    hidden_layer_sizes : sequence of int, default=(256, 256, 256, 256)
-        Widths of the default encoder, and backwards those of the decoder.
+    hidden_layer_sizes : sequence of int, default=None
+        Widths of the default encoder, and backwards those of the decoder. By default three layers of
+        about twelve times ``n_components``, 64 to 256.
     decoder : bool or torch.nn.Module, default=False
         Whether to train an inverse, for :meth:`inverse_transform`.
     max_epochs : int, default=100
         At most, of each phase.
     fine_tune_epochs : int, default=None
-        Of the phase that minimises the energy; by default a quarter of ``max_epochs``. 0 leaves it out.
+        Of the phase that minimises the energy; by default a third of ``max_epochs``. 0 leaves it out.
     batch_size : int, default=256
     learning_rate : float, default=2e-3
         The highest; it rises for two epochs and then falls along a cosine.
@@ -81,7 +90,10 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     random_state : int, RandomState or None, default=None
         On the CPU the same number and the same threads give the same network.
     callback : callable, default=None
-        Called with every entry of ``history_``; training ends when it returns True.
+        Called with every entry of ``history_``; the phase ends when it returns True.
+    checkpoint : isoweave.Checkpoint, default=None
+        A file for the state of the training, written between epochs; beside it, one whose name ends in
+        ``.map`` for the map. A fit that was killed continues and ends with the same bits.
     verbose : int, default=0
 
     Attributes
@@ -111,7 +123,7 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         map_options: dict[str, Any] | None = None,
         map_samples: int = 50_000,
         encoder: Any = None,
-        hidden_layer_sizes: Sequence[int] = (256, 256, 256, 256),
+        hidden_layer_sizes: Sequence[int] | None = None,
         decoder: Any = False,
         max_epochs: int = 100,
         fine_tune_epochs: int | None = None,
@@ -123,6 +135,7 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         n_jobs: int | None = None,
         random_state: Any = None,
         callback: Callable[[dict[str, Any]], Any] | None = None,
+        checkpoint: Any = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -142,6 +155,7 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.callback = callback
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -151,6 +165,12 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         X = self._checked(X, reset=True)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        with self._running(X, seed) as run:
+            self._fit(X, seed, replace(run, report=None))
+            run.finish()
+        return self
+
+    def _fit(self, X: AnyArray, seed: int, run: Run) -> None:
         rng = np.random.default_rng(seed)
         n = len(X)
         held = np.zeros(n, dtype=np.bool_)
@@ -162,24 +182,38 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         made = self._estimator(seed).fit(X if len(sample) == n else X[sample])
         targets = np.asarray(made.embedding_, dtype=np.float32)
         if len(sample) < n:
-            self._say(f"placing the other {n - len(sample)} rows")
-            targets = np.concatenate([made.transform(X[at : at + _AT_ONCE]) for at in range(0, n, _AT_ONCE)])
+            targets = self._placed(made, X, run)
         self._map = made
         self.history_: list[dict[str, Any]] = []
         with self._seeded(seed):
             network = Standardized(self._new_encoder(), X.shape[1], self.n_components)
             network.adapt(X, targets)
-            self._network = network.to(self._device())
+            network = network.to(self._device())
             prepared = prepare_graph(graph_from_matrix(made.graph_))
-            self._train(X, targets, held, seed, partners(prepared, sample, held, seed + 2))
-            if self._tuning_epochs() and prepared.graph.n_edges:
-                plan = self._plan(self._tuning_epochs(), seed, 0.25)
+            plan = self._plan(self.max_epochs, seed, run=run)
+            rows, places = Rows(X, plan.device), Rows(targets, plan.device)
+            regress(network, rows, places, held, plan, "map", partners(prepared, sample, held))
+            epochs = -(-self.max_epochs // 3) if self.fine_tune_epochs is None else self.fine_tune_epochs
+            if epochs and prepared.graph.n_edges:
+                plan = self._plan(epochs, seed + 1, _TUNING_RATE, run)
                 energy = GraphEnergy(prepared, sample, held, self.n_components)
-                fine_tune(network, Rows(X, plan.device), Rows(targets, plan.device), energy, plan)
-            self.weights_ = arrays_of_network(network)
+                # Distances from points beside the rows are known only if they are Euclidean.
+                noise = energy.noise(targets, X) if made.metric == "euclidean" else 0.0
+                fine_tune(network, rows, places, energy, plan, noise)
+            self._take(network)
             if self.decoder is not False:
-                self._fit_decoder(X, held, seed)
-        return self
+                self._fit_decoder(X, held, seed + 2, run)
+
+    def _placed(self, made: IsometricEmbedding, X: AnyArray, run: Run) -> AnyArray:
+        """Coordinates of all rows in the map of some."""
+        record = run.load("placed")
+        if record is not None:
+            return record.array("coordinates", (len(X), self.n_components), np.float32)
+        self._say(f"placing {len(X)} rows")
+        parts = [made.transform(X[at : at + _AT_ONCE]) for at in range(0, len(X), _AT_ONCE)]
+        placed = np.concatenate(parts).astype(np.float32, copy=False)
+        run.keep("placed", lambda: Record({}, {"coordinates": placed}))
+        return placed
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Go on with more rows; the first call is a fit.
@@ -197,29 +231,38 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         inputs = np.concatenate([X, made._features()[again]])
         targets = np.concatenate([placed, made.embedding_[again]]).astype(np.float32)
         held = rng.random(len(inputs)) < self.validation_fraction
-        self._module()
+        network = self._module()
         with self._seeded(len(self.history_)):
-            self._train(inputs, targets, held, len(self.history_))
-        self.weights_ = arrays_of_network(self._network)
+            plan = self._plan(self.max_epochs, len(self.history_))
+            rows, places = Rows(inputs, plan.device), Rows(targets, plan.device)
+            regress(network, rows, places, held, plan, "map")
+        self._take(network)
         return self
 
-    def transform(self, X: Any, batch_size: int = _AT_ONCE) -> AnyArray:
-        """Coordinates of rows, shape (n, n_components), by one pass through the network."""
-        check_is_fitted(self, "weights_")
-        X = self._checked(X, reset=False)
-        return self._passed(self._module(), X, batch_size).astype(X.dtype, copy=False)
+    def transform(self, X: Any, batch_size: int | None = None) -> AnyArray:
+        """Coordinates of rows, shape (n, n_components), by one pass through the network.
 
-    def inverse_transform(self, X: Any, batch_size: int = _AT_ONCE) -> AnyArray:
+        ``batch_size`` rows at a time: by default 1,024, which stay in a processor's cache; 65,536 on a GPU.
+        """
+        check_is_fitted(self, "weights_")
+        # Through the default network, anything that is not finite comes out as something not finite.
+        X = self._checked(X, reset=False, is_finite=self.encoder is not None)
+        if "_folded" not in self.__dict__:
+            self._folded = folded(self._module())
+        found = self._passed(self._folded, X, self.n_components, batch_size)
+        if not np.isfinite(found).all():
+            self._checked(X, reset=False)
+        return found.astype(X.dtype, copy=False)
+
+    def inverse_transform(self, X: Any, batch_size: int | None = None) -> AnyArray:
         """Features of coordinates, shape (n, n_features), by the decoder."""
         check_is_fitted(self, "weights_")
         if not hasattr(self, "decoder_weights_"):
             raise ValueError("There is no inverse: fit with decoder=True.")
-        Y = np.asarray(X)
-        if Y.ndim != 2 or Y.shape[1] != self.n_components or Y.dtype.kind not in "fiu":
-            raise ValueError(
-                f"Coordinates must be numbers of shape (n, {self.n_components}), got {Y.dtype} {Y.shape}."
-            )
-        return self._passed(self._module("decoder"), Y, batch_size)
+        Y, N = np.asarray(X), self.n_components
+        if Y.ndim != 2 or Y.shape[1] != N or Y.dtype.kind not in "fiu":
+            raise ValueError(f"Coordinates must be numbers of shape (n, {N}), got {Y.dtype} {Y.shape}.")
+        return self._passed(self._module("decoder"), Y, self.n_features_in_, batch_size)
 
     def score(self, X: Any, y: Any = None) -> float:
         """How well distances between the 10 nearest neighbours among X are kept; 0 is best.
@@ -279,71 +322,54 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Its input "features" has any number of rows, its output is "coordinates". Needs onnx and onnxscript:
         ``pip install 'isoweave[parametric]'``.
         """
-        network, example = self._example()
-        with atomic_write(path) as file, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            program = torch.onnx.export(
-                network,
-                (example,),
-                dynamo=True,
-                opset_version=18,
-                input_names=["features"],
-                output_names=["coordinates"],
-                dynamic_shapes=({0: torch.export.Dim("rows", min=1)},),
-                verbose=False,
-            )
-            file.write(program.model_proto.SerializeToString())
+        write_onnx(self._exported(), self.n_features_in_, path)
 
     def to_torch(self, path: str | os.PathLike[str]) -> None:
         """Write the encoder as a program of torch.export (``.pt2``), for ``torch.export.load``."""
-        network, example = self._example()
-        program = torch.export.export(
-            network, (example,), dynamic_shapes=({0: torch.export.Dim("rows", min=1)},)
-        )
-        with atomic_write(path) as file:
-            torch.export.save(program, file)
+        write_torch(self._exported(), self.n_features_in_, path)
 
-    def _example(self) -> tuple[Any, Any]:
+    def _exported(self) -> Any:
         check_is_fitted(self, "weights_")
         # On the CPU, and a copy: an export must not move the network that is in use.
-        return copy.deepcopy(self._module()).cpu().eval(), torch.zeros((2, self.n_features_in_))
+        return folded(copy.deepcopy(self._module()).cpu().eval())
 
-    def _checked(self, X: Any, *, reset: bool) -> AnyArray:
+    def _checked(self, X: Any, *, reset: bool, is_finite: bool = True) -> AnyArray:
         """Finite features; parameters, too, before a fit."""
         if reset:
-            for name in ("n_components", "n_neighbors", "map_samples", "batch_size", "n_iter_no_change"):
-                check_integer(name, getattr(self, name), minimum=1)
-            check_integer("max_epochs", self.max_epochs, minimum=0)
-            if self.fine_tune_epochs is not None:
-                check_integer("fine_tune_epochs", self.fine_tune_epochs, minimum=0)
-            check_real("learning_rate", self.learning_rate, minimum=0, include_minimum=False)
-            check_real("validation_fraction", self.validation_fraction, minimum=0, maximum=0.5)
-            options = self.map_options or {}
-            if options.get("metric") == "precomputed":
-                raise ValueError(
-                    "A network needs features, and metric='precomputed' has distances only. New points are "
-                    "then placed by their distances: "
-                    "IsometricEmbedding(metric='precomputed').fit(D).transform(D_new)."
-                )
-            if options.get("components") == "largest":
-                raise ValueError("components='largest' leaves rows without coordinates; use 'separate'.")
+            check_parameters(self)
         if sp.issparse(X):
             raise TypeError("X is sparse, and a network takes dense rows: reduce it first (TruncatedSVD).")
-        return validate_data(self, X, reset=reset, dtype=_NUMBERS, ensure_min_samples=2 if reset else 1)
+        fewest = 2 if reset else 1
+        return validate_data(
+            self, X, reset=reset, dtype=_NUMBERS, ensure_min_samples=fewest, ensure_all_finite=is_finite
+        )
+
+    def _running(self, X: AnyArray, seed: int) -> AbstractContextManager[Run]:
+        """What keeps the state of the training, if anything does."""
+        nothing = {"callback": None, "verbose": 0, "on_interrupt": "raise"}
+        options: Any = SimpleNamespace(checkpoint=self.checkpoint, **nothing)
+        return running(options, lambda: described(X, {**self.get_params(deep=False), "random_state": seed}))
 
     def _estimator(self, seed: int) -> IsometricEmbedding:
         options = {"n_components": self.n_components, "n_neighbors": self.n_neighbors, "n_jobs": self.n_jobs}
+        if self.checkpoint is not None:
+            options["checkpoint"] = replace(self.checkpoint, path=f"{self.checkpoint.path}.map")
         return IsometricEmbedding(**{**options, "random_state": seed, **(self.map_options or {})})
+
+    def _sizes(self) -> Sequence[int]:
+        # More dimensions need more room; multiples of 32 fill the registers.
+        width = 32 * min(max(round(12 * self.n_components / 32), 2), 8)
+        return (width,) * 3 if self.hidden_layer_sizes is None else self.hidden_layer_sizes
 
     def _new_encoder(self) -> Any:
         if self.encoder is None:
-            return residual_network(self.n_features_in_, self.n_components, self.hidden_layer_sizes)
-        return _own_module("encoder", self.encoder)
+            return residual_network(self.n_features_in_, self.n_components, self._sizes())
+        return own_module("encoder", self.encoder)
 
     def _new_decoder(self) -> Any:
         if self.decoder is True:
-            return residual_network(self.n_components, self.n_features_in_, self.hidden_layer_sizes[::-1])
-        return _own_module("decoder", self.decoder)
+            return residual_network(self.n_components, self.n_features_in_, self._sizes()[::-1])
+        return own_module("decoder", self.decoder)
 
     def _module(self, name: str = "encoder") -> Any:
         """The network, made of its weights if the model was loaded."""
@@ -363,39 +389,40 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
         return torch.device(self.device)
 
-    def _plan(self, epochs: int, seed: int, rate: float = 1.0) -> Plan:
+    def _plan(self, epochs: int, seed: int, rate: float = 1.0, run: Run | None = None) -> Plan:
         def watch(step: dict[str, Any]) -> bool:
-            self.history_.append(step)
             self._say("{phase}: epoch {epoch}, loss {loss:.3g}, held out {held_out:.3g}".format(**step))
             return self.callback is not None and self.callback(step) is True
 
-        rate *= self.learning_rate
-        return Plan(epochs, self.batch_size, rate, self.n_iter_no_change, self._device(), seed, watch)
+        rate, patience, device = rate * self.learning_rate, self.n_iter_no_change, self._device()
+        return Plan(epochs, self.batch_size, rate, patience, device, seed, watch, self.history_, run or Run())
 
-    def _tuning_epochs(self) -> int:
-        return -(-self.max_epochs // 4) if self.fine_tune_epochs is None else self.fine_tune_epochs
+    def _take(self, network: Any) -> None:
+        """A network that has been trained."""
+        self._network, self._folded = network, folded(network)
+        self.weights_ = arrays_of_network(network)
 
-    def _train(self, X: AnyArray, targets: AnyArray, held: AnyArray, seed: int, partner: Any = None) -> None:
-        plan = self._plan(self.max_epochs, seed)
-        regress(self._network, Rows(X, plan.device), Rows(targets, plan.device), held, plan, "map", partner)
-
-    def _fit_decoder(self, X: AnyArray, held: AnyArray, seed: int) -> None:
-        coordinates = self._passed(self._module(), X, _AT_ONCE)
+    def _fit_decoder(self, X: AnyArray, held: AnyArray, seed: int, run: Run) -> None:
+        coordinates = self._passed(self._module(), X, self.n_components)
         network = Standardized(self._new_decoder(), self.n_components, X.shape[1])
         network.adapt(coordinates, X)
         self._decoder = network.to(self._device())
-        plan = self._plan(self.max_epochs, seed)
+        plan = self._plan(self.max_epochs, seed, run=run)
         regress(network, Rows(coordinates, plan.device), Rows(X, plan.device), held, plan, "decoder")
         self.decoder_weights_ = arrays_of_network(network)
 
-    def _passed(self, network: Any, rows: AnyArray, batch_size: int) -> AnyArray:
+    def _passed(self, network: Any, rows: AnyArray, n_out: int, batch_size: int | None = None) -> AnyArray:
+        device = self._device()
+        if batch_size is None:
+            batch_size = _IN_CACHE if device.type == "cpu" else _AT_ONCE
         check_integer("batch_size", batch_size, minimum=1)
         network.eval()
-        source = Rows(rows, self._device())
-        with torch.no_grad():
-            numbers = np.split(np.arange(len(rows)), range(batch_size, len(rows), batch_size))
-            parts = [network(source[part]).cpu().numpy() for part in numbers]
-        return np.concatenate(parts)
+        found = np.empty((len(rows), n_out), dtype=np.float32)
+        with torch.inference_mode():
+            for at in range(0, len(rows), batch_size):
+                part = np.require(rows[at : at + batch_size], np.float32, ["C", "W"])
+                found[at : at + len(part)] = network(torch.from_numpy(part).to(device)).cpu().numpy()
+        return found
 
     @contextmanager
     def _seeded(self, seed: int) -> Iterator[None]:
@@ -420,10 +447,3 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     @property
     def _n_features_out(self) -> int:
         return self.n_components
-
-
-def _own_module(name: str, module: Any) -> Any:
-    """A copy of the user's module, which is trained; the parameter stays as it was given."""
-    if not isinstance(module, torch.nn.Module):
-        raise TypeError(f"{name} must be a torch.nn.Module, got {module!r:.100}.")
-    return copy.deepcopy(module)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from isoweave._typing import AnyArray
 
 # Rows from which means and scales are estimated: enough for three digits.
 _LOOK = 50_000
+# A centre of at most so many scales is subtracted after the first layer, without loss of digits.
+_NEAR = 8.0
 
 
 class ResidualBlock(torch.nn.Module):
@@ -62,6 +65,42 @@ class Standardized(torch.nn.Module):
         self.offset.data, self.spread.data = _moments(outputs)
 
 
+def folded(network: Any) -> Any:
+    """The same function with the scales, and the centre if it is near, inside its first and last layers.
+
+    Networks that do not begin and end with such layers are returned as they are.
+    """
+    inner = network.network
+    is_plain = isinstance(inner, torch.nn.Sequential) and len(inner) > 1
+    if not is_plain or not all(isinstance(inner[at], torch.nn.Linear) for at in (0, -1)):
+        return network
+    layers = list(copy.deepcopy(inner))
+    if any(layers[at].bias is None for at in (0, -1)):
+        return network
+    with torch.no_grad():
+        first, last, centre = layers[0], layers[-1], network.centre.double()
+        first.weight /= network.scale
+        last.weight *= network.spread
+        last.bias *= network.spread
+        last.bias += network.offset
+        if float(centre.abs().max()) <= _NEAR * float(network.scale):
+            first.bias -= (first.weight.double() @ centre).float()
+        else:
+            layers.insert(0, Shift(network.centre))
+    return torch.nn.Sequential(*layers).eval()
+
+
+class Shift(torch.nn.Module):
+    """Subtracts a row."""
+
+    def __init__(self, row: Any) -> None:
+        super().__init__()
+        self.register_buffer("row", row.clone())
+
+    def forward(self, x: Any) -> Any:
+        return x - self.row
+
+
 def _moments(values: AnyArray) -> tuple[Any, Any]:
     """Mean of the columns, and the root mean square of what is left; 1 if nothing is."""
     rows = np.asarray(values[:: max(1, len(values) // _LOOK)], dtype=np.float64)
@@ -84,3 +123,10 @@ def fill_network(network: Any, arrays: dict[str, AnyArray]) -> None:
         network.load_state_dict(given)
     except RuntimeError as error:
         raise ValueError(f"the weights are not of this network: {error!s:.200}") from error
+
+
+def own_module(name: str, module: Any) -> Any:
+    """A copy of the user's module, which is trained; the parameter stays as it was given."""
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(f"{name} must be a torch.nn.Module, got {module!r:.100}.")
+    return copy.deepcopy(module)

@@ -1,11 +1,13 @@
-"""Training: first on the coordinates of the map, then on the energy of its frames and distances."""
+"""Training: first on the coordinates of the map, then on the energy of its frames and distances.
+
+Every epoch draws from a generator of its own, so that a run continues from the end of any epoch.
+"""
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,15 +17,29 @@ from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave.energy import edge_energy
 from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import NeighborGraph, PreparedGraph
+from isoweave.optimise import Record, Run
+from isoweave.parametric._network import arrays_of_network, fill_network
 
-# A pass over few rows is too short to look at: an epoch has at least so many batches.
-_FEWEST_BATCHES = 50
+# Batches of an epoch: a pass over few rows is too short to look at, one over millions too long to wait for.
+_FEWEST_BATCHES, _MOST_BATCHES = 50, 400
+# Rows held out that are looked at after every epoch, at most.
+_MOST_TESTED = 16_384
 # Vertices of a batch come in runs of the graph's order, where neighbours are close: fewer rows in all.
 _RUN = 16
-# Numbers that are moved to the device once; of more, every batch is.
+# Numbers that are moved to a GPU once; of more, every batch is.
 _SMALL = 2**26
-# Weights of the distances and of the pull to the map's coordinates, beside the frames (docs/parametric.md).
-_DISTANCES, _PULL = 4.0, 0.01
+# Weights of the distances, of those from points between the rows, and of the pull to the map's coordinates,
+# beside the frames (docs/parametric.md).
+_DISTANCES, _NEARBY, _PULL = 16.0, 4.0, 0.01
+# Data are noisy if more than such a share of the variance of neighbourhoods is beside their tangent spaces (a
+# coarse swiss roll has .006, scikit-learn's digits .09), and the more so the larger the squared relative
+# error of the map's edges is. Vertices that are looked at for the former.
+_BESIDE, _LOOKED_AT = 0.03, 300
+_NOISY = 1e-3
+# Points that are drawn near each vertex of a batch, and pairs of each with neighbours, on average.
+_POINTS, _PAIRS = 4, 8
+# Draws of an epoch; None on what is held out.
+Draws = np.random.Generator | None
 
 
 @dataclass(frozen=True)
@@ -38,6 +54,8 @@ class Plan:
     seed: int
     # Told of every epoch; ends the training by returning True.
     watch: Callable[[dict[str, Any]], bool]
+    history: list[dict[str, Any]]
+    run: Run = field(default_factory=Run)
 
 
 class Rows:
@@ -45,7 +63,7 @@ class Rows:
 
     def __init__(self, values: AnyArray, device: Any) -> None:
         self._values, self._device = values, device
-        self._tensor = self._moved(values) if values.size <= _SMALL else None
+        self._tensor = self._moved(values) if device.type != "cpu" and values.size <= _SMALL else None
 
     def __len__(self) -> int:
         return len(self._values)
@@ -66,7 +84,7 @@ def regress(
     held: BoolArray,
     plan: Plan,
     phase: str,
-    partner: Callable[[AnyArray], AnyArray] | None = None,
+    partner: Callable[[AnyArray, np.random.Generator], AnyArray] | None = None,
 ) -> None:
     """Fit the outputs, by least squares relative to their spread.
 
@@ -74,13 +92,12 @@ def regress(
     is locally flat is known as well. Few rows in many dimensions are learnt by heart otherwise.
     """
     spread = float(network.spread) ** 2
-    draw = np.random.default_rng(plan.seed + 1)
 
-    def loss(rows: AnyArray) -> Any:
+    def loss(rows: AnyArray, draws: Draws) -> Any:
         x, y = inputs[rows], outputs[rows]
-        if partner is not None and network.training:
-            others = partner(rows)
-            share = torch.from_numpy(draw.random((len(rows), 1), dtype=np.float32)).to(plan.device)
+        if partner is not None and draws is not None:
+            others = partner(rows, draws)
+            share = torch.from_numpy(draws.random((len(rows), 1), dtype=np.float32)).to(plan.device)
             x, y = x + share * (inputs[others] - x), y + share * (outputs[others] - y)
         return torch.nn.functional.mse_loss(network(x), y) / spread
 
@@ -89,18 +106,17 @@ def regress(
 
 
 def partners(
-    prepared: PreparedGraph, rows: AnyArray, held: BoolArray, seed: int
-) -> Callable[[AnyArray], AnyArray]:
+    prepared: PreparedGraph, rows: AnyArray, held: BoolArray
+) -> Callable[[AnyArray, np.random.Generator], AnyArray]:
     """Draws a neighbour of every row: the row itself if it has none, or if the neighbour is held out."""
     graph, firsts = prepared.graph, rows[prepared.firsts]
     vertex = np.full(len(held), -1)
     vertex[rows] = prepared.representative
-    draw = np.random.default_rng(seed)
 
-    def partner(chosen: AnyArray) -> AnyArray:
+    def partner(chosen: AnyArray, draws: np.random.Generator) -> AnyArray:
         at = vertex[chosen]
         degree = np.where(at >= 0, graph.degrees[at], 0)
-        edges = graph.indptr[at] + (draw.random(len(at)) * degree).astype(np.int64)
+        edges = graph.indptr[at] + (draws.random(len(at)) * degree).astype(np.int64)
         found = np.flatnonzero(degree)
         others = chosen.copy()
         others[found] = firsts[graph.indices[edges[found]]]
@@ -112,8 +128,8 @@ def partners(
 class GraphEnergy:
     """The energy of a map over the graph it was made from, for some of its vertices at a time.
 
-    ``sum_ij w_ij (|x_j - x_i - E_ij Q_i|^2 + 4 (|x_j - x_i| - d_ij)^2)`` relative to that of a collapsed map;
-    the best rotations Q_i are constants for the gradient, which is exact nevertheless: the energy is
+    ``sum_ij w_ij (|x_j - x_i - E_ij Q_i|^2 + 16 (|x_j - x_i| - d_ij)^2)`` relative to that of a collapsed
+    map; the best rotations Q_i are constants for the gradient, which is exact nevertheless: the energy is
     stationary in them.
     """
 
@@ -126,21 +142,39 @@ class GraphEnergy:
         self._frames, self._lengths = energy.frames.rows * prepared.unit, graph.lengths * prepared.unit
         self._weights: FloatArray = energy.weights
 
+    def noise(self, places: AnyArray, features: AnyArray) -> float:
+        """How noisy the data of the map are, from 0 (a sheet, flat or curved) to 1 (hopeless)."""
+        graph, x = self.graph, places[self.rows]
+        beside = []
+        for v in np.linspace(0, graph.n_vertices - 1, min(graph.n_vertices, _LOOKED_AT)).astype(np.int64):
+            near = np.append(graph.indices[graph.indptr[v] : graph.indptr[v + 1]], v)
+            around = np.asarray(features[self.rows[near]], dtype=np.float64)
+            around -= around.mean(axis=0)
+            variances = np.linalg.eigvalsh(around @ around.T)
+            beside.append(variances[: -x.shape[1]].sum() / max(variances.sum(), 1e-300))
+        if np.mean(beside) < _BESIDE:
+            return 0.0
+        apart = self._lengths > 0
+        found = np.linalg.norm(x[graph.indices[apart]] - x[graph.sources[apart]], axis=1)
+        error = float(np.mean((found / self._lengths[apart] - 1.0) ** 2)) if len(found) else 0.0
+        return error / (error + _NOISY)
+
     def batch(self, vertices: AnyArray, device: Any, *, is_test: bool) -> tuple[AnyArray, BoolArray, Any]:
         """Rows of the features that are needed, which of them are held out, and the edges, as tensors."""
         graph = self.graph
         counts = np.diff(graph.indptr)[vertices]
         starts = np.cumsum(counts) - counts
         edges = np.repeat(graph.indptr[vertices] - starts, counts) + np.arange(counts.sum())
-        ends = graph.indices[edges]
-        weights = self._weights[edges]
+        centre = np.repeat(np.arange(len(vertices)), counts)
         if not is_test:
             # Training does not see what is held out.
-            weights = np.where(self.held[ends], 0.0, weights)
+            seen = ~self.held[graph.indices[edges]]
+            edges, centre = edges[seen], centre[seen]
+        ends = graph.indices[edges]
         both, inverse = np.unique(np.concatenate([vertices, ends]), return_inverse=True)
-        centre = np.repeat(np.arange(len(vertices)), counts)
-        numbers = (centre, inverse[: len(vertices)][centre], inverse[len(vertices) :])
-        floats = (weights, self._frames[edges], self._lengths[edges])
+        own = inverse[: len(vertices)]
+        numbers = (centre, own[centre], inverse[len(vertices) :], own)
+        floats = (self._weights[edges], self._frames[edges], self._lengths[edges])
         tensors = [torch.from_numpy(a.astype(np.int64)).to(device) for a in numbers]
         tensors += [torch.from_numpy(a.astype(np.float32)).to(device) for a in floats]
         return self.rows[both], self.held[both], tuple(tensors)
@@ -148,9 +182,9 @@ class GraphEnergy:
     @staticmethod
     def value(x: Any, edges: tuple[Any, ...]) -> Any:
         """Relative energy of coordinates of the rows of a batch."""
-        centre, i, j, weights, frames, lengths = edges
+        centre, i, j, own, weights, frames, lengths = edges
         steps = x[j] - x[i]
-        n, n_components = int(centre[-1]) + 1, x.shape[1]
+        n, n_components = len(own), x.shape[1]
         with torch.no_grad():
             products = x.new_zeros((n, n_components, n_components))
             each = weights[:, None, None] * frames[:, :, None] * steps[:, None, :]
@@ -165,17 +199,64 @@ class GraphEnergy:
         return (weights * misfit).sum() / (weights * mass).sum().clamp_min(1e-30)
 
 
-def fine_tune(network: Any, inputs: Rows, outputs: Rows, energy: GraphEnergy, plan: Plan) -> None:
-    """Minimise the energy of the map that the network makes."""
-    spread = float(network.spread) ** 2
+def nearby(features: Any, edges: tuple[Any, ...], draws: np.random.Generator) -> tuple[Any, ...]:
+    """Points near the vertices, and pairs of them and neighbours of their vertices: which, and how far apart.
 
-    def loss(vertices: AnyArray) -> Any:
-        is_test = not network.training
-        rows, held, edges = energy.batch(vertices, plan.device, is_test=is_test)
-        x = network(inputs[rows])
-        value = energy.value(x, edges)
-        if is_test:
-            return value
+    A point lies up to half-way to a neighbour, and a step between two neighbours from there: those of the
+    vertex, or those of another vertex of the batch, because new points have noise in directions that few
+    neighbours do not span.
+    """
+    centre, j, own, device = edges[0].cpu().numpy(), edges[2], edges[3], features.device
+    n, counts = len(own), np.bincount(edges[0].cpu().numpy(), minlength=len(own))
+    starts, many = np.cumsum(counts) - counts, _POINTS * n
+    at = own.repeat(_POINTS)
+
+    def drawn() -> Any:
+        ends = np.tile(starts, _POINTS) + (draws.random(many) * np.tile(counts, _POINTS)).astype(np.int64)
+        ends = j[torch.from_numpy(np.minimum(ends, len(j) - 1)).to(device)]
+        return features[torch.where(torch.from_numpy(np.tile(counts > 0, _POINTS)).to(device), ends, at)]
+
+    one, two = drawn(), drawn()
+    half, size, which = torch.from_numpy(draws.random((3, many, 1), dtype=np.float32)).to(device)
+    step = one - two
+    step = torch.where(which < 0.5, step, step[torch.from_numpy(draws.permutation(many)).to(device)])
+    points = features[at] + 0.5 * half * (one - features[at]) + size * step
+    pairs = np.flatnonzero(draws.random(_POINTS * len(centre)) < _PAIRS * n / len(centre))
+    which_point = torch.from_numpy(centre[pairs % len(centre)] + n * (pairs // len(centre))).to(device)
+    edge = torch.from_numpy(pairs % len(centre)).to(device)
+    apart = (points[which_point] - features[j[edge]]).norm(dim=1)
+    return points, which_point, j[edge], apart, edges[-1][edge]
+
+
+def relative_misfit(steps: Any, wanted: Any, lengths: Any) -> Any:
+    """Mean squared relative error of lengths; of very short ones, relative to those of the graph."""
+    found = torch.sqrt((steps**2).sum(1) + (1e-6 * lengths) ** 2)
+    return (((found - wanted) / torch.maximum(wanted, 0.3 * lengths)) ** 2).mean()
+
+
+def fine_tune(
+    network: Any, inputs: Rows, outputs: Rows, energy: GraphEnergy, plan: Plan, noise: float
+) -> None:
+    """Minimise the energy of the map that the network makes, and the error of distances beside the rows.
+
+    The more so the noisier the data are. On rows held out, the distances are those of the rows themselves.
+    """
+    spread, weight = float(network.spread) ** 2, _NEARBY * noise
+
+    def loss(vertices: AnyArray, draws: Draws) -> Any:
+        rows, held, edges = energy.batch(vertices, plan.device, is_test=draws is None)
+        features, (centre, i, j), lengths = inputs[rows], edges[:3], edges[-1]
+        if draws is None:
+            x = network(features)
+            value = energy.value(x, edges)
+            return value + weight * relative_misfit(x[j] - x[i], lengths, lengths)
+        if weight and len(centre):
+            points, which, ends, apart, near = nearby(features, edges, draws)
+            x, places = network(torch.cat([features, points])).split([len(features), len(points)])
+            value = energy.value(x, edges) + weight * relative_misfit(places[which] - x[ends], apart, near)
+        else:
+            x = network(features)
+            value = energy.value(x, edges)
         seen = torch.from_numpy(np.flatnonzero(~held)).to(plan.device)
         return value + _PULL * ((x - outputs[rows])[seen] ** 2).mean() / spread
 
@@ -191,8 +272,9 @@ def fine_tune(network: Any, inputs: Rows, outputs: Rows, energy: GraphEnergy, pl
 
 
 def _shuffled(items: AnyArray, size: int, rng: np.random.Generator) -> Iterator[AnyArray]:
-    """Batches of one pass, or of several if that would be few batches."""
-    n_batches, done = max(_FEWEST_BATCHES, math.ceil(len(items) / size)), 0
+    """Batches of one pass; of several, or of a part of one, if that would be too few or too many batches."""
+    n_batches = min(max(_FEWEST_BATCHES, math.ceil(len(items) / size)), _MOST_BATCHES)
+    done = 0
     while done < n_batches:
         order = rng.permutation(items)
         for at in range(0, len(order), size):
@@ -208,43 +290,111 @@ def _rate(epoch: int, n_epochs: int) -> float:
 
 def _descend(
     network: Any,
-    loss: Callable[[AnyArray], Any],
+    loss: Callable[[AnyArray, Draws], Any],
     batches: Callable[[np.random.Generator], Iterator[AnyArray]],
     tested: AnyArray,
     plan: Plan,
     phase: str,
 ) -> None:
     """AdamW along a cosine, epoch by epoch; the weights that do best on what is held out are kept."""
-    rng = np.random.default_rng(plan.seed)
     optimiser = torch.optim.AdamW(network.parameters(), lr=plan.learning_rate, weight_decay=1e-4)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda epoch: _rate(epoch, plan.max_epochs))
-    best, best_at, best_state = math.inf, 0, None
-    for epoch in range(plan.max_epochs):
+    run, done = plan.run.within(f"component-{phase}"), plan.run.load(phase)
+    state = run.load("state") if done is None else None
+    tested = tested[:: max(1, -(-len(tested) // _MOST_TESTED))]
+    steps: list[dict[str, Any]] = []
+    best, best_at, best_arrays = math.inf, 0, arrays_of_network(network)
+    for record in (done, state):
+        if record is not None:
+            steps, best_arrays = list(record.value("steps", list)), _part(record, "best")
+    plan.history.extend(steps)
+    if state is not None:
+        best, best_at = state.value("best", float), state.value("best_at", int)
+        fill_network(network, _part(state, "network"))
+        _put_moments(optimiser, _part(state, "moments"))
+    for epoch in range(plan.max_epochs if done is not None else len(steps), plan.max_epochs):
+        draws = np.random.default_rng([plan.seed, epoch])
+        # For layers of a user's module that draw, too.
+        torch.manual_seed(int(draws.integers(2**31)))
+        for group in optimiser.param_groups:
+            group["lr"] = plan.learning_rate * _rate(epoch, plan.max_epochs)
         network.train()
         total, count = 0.0, 0
-        for rows in batches(rng):
-            value = loss(rows)
+        for rows in batches(draws):
+            value = loss(rows, draws)
             optimiser.zero_grad(set_to_none=True)
             value.backward()
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
             optimiser.step()
             total, count = total + float(value.detach()), count + 1
-        schedule.step()
         network.eval()
         trained = total / max(1, count)
-        if not math.isfinite(trained):
+        with torch.no_grad():
+            pieces = np.array_split(tested, max(1, len(tested) // (4 * plan.batch_size)))
+            shares = [len(piece) * float(loss(piece, None)) for piece in pieces if len(piece)]
+        held = sum(shares) / len(tested) if len(tested) else trained
+        if not math.isfinite(trained + held):
             raise FloatingPointError(
                 f"training diverged in epoch {epoch + 1} ({phase}): the loss is {trained}. "
                 f"Try a smaller learning_rate than {plan.learning_rate:g}."
             )
-        with torch.no_grad():
-            pieces = np.array_split(tested, max(1, len(tested) // (4 * plan.batch_size)))
-            shares = [len(piece) * float(loss(piece)) for piece in pieces if len(piece)]
-        held = sum(shares) / len(tested) if len(tested) else trained
         if held < best:
-            best, best_at, best_state = held, epoch, copy.deepcopy(network.state_dict())
-        step = {"phase": phase, "epoch": epoch + 1, "loss": trained, "held_out": held}
-        if plan.watch(step) or epoch - best_at >= plan.n_iter_no_change:
+            best, best_at, best_arrays = held, epoch, arrays_of_network(network)
+        steps.append({"phase": phase, "epoch": epoch + 1, "loss": trained, "held_out": held})
+        plan.history.append(steps[-1])
+
+        def now(best: float = best, best_at: int = best_at, best_arrays: Any = best_arrays) -> Record:
+            parts = {
+                "network": arrays_of_network(network),
+                "best": best_arrays,
+                "moments": _moments(optimiser),
+            }
+            arrays = {f"{part}.{name}": a for part, found in parts.items() for name, a in found.items()}
+            return Record({"steps": list(steps), "best": best, "best_at": best_at}, arrays)
+
+        if plan.watch(steps[-1]):
+            run.stop(now)
             break
-    if best_state is not None:
-        network.load_state_dict(best_state)
+        run.step(lambda: None, now)  # type: ignore[arg-type, return-value]
+        if epoch - best_at >= plan.n_iter_no_change:
+            break
+    network.eval()
+    fill_network(network, best_arrays)
+    run.forget()
+    arrays = {f"best.{name}": a for name, a in best_arrays.items()}
+    plan.run.keep(phase, lambda: Record({"steps": steps}, arrays))
+
+
+def _part(record: Record, name: str) -> dict[str, AnyArray]:
+    """Arrays of a record by their names within a part of it."""
+    start = f"{name}."
+    return {key.removeprefix(start): a for key, a in record.arrays.items() if key.startswith(start)}
+
+
+def _moments(optimiser: Any) -> dict[str, AnyArray]:
+    """The state of AdamW, by number of the parameter and name."""
+    state = optimiser.state_dict()["state"]
+    return {
+        f"{i}.{name}": value.cpu().numpy().copy() for i, own in state.items() for name, value in own.items()
+    }
+
+
+def _put_moments(optimiser: Any, arrays: dict[str, AnyArray]) -> None:
+    shapes = [tuple(p.shape) for group in optimiser.param_groups for p in group["params"]]
+    state: dict[int, dict[str, Any]] = {}
+    for key, array in arrays.items():
+        number, name = key.split(".")
+        if array.shape not in (shapes[int(number)], ()):
+            raise ValueError(f"moments of parameter {number} have the shape {array.shape}")
+        state.setdefault(int(number), {})[name] = torch.from_numpy(array.copy())
+    optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+
+
+def described(X: AnyArray, parameters: dict[str, Any]) -> tuple[dict[str, AnyArray], dict[str, Any]]:
+    """Inputs and parameters that a training depends on, for the fingerprint of its checkpoint."""
+    left_out = ("checkpoint", "callback", "verbose", "n_jobs", "device")
+    inputs, given = {"X": X}, {k: v for k, v in parameters.items() if k not in left_out}
+    given["map_options"] = {k: v for k, v in (given["map_options"] or {}).items() if k not in left_out}
+    for name in ("encoder", "decoder"):
+        if isinstance(given[name], torch.nn.Module):
+            inputs |= {f"{name}.{key}": a for key, a in arrays_of_network(given[name]).items()}
+    return inputs, {**given, "torch": torch.__version__}
