@@ -72,6 +72,7 @@ def on_threads(path: Path, n_threads: int) -> dict[str, Any]:
 def on_ranks(path: Path) -> dict[str, Any]:
     """The fit of every rank; the seconds and the peak of the busiest, on the first rank."""
     from isoweave.cluster import Ranks, all_ranks, embed_share, read_share, share_of
+    from isoweave.cluster._job import _CountingReporter
     from isoweave.optimise import Run
 
     ranks = all_ranks()
@@ -83,21 +84,22 @@ def on_ranks(path: Path) -> dict[str, Any]:
     clock, stages = Clock(), Clock()
     clock.stage("reading")
     share, _ = read_share(ranks, path)
+    before = np.array([ranks.messages, ranks.bytes])
     clock.stage("fit")
 
-    class Say:
-        unit = 1.0
+    class Say(_CountingReporter):
+        def stage(self, name: str) -> None:
+            stages.stage(name)
 
-        def __getattr__(self, name: str) -> Any:
-            return stages.stage if name == "stage" else lambda *_: None
-
-    _, facts = embed_share(share, options, run=Run(None, report=Say()))  # type: ignore[arg-type]
+    say = Say(ranks, 0)
+    _, facts = embed_share(share, options, run=Run(None, report=say))
     clock.stage("end")
     stages.stage("end")
     seconds = {name: ranks.max(np.array(pair)).tolist() for name, pair in clock.seconds().items()}
     parts = {name: ranks.max(np.array(pair)).tolist() for name, pair in stages.seconds().items()}
-    sent = {"messages": int(ranks.max(ranks.messages)), "bytes": int(ranks.max(ranks.bytes))}
-    found = {"relative_energy": facts["relative_energy"], "steps": facts["n_iter"]} | sent
+    after = np.array([ranks.messages, ranks.bytes])
+    found = {"relative_energy": facts["relative_energy"], "steps": facts["n_iter"]}
+    found |= {"sent": ranks.max(after - before).tolist(), "per step": say.per_step()}
     found |= {"peak": int(ranks.max(peak_bytes())), "seconds": seconds, "stages": parts}
     return found if ranks.rank == 0 else {}
 
@@ -108,7 +110,7 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=2, help="and threads of the ordinary engine")
     parser.add_argument("--only", choices=("cpu", "petsc"))
     parser.add_argument("--file", type=Path, help="the graph, made if it is not there; a temporary one")
-    parser.add_argument("--stages", action="store_true", help="also the seconds of every stage")
+    parser.add_argument("--stages", action="store_true", help="also messages, and the seconds of every stage")
     parser.add_argument("--worker", choices=("cpu", "petsc"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -126,8 +128,11 @@ def main() -> None:
             if asked.only in (None, engine):
                 found = _measured(engine, path, asked.ranks)
                 rows.append(_row(engine, asked.ranks, found))
-                if asked.stages:
-                    for name, (wall, cpu) in found.get("stages", {}).items():
+                if asked.stages and engine == "petsc":
+                    for what in ("sent", "per step"):
+                        messages, n_bytes = found[what]
+                        print(f"{what}: {messages:,.0f} messages, {n_bytes / 1e6:.2f} MB", file=sys.stderr)
+                    for name, (wall, cpu) in found["stages"].items():
                         print(f"{name}: {wall:.1f} s, {cpu:.1f} CPU s", file=sys.stderr)
     heads = ("engine", "reading, s", "fit, s", "fit, CPU s", "peak, GB", "relative energy", "steps")
     print("\n".join(markdown_table(heads, rows)))

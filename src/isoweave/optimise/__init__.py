@@ -8,6 +8,7 @@ from isoweave.optimise._global import (
     flatness as flatness,
     global_energy as global_energy,
     long_distances as long_distances,
+    mean_degree as mean_degree,
     mixed_part as mixed_part,
     n_far_landmarks as n_far_landmarks,
     opened as opened,
@@ -25,6 +26,9 @@ from isoweave.optimise._lifted import (
 )
 from isoweave.optimise._many import (
     AT_ONCE as AT_ONCE,
+    MANY as MANY,
+    Fits as Fits,
+    globalise_many as globalise_many,
     minimise_many as minimise_many,
     refine_many as refine_many,
 )
@@ -64,6 +68,7 @@ from isoweave.optimise._starts import (
     connection_laplacian as connection_laplacian,
     find_landmarks as find_landmarks,
     landmark_projector as landmark_projector,
+    mean_degrees as mean_degrees,
     minimise_from as minimise_from,
     sample_energy as sample_energy,
     sample_vertices as sample_vertices,

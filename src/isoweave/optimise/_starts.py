@@ -157,7 +157,7 @@ def _synchronized(problem: Problem, tol: float, run: Run) -> FloatArray:
     """Rotations synchronized and integrated on a denser companion graph, then its minimum (eqs. 14 to 16)."""
     # Right on flat data of any outline: landmarks bend whatever shortest paths have to walk around.
     graph, n_components, team = problem.graph, problem.shape[1], problem.frames.team
-    width, thinned = companion_width(graph.degrees, n_components)
+    width, thinned = companion_width(typical_degree(graph.degrees), n_components)
     companion = join_along(graph, width, thinned=thinned, team=team)
     check_finite("start 'synchronized'", "distances along the graph", companion.lengths)
     energy = sample_energy(companion, n_components, team=team)
@@ -170,9 +170,12 @@ def _synchronized(problem: Problem, tol: float, run: Run) -> FloatArray:
     return minimise(LBFGS(tol, _AUXILIARY_STEPS), dense, x, stage="synchronized start", run=here).coordinates
 
 
-def companion_width(degrees: IntArray, n_components: int) -> tuple[int, bool]:
-    """Neighbours of every vertex in the companion graph, and whether it leaves out edges of the graph."""
-    typical = int(typical_degree(degrees))
+def companion_width(typical: float, n_components: int) -> tuple[int, bool]:
+    """Neighbours of every vertex in the companion graph, and whether it leaves out edges of the graph.
+
+    ``typical`` is the graph's :func:`isoweave.geometry.typical_degree`.
+    """
+    typical = int(typical)
     width = max(_FEWEST_COMPANIONS, min(2 * typical, _MOST_COMPANIONS), 2 * n_components)
     return width, typical > DENSE_DEGREE
 
@@ -215,12 +218,15 @@ class Blocks:
             for a, b in pairwise([*firsts, len(self.sizes)])
         ]
 
-    def part(self, graph: NeighborGraph, c: int) -> NeighborGraph:
-        """The graph of component c."""
-        lo, hi = int(self.starts[c]), int(self.starts[c + 1])
-        first, last = graph.indptr[lo], graph.indptr[hi]
-        starts, ends = graph.indptr[lo : hi + 1] - first, graph.indices[first:last] - np.int32(lo)
-        return NeighborGraph(starts, ends, graph.lengths[first:last])
+    @computed_once
+    def offsets(self) -> AnyArray:
+        """Where the tables with an entry for every two vertices of a component begin, and their end."""
+        return np.concatenate([[0], np.cumsum(self.sizes**2)])
+
+
+def mean_degrees(graph: NeighborGraph, blocks: Blocks) -> list[float]:
+    """Of every component."""
+    return (np.diff(graph.indptr[blocks.starts]) / blocks.sizes).tolist()
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,10 +274,8 @@ def all_landmarks(
 ) -> Iterator[tuple[slice, IntArray, FloatArray]]:
     """The same with every vertex: which components of equal size, their (k, n) and their (k, n, n)."""
     crowding = _crowding(graph, team)
-    for which, lo, hi, n in blocks.runs:
-        each, table = np.arange((hi - lo) // n), np.empty(((hi - lo) // n, n, n))
-        for c in each:
-            table[c] = geodesics_from(blocks.part(graph, which.start + c), np.arange(n, dtype=np.int32))
+    for (which, lo, hi, n), table in zip(blocks.runs, geodesic_tables(graph, blocks), strict=True):
+        each = np.arange(len(table))
         landmarks, distances = np.empty((len(each), n), dtype=np.int32), np.empty_like(table)
         nearest = table[each, np.argmin(crowding[lo:hi].reshape(-1, n), axis=1)]
         for a in range(n):
@@ -279,6 +283,19 @@ def all_landmarks(
             distances[:, a] = table[each, at]
             nearest = distances[:, a] if a == 0 else np.minimum(nearest, distances[:, a])
         yield which, landmarks, distances
+
+
+def geodesic_tables(graph: NeighborGraph, blocks: Blocks) -> list[FloatArray]:
+    """Geodesics within components, (k, n, n) for every run of k of equal size."""
+    from isoweave.engines import paths as kernels
+
+    if len(blocks.sizes) == 1:
+        # A graph that is alone needs no other kernel.
+        return [geodesics_from(graph, np.arange(graph.n_vertices, dtype=np.int32))[None]]
+    tables, arrays = np.empty(blocks.offsets[-1]), (graph.indptr, graph.indices, graph.lengths)
+    kernels.geodesics_within(0, len(blocks.sizes), blocks.starts, blocks.offsets, *arrays, tables)
+    runs = ((blocks.offsets[which.start], blocks.offsets[which.stop], n) for which, _, _, n in blocks.runs)
+    return [tables[first:last].reshape(-1, n, n) for first, last, n in runs]
 
 
 def _crowding(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
