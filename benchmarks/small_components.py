@@ -47,13 +47,22 @@ def tree(random: np.random.Generator) -> sp.csr_array:
     return sp.csr_array((random.uniform(0.5, 2.0, n - 1), (np.arange(1, n), ends)), shape=(n, n))
 
 
+def tangle(random: np.random.Generator) -> sp.csr_array:
+    """A random connected graph with four neighbours on average."""
+    matrix, n = tree(random), 30
+    ends = random.integers(0, n, (2, n + 3))
+    more = sp.csr_array((random.uniform(0.5, 2.0, n + 3), tuple(ends)), shape=(n, n))
+    return sp.csr_array(sp.triu(matrix.maximum(more) + matrix.maximum(more).T, 1))
+
+
 CASES = {
     "sheets-1000": (sheet, 1000),
     "sheets-10000": (sheet, 10_000),
     "assorted-3000": (assorted, 3000),
     "rolls-500": (roll, 500),
     "noisy-500": (noisy, 500),
-    "trees-300": (tree, 300),
+    "trees-1000": (tree, 1000),
+    "tangles-1000": (tangle, 1000),
 }
 
 

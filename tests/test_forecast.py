@@ -151,8 +151,56 @@ def test_components_are_seen():
     together, alone = (estimate_resources(crumbs, 2, n_jobs=2, solver=s) for s in ("auto", "direct"))
     assert 400 * 0.001 < together.cpu_seconds < 400 * 0.004 < 400 * 0.008 < alone.cpu_seconds
     assert together.seconds < 0.6 * together.cpu_seconds
+    # Pairs of duplicates are single points, and every vertex twice is one component as before.
+    pairs = sp.coo_array(
+        (np.zeros(5000), (np.arange(0, 10_000, 2), np.arange(1, 10_000, 2))), shape=(10_000,) * 2
+    )
+    assert estimate_resources(pairs, 2).cpu_seconds < 0.1
     # Of every thread some hundreds are in memory, and a result of each.
     assert together.growth_bytes > alone.growth_bytes + 1e6
+
+
+# Processor milliseconds of each of 256 components together (two busy cores, 16 November 2026).
+MEASURED = {
+    ("pair", 2, 1): 0.13,
+    ("sheet", 3, 2): 0.13,
+    ("sheet", 4, 2): 0.17,
+    ("sheet", 10, 2): 0.63,
+    ("sheet", 20, 2): 1.8,
+    ("sheet", 40, 2): 7.7,
+    ("tree", 10, 2): 0.97,
+    ("tree", 30, 2): 8.3,
+    ("tree", 50, 2): 18.0,
+    ("tree", 30, 3): 36.0,
+    ("random", 15, 2): 1.7,
+    ("random", 30, 2): 6.7,
+    ("random", 50, 2): 14.6,
+    ("ball", 15, 2): 1.7,
+    ("ball", 30, 2): 5.5,
+    ("ball", 50, 2): 11.7,
+    ("ball", 20, 3): 4.1,
+}
+
+
+@pytest.mark.parametrize(("kind", "n", "n_components"), list(MEASURED))
+def test_small_components_of_every_kind(kind, n, n_components):
+    rng = np.random.default_rng(167)
+
+    def piece():
+        if kind in ("pair", "sheet", "ball"):
+            points = rng.standard_normal((n, 3)) if kind == "ball" else rng.random((n, 2))
+            return knn_graph(points, min(8 if n_components == 3 else 6, n - 1)).to_matrix()
+        back = 5 if kind == "tree" else n
+        ends = [rng.integers(max(0, i - back + 1), i) for i in range(1, n)]
+        edges = np.array([np.arange(1, n), ends])
+        if kind == "random":
+            more = rng.integers(0, n, (2, n + 4))
+            edges = np.hstack([edges, more[:, more[0] != more[1]]])
+        return sp.csr_array((rng.uniform(0.5, 2.0, edges.shape[1]), tuple(edges)), shape=(n, n))
+
+    graph = sp.block_diag([piece() for _ in range(64)], format="csr")
+    each = 1e3 * estimate_resources(graph, n_components, n_jobs=1, asymmetry="max").cpu_seconds / 64
+    assert 0.5 < each / MEASURED[kind, n, n_components] < 2
 
 
 def test_every_start_is_counted():

@@ -18,8 +18,11 @@ from isoweave.options import EmbeddingOptions
 # Steps of the optimiser (4 to 20 as a rule), of the paper's recursion, and of lifting.
 _STEPS, _RECURSION_STEPS, _LIFTED_STEPS = 10, 300, 200
 _DIRECT = ("direct", "cholmod")
-# Part of small graphs whose landmark start leaves rotations that disagree, so that another start is tried.
-_DISAGREEING = 0.25
+# Part of small graphs whose landmark start leaves rotations that disagree, so that another start is tried: of
+# flat ones a fifth, of all others nearly all.
+_DISAGREEING = 0.4
+# Vertices up to which refining and long distances are most of the steps.
+SMALL = 512
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,8 @@ class PartSizes:
 
     ``squares`` is the sum of squared degrees, ``frame`` the root mean square of f, ``entries`` are those of
     the Laplacian, ``fill`` those of its Cholesky factor, used or not; ``factor`` and ``workspace`` are bytes;
-    ``tied`` are dense graphs whose lengths are mostly equal, such as hop counts.
+    ``tied`` are dense graphs whose lengths are mostly equal, such as hop counts. Of small components that are
+    one of many, refinement and long distances are counted too.
     """
 
     n: int
@@ -44,6 +48,28 @@ class PartSizes:
     workspace: float = 0.0
     reason: str = "asked for"
     tied: bool = False
+    is_one_of_many: bool = False
+
+    @property
+    def known_flat(self) -> float:
+        """As :func:`isoweave.optimise.known_part`: 0 for trees, 1 from N + 4 neighbours on."""
+        return min(1.0, max(0.0, (self.m / self.n - self.options.n_components) / 4))
+
+    @property
+    def steps(self) -> float:
+        """Of the optimiser, those of refinement and long distances with them where these matter."""
+        steps = _RECURSION_STEPS if self.options.optimizer == "alternating" else _STEPS
+        if steps == _RECURSION_STEPS or self.n > SMALL or not self.is_one_of_many:
+            return min(steps, self.options.max_iter)
+        refining = 1.1 * min(self.n, 80) * (1 if self.options.n_components <= LOW_DIMENSION else 3)
+        return min(self.n, 6.0) + refining + 9 * self.n * (1.0 - self.known_flat) ** 2
+
+    def like(self, n: float, m: float) -> PartSizes:
+        """A small one with the same options."""
+        size = 2.5 * m / n if self.options.frame_size == "auto" else self.frame
+        frame = min(max(size, self.options.n_components + 1.0), n - 1.0)
+        part = replace(self, n=round(n), m=m, squares=1.1 * m * m / n, frame=frame, entries=n + m, tied=False)
+        return replace(part, solver="direct", is_one_of_many=True).with_fill(min(4.0 * (n + m), n * n))
 
     def with_fill(self, fill: float) -> PartSizes:
         """With the factor that is typical of so many entries."""
@@ -229,12 +255,15 @@ def time_by_stage(s: PartSizes) -> dict[str, float]:
     else:
         factoring += 1000 * s.entries * (s.solver == "ic")
         solve = (8 + 2 * n ** (1 / c) if s.solver == "jacobi" else 60) * c * (1.5 * s.entries + 10 * n)
-    steps = _RECURSION_STEPS if s.options.optimizer == "alternating" else _STEPS
-    steps = min(steps, s.options.max_iter)
-    optimise = (steps + 1) * (m * (10 + 5 * c * c) + n * 10 * c**3 + solve)
-    start, tried = 0.0, _DISAGREEING if s.start == "both" and n <= N_LANDMARKS else 1.0
+    # Rotations of few vertices, often of lower rank, take longer.
+    rotation = max(10 * c**3, 600 * c) if s.is_one_of_many and n <= SMALL and c > 2 else 10 * c**3
+    optimise = (s.steps + 1) * (m * (10 + 5 * c * c) + n * rotation + solve)
+    start, tried = 0.0, 1.0
+    if s.start == "both" and n <= N_LANDMARKS:
+        tried = _DISAGREEING if s.known_flat == 1.0 else 1.0
     if s.start in ("both", "landmark"):
-        start = max(N_LANDMARKS, 2 * c + 2) * (250 * n + 10 * m) + tried * optimise * (s.start == "both")
+        again = min(s.steps, _STEPS) / s.steps * tried * optimise * (s.start == "both")
+        start = min(max(N_LANDMARKS, 2 * c + 2), n) * (250 * n + 10 * m) + again
     elif s.start == "lifted":
         start = (
             _LIFTED_STEPS * ((c + max(EXTRA)) * s.fill**2 / n + (c + max(EXTRA)) ** 2 * 60 * (m + n))

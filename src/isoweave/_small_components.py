@@ -3,41 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from isoweave._component import (
     ENOUGH,
+    GLOBAL_TOL,
     MOST_ENERGY,
+    MOST_STEPS,
     ComponentResult,
     edge_factors,
-    far_problem,
     frames_of,
-    globalise,
     stretch_of,
 )
 from isoweave._parallel import ONE_THREAD
 from isoweave._typing import FloatArray
-from isoweave.graph import NeighborGraph
+from isoweave.graph import NeighborGraph, subgraph
 from isoweave.known import Known
 from isoweave.linalg import small_choice
 from isoweave.optimise import (
-    ALONE,
     ENDED_EARLY,
     LBFGS,
     Blocks,
+    Fits,
     Interrupt,
     IterationResult,
     Problem,
     agreement,
     build_problem,
     flatness,
-    long_distances,
+    globalise_many,
+    mean_degrees,
     minimise_many,
-    openness,
     refine_many,
-    unflat_share,
 )
 from isoweave.options import EmbeddingOptions
 
@@ -52,47 +50,39 @@ def embed_many(
     """
     assert options.tol is not None
     assert options.max_iter is not None
-    blocks, n_components = Blocks(np.concatenate([[0], np.cumsum(sizes)])), options.n_components
+    blocks = Blocks(np.concatenate([[0], np.cumsum(sizes)]))
     try:
         energy = frames_of(graph, graph, options, Known(), ONE_THREAD, blocks.starts)
         problem = build_problem(energy, solver="direct")
         optimiser = LBFGS(options.tol, options.max_iter)
-        masses, starts, found = minimise_many(problem, blocks, optimiser, options.energy_tol, interrupt)
+        found = minimise_many(problem, blocks, optimiser, options.energy_tol, interrupt)
+        found.is_odd[~(found.energy <= MOST_ENERGY * found.mass)] = True
+        optimiser = LBFGS(GLOBAL_TOL * options.energy_tol, options.max_iter)
+        how = (options.global_weight, options.refine == "auto", MOST_ENERGY, optimiser, interrupt)
+        tried, kept = globalise_many(problem, blocks, found, *how)
+        if options.refine == "auto":
+            _refine_many(problem, blocks, options, tried, found, interrupt)
     except (ArithmeticError, ValueError, RuntimeError):
-        return [None] * len(sizes)
-    x, flat, kept = np.zeros(problem.shape), np.zeros(len(sizes)), np.zeros(len(sizes))
-    bounds = blocks.starts.tolist()
-    for c, (mass, led) in enumerate(zip(masses.tolist(), found, strict=True)):
-        if led is None or led.energy > MOST_ENERGY * mass:
-            found[c] = None
-            continue
-        part, share = blocks.part(graph, c), led.energy / mass if mass > 0 else 0.0
-        unflat, weight = unflat_share(part, n_components, share), 0.0
-        if options.global_weight != "auto" or openness(part, n_components, unflat) > 0.0:
-            own = frames_of(part, part, options, Known(), ONE_THREAD)
-            weight, mixed, far = long_distances(own, None, led, options.global_weight, ALONE)
-            if far is not None:
-                build = far_problem(own, options, None)
-                found[c] = moved = globalise(own, part, options, far, mixed, led, ALONE, build)[1]
-                led, kept[c] = moved, 0.0 if moved is led else weight
-        if options.refine == "auto" and weight == 0.0 and led.status not in ENDED_EARLY:
-            flat[c] = flatness(part, n_components, share)
-        x[bounds[c] : bounds[c + 1]] = led.coordinates
-    if flat.any():
-        x, found, masses = _refine_many(problem, blocks, options, flat, x, found, masses, interrupt)
+        # One of them is to blame.
+        half = len(sizes) // 2
+        if half == 0:
+            return [None]
+        vertices = np.split(np.arange(graph.n_vertices), [sum(sizes[:half])])
+        halves = zip(vertices, (sizes[:half], sizes[half:]), strict=True)
+        return [r for at, part in halves for r in embed_many(subgraph(graph, at), part, options, interrupt)]
+    x = found.x
     if options.keeps_lengths:
         x *= np.repeat(edge_factors(x, energy, graph, blocks.starts), sizes)[:, None]
     stretch, lost = stretch_of(graph, energy, x)
-    is_lost = np.logical_or.reduceat(lost, blocks.starts[:-1])
-    results: list[ComponentResult | None] = []
-    for c, led in enumerate(found):
-        if led is None:
-            results.append(None)
-            continue
+    is_lost, bounds = np.logical_or.reduceat(lost, blocks.starts[:-1]), blocks.starts.tolist()
+    energies, masses, weights = found.energy.tolist(), found.mass.tolist(), kept.tolist()
+    results: list[ComponentResult | None] = [None] * len(sizes)
+    for c in np.flatnonzero(~found.is_odd).tolist():
         rows, solver = slice(*bounds[c : c + 2]), f"direct: {small_choice(sizes[c]).reason}"
-        status = "collapsed" if is_lost[c] and led.status in ("converged", "stalled") else led.status
-        led = replace(led, coordinates=x[rows], status=status)
-        results.append(ComponentResult(led, stretch[rows], masses[c], starts[c], solver, kept[c]))
+        status = found.statuses[c]
+        status = "collapsed" if is_lost[c] and status in ("converged", "stalled") else status
+        led = IterationResult(x[rows], found.alignments[rows], energies[c], found.histories[c], status)
+        results[c] = ComponentResult(led, stretch[rows], masses[c], found.starts[c], solver, weights[c])
     return results
 
 
@@ -100,42 +90,36 @@ def _refine_many(
     problem: Problem,
     blocks: Blocks,
     options: EmbeddingOptions,
-    flat: FloatArray,
-    x: FloatArray,
-    found: list[IterationResult | None],
-    masses: FloatArray,
+    tried: FloatArray,
+    found: Fits,
     interrupt: Interrupt,
-) -> tuple[FloatArray, list[IterationResult | None], FloatArray]:
-    """Refining where data are flat: coordinates, results and energies of the collapsed maps."""
+) -> None:
+    """Refine where data are flat and no long distances have been ``tried``."""
     assert options.max_iter is not None
-    optimiser = LBFGS(options.energy_tol, options.max_iter, ENOUGH)
-    energies = np.array([0.0 if led is None else led.energy for led in found])
-    share = np.divide(energies, masses, out=np.zeros_like(masses), where=masses > 0)
-    first = refine_many(problem, blocks, flat, x, optimiser, interrupt)
+    share = found.share
+    flat = np.array([
+        0.0 if weight > 0.0 or status in ENDED_EARLY else flatness(degree, options.n_components, part)
+        for weight, status, degree, part in zip(
+            tried.tolist(), found.statuses, mean_degrees(problem.graph, blocks), share.tolist(), strict=True
+        )
+    ])  # fmt: skip
+    flat[found.is_odd] = 0.0
+    if not flat.any():
+        return
+    optimiser = LBFGS(options.energy_tol, min(options.max_iter, MOST_STEPS), ENOUGH)
+    first = refine_many(problem, blocks, flat, found.x, optimiser, interrupt)
     before = first.mass * share
     left = np.divide(first.energy, before, out=np.zeros_like(before), where=before > 0)
-    agreed = np.where(first.has_ended, flat, flat * [agreement(part) for part in left])
+    agreed = np.where(first.has_ended, flat, flat * [agreement(part) for part in left.tolist()])
     again = np.where(agreed < flat, agreed, 0.0)
-    second = refine_many(problem, blocks, again, x, optimiser, interrupt) if again.any() else first
-    taken = [
-        None if part == 0.0 else first if part == whole else second
-        for part, whole in zip(agreed, flat, strict=True)
-    ]
-    x, masses, found = x.copy(), masses.copy(), list(found)
-    for c, descent in enumerate(taken):
-        led = found[c]
-        if led is None or flat[c] == 0.0:
-            continue
-        if first.is_odd[c] or (descent is not None and descent.is_odd[c]):
-            found[c] = None
-        elif descent is not None:
-            status = interrupt.ending if descent.has_ended[c] else "converged"
-            found[c] = replace(led, energy=float(descent.energy[c]), status=status)
-            masses[c] = descent.mass[c]
-            x[blocks.starts[c] : blocks.starts[c + 1]] = descent.x[blocks.starts[c] : blocks.starts[c + 1]]
-    alignments = problem.evaluate(x).alignments
-    for c, descent in enumerate(taken):
-        led = found[c]
-        if led is not None and descent is not None:
-            found[c] = replace(led, alignments=alignments[blocks.starts[c] : blocks.starts[c + 1]])
-    return x, found, masses
+    second = refine_many(problem, blocks, again, found.x, optimiser, interrupt) if again.any() else first
+    found.is_odd[(flat > 0.0) & (first.is_odd | ((again > 0.0) & second.is_odd))] = True
+    for descent, chosen in ((first, (flat > 0.0) & (agreed == flat)), (second, again > 0.0)):
+        rows = np.repeat(chosen, blocks.sizes)
+        found.x[rows] = descent.x[rows]
+        found.energy[chosen], found.mass[chosen] = descent.energy[chosen], descent.mass[chosen]
+        for c in np.flatnonzero(chosen & descent.has_ended).tolist():
+            if found.statuses[c] == "converged":
+                found.statuses[c] = descent.statuses[c]
+    rows = np.repeat(agreed > 0.0, blocks.sizes)
+    found.alignments[rows] = problem.evaluate(found.x).alignments[rows]

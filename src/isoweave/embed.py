@@ -19,10 +19,12 @@ from isoweave._stages import arrays_of, finished_from, finished_record
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_array
 from isoweave.forecast import check_memory
+from isoweave.geometry import typical_degrees
 from isoweave.graph import NeighborGraph, PreparedGraph, graph_from_matrix, is_edge, prepare_graph
 from isoweave.known import Known, check_known
 from isoweave.optimise import (
     AT_ONCE,
+    MANY,
     N_LANDMARKS,
     SYNCHRONIZED_LIMIT,
     Callback,
@@ -278,13 +280,17 @@ def embed_parts(
     sizes = [len(vertices) for vertices in prepared.parts]
     wanted = range(1 if options.components == "largest" else len(sizes))
     waiting = [c for c in wanted if sizes[c] > 1 and results[c] is None]
-    special = (run.callback, merged.anchors, merged.edge_weights, merged.vertex_weights)
+    special = (run.callback, merged.edge_weights, merged.vertex_weights)
     if options.is_ordinary and all(value is None for value in special):
         # Of small components only those with the same companions go together, larger ones first.
-        small = [c for c in waiting if sizes[c] <= N_LANDMARKS]
-        widths = {c: companion_width(prepared.degrees(c), options.n_components)[0] for c in small}
+        small = [c for c in waiting if sizes[c] <= N_LANDMARKS and not merged.has_anchor(prepared.parts[c])]
+        typical = typical_degrees(*prepared.degrees_of(small)).tolist() if small else []
+        widths = {
+            c: companion_width(degree, options.n_components)[0]
+            for c, degree in zip(small, typical, strict=True)
+        }
         small.sort(key=lambda c: widths[c])
-        waiting = [c for c in waiting if sizes[c] > N_LANDMARKS] + small
+        waiting = [c for c in waiting if c not in widths] + small
 
         def embed_range(start: int, stop: int, chosen: list[int], found: dict) -> None:
             for _, like in groupby(chosen[start:stop], key=lambda c: widths[c]):
@@ -302,9 +308,10 @@ def embed_parts(
             for c, result in found.items():
                 results[c] = result
             keep()
-    for c in waiting:
-        if results[c] is None:
-            embed_alone(c)
+    left = [c for c in waiting if results[c] is None]
+    run = replace(run, one_of_many=len(left) >= MANY)
+    for c in left:
+        embed_alone(c)
     return results
 
 

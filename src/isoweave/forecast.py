@@ -17,10 +17,18 @@ import numpy as np
 from isoweave import graph as graphs
 from isoweave._memory import MemoryLimit, resident_bytes, resolve_limit, show_bytes, too_large
 from isoweave._parallel import resolve_n_jobs
-from isoweave._part_costs import PartSizes, bytes_by_stage, part_sizes, squares_of, time_by_stage, with_factor
+from isoweave._part_costs import (
+    SMALL,
+    PartSizes,
+    bytes_by_stage,
+    part_sizes,
+    squares_of,
+    time_by_stage,
+    with_factor,
+)
 from isoweave.graph import NeighborGraph
 from isoweave.linalg import MAX_FILL, MAX_FILL_RATIO
-from isoweave.optimise import AT_ONCE, N_LANDMARKS
+from isoweave.optimise import AT_ONCE, MANY, N_LANDMARKS
 from isoweave.options import EmbeddingOptions, FitOptions, documented, resolve_options
 
 # What every fit adds beside its arrays: small pieces, stacks and heaps of the threads, and, for the first
@@ -28,8 +36,10 @@ from isoweave.options import EmbeddingOptions, FitOptions, documented, resolve_o
 _ALLOWANCE, _PER_THREAD, _FIRST_FIT = 8_000_000, 2e6, 60e6
 _FRAGMENTS, _MOST_FRAGMENTS = 0.15, 40e6
 # Seconds that a stage takes however small the component is, and how much of that is left where small ones
-# are embedded together; bytes of a component's result beside its arrays.
-_OVERHEAD, _TOGETHER = {"frames": 0.0006, "solver": 0.0007, "start": 0.004, "optimise": 0.0025}, 0.05
+# are embedded together; those of a step that is not compiled as a whole; bytes of a component's result beside
+# its arrays.
+_OVERHEAD, _TOGETHER = {"frames": 0.0006, "solver": 0.0007, "start": 0.004, "optimise": 0.0025}, 0.015
+_PER_STEP = 0.0004
 _RESULT = 4000
 # Up to here the factor is counted for the time left too, for which nobody wants to wait.
 _COUNTED = 50_000
@@ -159,7 +169,7 @@ def _cures(fit: FitSizes, resident: int, limit: MemoryLimit) -> str:
 
 @dataclass(frozen=True)
 class FitSizes:
-    """A graph, its largest component, and how many others have edges; by size they take as long."""
+    """A graph, its largest component, how many others have edges, and of these kinds of about one size."""
 
     n: int
     m: int
@@ -168,6 +178,7 @@ class FitSizes:
     n_others: int
     n_small: int  #: Of these, embedded together.
     in_small: int  #: Vertices of those.
+    kinds: tuple[tuple[int, float, float], ...] = ()  #: Numbers of components, of their vertices and edges.
     from_matrix: bool = False
 
     @property
@@ -205,21 +216,34 @@ class FitSizes:
 
     def cpu_seconds(self) -> dict[str, float]:
         """Processor seconds by stage."""
+        alone, together = self._seconds()
+        return {stage: time + together.get(stage, 0.0) for stage, time in alone.items()}
+
+    def _seconds(self) -> tuple[dict[str, float], dict[str, float]]:
+        """Of components that are embedded one by one, with what is done for all; of those together."""
         seconds = {"graph": 1e-9 * (90 * self.m + 300 * self.n)}
         if self.largest.options.shortcuts == "drop":
             seconds["shortcuts"] = 1e-9 * (22 * self.squares + 40 * self.m)
-        share = (self.n + self.m) / (self.largest.n + self.largest.m) if self.n_others else 1.0
-        n_alone = 1 + self.n_others - (1 - _TOGETHER) * self.n_small
-        for stage, time in time_by_stage(self.largest).items():
-            seconds[stage] = share * 1e-9 * time + n_alone * _OVERHEAD[stage]
-        return seconds
+        together = dict.fromkeys(_OVERHEAD, 0.0)
+        seconds |= together
+        parts = [(1, self.largest), *((count, self.largest.like(n, m)) for count, n, m in self.kinds)]
+        n_alone = 1 + self.n_others - self.n_small
+        for count, part in parts:
+            is_small = self.n_small > 0 and part.n <= N_LANDMARKS
+            into, share = (together, _TOGETHER) if is_small else (seconds, 1.0)
+            hurried = is_small or (n_alone >= MANY and part.n <= SMALL)
+            more = 0.0 if hurried or part.n > SMALL else part.steps * _PER_STEP
+            for stage, time in time_by_stage(part).items():
+                each = 1e-9 * time + share * _OVERHEAD[stage] + more * (stage == "optimise")
+                into[stage] += count * each
+        return seconds, together
 
     def wall_seconds(self) -> float:
         """Seconds to wait if every thread has a core; they share filter, frames and small components."""
-        n_threads, small = self.largest.n_threads, self.in_small / max(self.n, 1)
-        share = {"graph": 0.0, "shortcuts": 1.0, "frames": 1.0}
-        cpu = self.cpu_seconds().items()
-        return sum(t * (1.0 - (1.0 - 1.0 / n_threads) * share.get(stage, small)) for stage, t in cpu)
+        n_threads, (alone, together) = self.largest.n_threads, self._seconds()
+        shared = alone.get("shortcuts", 0.0) + alone["frames"] + sum(together.values())
+        total = sum(alone.values()) + sum(together.values())
+        return total - (1.0 - 1.0 / n_threads) * shared
 
 
 def fit_sizes(
@@ -228,16 +252,24 @@ def fit_sizes(
     """Sizes of a fit; the factor of the largest component is counted up to so many vertices."""
     if options.along_graph is not None and graph.n_edges:
         graph = graphs.join_along(graph, options.along_graph)
+    given = (graph.n_vertices, len(graph.indices), squares_of(graph))
+    if (graph.lengths == 0.0).any():
+        graph = graphs.merge_duplicates(graph)[0]
     n_parts, labels = graphs.connected_components(graph)
     connected = graph if n_parts == 1 else graphs.subgraph(graph, np.flatnonzero(labels == 0))
     largest = part_sizes(connected, options, n_threads)
     if largest.n <= counted:
         largest = with_factor(largest, connected)
-    sizes = np.empty(0) if options.components == "largest" else np.bincount(labels)[1:]
-    sizes = sizes[sizes > 1]
+    sizes, edges = (np.bincount(which, minlength=n_parts)[1:] for which in (labels, labels[graph.sources]))
+    wanted = (sizes > 1) & (options.components != "largest")
+    sizes, edges = sizes[wanted], edges[wanted]
     small = sizes[sizes <= (N_LANDMARKS if options.is_ordinary else 0)]
     counts = (len(sizes), len(small), int(small.sum()))
-    return FitSizes(graph.n_vertices, len(graph.indices), squares_of(graph), largest, *counts)
+    # Of about the same size, trees apart from others.
+    kind = np.round(2 * np.log2(sizes)) + 0.5 * (edges < 2.5 * sizes)
+    found = [kind == value for value in np.unique(kind)]
+    kinds = tuple((int(k.sum()), float(sizes[k].mean()), float(edges[k].mean())) for k in found)
+    return FitSizes(*given, largest, *counts, kinds)
 
 
 def _bound(fit: FitSizes) -> FitSizes:

@@ -124,7 +124,7 @@ class Known:
         return Known(edge, vertex, anchors, self.weight_unit)
 
     def has_anchor(self, vertices: AnyArray) -> bool:
-        return self.anchors is not None and bool(np.isin(vertices, self.anchors.vertices).any())
+        return self.anchors is not None and bool((positions_of(self.anchors.vertices, vertices) >= 0).any())
 
     def offsets(self, parts: list[AnyArray], placed: list[FloatArray]) -> list[FloatArray]:
         """Shifts of the components: those with anchors are in place, the others are laid beside them."""
@@ -136,7 +136,7 @@ class Known:
             if len(parts[c]) == 1:
                 shifts[c] = self.anchors.positions[positions_of(self.anchors.vertices, parts[c])[0]]
         inside = np.concatenate([placed[c] + shifts[c] for c in fixed])
-        beside = [c for c in range(len(parts)) if c not in fixed]
+        beside = sorted(set(range(len(parts))) - set(fixed))
         if beside:
             packed = graphs.pack_components([inside, *(placed[c] for c in beside)])
             for c, shift in zip(beside, packed[1:], strict=True):

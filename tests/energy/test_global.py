@@ -20,6 +20,7 @@ from isoweave.optimise import (
     balanced_weight,
     energy_over_stress,
     global_energy,
+    mean_degree,
     minimise,
     mixed_part,
     openness,
@@ -121,14 +122,14 @@ def test_landmarks_of_an_embedding():
 def test_what_auto_goes_by():
     graph = knn_graph(np.random.default_rng(0).random((300, 2)), 8)
     shares = np.linspace(0.0, 0.1, 2001)
-    opened = np.array([openness(graph, 2, share) for share in shares])
+    opened = np.array([openness(mean_degree(graph), 2, share) for share in shares])
     assert opened[shares <= 0.0269].max() == 0.0
     assert opened[shares >= 0.0351].min() == 1.0
     # No jump anywhere: a smooth step of width 0.008.
     assert np.abs(np.diff(opened)).max() < 1.6 * (shares[1] - shares[0]) / 0.008
     # Roads: neighbourhoods so small that they fit any frame.
     chain = knn_graph(np.arange(300.0)[:, None], 2)
-    assert openness(chain, 2, 0.02) > 0.9
+    assert openness(mean_degree(chain), 2, 0.02) > 0.9
     # The energy of the frames over the stress of classical scaling decides the rest.
     far = global_energy(make_problem("edge", 2)[0].frames, np.random.default_rng(1).normal(size=(50, 2)))
     scaled = landmark_start(far.landmarks, np.ascontiguousarray(far.geodesics.T), 2)

@@ -1,4 +1,4 @@
-"""Views: t-SNE held in place by a flat map."""
+"""Views: t-SNE held in place by the order of distances."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def test_clusters_apart_in_their_places():
     middles = np.array([held.coordinates[k == LABELS].mean(axis=0) for k in range(5)])
     gaps = np.linalg.norm(middles[:, None] - middles, axis=2)
     assert np.argsort(gaps[0]).tolist() == [0, 1, 2, 3, 4]
-    assert repr(held).startswith("<view of a 6-dimensional map (t-SNE pulled to a flat map")
+    assert repr(held).startswith(
+        "<view of a 6-dimensional map (t-SNE held by the order of its distances; not to scale)"
+    )
     ax = held.plot(LABELS)
     assert "not to scale" in ax.get_xlabel()
     plt.close("all")

@@ -93,7 +93,7 @@ def plot(
         "--output", "-o", help="Coordinates (.npz, .npy, .csv), figure (.png, .svg, .pdf) or page (.html)."
     ),
     color=Option(help="Column to colour a figure by.", show_default="the first column"),
-    pull=Option(help="From 0, t-SNE alone, to 1, the flat map alone."),
+    pull=Option(help="From 0, t-SNE alone, to 1, hardly more than the order of distances."),
     perplexity=Option(help="Number of neighbours that count."),
 )
 def view(
@@ -107,7 +107,7 @@ def view(
 ) -> None:
     """Make a picture of clusters out of a map of many dimensions; says what it keeps.
 
-    t-SNE (openTSNE, extra view) on the neighbours in the map, pulled to a flat map.
+    t-SNE (openTSNE, extra view) on the neighbours in the map, held in place by the order of its distances.
     """
     from isoweave.io import check_output_path, write_embedding
     from isoweave.plot import view as viewed

@@ -59,7 +59,8 @@ class GlobalEnergy:
         return float(self._sum(np.sum(values)))
 
     @computed_once
-    def _squares(self) -> float:
+    def squares(self) -> float:
+        """Sum of the squared geodesics."""
         return self._total(self.geodesics * self.geodesics)
 
     def _sums(self, x: FloatArray) -> tuple[float, float, FloatArray, FloatArray]:
@@ -88,12 +89,12 @@ class GlobalEnergy:
         half_gradient[rows] += self.n_vertices * places[which] - self._sum(x.sum(axis=0))
         half_gradient -= (square / cross) * pulls
         half_gradient *= self._spring(cross, square)
-        value = self.weight * max(0.0, 1.0 - cross * cross / (square * self._squares))
+        value = self.weight * max(0.0, 1.0 - cross * cross / (square * self.squares))
         return Evaluation(value, half_gradient, none, np.full(len(x), value / self.n_vertices))
 
     def _spring(self, cross: float, square: float) -> float:
         """Stiffness of every pair in the quadratic part that touches the energy from above."""
-        return self.weight * (cross / square) ** 2 / self._squares
+        return self.weight * (cross / square) ** 2 / self.squares
 
     def springs(self, x: FloatArray) -> FloatArray:
         """Diagonal of the quadratic part at ``x`` (eq. 26), shape (n,).

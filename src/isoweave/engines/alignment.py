@@ -1,6 +1,7 @@
 """Kernels of the energy: alignments, residual fluxes, their divergence; transitions between frames.
 
 In the plane polar factors have a formula, and kernels of their own: a fit compiles what its dimension needs.
+There sums are in registers, and indices are unsigned, as in :mod:`isoweave.engines.sparse`.
 """
 
 import numpy as np
@@ -11,24 +12,43 @@ from isoweave.engines.small import polar, polar_any, polar_plane, squares
 
 def align_edges_in(n_components):
     """The kernel of best alignments for the diagonal inner product in so many dimensions."""
-    return align_edges_plane if n_components <= 2 else align_edges
+    return align_edges_plane if n_components == 2 else align_edges
 
 
 @kernel
 def align_edges_plane(start, stop, indptr, indices, weights, frame, coordinates, alignments, energies, flux):
-    """As :func:`align_edges` in one or two dimensions."""
-    _align(polar_plane, start, stop, indptr, indices, weights, frame, coordinates, alignments, energies, flux)
+    """As :func:`align_edges` in two dimensions."""
+    b, q = np.empty((2, 2)), np.empty((2, 2))
+    for i in range(start, stop):
+        first, last = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        x, y = coordinates[i, 0], coordinates[i, 1]
+        b00 = b01 = b10 = b11 = total = 0.0
+        for e in range(first, last):
+            j, w = np.uint32(indices[e]), weights[e]
+            u, v = coordinates[j, 0] - x, coordinates[j, 1] - y
+            left, right = w * frame[e, 0], w * frame[e, 1]
+            b00 += left * u
+            b01 += left * v
+            b10 += right * u
+            b11 += right * v
+        b[0, 0], b[0, 1], b[1, 0], b[1, 1] = b00, b01, b10, b11
+        polar_plane(b, q, b, b)
+        q00, q01, q10, q11 = q[0, 0], q[0, 1], q[1, 0], q[1, 1]
+        for e in range(first, last):
+            j, w, left, right = np.uint32(indices[e]), weights[e], frame[e, 0], frame[e, 1]
+            u = coordinates[j, 0] - x - left * q00 - right * q10
+            v = coordinates[j, 1] - y - left * q01 - right * q11
+            flux[e, 0], flux[e, 1] = w * u, w * v
+            total += w * u * u
+            total += w * v * v
+        energies[i] = total
+        alignments[i, 0, 0], alignments[i, 0, 1] = q00, q01
+        alignments[i, 1, 0], alignments[i, 1, 1] = q10, q11
 
 
 @kernel
 def align_edges(start, stop, indptr, indices, weights, frame, coordinates, alignments, energies, flux):
     """Best alignments for the diagonal inner product, with energies and fluxes (eqs. 9, 10, 12)."""
-    _align(polar_any, start, stop, indptr, indices, weights, frame, coordinates, alignments, energies, flux)
-
-
-@inlined
-def _align(polar, start, stop, indptr, indices, weights, frame, coordinates, alignments, energies, flux):
-    """Alignments, energies and fluxes of the vertices start..stop."""
     # For every vertex i: ``B = E^T W dphi``, ``Q = polar(B)``, ``energies[i] = sum_j w_ij |residual|^2`` and
     # ``flux[ij] = w_ij residual`` with the residual ``dphi_ij - E_ij Q``. The energy is summed from
     # residuals, not from the difference of norms, so that it keeps its digits when it is tiny.
@@ -42,7 +62,7 @@ def _align(polar, start, stop, indptr, indices, weights, frame, coordinates, ali
                 left = w * frame[e, r]
                 for c in range(n):
                     b[r, c] += left * (coordinates[j, c] - coordinates[i, c])
-        polar(b, q, columns, rotation)
+        polar_any(b, q, columns, rotation)
         total = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             j, w = indices[e], weights[e]
@@ -105,6 +125,14 @@ def divergence(start, stop, indptr, reverse, flux, out):
     """Adjoint of the differences: ``out_i = sum_j flux_ji - flux_ij`` (eq. 7)."""
     n = flux.shape[1]
     for i in range(start, stop):
+        if n == 2:
+            x = y = 0.0
+            for e in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+                opposite = np.uint32(reverse[e])
+                x += flux[opposite, 0] - flux[e, 0]
+                y += flux[opposite, 1] - flux[e, 1]
+            out[i, 0], out[i, 1] = x, y
+            continue
         out[i] = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             back = reverse[e]

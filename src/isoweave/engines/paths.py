@@ -244,6 +244,25 @@ def geodesics_from(start, stop, sources, indptr, indices, lengths, geodesics):
 
 
 @kernel
+def geodesics_within(start, stop, starts, offsets, indptr, indices, lengths, geodesics):
+    """The same from all vertices of the components start..stop to those of each, one table after another."""
+    n, most = len(indptr) - 1, 0
+    for p in range(start, stop):
+        most = max(most, starts[p + 1] - starts[p])
+    found = np.empty(most, np.int32)
+    graph, scratch = (indptr, indices, lengths), search_scratch(n, len(indices))
+    distance, stamp = scratch[:2]
+    for p in range(start, stop):
+        lo, size, at = starts[p], starts[p + 1] - starts[p], offsets[p]
+        for i in range(lo, lo + size):
+            mark = 2 * (i + 1)
+            settle(i, size, stamp, mark + 1, 0.0, size, found[:size], mark, graph, scratch)
+            for j in range(lo, lo + size):
+                geodesics[at] = distance[j] if stamp[j] == mark + 1 else np.inf
+                at += 1
+
+
+@kernel
 def relax_paths(start, stop, changed, indptr, indices, lengths, distances):
     """Lower the distances in rows ``start .. stop`` to what paths from the ``changed`` vertices allow."""
     n = len(indptr) - 1

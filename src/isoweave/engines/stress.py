@@ -12,6 +12,20 @@ def edge_stress(start, stop, indptr, indices, lengths, weights, both, coordinate
     n_components = coordinates.shape[1]
     step = np.empty(n_components)
     for i in range(start, stop):
+        if n_components == 2:
+            x, y, total, u, v = coordinates[i, 0], coordinates[i, 1], 0.0, 0.0, 0.0
+            for e in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+                j = np.uint32(indices[e])
+                a, b = x - coordinates[j, 0], y - coordinates[j, 1]
+                distance = np.sqrt(a * a + b * b)
+                excess = distance - lengths[e]
+                total += weights[e] * excess * excess
+                if distance > 0.0:
+                    pull = both[e] * excess / distance
+                    u += pull * a
+                    v += pull * b
+            energies[i], half_gradient[i, 0], half_gradient[i, 1] = total, u, v
+            continue
         energies[i] = 0.0
         half_gradient[i] = 0.0
         for e in range(indptr[i], indptr[i + 1]):

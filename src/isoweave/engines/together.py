@@ -1,14 +1,19 @@
-"""Kernel of many small components: a step of L-BFGS for each of them, with the bits that it has alone."""
+"""Kernels of many small components: a step of L-BFGS for each of them, with the bits that it has alone.
+
+Vectors of all components are flat where they are only added and multiplied: inner loops are then long.
+"""
 
 import numpy as np
 
-from isoweave.engines.alignment import align_edges, divergence
+from isoweave.engines.alignment import align_edges, align_edges_plane, divergence
 from isoweave.engines.compile import helper, kernel
 from isoweave.engines.stress import edge_stress
 
 # numpy sums up to so many values in eight strands, and halves what is longer.
 _STRANDS = 128
 EPSILON = 2.0**-52
+# How a component stands; a bad one has to be embedded alone.
+RUNNING, CONVERGED, STALLED, MAX_ITER, ODD = range(5)
 
 
 @helper
@@ -61,23 +66,93 @@ def _total(values, first, count):
 
 
 @helper
-def _dot(a, b, lo, hi, products):
-    """Scalar product over the rows lo..hi."""
-    n_components, count = a.shape[1], 0
-    for i in range(lo, hi):
-        for c in range(n_components):
-            products[count] = a[i, c] * b[i, c]
-            count += 1
-    return _total(products, 0, count)
+def _dot(a, b, first, last, products):
+    """Scalar product of two ranges."""
+    for t in range(last - first):
+        products[t] = a[first + t] * b[first + t]
+    return _total(products, 0, last - first)
 
 
 @helper
-def _evaluate(lo, hi, first_free, last_free, graph, terms, x, alignments, gradient, scratch):
-    """Energy at the rows lo..hi, with rotations and half the gradient: of the frames, and of distances."""
+def _column_sums(rows, values, lo, hi, sums, column):
+    """Sums over the rows ``rows[lo:hi]``, or lo..hi if there are none, in numpy's order."""
+    for c in range(values.shape[1]):
+        sums[c] = 0.0
+    for i in range(lo, hi):
+        row = rows[i] if len(rows) > 0 else i
+        for c in range(values.shape[1]):
+            sums[c] += values[row, c]
+            column[i - lo] = values[row, c]
+    if values.shape[1] == 1:
+        sums[0] = _total(column, 0, hi - lo)
+
+
+@helper
+def _add_stress(p, lo, hi, far, x, gradient, scratch):
+    """Add half the gradient of the long distances; their energy and sums (:class:`GlobalEnergy`)."""
+    two, weights, totals, offsets, marks, landmarks, geodesics = far
+    cross, squares, pulls, back, is_landmark, sums, places, column = scratch
+    n, n_components = hi - lo, x.shape[1]
+    first, last = marks[p], marks[p + 1]
+    for i in range(lo, hi):
+        cross[i] = squares[i] = is_landmark[i] = 0.0
+        for c in range(n_components):
+            pulls[i, c] = back[i, c] = 0.0
+    at = offsets[p]
+    for i in range(lo, hi):
+        for a in range(first, last):
+            j, geodesic, square = landmarks[a], geodesics[at], 0.0
+            at += 1
+            for c in range(n_components):
+                square += (x[i, c] - x[j, c]) * (x[i, c] - x[j, c])
+            if square == 0.0:
+                continue
+            distance = np.sqrt(square)
+            squares[i] += square
+            cross[i] += distance * geodesic
+            ratio = geodesic / distance
+            for c in range(n_components):
+                pulls[i, c] += ratio * (x[i, c] - x[j, c])
+                back[j, c] -= ratio * (x[i, c] - x[j, c])
+    product, square = _total(cross, lo, n), _total(squares, lo, n)
+    if product == 0.0:
+        return weights[p], product, square
+    _column_sums(landmarks, x, first, last, places, column)
+    _column_sums(landmarks[:0], x, lo, hi, sums, column)
+    # The power is that of Python, whose last bit is not always that of a product.
+    spring, away = weights[p] * (product / square) ** two / totals[p], square / product
+    for a in range(first, last):
+        is_landmark[landmarks[a]] = 1.0
+    for i in range(lo, hi):
+        for c in range(n_components):
+            value = (last - first) * x[i, c] - places[c]
+            if is_landmark[i] > 0.0:
+                value += n * x[i, c] - sums[c]
+            value -= away * (pulls[i, c] + back[i, c])
+            gradient[i, c] += value * spring
+    value = weights[p] * max(0.0, 1.0 - product * product / (square * totals[p]))
+    return value, product, square
+
+
+@kernel
+def stresses(start, stop, starts, far, x, gradient, scratch, found):
+    """Energies of the long distances of components, and the two sums they are made of, shape (k, 3)."""
+    for p in range(start, stop):
+        found[p, 0], found[p, 1], found[p, 2] = _add_stress(
+            p, starts[p], starts[p + 1], far, x, gradient, scratch
+        )
+
+
+@helper
+def _evaluate(p, lo, hi, first_free, last_free, graph, terms, far, x, alignments, gradient, scratch):
+    """Energy at the rows lo..hi, with rotations and half the gradient: of frames, and of distances."""
     indptr, indices, reverse, lengths, sources = graph
-    seen, frame, free, weights, measured, both = terms
-    energies, flux, other, more = scratch
-    align_edges(lo, hi, indptr, indices, seen, frame, x, alignments, energies, flux)
+    seen, frame, free, weights, measured, both, rest = terms
+    energies, flux, other, more, stress = scratch
+    if x.shape[1] == 2:
+        align_edges_plane(lo, hi, indptr, indices, seen, frame, x, alignments, energies, flux)
+    else:
+        align_edges(lo, hi, indptr, indices, seen, frame, x, alignments, energies, flux)
     if last_free > first_free:
         for i in range(lo, hi):
             more[i] = 0.0
@@ -98,42 +173,42 @@ def _evaluate(lo, hi, first_free, last_free, graph, terms, x, alignments, gradie
     divergence(lo, hi, indptr, reverse, flux, gradient)
     energy = _total(energies, lo, hi - lo)
     if len(both) > 0:
-        edge_stress(lo, hi, indptr, indices, lengths, measured, both, x, energies, other)
+        edge_stress(lo, hi, indptr, indices, rest, measured, both, x, energies, other)
         energy += _total(energies, lo, hi - lo)
         for i in range(lo, hi):
             for c in range(x.shape[1]):
                 gradient[i, c] += other[i, c]
+    if len(far[1]) > 0:
+        energy += _add_stress(p, lo, hi, far, x, gradient, stress)[0]
     return energy
 
 
 @helper
-def _direct(lo, hi, c, first_pair, n_pairs, state, memory, scales, products, direction):
-    """The two loops of L-BFGS with the pairs ``first_pair .. n_pairs``, into the rows lo..hi."""
-    _, gradient, image = state
+def _direct(first, last, p, first_pair, n_pairs, gradient, image, memory, scales, products):
+    """The two loops of L-BFGS with the pairs ``first_pair .. n_pairs``, into the slot of the next move."""
     moves, changes, images, curvatures = memory
-    n_slots, n_components = len(moves), gradient.shape[1]
+    n_slots = len(moves)
     # The residual of the first loop is in the place of the slot to be filled next.
-    residual = changes[n_pairs % n_slots]
-    for i in range(lo, hi):
-        for r in range(n_components):
-            residual[i, r], direction[i, r] = gradient[i, r], image[i, r]
+    residual, direction = changes[n_pairs % n_slots], moves[n_pairs % n_slots]
+    for t in range(first, last):
+        residual[t], direction[t] = gradient[t], image[t]
     for pair in range(n_pairs - 1, first_pair - 1, -1):
         at = pair % n_slots
-        scale = 1.0 / curvatures[at, c] * _dot(moves[at], residual, lo, hi, products)
+        move, change, moved = moves[at], changes[at], images[at]
+        scale = 1.0 / curvatures[at, p] * _dot(move, residual, first, last, products)
         scales[at] = scale
-        for i in range(lo, hi):
-            for r in range(n_components):
-                residual[i, r] -= scale * changes[at, i, r]
-                direction[i, r] -= scale * images[at, i, r]
+        for t in range(first, last):
+            residual[t] -= scale * change[t]
+        for t in range(first, last):
+            direction[t] -= scale * moved[t]
     for pair in range(first_pair, n_pairs):
         at = pair % n_slots
-        scale = scales[at] - 1.0 / curvatures[at, c] * _dot(changes[at], direction, lo, hi, products)
-        for i in range(lo, hi):
-            for r in range(n_components):
-                direction[i, r] += moves[at, i, r] * scale
-    for i in range(lo, hi):
-        for r in range(n_components):
-            direction[i, r] = -direction[i, r]
+        move = moves[at]
+        scale = scales[at] - 1.0 / curvatures[at, p] * _dot(changes[at], direction, first, last, products)
+        for t in range(first, last):
+            direction[t] += move[t] * scale
+    for t in range(first, last):
+        direction[t] = -direction[t]
 
 
 @helper
@@ -152,7 +227,7 @@ def _centred(lo, hi, values, means):
 
 
 @helper
-def _take_solution(c, lo, hi, tol, metric, rhs, block, solved, means):
+def _take_solution(p, lo, hi, tol, metric, rhs, block, solved, means):
     """Read the solution from ``block``; whether its residual is small enough."""
     place, indptr, indices, data, norms = metric
     for i in range(lo, hi):
@@ -170,87 +245,129 @@ def _take_solution(c, lo, hi, tol, metric, rhs, block, solved, means):
             residual += value * value
             size += rhs[i, r] * rhs[i, r]
             length += solved[i, r] * solved[i, r]
-        allowed = max(tol * np.sqrt(size), 4.0 * EPSILON * norms[c] * np.sqrt(length))
+        allowed = max(tol * np.sqrt(size), 4.0 * EPSILON * norms[p] * np.sqrt(length))
         good = good and np.sqrt(residual) <= allowed and residual < np.inf
     return good
 
 
 @kernel
 def advance(
-    start, stop, k, limits, rules, starts, free_starts, graph, terms, metric, block, state, following, rhs,
-    alignments, scalars, flags, memory, table, scratch,
+    start, stop, k, limits, rules, starts, free_starts, graph, terms, far, metric, block, vectors, flat, rhs,
+    alignments, scalars, counts, memory, table, scratch,
 ):  # fmt: skip
     """Step k of the components start..stop that are running (:meth:`isoweave.optimise.LBFGS.step`)."""
-    # Takes over where the step before has led, unless that is odd: ``following`` is half the gradient there,
-    # ``rhs`` the same without its mean, whose solution is in ``block``, in the order of the factor. Notes it
-    # in ``table``, ends what has converged, and leads the others to a place of less energy, whose right-hand
-    # side it leaves in ``block`` to be solved.
-    most, max_halvings = limits
+    # Takes over where the step before has led (``there``, with half the gradient ``following``; ``rhs`` is
+    # the same without its mean, and its solution is in ``block``, in the order of the factor), unless that is
+    # odd. Notes it in ``table``, ends what has converged, and leads the others to a place of less energy,
+    # whose right-hand side it leaves in ``block`` to be solved. The first call, with k = -1, goes nowhere.
+    # With long distances every component has one row more in the metric, its ground.
+    most, max_iter, max_halvings, max_idle, has_ground = limits
     tol, least, good_fit, decrease, no_gain, solve_tol = rules
-    x, gradient, image = state
+    x, trial, following = vectors
+    here, there_x, gradient, image, follows = flat
     energy, there, slope, step, mass = scalars
-    running, is_odd, n_steps = flags
+    status, n_steps, iteration, first_pair, n_pairs, idle = counts
     moves, changes, images, curvatures = memory
-    n_slots, n_components = len(moves), x.shape[1]
-    products, scales, means = np.empty(starts[-1] * n_components), np.empty(n_slots), np.empty(n_components)
-    trial, solved = np.empty_like(x), np.empty_like(x)
-    for c in range(start, stop):
-        if not running[c]:
+    n_slots, width = len(moves), x.shape[1]
+    products, scales, means = np.empty(starts[-1] * width), np.empty(n_slots), np.empty(width)
+    solved = np.empty_like(rhs)
+    for p in range(start, stop):
+        if status[p] != RUNNING:
             continue
-        lo, hi = starts[c], starts[c + 1]
-        if k > 0:
-            at = (k - 1) % n_slots
-            is_odd[c] = not _take_solution(c, lo, hi, solve_tol, metric, rhs, block, solved, means)
+        lo, hi, shift, ground = starts[p], starts[p + 1], 0, 0
+        if has_ground:
+            shift, ground = p, 1
+        first, last, free = lo * width, hi * width, (free_starts[p], free_starts[p + 1])
+        if k < 0:
+            there[p] = _evaluate(
+                p, lo, hi, free[0], free[1], graph, terms, far, x, alignments, following, scratch
+            )
+        else:
+            rows = (lo + shift, hi + shift + ground)
+            if not _take_solution(p, rows[0], rows[1], solve_tol, metric, rhs, block, solved, means):
+                status[p] = ODD
             for i in range(lo, hi):
-                for r in range(n_components):
-                    changes[at, i, r] = following[i, r] - gradient[i, r]
-                    images[at, i, r] = solved[i, r] - image[i, r]
-            curvature = _dot(moves[at], changes[at], lo, hi, products)
-            gains = energy[c] - there[c] > no_gain * there[c]
-            if not (gains and curvature > 1e-12 * abs(slope[c]) * step[c]):
-                is_odd[c] = True
-            if not is_odd[c]:
-                curvatures[at, c], energy[c] = curvature, there[c]
-                n_steps[c] += 1
-                for i in range(lo, hi):
-                    for r in range(n_components):
-                        x[i, r] += moves[at, i, r]
-                        gradient[i, r], image[i, r] = following[i, r], solved[i, r]
-        if not is_odd[c]:
-            scale = mass[c] if mass[c] > 0.0 else np.inf
-            size = np.sqrt(abs(_dot(gradient, image, lo, hi, products)) / scale)
-            table[k, 0, c], table[k, 1, c], table[k, 2, c] = energy[c], size, step[c]
-            misfit = np.sqrt(energy[c] / scale)
-            if size <= max(tol * misfit * min(1.0, misfit / good_fit), least):
-                running[c] = False
-                continue
-            is_odd[c] = k == most
-        if not is_odd[c]:
-            direction, first = moves[k % n_slots], max(0, k - n_slots + 1)
-            _direct(lo, hi, c, first, k, state, memory, scales, products, direction)
-            slope[c], length, refused = 2.0 * _dot(gradient, direction, lo, hi, products), 1.0, True
-            if slope[c] < 0.0:
-                for _ in range(max_halvings):
-                    for i in range(lo, hi):
-                        for r in range(n_components):
-                            trial[i, r] = x[i, r] + length * direction[i, r]
-                    free = (free_starts[c], free_starts[c + 1])
-                    there[c] = _evaluate(
-                        lo, hi, free[0], free[1], graph, terms, trial, alignments, following, scratch
-                    )
-                    refused = not there[c] <= energy[c] + decrease * length * slope[c]
-                    if not refused:
-                        break
-                    length *= 0.5
-            step[c], is_odd[c] = length, refused
-            for i in range(lo, hi):
-                for r in range(n_components):
-                    direction[i, r] *= length
-                    rhs[i, r] = following[i, r]
-            _centred(lo, hi, rhs, means)
-        if is_odd[c]:
-            running[c] = False
+                for r in range(width):
+                    below = solved[hi + shift, r] if ground > 0 else 0.0
+                    trial[i, r] = solved[i + shift, r] - below
+            if k > 0:
+                at = n_pairs[p] % n_slots
+                for t in range(first, last):
+                    changes[at, t] = follows[t] - gradient[t]
+                    images[at, t] = there_x[t] - image[t]
+                    here[t] += moves[at, t]
+                curvature = _dot(moves[at], changes[at], first, last, products)
+                if curvature > 1e-12 * abs(slope[p]) * step[p]:
+                    curvatures[at, p] = curvature
+                    n_pairs[p] += 1
+                    first_pair[p] = max(first_pair[p], n_pairs[p] - n_slots + 1)
+                idle[p] = idle[p] + 1 if energy[p] - there[p] <= no_gain * there[p] else 0
+            for t in range(first, last):
+                gradient[t], image[t] = follows[t], there_x[t]
+            energy[p], n_steps[p] = there[p], k
+            scale = mass[p] if mass[p] > 0.0 else np.inf
+            size = np.sqrt(abs(_dot(gradient, image, first, last, products)) / scale)
+            table[k, 0, p], table[k, 1, p] = iteration[p], energy[p]
+            table[k, 2, p], table[k, 3, p] = size, step[p]
+            iteration[p] += 1
+            misfit = np.sqrt(energy[p] / scale)
+            if status[p] != RUNNING:
+                pass
+            elif idle[p] == max_idle:
+                status[p] = STALLED
+            elif size <= max(tol * misfit * min(1.0, misfit / good_fit), least):
+                status[p] = CONVERGED
+            elif iteration[p] > max_iter:
+                status[p] = MAX_ITER
+            elif k == most:
+                status[p] = ODD
+        # At most twice: where the memory has misled, once more without it.
+        while k >= 0 and status[p] == RUNNING:
+            direction = moves[n_pairs[p] % n_slots]
+            _direct(first, last, p, first_pair[p], n_pairs[p], gradient, image, memory, scales, products)
+            slope[p] = 2.0 * _dot(gradient, direction, first, last, products)
+            if slope[p] >= 0.0 and first_pair[p] < n_pairs[p]:
+                first_pair[p] = n_pairs[p]
+                for t in range(first, last):
+                    direction[t] = -image[t]
+                slope[p] = 2.0 * _dot(gradient, direction, first, last, products)
+            length, refused = 1.0, True
+            for _ in range(max_halvings if not slope[p] >= 0.0 else 0):
+                for t in range(first, last):
+                    there_x[t] = here[t] + length * direction[t]
+                there[p] = _evaluate(
+                    p, lo, hi, free[0], free[1], graph, terms, far, trial, alignments, following, scratch
+                )
+                refused = not there[p] <= energy[p] + decrease * length * slope[p]
+                if not refused or not there[p] < np.inf:
+                    break
+                length *= 0.5
+            step[p] = length
+            if not refused:
+                for t in range(first, last):
+                    direction[t] *= length
+                break
+            if not there[p] < np.inf:
+                status[p] = ODD
+            elif slope[p] >= 0.0 or first_pair[p] == n_pairs[p]:
+                status[p] = STALLED
+            else:
+                first_pair[p], iteration[p] = n_pairs[p], iteration[p] + 1
+                status[p] = MAX_ITER if iteration[p] > max_iter else RUNNING
+        if status[p] == STALLED or status[p] == MAX_ITER:
+            # The rotations are those of a place that was not taken.
+            _evaluate(p, lo, hi, free[0], free[1], graph, terms, far, x, alignments, following, scratch)
+        for r in range(width):
+            means[r] = 0.0
         for i in range(lo, hi):
-            for r in range(n_components):
+            for r in range(width):
+                rhs[i + shift, r] = following[i, r] if status[p] == RUNNING else 0.0
+        if ground > 0:
+            _column_sums(far[5][:0], following, lo, hi, means, products)
+            for r in range(width):
+                rhs[hi + shift, r] = -means[r] if status[p] == RUNNING else 0.0
+        _centred(lo + shift, hi + shift + ground, rhs, means)
+        for i in range(lo + shift, hi + shift + ground):
+            for r in range(width):
                 if metric[0][i] >= 0:
-                    block[r, metric[0][i]] = rhs[i, r] if running[c] else 0.0
+                    block[r, metric[0][i]] = rhs[i, r]

@@ -18,4 +18,5 @@ from isoweave.geometry._local_mds import (
     long_edges as long_edges,
     resolve_frame_size as resolve_frame_size,
     typical_degree as typical_degree,
+    typical_degrees as typical_degrees,
 )

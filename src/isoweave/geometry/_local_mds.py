@@ -38,6 +38,16 @@ def typical_degree(degrees: IntArray) -> float:
     return first + (at - int(at)) * (second - first)
 
 
+def typical_degrees(degrees: IntArray, starts: AnyArray) -> FloatArray:
+    """The same for components that begin at ``starts``, whose last is the number of vertices."""
+    sizes = np.diff(starts)
+    ordered = degrees[np.lexsort((degrees, np.repeat(np.arange(len(sizes)), sizes)))]
+    at = 0.25 * (sizes - 1)
+    low = at.astype(np.int64)
+    first, second = (ordered[starts[:-1] + np.minimum(low + step, sizes - 1)] for step in (0, 1))
+    return first + (at - low) * (second - first)
+
+
 def resolve_frame_size(degrees: IntArray, frame_size: int | float | str, n_components: int) -> int:
     """Number of vertices in a frame, the centre not counted, in a connected graph of these degrees.
 
@@ -45,7 +55,14 @@ def resolve_frame_size(degrees: IntArray, frame_size: int | float | str, n_compo
     of a kNN graph); "auto", ``2.5`` of them; or "all", the whole second-order neighbourhood (returns 0). A
     frame never has fewer than ``n_components + 1`` members.
     """
-    typical = max(typical_degree(degrees), 1.0) if len(degrees) else 1.0
+    return _frame_size(
+        typical_degree(degrees) if len(degrees) else 1.0, len(degrees), frame_size, n_components
+    )
+
+
+def _frame_size(typical: float, n: int, frame_size: int | float | str, n_components: int) -> int:
+    """The same by the typical degree of a component of n vertices."""
+    typical = max(typical, 1.0)
     if frame_size == "all":
         return 0
     if frame_size == "auto":
@@ -54,7 +71,7 @@ def resolve_frame_size(degrees: IntArray, frame_size: int | float | str, n_compo
         raise ValueError(f"frame_size must be 'auto', 'all', an int or a float, got {frame_size!r}.")
     else:
         size = frame_size * typical if isinstance(frame_size, float) else frame_size
-    return max(ceil(min(size, len(degrees))), n_components + 1)
+    return max(ceil(min(size, n)), n_components + 1)
 
 
 def local_frames(
@@ -82,8 +99,13 @@ def local_frames(
     # Compiled code is imported where it is used: importing isoweave must stay cheap.
     from isoweave.engines import local_mds as kernels
 
-    bounds = [0, graph.n_vertices] if starts is None else starts.tolist()
-    parts = [(lo, hi, graph.degrees[lo:hi]) for lo, hi in pairwise(bounds)]
+    parts = [(0, graph.n_vertices, resolve_frame_size(graph.degrees, frame_size, n_components))]
+    if starts is not None:
+        sizes = zip(typical_degrees(graph.degrees, starts).tolist(), np.diff(starts).tolist(), strict=True)
+        each = [_frame_size(typical, size, frame_size, n_components) for typical, size in sizes]
+        firsts = np.flatnonzero(np.diff(each, prepend=-1)).tolist()
+        bounds = starts.tolist()
+        parts = [(bounds[a], bounds[b], each[a]) for a, b in pairwise([*firsts, len(each)])]
     whole, near, by_length = graph, np.ones(len(graph.indices), dtype=bool), rows_by_length(graph, team)
     if frame_size != "all" and not with_inverse:
         near = ~long_edges(graph, n_components, by_length)
@@ -96,15 +118,14 @@ def local_frames(
     spectrum = np.empty((n, n_components + 1))
     included = np.empty(m, dtype=bool)
     arrays = (graph.indptr, graph.indices, graph.lengths, *by_length)
-    for lo, hi, degrees in parts:
-        size = resolve_frame_size(degrees, frame_size, n_components)
+    for lo, hi, size in parts:
         limits = (size + 1, ceil(ROOM_PER_FRAME * size) + 1, max(size, HUB_LIMIT))
         if size == 0:
             limits = ALL_FRAME_LIMIT, ALL_ROOM_LIMIT, ALL_FRAME_LIMIT
         # Small components, of which there may be many, have no hubs.
-        hubs = edges_between_hubs(graph, limits[-1]) if hi - lo == n else np.empty(0, dtype=bool)
+        hubs = edges_between_hubs(graph, limits[-1]) if starts is None else np.empty(0, dtype=bool)
         more = (*limits, size == 0, hubs, rows, inverse, spectrum, included)
-        if hi - lo == n:
+        if starts is None:
             team.run(kernels.local_mds, n, *arrays, *more, grain=64)
         else:
             kernels.local_mds(lo, hi, *arrays, *more)

@@ -222,10 +222,11 @@ def pack_components(coordinates: Sequence[FloatArray]) -> list[FloatArray]:
     row gets too wide, in further rows. The space around each is a fifth of its extent, around single points
     the typical spacing in the largest component. The centroid of all points ends up at the origin.
     """
-    lows = np.array([c.min(axis=0) for c in coordinates], dtype=np.float64)
-    highs = np.array([c.max(axis=0) for c in coordinates], dtype=np.float64)
+    counts, points = np.array([len(c) for c in coordinates]), np.concatenate(coordinates, dtype=np.float64)
+    starts = np.cumsum(counts) - counts
     sums = np.array([c.sum(axis=0) for c in coordinates], dtype=np.float64)
-    return list(pack_boxes(lows, highs, sums, np.array([len(c) for c in coordinates])))
+    bounds = (np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts))
+    return list(pack_boxes(*bounds, sums, counts))
 
 
 def pack_boxes(lows: FloatArray, highs: FloatArray, sums: FloatArray, counts: AnyArray) -> FloatArray:
@@ -293,9 +294,10 @@ class PreparedGraph:
         """Distinct vertices of every component, largest first."""
         return members_of(self.labels)
 
-    def degrees(self, c: int) -> IntArray:
-        """Of the vertices of component c."""
-        return self.graph.degrees[self.parts[c]]
+    def degrees_of(self, components: list[int]) -> tuple[IntArray, AnyArray]:
+        """Of the vertices of several components, one after the other, and where each begins."""
+        vertices = [self.parts[c] for c in components]
+        return self.graph.degrees[np.concatenate(vertices)], np.cumsum([0, *map(len, vertices)])
 
     def part(self, *components: int) -> NeighborGraph:
         """Graph of one component, or of several, one after the other; in the time of their own sizes."""

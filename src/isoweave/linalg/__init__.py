@@ -24,5 +24,6 @@ from isoweave.linalg._state import (
     choose_solver as choose_solver,
     factor as factor,
     factor_anchored as factor_anchored,
+    factor_grounded as factor_grounded,
     small_choice as small_choice,
 )

@@ -285,6 +285,22 @@ def factor_anchored(
     return AnchoredState(reduced if ground else sp.csr_array((1, 1)), free, n, **options)
 
 
+def factor_grounded(laplacian: Any, starts: AnyArray, pull: FloatArray, **options: Any) -> PoissonState:
+    """As :func:`factor_anchored` for many components that begin at ``starts``, with pulls (n,) everywhere.
+
+    The ground of each is a row of the matrix, behind its own.
+    """
+    sizes, entries = np.diff(starts), sp.coo_array(laplacian)
+    part = np.repeat(np.arange(len(sizes)), sizes)
+    place, ground = np.arange(len(part)) + part, starts[1:][part] + part
+    shape = (len(part) + len(sizes),) * 2
+    moved = sp.csr_array((entries.data, (place[entries.row], place[entries.col])), shape=shape)
+    rows = np.concatenate([place, place, ground, ground])
+    columns = np.concatenate([place, ground, place, ground])
+    values = np.concatenate([pull, -pull, -pull, pull])
+    return PoissonState(moved + sp.csr_array((values, (rows, columns)), shape=shape), **options)
+
+
 def _check_tol(tol: float) -> float:
     if not 0 < tol < 1:
         raise ValueError(f"tol must lie between 0 and 1, got {tol!r}.")

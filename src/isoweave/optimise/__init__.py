@@ -1,5 +1,6 @@
 """Minimising an energy: starts, L-BFGS, the paper's recursion, and the driver that runs them."""
 
+from isoweave.optimise._blocks import Blocks as Blocks, mean_degrees as mean_degrees
 from isoweave.optimise._global import (
     agreement as agreement,
     balanced_weight as balanced_weight,
@@ -8,6 +9,7 @@ from isoweave.optimise._global import (
     flatness as flatness,
     global_energy as global_energy,
     long_distances as long_distances,
+    mean_degree as mean_degree,
     mixed_part as mixed_part,
     n_far_landmarks as n_far_landmarks,
     opened as opened,
@@ -25,6 +27,9 @@ from isoweave.optimise._lifted import (
 )
 from isoweave.optimise._many import (
     AT_ONCE as AT_ONCE,
+    MANY as MANY,
+    Fits as Fits,
+    globalise_many as globalise_many,
     minimise_many as minimise_many,
     refine_many as refine_many,
 )
@@ -58,7 +63,6 @@ from isoweave.optimise._starts import (
     SAMPLE_FRAME as SAMPLE_FRAME,
     SYNCHRONIZED_LIMIT as SYNCHRONIZED_LIMIT,
     THINNING as THINNING,
-    Blocks as Blocks,
     coarsen as coarsen,
     companion_width as companion_width,
     connection_laplacian as connection_laplacian,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from isoweave._typing import FloatArray, IntArray
+from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave.energy import AnchorEnergy, FrameEnergy, GlobalEnergy
 from isoweave.graph import NeighborGraph, geodesics_from
 from isoweave.optimise._problem import check_finite
@@ -38,9 +38,9 @@ _MIXED = 0.7
 # Energy over stress from which they count, and count so: torus 2.4, Klein bottle 9, images more.
 _CRAMPED, _ROOMY = 3.0, 8.0
 # Nobody could see what less does.
-_NO_WEIGHT = 1e-6
+NO_WEIGHT = 1e-6
 # Extent of a map, in units of the median length, that is none.
-_ONE_PLACE = 1e-6
+ONE_PLACE = 1e-6
 
 
 def farthest_in(x: FloatArray, n_landmarks: int) -> IntArray:
@@ -55,6 +55,23 @@ def farthest_in(x: FloatArray, n_landmarks: int) -> IntArray:
         if nearest.max() == 0.0:
             break
     return np.array(chosen, dtype=np.int32)
+
+
+def farthest_in_each(stack: FloatArray) -> tuple[AnyArray, BoolArray]:
+    """All vertices of embeddings (k, n, N) in that order, shape (k, n); those that it would end early for."""
+    (k, n, n_components), each = stack.shape, np.arange(len(stack))
+
+    def squares(away: FloatArray) -> FloatArray:
+        rows = away.reshape(-1, n_components)
+        return np.einsum("ic,ic->i", rows, rows).reshape(k, n)
+
+    nearest, order = squares(stack - stack.mean(axis=1, keepdims=True)), np.empty((k, n), dtype=np.int32)
+    for a in range(n):
+        at = order[:, a] = np.argmax(nearest, axis=1)
+        away = squares(stack - stack[each, at][:, None])
+        nearest = away if a == 0 else np.minimum(nearest, away)
+    # A vertex that is named twice lies where another does.
+    return order, (np.sort(order, axis=1) != np.arange(n)).any(axis=1)
 
 
 def far_landmarks(x: FloatArray) -> IntArray:
@@ -75,24 +92,28 @@ def global_energy(frames: FrameEnergy, x: FloatArray) -> GlobalEnergy:
     return GlobalEnergy(landmarks, np.ascontiguousarray(distances.T), frames.mass, frames.team)
 
 
-def known_part(graph: NeighborGraph, n_components: int) -> float:
-    """Between 0 and 1, how far the degrees let the energy speak about flatness. 0 for trees."""
-    return min(1.0, max(0.0, (len(graph.indices) / graph.n_vertices - n_components) / _WELL_CONNECTED))
+def mean_degree(graph: NeighborGraph) -> float:
+    return len(graph.indices) / graph.n_vertices
 
 
-def unflat_share(graph: NeighborGraph, n_components: int, share: float) -> float:
-    """The relative energy, or more where the degrees say that the data need not be flat."""
-    return max(share, (1.0 - known_part(graph, n_components)) * _CURVED)
+def known_part(degree: float, n_components: int) -> float:
+    """Between 0 and 1, how far the mean degree lets the energy speak about flatness. 0 for trees."""
+    return min(1.0, max(0.0, (degree - n_components) / _WELL_CONNECTED))
 
 
-def openness(graph: NeighborGraph, n_components: int, share: float) -> float:
+def unflat_share(degree: float, n_components: int, share: float) -> float:
+    """The relative energy, or more where the mean degree says that the data need not be flat."""
+    return max(share, (1.0 - known_part(degree, n_components)) * _CURVED)
+
+
+def openness(degree: float, n_components: int, share: float) -> float:
     """Between 0, flat data, and 1, data that N dimensions cannot hold, by the relative energy ``share``."""
-    return _smooth((share - known_part(graph, n_components) * _FLAT) / (_CURVED - _FLAT))
+    return _smooth((share - known_part(degree, n_components) * _FLAT) / (_CURVED - _FLAT))
 
 
-def flatness(graph: NeighborGraph, n_components: int, share: float) -> float:
+def flatness(degree: float, n_components: int, share: float) -> float:
     """Between 0 and 1, how far the lengths of the edges can be had: 0 where the energy does not tell."""
-    known = known_part(graph, n_components) == 1.0
+    known = known_part(degree, n_components) == 1.0
     return _smooth((_FLAT - share) / (_FLAT - _EXACT)) if known else 0.0
 
 
@@ -135,10 +156,10 @@ def mixed_part(ratio: float, known: float) -> float:
 
 def opened(frames: Any, result: IterationResult) -> tuple[float, float]:
     """:func:`unflat_share` and :func:`openness` of a local fit."""
-    graph, n_components = frames.graph, frames.frames.n_components
+    degree, n_components = mean_degree(frames.graph), frames.frames.n_components
     share = result.energy / frames.mass if frames.mass > 0 else 0.0
-    share = unflat_share(graph, n_components, share)
-    return share, openness(graph, n_components, share)
+    share = unflat_share(degree, n_components, share)
+    return share, openness(degree, n_components, share)
 
 
 def long_distances(
@@ -156,12 +177,12 @@ def long_distances(
     The energy is None where the weight is 0. Another engine has its own functions for that energy, for
     classical scaling and for the extent of an embedding.
     """
-    x, n_components, graph = result.coordinates, frames.frames.n_components, frames.graph
+    x, n_components = result.coordinates, frames.frames.n_components
     share, opening = opened(frames, result)
     # Anchors tell where things are, better than paths can.
     unwanted = weight == 0.0 or (weight == "auto" and (opening == 0.0 or anchors is not None))
     # Where all points lie in one place the stress has no direction to pull them apart.
-    collapsed = extent_of(x) <= _ONE_PLACE
+    collapsed = extent_of(x) <= ONE_PLACE
     if unwanted or collapsed or result.status in ENDED_EARLY:
         return 0.0, 0.0, None
     run.stage("landmarks")
@@ -169,7 +190,7 @@ def long_distances(
     check_finite("landmarks", "geodesics", far.geodesics)
     ratio = energy_over_stress(share, far, n_components, scaled_by) if opening > 0.0 else 0.0
     chosen = opening * balanced_weight(ratio) if weight == "auto" else float(weight)
-    if chosen < _NO_WEIGHT:
+    if chosen < NO_WEIGHT:
         return 0.0, 0.0, None
-    part = opening * mixed_part(ratio, known_part(graph, n_components))
+    part = opening * mixed_part(ratio, known_part(mean_degree(frames.graph), n_components))
     return chosen, part, replace(far, weight=chosen * far.weight)

@@ -221,6 +221,13 @@ def minimise(
     NumericalError
         Where an array stops being finite; every step looks.
     """
+    if run.one_of_many and run.callback is None and run.journal is None and isinstance(optimiser, LBFGS):
+        from isoweave.optimise._many import minimise_small
+
+        found = minimise_small(optimiser, problem, start, run.interrupt)
+        if found is not None:
+            run.pause()
+            return found
     stored = run.load("state")
     state: Any
     if stored is None:

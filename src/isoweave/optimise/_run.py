@@ -155,7 +155,8 @@ class Run:
 
     ``journal`` is what :class:`isoweave.Checkpoint` opens: it keeps what a run has finished by named slots;
     one that is missing is computed again. ``report`` hears of stages and steps (:class:`Progress`).
-    ``callback`` is the user's, for the iterations that lead to the embedding itself.
+    ``callback`` is the user's, for the iterations that lead to the embedding itself. ``one_of_many``: this
+    component is, so that compiling what saves milliseconds in each is worth it.
     """
 
     journal: Any = None
@@ -163,6 +164,7 @@ class Run:
     report: Any = None
     place: str = ""
     callback: Callback | None = None
+    one_of_many: bool = False
 
     def within(self, name: str) -> Run:
         """The same run with a name before its slots."""

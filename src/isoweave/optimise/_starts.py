@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components, dijkstra
 
-from isoweave._lazy import computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.energy import EdgeEnergy, edge_energy
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, typical_degree
-from isoweave.graph import NeighborGraph, geodesics_from, graph_from_matrix, join_along, sums_of_lengths
+from isoweave.graph import NeighborGraph, graph_from_matrix, join_along, sums_of_lengths
 from isoweave.linalg import lowest_eigenvectors
+from isoweave.optimise._blocks import Blocks, geodesic_tables
 from isoweave.optimise._lifted import is_trusted, lifted
 from isoweave.optimise._optimisers import LBFGS, Optimiser, keep_start, minimise, restore_solver
 from isoweave.optimise._problem import Problem, build_problem, check_finite
@@ -157,7 +156,7 @@ def _synchronized(problem: Problem, tol: float, run: Run) -> FloatArray:
     """Rotations synchronized and integrated on a denser companion graph, then its minimum (eqs. 14 to 16)."""
     # Right on flat data of any outline: landmarks bend whatever shortest paths have to walk around.
     graph, n_components, team = problem.graph, problem.shape[1], problem.frames.team
-    width, thinned = companion_width(graph.degrees, n_components)
+    width, thinned = companion_width(typical_degree(graph.degrees), n_components)
     companion = join_along(graph, width, thinned=thinned, team=team)
     check_finite("start 'synchronized'", "distances along the graph", companion.lengths)
     energy = sample_energy(companion, n_components, team=team)
@@ -170,9 +169,12 @@ def _synchronized(problem: Problem, tol: float, run: Run) -> FloatArray:
     return minimise(LBFGS(tol, _AUXILIARY_STEPS), dense, x, stage="synchronized start", run=here).coordinates
 
 
-def companion_width(degrees: IntArray, n_components: int) -> tuple[int, bool]:
-    """Neighbours of every vertex in the companion graph, and whether it leaves out edges of the graph."""
-    typical = int(typical_degree(degrees))
+def companion_width(typical: float, n_components: int) -> tuple[int, bool]:
+    """Neighbours of every vertex in the companion graph, and whether it leaves out edges of the graph.
+
+    ``typical`` is the graph's :func:`isoweave.geometry.typical_degree`.
+    """
+    typical = int(typical)
     width = max(_FEWEST_COMPANIONS, min(2 * typical, _MOST_COMPANIONS), 2 * n_components)
     return width, typical > DENSE_DEGREE
 
@@ -194,33 +196,6 @@ def sample_energy(
     """Energy of a graph of geodesic neighbours: calibrated frames, equal weights."""
     raw = local_frames(graph, n_components, team=team, frame_size=SAMPLE_FRAME, starts=starts)
     return edge_energy(graph, calibrate_frames(graph, raw, "rows"), team=team, starts=starts)
-
-
-@dataclass(frozen=True, eq=False)
-class Blocks:
-    """Components of a graph that have consecutive vertices: the first of each, and the number of all."""
-
-    starts: AnyArray
-
-    @computed_once
-    def sizes(self) -> AnyArray:
-        return np.diff(self.starts)
-
-    @computed_once
-    def runs(self) -> list[tuple[slice, int, int, int]]:
-        """Consecutive components of equal size: which they are, their first vertex and last, and the size."""
-        firsts = np.flatnonzero(np.diff(self.sizes, prepend=-1)).tolist()
-        return [
-            (slice(a, b), int(self.starts[a]), int(self.starts[b]), int(self.sizes[a]))
-            for a, b in pairwise([*firsts, len(self.sizes)])
-        ]
-
-    def part(self, graph: NeighborGraph, c: int) -> NeighborGraph:
-        """The graph of component c."""
-        lo, hi = int(self.starts[c]), int(self.starts[c + 1])
-        first, last = graph.indptr[lo], graph.indptr[hi]
-        starts, ends = graph.indptr[lo : hi + 1] - first, graph.indices[first:last] - np.int32(lo)
-        return NeighborGraph(starts, ends, graph.lengths[first:last])
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,10 +243,8 @@ def all_landmarks(
 ) -> Iterator[tuple[slice, IntArray, FloatArray]]:
     """The same with every vertex: which components of equal size, their (k, n) and their (k, n, n)."""
     crowding = _crowding(graph, team)
-    for which, lo, hi, n in blocks.runs:
-        each, table = np.arange((hi - lo) // n), np.empty(((hi - lo) // n, n, n))
-        for c in each:
-            table[c] = geodesics_from(blocks.part(graph, which.start + c), np.arange(n, dtype=np.int32))
+    for (which, lo, hi, n), table in zip(blocks.runs, geodesic_tables(graph, blocks), strict=True):
+        each = np.arange(len(table))
         landmarks, distances = np.empty((len(each), n), dtype=np.int32), np.empty_like(table)
         nearest = table[each, np.argmin(crowding[lo:hi].reshape(-1, n), axis=1)]
         for a in range(n):

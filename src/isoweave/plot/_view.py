@@ -1,7 +1,8 @@
-"""A picture for the eye of a map of many dimensions: t-SNE held in place by a flat map."""
+"""A picture for the eye of a map of many dimensions: t-SNE held in place by the order of its distances."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Early iterations gather clusters, later ones arrange their inside, as is usual for t-SNE.
-_EARLY_STEPS, _LATE_STEPS, _EXAGGERATION = 100, 300, 12.0
+_EARLY_STEPS, _LATE_STEPS, _EXAGGERATION = 200, 400, 12.0
+# Landmarks of a step, of whose distances to all points the order counts: so many pairs, if they are that few.
+_PAIRS, _FEWEST, _MOST = 200_000, 10, 40
 # Barnes-Hut is faster for few points, interpolation on a grid for many.
 _FEW = 10_000
 # By so much principal axes must be ahead in rank correlation to take the place of an isometric map.
@@ -51,7 +54,7 @@ class View:
     def caption(self) -> str:
         """What is seen, in one line."""
         return (
-            f"view of a {self.n_components}-dimensional map (t-SNE pulled to a flat map; distances are "
+            f"view of a {self.n_components}-dimensional map (t-SNE held by the order of its distances; "
             f"not to scale): keeps {self.kept['neighbors']:.0%} of neighbours, "
             f"trust {self.kept['trust']:.2f}, rank correlation of distances {self.kept['spearman']:.2f}"
         )
@@ -73,10 +76,12 @@ def view(
     """Arrange the points of a map in the plane for the eye: clusters apart, places still meaningful.
 
     Neighbours are those in the map, in all its dimensions. They attract each other as in t-SNE (openTSNE,
-    extra ``view``), which starts from a flat map and is pulled back to it in every step (the idea of DREAMS,
-    Kury, Kobak and Damrich 2025): the isometric map of the plane, or the two principal axes of the map
-    where these keep the order of its distances clearly better. Distances are not to scale: read clusters,
-    their inside and their places off the picture, and distances off the map.
+    extra ``view``), which starts from a flat map: the isometric one, or the two principal axes of the map
+    where these keep the order of its distances clearly better. In every step the picture is pulled towards
+    that order: its distances to some landmarks are to be the ones it has, in the order of the map's (rank
+    images, as in nonmetric scaling; t-SNE held in place is the idea of DREAMS, Kury, Kobak and Damrich 2025).
+    Distances are not to scale: read clusters, their inside and their places off the picture, and distances
+    off the map.
 
     Parameters
     ----------
@@ -84,7 +89,7 @@ def view(
     graph : NeighborGraph or sparse matrix of shape (n, n), optional
         Measured distances, for plain coordinates. Without any the principal axes are the flat map.
     pull : float
-        From 0, t-SNE alone, to 1, the flat map alone.
+        From 0, t-SNE alone, to 1, hardly more than the order of distances.
     perplexity : float
         Number of neighbours that count, at most a third of the points.
     random_state : int
@@ -114,12 +119,7 @@ def view(
         1e-2 * reference, affinities, negative_gradient_method=method, n_jobs=1, random_state=random_state
     )
 
-    def pulled(_iteration: int, _error: float, moving: FloatArray) -> None:
-        """Move towards the reference, at the size the picture has by now."""
-        size = float(np.sum(moving * reference)) / float(np.sum(reference**2))
-        moving += pull * (size * reference - moving)
-
-    every = {"callbacks": pulled, "callbacks_every_iters": 1} if pull > 0 else {}
+    every = {"callbacks": _pulled(points, pull, random_state), "callbacks_every_iters": 1} if pull > 0 else {}
     embedding.optimize(_EARLY_STEPS, exaggeration=_EXAGGERATION, momentum=0.5, inplace=True, **every)
     embedding.optimize(_LATE_STEPS, momentum=0.8, inplace=True, **every)
     picture = np.full((source.n_points, 2), np.nan)
@@ -127,8 +127,27 @@ def view(
     return View(picture, _kept(points, picture[placed]), source.n_components)
 
 
+def _pulled(points: FloatArray, pull: float, random_state: int) -> Callable[[int, float, FloatArray], None]:
+    """Moves a picture, in place, towards the order that distances have among the points."""
+    rng, n = np.random.default_rng(random_state), len(points)
+    sizes = np.sum(points**2, axis=1)
+    n_landmarks = min(n, max(_FEWEST, min(_PAIRS // n, _MOST)))
+
+    def move(_iteration: int, _error: float, moving: FloatArray) -> None:
+        landmarks = rng.choice(n, n_landmarks, replace=False)
+        far = sizes[:, None] + sizes[landmarks] - 2.0 * points @ points[landmarks].T
+        steps = moving[:, None] - moving[landmarks]
+        seen = np.sqrt(np.sum(steps**2, axis=2))
+        wanted = np.empty(seen.size)
+        wanted[np.argsort(far, axis=None)] = np.sort(seen, axis=None)
+        longer = wanted.reshape(seen.shape) / np.maximum(seen, 1e-9) - 1.0
+        moving += 2.0 * pull / n_landmarks * np.einsum("il,ilk->ik", longer, steps)
+
+    return move
+
+
 def _flat(source: Embedding, placed: Any) -> FloatArray:
-    """The flat map that the picture is pulled to, centred and of unit size, shape (placed, 2).
+    """The flat map that the picture starts from, centred and of unit size, shape (placed, 2).
 
     The isometric one, or the principal axes if these keep the order of the map's distances clearly better:
     where two dimensions are far too few, an isometric map of the plane is folded.

@@ -362,7 +362,7 @@ function paintMatrix() {
 
 function whatIsShown() {
   const names = shownAxes().map((axis) => axis.title);
-  if (state.picture === "view") return "View (t-SNE pulled to the map): clusters and their places; distances are not to scale";
+  if (state.picture === "view") return "View (t-SNE held by the order of distances): clusters and their places; distances are not to scale";
   if (state.picture === "matrix") return `Leading axes of the ${dimension}-dimensional map`;
   if (state.picture === "tour") {
     const share = tourPlane(state.tour).reduce((sum, axis) => sum + axis.reduce((s, x, k) => s + x * x * data.principal.shares[k], 0), 0);
