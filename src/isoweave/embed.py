@@ -298,11 +298,13 @@ def embed_parts(
                 parts = (prepared.part(*which), [sizes[c] for c in which])
                 found |= dict(zip(which, embed_many(*parts, options, run.interrupt), strict=True))
 
-        for lo in range(0, len(small) if len(small) > 1 else 0, at_once := AT_ONCE * team.n_threads):
+        # Several blocks for every thread, so that none waits long for another.
+        for lo in range(0, len(small) if len(small) > 1 else 0, at_once := 4 * AT_ONCE * team.n_threads):
             run.stage("small components")
             chosen = small[lo : lo + at_once]
             found: dict[int, ComponentResult | None] = {}
-            team.run(embed_range, len(chosen), chosen, found, grain=-(-len(chosen) // team.n_threads))
+            grain = min(AT_ONCE, -(-len(chosen) // team.n_threads))
+            team.run(embed_range, len(chosen), chosen, found, grain=grain)
             # Before what an interrupt has left unfinished is among what is kept.
             run.pause()
             for c, result in found.items():
