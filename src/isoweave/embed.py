@@ -298,8 +298,9 @@ def embed_parts(
                 parts = (prepared.part(*which), [sizes[c] for c in which])
                 found |= dict(zip(which, embed_many(*parts, options, run.interrupt), strict=True))
 
-        # Several blocks for every thread, so that none waits long for another.
-        for lo in range(0, len(small) if len(small) > 1 else 0, at_once := 4 * AT_ONCE * team.n_threads):
+        # Several blocks for every one of some threads, so that none waits long for another.
+        at_once = AT_ONCE if team.n_threads == 1 else 4 * AT_ONCE * team.n_threads
+        for lo in range(0, len(small) if len(small) > 1 else 0, at_once):
             run.stage("small components")
             chosen = small[lo : lo + at_once]
             found: dict[int, ComponentResult | None] = {}
