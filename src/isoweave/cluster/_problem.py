@@ -42,8 +42,8 @@ _HUB_SHARE, _FEWEST_OF_A_HUB, _MOST_OF_NO_HUB = 0.1, 50, 1000
 # Options of PETSc's database with this prefix, such as -isoweave_pc_type hypre, are heeded.
 PREFIX = "isoweave_"
 # PETSc finds the largest eigenvalue of a symmetric matrix by ten steps of CG. Where there are three (a star)
-# three steps come to the end, and the next divide by rounding: 1e209 comes out, and ranks part ways over what
-# is not a number. GMRES notices the end.
+# three steps come to the end, and the next divide by rounding: 1e209 comes out, and on seven ranks jobs
+# failed, presumably because they part ways over what is not a number. GMRES notices the end.
 # Slower coarsening and one smoothing instead of two take two thirds of the time of PETSc's defaults on all
 # kinds of our graphs, and fewer messages, for half as much memory again (of the matrices).
 _GAMG = {
