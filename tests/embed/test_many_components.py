@@ -34,7 +34,7 @@ def assorted(seed=151):
     """Pairs, trees, chains, sheets and solids of 2 to 50 vertices, with lengths of many scales."""
     rng = np.random.default_rng(seed)
     parts = []
-    for c in range(40):
+    for c in range(20):
         n, k = int(rng.integers(3, 51)), int(rng.integers(1, 14))
         matrix = knn_of(rng.random((n, 1 + c % 4)), min(k, n - 1)).to_matrix()
         parts.append(matrix * 10.0 ** rng.integers(-3, 4))
@@ -202,7 +202,10 @@ def test_one_that_cannot_be_embedded_does_not_send_the_others_home(monkeypatch):
     assert [result is None for result in found] == [False] * 5 + [True] + [False] * 3
 
 
-@pytest.mark.parametrize("options", [{}, {"refine": "distances"}, {"scale": "geodesics"}, {"loss": "robust"}])
+ROBUST = pytest.param({"loss": "robust"}, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("options", [{}, {"refine": "distances"}, {"scale": "geodesics"}, ROBUST])
 def test_one_of_many_that_are_embedded_alone_has_the_same_bits(options, monkeypatch):
     """Its steps are those of the kernel."""
     rng, used, original = np.random.default_rng(163), [], many.minimise_small
