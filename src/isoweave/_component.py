@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from isoweave._edges import NO_LENGTH, at_lost_edges, edge_factors, lengths_in
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray
-from isoweave.energy import AnchorEnergy, EdgeEnergy, FrameEnergy, edge_energy, paper_energy
+from isoweave.energy import AnchorEnergy, FrameEnergy, edge_energy, paper_energy
 from isoweave.geometry import calibrate_frames, local_frames, local_stretch, neighborhood_volumes
 from isoweave.graph import NeighborGraph, bypass_doubtful, longer_than_detours
 from isoweave.known import Known
@@ -50,9 +51,6 @@ MOST_ENERGY = 1.0 + 1e-6
 GLOBAL_TOL = 1 / 3
 # Larger weight of the long distances that small problems come down from.
 _ABOVE = 100.0
-# Part of its length, at least of the median, below which an edge has no length in the map.
-NO_LENGTH = 1e-6
-_EDGES_AT_ONCE = 2**16
 # Of a robust loss: rounds at most, weight of an edge that is surely wrong, change of weights that is none,
 # and the relative error of an edge that any map has.
 _ROUNDS = 8
@@ -104,7 +102,7 @@ def embed_component(
         return once(graph, options, replace(known, edge_weights=given * trust), team, start, run)
 
     wrong = longer_than_detours(graph)
-    return embed_in_rounds(wrong, weighted, lambda x: (_lengths(graph, x), graph.lengths), run)
+    return embed_in_rounds(wrong, weighted, lambda x: (lengths_in(graph, x), graph.lengths), run)
 
 
 def embed_in_rounds(
@@ -203,7 +201,7 @@ def stretch_of(graph: NeighborGraph, frames: FrameEnergy, x: FloatArray) -> tupl
     with numerical_stage("stretch"):
         stretch = local_stretch(graph, frames.frames, x, team=frames.team)
     check_finite("stretch", "singular values", stretch)
-    lost = _at_lost_edges(graph, x)
+    lost = at_lost_edges(graph, x)
     stretch[lost, -1] = 0.0
     return stretch, lost
 
@@ -402,46 +400,6 @@ def refine_if_flat(
     if agreed == 0.0:
         return problem.mass, result
     return refine_from(problem, graph, options, agreed, result, run.within("refine again"))
-
-
-def _at_lost_edges(graph: NeighborGraph, x: FloatArray) -> BoolArray:
-    """Vertices with an edge that has no length in the map. Frames of a lower rank may not see it."""
-    found = np.zeros(graph.n_vertices, dtype=np.bool_)
-    is_lost = (_lengths(graph, x) <= NO_LENGTH * graph.lengths) & (graph.lengths > NO_LENGTH)
-    found[graph.sources[is_lost]] = True
-    return found
-
-
-def edge_factors(x: FloatArray, frames: FrameEnergy, graph: NeighborGraph, starts: AnyArray) -> FloatArray:
-    """The one factor for every component that brings its edges nearest to their lengths (least squares)."""
-    # Frames that cannot all fit average each other out, so that the minimum of their energy is too small: by
-    # 12 % for images of digits in 13 dimensions, by 2 % for a Klein bottle, by .3 % for a swiss roll.
-    weights = frames.weights if isinstance(frames, EdgeEnergy) else np.ones(len(graph.lengths))
-    lengths, firsts, counts = _lengths(graph, x), graph.indptr[starts[:-1]], np.diff(graph.indptr[starts])
-
-    def sums(values: FloatArray) -> FloatArray:
-        # As np.sum adds each up; of many components, those with the same number of edges at once.
-        if len(counts) == 1:
-            return np.array([values.sum()])
-        found = np.empty(len(counts))
-        for count in np.unique(counts):
-            same = counts == count
-            found[same] = values[firsts[same][:, None] + np.arange(count)].sum(axis=1)
-        return found
-
-    squares = sums(weights * lengths * lengths)
-    products = sums(weights * lengths * graph.lengths)
-    return np.divide(products, squares, out=np.ones_like(squares), where=squares > 0)
-
-
-def _lengths(graph: NeighborGraph, x: FloatArray) -> FloatArray:
-    """Of the edges in an embedding, shape (m,); so many at once that their differences take little memory."""
-    lengths = np.empty(len(graph.lengths))
-    for lo in range(0, len(lengths), _EDGES_AT_ONCE):
-        at = slice(lo, lo + _EDGES_AT_ONCE)
-        steps = x[graph.indices[at]] - x[graph.sources[at]]
-        lengths[at] = np.sqrt(np.einsum("ec,ec->e", steps, steps))
-    return lengths
 
 
 def _geodesic_factor(coordinates: FloatArray, graph: NeighborGraph, team: ThreadTeam) -> float:

@@ -12,10 +12,10 @@ from isoweave._component import (
     MOST_ENERGY,
     MOST_STEPS,
     ComponentResult,
-    edge_factors,
     frames_of,
     stretch_of,
 )
+from isoweave._edges import edge_factors
 from isoweave._parallel import ONE_THREAD
 from isoweave._typing import FloatArray
 from isoweave.graph import NeighborGraph, subgraph

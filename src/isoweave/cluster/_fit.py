@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from isoweave._component import (
-    NO_LENGTH,
     ComponentResult,
     check_energy,
     check_start,
@@ -18,6 +17,7 @@ from isoweave._component import (
     refine_from,
     refine_if_flat,
 )
+from isoweave._edges import NO_LENGTH
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._far import ShareGlobal, scaled_share, share_global

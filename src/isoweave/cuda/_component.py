@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from isoweave._component import (
-    NO_LENGTH,
     ComponentResult,
     check_energy,
     check_start,
@@ -14,6 +13,7 @@ from isoweave._component import (
     refine_from,
     refine_if_flat,
 )
+from isoweave._edges import NO_LENGTH
 from isoweave._memory import show_bytes
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray

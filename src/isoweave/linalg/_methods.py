@@ -96,19 +96,18 @@ class Laplacian:
         order = elimination_order(self.indptr, self.indices, start)
         return plan_elimination(self.indptr, self.indices, order[~np.isin(order, self.ground)])
 
-    def multiply(
-        self, block: FloatArray, out: FloatArray, team: ThreadTeam, *, is_one_of_many: bool = False
-    ) -> None:
+    def multiply(self, block: FloatArray, out: FloatArray, team: ThreadTeam) -> None:
         """Write ``L block`` to ``out``, both C-contiguous of shape (n, N)."""
-        if len(self.data) <= plain.FEW and not is_one_of_many:
-            return plain.multiply(self.indptr, self.indices, self.data, block, out)
         matrix = (self.indptr, self.indices, self.data)
         run_evenly(team, sparse.multiply_rows, self.n, 2 * sparse.CHUNK, *matrix, block, out)
 
     def residual(self, rhs: FloatArray, value: FloatArray, team: ThreadTeam) -> tuple[FloatArray, FloatArray]:
         """``rhs - L value`` of shape (n, N) and the norms of its columns of shape (N,)."""
         out = np.empty_like(rhs)
-        self.multiply(value, out, team)
+        if len(self.data) <= plain.FEW:
+            plain.multiply(self.indptr, self.indices, self.data, value, out)
+        else:
+            self.multiply(value, out, team)
         np.subtract(rhs, out, out=out)
         return out, np.sqrt(column_dots(out, out, team))
 
@@ -311,7 +310,7 @@ class ConjugateGradient(SolverMethod):
         p = z.copy()
         rz = column_dots(r, z, team)
         for iteration in range(1, max_iter + 1):
-            lap.multiply(p, q, team, is_one_of_many=True)
+            lap.multiply(p, q, team)
             curvature = column_dots(p, q, team)
             # Rounding can leave a direction with no positive curvature or a NaN; such a column keeps
             # what it has, and the caller sees its true residual.

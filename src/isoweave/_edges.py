@@ -1,0 +1,53 @@
+"""Edges in an embedding: their lengths, those that have none, and the scale that fits them best."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isoweave._typing import AnyArray, BoolArray, FloatArray
+from isoweave.energy import EdgeEnergy, FrameEnergy
+from isoweave.graph import NeighborGraph
+
+# Part of its length, at least of the median, below which an edge has no length in the map.
+NO_LENGTH = 1e-6
+_EDGES_AT_ONCE = 2**16
+
+
+def at_lost_edges(graph: NeighborGraph, x: FloatArray) -> BoolArray:
+    """Vertices with an edge that has no length in the map. Frames of a lower rank may not see it."""
+    found = np.zeros(graph.n_vertices, dtype=np.bool_)
+    is_lost = (lengths_in(graph, x) <= NO_LENGTH * graph.lengths) & (graph.lengths > NO_LENGTH)
+    found[graph.sources[is_lost]] = True
+    return found
+
+
+def edge_factors(x: FloatArray, frames: FrameEnergy, graph: NeighborGraph, starts: AnyArray) -> FloatArray:
+    """The one factor for every component that brings its edges nearest to their lengths (least squares)."""
+    # Frames that cannot all fit average each other out, so that the minimum of their energy is too small: by
+    # 12 % for images of digits in 13 dimensions, by 2 % for a Klein bottle, by .3 % for a swiss roll.
+    weights = frames.weights if isinstance(frames, EdgeEnergy) else np.ones(len(graph.lengths))
+    lengths, firsts, counts = lengths_in(graph, x), graph.indptr[starts[:-1]], np.diff(graph.indptr[starts])
+
+    def sums(values: FloatArray) -> FloatArray:
+        # As np.sum adds each up; of many components, those with the same number of edges at once.
+        if len(counts) == 1:
+            return np.array([values.sum()])
+        found = np.empty(len(counts))
+        for count in np.unique(counts):
+            same = counts == count
+            found[same] = values[firsts[same][:, None] + np.arange(count)].sum(axis=1)
+        return found
+
+    squares = sums(weights * lengths * lengths)
+    products = sums(weights * lengths * graph.lengths)
+    return np.divide(products, squares, out=np.ones_like(squares), where=squares > 0)
+
+
+def lengths_in(graph: NeighborGraph, x: FloatArray) -> FloatArray:
+    """Of the edges in an embedding, shape (m,); so many at once that their differences take little memory."""
+    lengths = np.empty(len(graph.lengths))
+    for lo in range(0, len(lengths), _EDGES_AT_ONCE):
+        at = slice(lo, lo + _EDGES_AT_ONCE)
+        steps = x[graph.indices[at]] - x[graph.sources[at]]
+        lengths[at] = np.sqrt(np.einsum("ec,ec->e", steps, steps))
+    return lengths
