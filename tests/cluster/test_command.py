@@ -19,7 +19,7 @@ from isoweave.geometry import rigid_motion
 from isoweave.graph import graph_from_matrix, knn_graph, renumber
 
 pytestmark = pytest.mark.slow
-TIGHT = ("--tol", "1e-6", "--max-iter", "2000")
+TIGHT = ("--tol", "1e-8", "--max-iter", "2000")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -41,7 +41,7 @@ def roll():
 
 @pytest.fixture(scope="module")
 def on_one_machine(roll):
-    return embed_graph(roll, n_components=2, tol=1e-6, max_iter=2000)
+    return embed_graph(roll, n_components=2, tol=1e-8, max_iter=2000)
 
 
 def start(n_ranks, *arguments):
@@ -120,7 +120,7 @@ def test_the_same_map_as_on_one_machine(tmp_path, roll, on_one_machine, n_ranks,
     assert f"3,200 on {n_ranks} ranks" in out
     assert "sent in a step" in out
     energy = float(re.search(r"energy +│ ([\d.e+-]+),", out)[1])
-    assert energy == pytest.approx(on_one_machine.energy, rel=1e-5)
+    assert energy == pytest.approx(on_one_machine.energy, rel=1e-8)
 
 
 def test_duplicates_components_and_isolated_vertices(tmp_path):
@@ -135,7 +135,7 @@ def test_duplicates_components_and_isolated_vertices(tmp_path):
     with np.load(tmp_path / "m.npz") as found:
         points, labels = found["embedding"], found["component_labels"]
     with pytest.warns(UserWarning, match="4 connected components"):
-        reference = embed_graph(graph, n_components=2, tol=1e-6, max_iter=2000)
+        reference = embed_graph(graph, n_components=2, tol=1e-8, max_iter=2000)
     assert np.array_equal(labels, reference.component_labels)
     assert np.array_equal(points[150:180], points[:30])
     for c in (0, 1):
