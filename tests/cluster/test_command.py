@@ -19,7 +19,7 @@ from isoweave.geometry import rigid_motion
 from isoweave.graph import graph_from_matrix, knn_graph, renumber
 
 pytestmark = pytest.mark.slow
-TIGHT = ("--tol", "1e-8", "--max-iter", "2000")
+TIGHT = ("--tol", "1e-6", "--max-iter", "2000")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -31,17 +31,17 @@ def _has_petsc():
 
 @pytest.fixture(scope="module")
 def roll():
-    """A rolled sheet in a random order, and its edges: large enough for the ranks to share it."""
+    """A rolled sheet in a random order, large enough for the ranks to share it; its misfit is not rounding."""
     rng = np.random.default_rng(0)
     u, v = rng.random((2, 3200))
     angle = 1.5 * np.pi * (1 + 2 * u)
-    graph = knn_graph(np.column_stack((angle * np.cos(angle), 21 * v, angle * np.sin(angle))), 8)
+    graph = knn_graph(np.column_stack((angle * np.cos(angle), 21 * v, angle * np.sin(angle))), 6)
     return renumber(graph, rng.permutation(3200))
 
 
 @pytest.fixture(scope="module")
 def on_one_machine(roll):
-    return embed_graph(roll, n_components=2, tol=1e-8, max_iter=2000)
+    return embed_graph(roll, n_components=2, tol=1e-6, max_iter=2000)
 
 
 def start(n_ranks, *arguments):
@@ -135,7 +135,7 @@ def test_duplicates_components_and_isolated_vertices(tmp_path):
     with np.load(tmp_path / "m.npz") as found:
         points, labels = found["embedding"], found["component_labels"]
     with pytest.warns(UserWarning, match="4 connected components"):
-        reference = embed_graph(graph, n_components=2, tol=1e-8, max_iter=2000)
+        reference = embed_graph(graph, n_components=2, tol=1e-6, max_iter=2000)
     assert np.array_equal(labels, reference.component_labels)
     assert np.array_equal(points[150:180], points[:30])
     for c in (0, 1):
