@@ -370,8 +370,6 @@ def _assemble(
     """Put the components in place, give duplicates their coordinates, restore the unit."""
     n_components, n_merged, unit = options.n_components, prepared.graph.n_vertices, prepared.unit
     parts = prepared.parts
-    coordinates, stretch = np.full((n_merged, n_components), np.nan), np.ones((n_merged, n_components))
-    alignments = np.tile(np.eye(n_components), (n_merged, 1, 1))
     if options.components == "largest":
         parts, results = parts[:1], results[:1]
     placed = [
@@ -386,11 +384,18 @@ def _assemble(
     check_finite("layout", "shifts of the components", np.array(offsets))
     energy = mass = 0.0
     status = 0
-    for vertices, local, offset, result in zip(parts, placed, offsets, results, strict=True):
-        coordinates[vertices] = local + offset
+    if len(prepared.parts) == 1 and results[0] is not None:
+        coordinates, stretch = placed[0] + offsets[0], results[0].stretch
+        alignments = results[0].iteration.alignments
+    else:
+        coordinates, stretch = np.full((n_merged, n_components), np.nan), np.ones((n_merged, n_components))
+        alignments = np.tile(np.eye(n_components), (n_merged, 1, 1))
+        for vertices, local, offset, result in zip(parts, placed, offsets, results, strict=True):
+            coordinates[vertices] = local + offset
+            if result is not None:
+                alignments[vertices], stretch[vertices] = result.iteration.alignments, result.stretch
+    for result in results:
         if result is not None:
-            alignments[vertices] = result.iteration.alignments
-            stretch[vertices] = result.stretch
             energy += result.iteration.energy
             mass += result.mass
             status = max(status, STATUSES.index(result.iteration.status))
@@ -402,12 +407,15 @@ def _assemble(
             f"{np.finfo(np.float64).max:.2g}; divide the distances by a power of ten."
         )
     first, representative = results[0], prepared.representative
+    # Large arrays are not copied where nothing was renumbered.
+    as_given = n_merged == len(representative) and np.array_equal(representative, np.arange(n_merged))
+    given: Any = slice(None) if as_given else representative
     steps = (StepRecord(0, 0.0, 0.0, 0.0),) if first is None else first.iteration.history
     return Embedding(
-        coordinates=known.finish(coordinates[representative], representative),
+        coordinates=known.finish(coordinates[given], representative),
         graph=prepared.given,
-        alignments=alignments[representative],
-        stretch=stretch[representative],
+        alignments=alignments[given],
+        stretch=stretch[given],
         component_labels=prepared.labels[representative],
         dropped_edges=prepared.dropped,
         energy=energy * unit * unit * known.weight_unit,

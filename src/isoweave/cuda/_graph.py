@@ -12,6 +12,8 @@ from isoweave.graph import NeighborGraph
 _LONGEST_INSERTED = 200
 # Rows of a partial sum, and partial sums at most: both depend on the number of rows alone.
 _CHUNK, _MOST_CHUNKS = 256, 4096
+# Two lengths of one path, summed from either end, agree to this part.
+_SAME_PATH = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +82,26 @@ class DeviceGraph:
         arrays = (self.n_vertices, self.indptr, self.by_length[1], sums)
         self.device.module("balls.cu", 2).each("sums_of_lengths", self.n_vertices, *arrays)
         return sums
+
+
+def joined(device: Any, n: int, rows: Any, columns: Any, lengths: Any) -> DeviceGraph:
+    """Graph of entries, of which each edge has one or two: these measure one path, or the shorter counts."""
+    xp = device.xp
+    keys = xp.minimum(rows, columns).astype(xp.int64) * n + xp.maximum(rows, columns)
+    order = xp.argsort(keys, kind="stable")
+    keys, lengths = keys[order], lengths[order]
+    first = xp.ones(len(keys), dtype=bool)
+    first[1:] = keys[1:] != keys[:-1]
+    starts = xp.flatnonzero(first)
+    ends = xp.concatenate((starts[1:], xp.asarray([len(keys)]))) - 1
+    least, most = xp.minimum(lengths[starts], lengths[ends]), xp.maximum(lengths[starts], lengths[ends])
+    once = xp.where(most - least > _SAME_PATH * most, least, most)
+    small, large = keys[starts] // n, keys[starts] % n
+    keys = xp.concatenate((small * n + large, large * n + small))
+    order = xp.argsort(keys, kind="stable")
+    keys, both = keys[order], xp.concatenate((once, once))[order]
+    indptr = xp.searchsorted(keys, xp.arange(n + 1, dtype=xp.int64) * n).astype(xp.int32)
+    return DeviceGraph(device, indptr, (keys % n).astype(xp.int32), both)
 
 
 def n_chunks(n: int) -> tuple[int, int]:

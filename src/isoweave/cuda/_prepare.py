@@ -13,7 +13,6 @@ from isoweave.graph import (
     NeighborGraph,
     PreparedGraph,
     ShortcutRule,
-    is_measured_along,
     normalise_lengths,
     rejoining_edges,
 )
@@ -43,7 +42,7 @@ def prepare_on_device(
             normalise_lengths(graph)
         normal = DeviceGraph(device, given.indptr, given.indices, lengths * 2.0**-exponent)
         pairs = np.empty((0, 2), dtype=np.int32)
-        if drop and not is_measured_along(graph):
+        if drop:
             on_stage("shortcuts")
             normal, pairs = without_shortcuts(normal)
         prepared = PreparedGraph(
@@ -82,14 +81,18 @@ def without_shortcuts(graph: DeviceGraph) -> tuple[DeviceGraph, Any]:
     trusted = share >= threshold
     forward = graph.sources < graph.indices
     suspects = xp.flatnonzero(~trusted & forward).astype(xp.int32)
+    if len(suspects) and _is_measured_along(graph, forward):
+        return graph, np.empty((0, 2), dtype=np.int32)
     limits: Any = _detour_limits(graph) if len(suspects) else None
     n_rounds = 0
     while len(suspects):
         found = _has_detour(graph, suspects, limits[suspects], trusted)
         restored = suspects[found & (n_rounds < ShortcutRule.max_rounds)]
-        if len(restored) == 0 and not is_connected(graph, trusted):
-            host = (graph.to_host(), *map(device.get, (suspects, share, trusted)))
-            restored = device.put(rejoining_edges(*host).astype(np.int32))
+        if len(restored) == 0:
+            labels = _labels(graph, trusted)
+            ends = xp.stack((labels[graph.sources[suspects]], labels[graph.indices[suspects]]), axis=1)
+            joining = rejoining_edges(*map(device.get, (ends, share[suspects], graph.lengths[suspects])))
+            restored = suspects[device.put(joining)]
         if len(restored) == 0:
             break
         trusted[restored] = True
@@ -100,6 +103,18 @@ def without_shortcuts(graph: DeviceGraph) -> tuple[DeviceGraph, Any]:
         return graph, np.empty((0, 2), dtype=np.int32)
     pairs = device.get(xp.stack((graph.sources[suspects], graph.indices[suspects]), axis=1))
     return graph.keep(trusted), np.ascontiguousarray(pairs)
+
+
+def _is_measured_along(graph: DeviceGraph, forward: Any) -> bool:
+    """Whether most edges, of some looked at, are paths over others."""
+    device, xp = graph.device, graph.device.xp
+    edges = xp.flatnonzero(forward)
+    edges = edges[:: -(-len(edges) // ShortcutRule.looked_at)].astype(xp.int32)
+    detours = xp.empty(len(edges))
+    arrays = (edges, graph.sources, graph.indptr, graph.indices, graph.lengths, detours)
+    device.module("shortcuts.cu").each("shortest_detours", len(edges), len(edges), *arrays)
+    n_paths = int((graph.lengths[edges] >= ShortcutRule.path * detours).sum())
+    return n_paths > ShortcutRule.most_along * len(edges)
 
 
 def _detour_limits(graph: DeviceGraph) -> Any:
