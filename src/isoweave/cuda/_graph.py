@@ -40,6 +40,17 @@ class DeviceGraph:
         before[1:] = self.device.xp.cumsum(used)
         return DeviceGraph(self.device, before[self.indptr], self.indices[used], self.lengths[used])
 
+    def renumber(self, number: Any) -> DeviceGraph:
+        """The same graph with other numbers of its vertices."""
+        xp, n = self.device.xp, self.n_vertices
+        keys = number[self.sources].astype(xp.int64) * n + number[self.indices]
+        order = xp.argsort(keys)
+        indptr = xp.zeros(n + 1, dtype=xp.int32)
+        degrees = xp.empty(n, dtype=xp.int32)
+        degrees[number] = self.degrees
+        indptr[1:] = xp.cumsum(degrees)
+        return DeviceGraph(self.device, indptr, (keys[order] % n).astype(xp.int32), self.lengths[order])
+
     @property
     def n_vertices(self) -> int:
         return len(self.indptr) - 1
