@@ -132,12 +132,12 @@ def embed(
         if start is not None:
             start = start - known.origin
         results = embed_parts(prepared, known, merged, options, start, team, run, device is not None)
+        embedding = _assemble(prepared, known, merged, options, results, team)
     first = results[0]
     if first is not None:
         say(f"start: {first.start}; solver {first.solver}; {first.iteration.n_iter} steps")
         if first.global_weight:
             say(f"long distances count with global_weight={first.global_weight:.2g}")
-    embedding = _assemble(prepared, known, merged, options, results)
     say(f"relative energy {embedding.relative_energy:.2g}; isoweave.diagnose explains it")
     run.finish()
     if embedding.status == "max_iter":
@@ -366,6 +366,7 @@ def _assemble(
     merged: Known,
     options: EmbeddingOptions,
     results: list[ComponentResult | None],
+    team: ThreadTeam,
 ) -> Embedding:
     """Put the components in place, give duplicates their coordinates, restore the unit."""
     n_components, n_merged, unit = options.n_components, prepared.graph.n_vertices, prepared.unit
@@ -407,15 +408,12 @@ def _assemble(
             f"{np.finfo(np.float64).max:.2g}; divide the distances by a power of ten."
         )
     first, representative = results[0], prepared.representative
-    # Large arrays are not copied where nothing was renumbered.
-    as_given = n_merged == len(representative) and np.array_equal(representative, np.arange(n_merged))
-    given: Any = slice(None) if as_given else representative
     steps = (StepRecord(0, 0.0, 0.0, 0.0),) if first is None else first.iteration.history
     return Embedding(
-        coordinates=known.finish(coordinates[given], representative),
+        coordinates=known.finish(team.take(coordinates, representative), representative),
         graph=prepared.given,
-        alignments=alignments[given],
-        stretch=stretch[given],
+        alignments=team.take(alignments, representative),
+        stretch=team.take(stretch, representative),
         component_labels=prepared.labels[representative],
         dropped_edges=prepared.dropped,
         energy=energy * unit * unit * known.weight_unit,

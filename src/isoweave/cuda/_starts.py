@@ -181,9 +181,12 @@ def sampled(graph: DeviceGraph, size: int) -> Any:
     """As :func:`isoweave.optimise.sample_vertices`."""
     xp, sums = graph.device.xp, graph.sums_of_lengths
     scramble = xp.modf(sums / xp.median(sums) * (1e6 * np.sqrt(2.0)))[0]
-    ties = graph.device.put(np.random.default_rng(11).permutation(graph.n_vertices))
-    by_tie = xp.argsort(ties, kind="stable")
-    order = by_tie[xp.argsort(scramble[by_tie], kind="stable")]
+    order = xp.argsort(scramble, kind="stable")
+    ordered = scramble[order]
+    if bool((ordered[1:] == ordered[:-1]).any()):
+        ties = graph.device.put(np.random.default_rng(11).permutation(graph.n_vertices))
+        by_tie = xp.argsort(ties, kind="stable")
+        order = by_tie[xp.argsort(scramble[by_tie], kind="stable")]
     return xp.sort(order[:size]).astype(xp.int32)
 
 
