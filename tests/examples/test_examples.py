@@ -42,8 +42,8 @@ def _figures_are_closed(monkeypatch):
 
 
 # They fit many or large maps; `make docs` runs them as well.
-SLOW = dict.fromkeys(("digits", "grid_search"), [pytest.mark.slow])
-CASES = [pytest.param(path, id=path.stem, marks=SLOW.get(path.stem, [])) for path in SCRIPTS]
+SLOW = ("digits", "grid_search")
+CASES = [pytest.param(p, id=p.stem, marks=[pytest.mark.slow] if p.stem in SLOW else []) for p in SCRIPTS]
 
 
 @pytest.mark.parametrize("path", CASES)

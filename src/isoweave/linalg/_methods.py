@@ -104,7 +104,8 @@ class Laplacian:
     def residual(self, rhs: FloatArray, value: FloatArray, team: ThreadTeam) -> tuple[FloatArray, FloatArray]:
         """``rhs - L value`` of shape (n, N) and the norms of its columns of shape (N,)."""
         out = np.empty_like(rhs)
-        if len(self.data) <= plain.FEW:
+        # A kernel that conjugate gradients have loaded is faster; it is not loaded for this alone.
+        if len(self.data) <= plain.FEW and not sparse.multiply_rows.signatures:
             plain.multiply(self.indptr, self.indices, self.data, value, out)
         else:
             self.multiply(value, out, team)
