@@ -1,4 +1,4 @@
-"""Time of fits on a GPU, everything compiled: python benchmarks/gpu.py [VERTICES | features | mnist]... [--cpu].
+"""Time of fits on a GPU, everything compiled: python benchmarks/gpu.py [VERTICES|features|mnist]... [--cpu].
 
 Numbers are vertices of a swiss roll, k = 10, N = 2, graph in; "features" are the points of one of a million,
 neighbours included; "mnist" (k = 15, N = 13) needs ISOWEAVE_DATA. Results are in docs/gpu.md.
