@@ -31,7 +31,7 @@ def _has_petsc():
 
 @pytest.fixture(scope="module")
 def roll():
-    """A rolled sheet in a random order, large enough for the ranks to share it; its misfit is not rounding."""
+    """A rolled sheet in random order, large enough for the ranks to share it; its misfit is not rounding."""
     rng = np.random.default_rng(0)
     u, v = rng.random((2, 3200))
     angle = 1.5 * np.pi * (1 + 2 * u)
