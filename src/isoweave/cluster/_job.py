@@ -105,12 +105,12 @@ def embed_file(
         try:
             coordinates, facts = embed_share(share, chosen, anchors=given, run=run, team=team)
             run.finish()
-        except (ValueError, TypeError, ArithmeticError, LookupError) as error:
+        except (ValueError, TypeError, ArithmeticError, LookupError) as failure:
             # Numbers out of a file may break whatever is made of them; a callback's errors are its own.
-            is_resumed = journal is not None and journal.is_resumed and callback is None
-            if not is_resumed or isinstance(error, CheckpointError):
+            is_own = callback is not None or isinstance(failure, CheckpointError)
+            if journal is None or not journal.is_resumed or is_own:
                 raise
-            raise journal.unusable(error) from error  # type: ignore[union-attr]
+            raise journal.unusable(failure) from failure
         finally:
             if journal is not None:
                 journal.close()

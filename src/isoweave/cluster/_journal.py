@@ -253,7 +253,8 @@ class ClusterJournal:
                 store.arrays()
         except StoreError as error:
             raise CheckpointError(self.path, f"is damaged ({error}); remove it to start afresh.") from error
-        slots, sizes = content.get("slots"), [content.get(name) for name in ("generation", "parts")]
+        slots: Any = content.get("slots")
+        sizes: list[Any] = [content.get(name) for name in ("generation", "parts")]
         is_whole = isinstance(slots, dict) and isinstance(content.get("fingerprint"), dict)
         is_whole &= all(type(size) is int and 0 < size < 2**31 for size in sizes)
         if not is_whole or not all(map(_is_slot, slots.values())):
