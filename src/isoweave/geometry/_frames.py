@@ -85,13 +85,19 @@ def local_stretch(
         from isoweave.engines.alignment import normal_equations
 
         team.run(normal_equations, n, graph.indptr, *arrays)
-    values, vectors = np.linalg.eigh(gram)
+    stretch = np.empty((n, n_components))
+    team.run(_stretch_of, n, gram, cross, stretch, grain=4096)
+    return stretch
+
+
+def _stretch_of(start: int, stop: int, gram: FloatArray, cross: FloatArray, out: FloatArray) -> None:
+    values, vectors = np.linalg.eigh(gram[start:stop])
     present = values > 1e-10 * np.maximum(values[:, -1:], np.finfo(float).tiny)
     inverse = np.where(present, 1.0 / np.where(present, values, 1.0), 0.0)
-    fit = (vectors * inverse[:, None, :]) @ (vectors.transpose(0, 2, 1) @ cross)
+    fit = (vectors * inverse[:, None, :]) @ (vectors.transpose(0, 2, 1) @ cross[start:stop])
     stretch = np.linalg.svd(fit, compute_uv=False)
     # Absent directions come out as the smallest singular values, zero; they are the last ones.
-    return np.where(np.arange(n_components) < present.sum(axis=1)[:, None], stretch, 1.0)
+    out[start:stop] = np.where(np.arange(out.shape[1]) < present.sum(axis=1)[:, None], stretch, 1.0)
 
 
 def rigid_motion(
