@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from isoweave._parallel import ONE_THREAD as TEAM
+from isoweave._parallel import ONE_THREAD as TEAM, thread_team
 from isoweave.engines.cholesky import MAX_WIDTH
+from isoweave.linalg import _cholesky
 from isoweave.linalg._cholesky import analyse, elimination_order, factorise, plan_elimination, substitute
 
 
@@ -62,9 +63,11 @@ def elimination_twin(matrix, order):
     return np.tril(pattern)
 
 
+@pytest.mark.parametrize("smallest_cut", [1, 10_000], ids=["tasks", "one task"])
 @pytest.mark.parametrize("name", MATRICES)
-def test_counts_structure_and_solutions(name):
+def test_counts_structure_and_solutions(name, smallest_cut, monkeypatch):
     """Against elimination in loops, and dense algebra."""
+    monkeypatch.setattr(_cholesky, "_SMALLEST_CUT", smallest_cut)
     matrix = MATRICES[name]
     order = elimination_order(matrix.indptr, matrix.indices)
     plan = plan_of(matrix, order)
@@ -85,6 +88,31 @@ def test_counts_structure_and_solutions(name):
         rhs = np.random.default_rng(5).standard_normal((matrix.shape[0], n_columns))
         expected = np.linalg.solve(matrix.toarray(), rhs)
         np.testing.assert_allclose(solution(matrix, rhs), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_tasks_are_independent_and_give_the_same_bits_on_any_number_of_threads(monkeypatch):
+    monkeypatch.setattr(_cholesky, "_SMALLEST_CUT", 1)
+    matrix = grid(60)
+    s = analyse(plan_of(matrix))
+    task = np.repeat(np.arange(len(s.tasks.above)), np.diff(s.starts[s.tasks.bounds]))
+    layer = np.searchsorted(s.tasks.layers, np.arange(len(s.tasks.above)), side="right")
+    assert len(s.tasks.layers) > 4
+    assert s.tasks.layers[1] > 16
+    for node in range(len(s.starts) - 1):
+        own = task[s.starts[node]]
+        others = np.unique(task[s.rows[s.row_ptr[node] : s.row_ptr[node + 1]]])[1:]
+        above = own
+        for other in others:
+            assert layer[other] > layer[own]
+            while above != other:
+                above = s.tasks.above[above]
+                assert above >= 0
+    rhs, found = np.random.default_rng(6).standard_normal((3600, 3)), []
+    for n_threads in (1, 2, 5):
+        with thread_team(n_threads) as team:
+            values, _ = factorise(s, matrix.indptr, matrix.indices, matrix.data, team)
+            found.append((values.tobytes(), substitute(s, values, rhs, team).tobytes()))
+    assert found[0] == found[1] == found[2]
 
 
 def test_vertices_without_a_pivot_are_named():

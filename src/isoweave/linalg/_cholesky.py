@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from scipy.sparse.csgraph import breadth_first_order
 from scipy.sparse.linalg import spilu, splu
 
 from isoweave._forks import forks_wait
-from isoweave._parallel import ThreadTeam, single_blas_thread
+from isoweave._parallel import ONE_THREAD, ThreadTeam, single_blas_thread
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave.engines import cholesky as kernels, plain
 
@@ -26,6 +27,10 @@ MAX_FILL = 250_000_000
 # Above this many times the entries of the matrix a factor is no use, and minimum degree takes minutes to
 # find out.
 MAX_FILL_RATIO = 50.0
+# Columns from which a factor is made of tasks, and the most of the work that a task of layer 0 has.
+_SMALLEST_CUT = 20_000
+_SHARES = 64
+_LEAST_ROWS = 16_384  # of a right-hand side, per thread
 # SuperLU on symmetric matrices.
 SYMMETRIC: Any = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
 _TOLERANCE = 1e-10  # of the residuals of eigenvectors, beside the mean diagonal
@@ -75,6 +80,14 @@ def _middle_level(indptr: IntArray, indices: IntArray, start: int, skipped: Bool
     return last - first
 
 
+class Tasks(NamedTuple):
+    """Parts of an elimination tree. Those of a layer do not need each other; only the matrix decides."""
+
+    bounds: IntArray  # first column, later first supernode, of every task, and the end
+    above: IntArray  # the task that a task hands its contributions to, or -1
+    layers: list[int]  # first task of every layer, and the end
+
+
 class Elimination(NamedTuple):
     """An elimination order and the size of the factor it leads to."""
 
@@ -84,6 +97,7 @@ class Elimination(NamedTuple):
     parent: IntArray  # elimination tree: the first row below the diagonal in every column, -1 for none
     counts: AnyArray  # entries of every column of the factor
     fill: int  # their sum
+    tasks: Tasks
 
 
 def _permute(indptr: IntArray, indices: IntArray, order: IntArray) -> Any:
@@ -99,7 +113,30 @@ def plan_elimination(indptr: IntArray, indices: IntArray, order: IntArray) -> El
     p, c, _ = _permute(indptr, indices, order)
     parent = kernels.elimination_tree(p, c)
     counts = kernels.column_counts(p, c, parent)
-    return Elimination(order, p, c, parent, counts, int(counts.sum()))
+    tasks = Tasks(np.array([0, len(order)], np.int32), np.array([-1], np.int32), [0, 1])
+    if len(order) >= _SMALLEST_CUT:
+        columns, tasks = _cut(parent, counts)
+        place = np.append(_inverse(columns), np.int32(-1))  # where a parent of -1 finds itself
+        order, parent, counts = order[columns], place[parent[columns]], counts[columns]
+        p, c, _ = _permute(indptr, indices, order)
+    return Elimination(order, p, c, parent, counts, int(counts.sum()), tasks)
+
+
+def _cut(parent: IntArray, counts: AnyArray) -> tuple[AnyArray, Tasks]:
+    """Columns, in postorder until now, by layer and task."""
+    task, layer, above = kernels.cut_tree(parent, counts, _SHARES)
+    by_layer = np.argsort(layer, kind="stable")
+    number = np.append(_inverse(by_layer), np.int32(-1))
+    task = number[task]
+    bounds = np.append(0, np.cumsum(np.bincount(task))).astype(np.int32)
+    layers = np.searchsorted(layer[by_layer], np.arange(layer.max() + 2)).tolist()
+    return np.argsort(task, kind="stable"), Tasks(bounds, number[above[by_layer]], layers)
+
+
+def _inverse(permutation: AnyArray) -> IntArray:
+    place = np.empty(len(permutation), dtype=np.int32)
+    place[permutation] = np.arange(len(permutation), dtype=np.int32)
+    return place
 
 
 class Structure(NamedTuple):
@@ -110,42 +147,83 @@ class Structure(NamedTuple):
     row_ptr: AnyArray  # rows[row_ptr[s] : row_ptr[s + 1]] are the rows of s: its own columns, then the others
     rows: IntArray
     value_ptr: AnyArray  # where its values begin
-    n_children: IntArray
+    last_child: IntArray
+    sibling: IntArray  # the child of the same parent before
+    places: AnyArray  # of its update in the workspace
     stack_size: int  # workspace of the factorisation in float64
     front_size: int
+    tasks: Tasks
+    n_inner: int  # columns of layer 0
+
+    def empty_block(self, width: int) -> FloatArray:
+        """Room for right-hand sides of ``width`` columns, which are its first rows, in factor order."""
+        n, n_tasks = len(self.order), len(self.tasks.above)
+        return np.zeros((width + width % 2, n + n_tasks * (n - self.n_inner)))
 
 
 def analyse(plan: Elimination) -> Structure:
     """Supernodes of a factor and their rows."""
-    starts, heights, n_super = kernels.find_supernodes(plan.parent, plan.counts)
+    inside = plan.parent.copy()
+    inside[plan.tasks.bounds[1:-1] - 1] = -1
+    starts, heights, n_super = kernels.find_supernodes(inside, plan.counts)
     starts = np.append(starts[:n_super][::-1], np.int32(len(plan.parent)))
     heights = heights[:n_super][::-1]
     row_ptr = np.concatenate([[0], np.cumsum(heights)])
     value_ptr = np.concatenate([[0], np.cumsum(heights * np.diff(starts))])
-    rows, n_children, stack = kernels.supernode_rows(*plan[1:4], starts, row_ptr)
-    front = int(np.max(heights, initial=0)) ** 2
-    return Structure(plan.order, starts, row_ptr, rows, value_ptr, n_children, int(stack), front)
+    bounds = np.searchsorted(starts, plan.tasks.bounds).astype(np.int32)
+    rows, *links, stack = kernels.supernode_rows(*plan[1:4], starts, row_ptr, bounds)
+    tallest = np.maximum.reduceat(heights, bounds[:-1]) if n_super else np.zeros(1)
+    front = max(int((tallest[lo:hi] ** 2).sum()) for lo, hi in pairwise(plan.tasks.layers))
+    n_inner, tasks = int(plan.tasks.bounds[plan.tasks.layers[1]]), plan.tasks._replace(bounds=bounds)
+    sizes: Any = (int(stack), front, tasks, n_inner)
+    return Structure(plan.order, starts, row_ptr, rows, value_ptr, *links, *sizes)
 
 
-def factorise(s: Structure, indptr: IntArray, indices: IntArray, data: FloatArray) -> tuple[FloatArray, int]:
+def factorise(
+    s: Structure, indptr: IntArray, indices: IntArray, data: FloatArray, team: ThreadTeam = ONE_THREAD
+) -> tuple[FloatArray, int]:
     """Values of the factor, and the original number of the first vertex without a positive pivot, or -1."""
     starts, columns, entries = _permute(indptr, indices, s.order)
-    values = np.empty(s.value_ptr[-1])
-    work = np.empty(s.stack_size), np.empty(s.front_size)
-    failed = kernels.factorise(*s[1:6], starts, columns, data[entries], *work, values)
-    return values, -1 if failed < 0 else int(s.order[failed])
+    values, stack = np.empty(s.value_ptr[-1]), np.empty(s.stack_size)
+    failed = np.full(len(s.tasks.above), -1, dtype=np.int32)
+    arrays = (s.tasks.bounds, *s[1:8], starts, columns, data[entries], stack, values, failed)
+    for lo, hi in pairwise(s.tasks.layers):
+        team.run(kernels.factorise, hi - lo, lo, *arrays, grain=1)
+        if (failed >= 0).any():
+            return values, int(s.order[failed[failed >= 0].min()])
+    return values, -1
 
 
 def substitute(s: Structure, values: FloatArray, rhs: FloatArray, team: ThreadTeam) -> FloatArray:
     """Solve for a block ``rhs`` (n, N); vertices left out of the order are held at zero."""
-    width = rhs.shape[1]
-    n_pairs = (width + 1) // 2
-    block = np.zeros((2 * n_pairs, len(s.order)))
-    block[:width] = rhs[s.order].T
-    team.run(kernels.substitute, n_pairs, *s[1:5], values, block, grain=1)
-    out = np.zeros_like(rhs)
-    out[s.order] = block[:width].T
+    block, out = s.empty_block(rhs.shape[1]), np.zeros_like(rhs)
+    team.run(_gather, len(s.order), s.order, rhs, block, grain=_LEAST_ROWS)
+    substitute_block(s, values, block, team)
+    team.run(_scatter, len(s.order), s.order, block, out, grain=_LEAST_ROWS)
     return out
+
+
+def _gather(start: int, stop: int, order: IntArray, rhs: FloatArray, block: FloatArray) -> None:
+    block[: rhs.shape[1], start:stop] = rhs[order[start:stop]].T
+
+
+def _scatter(start: int, stop: int, order: IntArray, block: FloatArray, out: FloatArray) -> None:
+    out[order[start:stop]] = block[: out.shape[1], start:stop].T
+
+
+def substitute_block(s: Structure, values: FloatArray, block: FloatArray, team: ThreadTeam) -> None:
+    """Overwrite right-hand sides in an :meth:`Structure.empty_block` with solutions."""
+    layers, arrays = list(pairwise(s.tasks.layers)), (*s.tasks[:2], s.n_inner, *s[1:5], values, block)
+
+    def run(lo: int, hi: int, forward: bool, backward: bool) -> None:
+        n_items = (hi - lo) * (len(block) // 2)
+        team.run(kernels.substitute, n_items, lo, hi - lo, forward, backward, *arrays, grain=1)
+
+    for layer in layers[:-1]:
+        run(*layer, True, False)
+    run(*layers[-1], True, True)
+    for layer in layers[-2::-1]:
+        run(*layer, False, True)
 
 
 class BlockCholesky:
@@ -175,7 +253,7 @@ class BlockCholesky:
         damped = values.copy()
         damped[self.diagonal] += damping
         with single_blas_thread():
-            factor, failed = factorise(self._structure, self.indptr, self.indices, damped)
+            factor, failed = factorise(self._structure, self.indptr, self.indices, damped, team)
         if failed >= 0:
             return None
         return substitute(self._structure, factor, rhs.reshape(-1, 1), team).reshape(rhs.shape)

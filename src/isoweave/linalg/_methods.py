@@ -22,7 +22,7 @@ from isoweave._forks import forks_wait
 from isoweave._lazy import computed_once
 from isoweave._parallel import ThreadTeam, single_blas_thread
 from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave.engines import cholesky, plain, sparse
+from isoweave.engines import incomplete, plain, sparse
 from isoweave.linalg._cholesky import (
     MAX_FILL,
     Elimination,
@@ -213,14 +213,14 @@ class Direct(SolverMethod):
     refines = True
 
     def _prepare(self) -> None:
-        lap = self._laplacian
+        lap, team = self._laplacian, self._team
         if lap.elimination.fill > MAX_FILL:
             raise PreparationError(f"the Cholesky factor would hold more than {MAX_FILL:,} entries")
         self.structure = analyse(lap.elimination)
         try:
             # BLAS threads would fight over thousands of small products, and change the rounding.
             with single_blas_thread():
-                self.values, failed = factorise(self.structure, lap.indptr, lap.indices, lap.data)
+                self.values, failed = factorise(self.structure, lap.indptr, lap.indices, lap.data, team)
         except MemoryError as error:
             raise PreparationError("not enough memory for the Cholesky factor") from error
         if failed >= 0:
@@ -373,7 +373,7 @@ class IncompleteCholesky(ConjugateGradient):
             diagonal = lap.diagonal * (1.0 + self.shift + grounded)
             diagonal[lap.diagonal <= 0.0] = 1.0
             matrix = (lap.indptr, lap.indices, lap.data, diagonal)
-            *self._factor, failed = cholesky.incomplete_factor(*matrix, self.drop_tol, _EXTRA)
+            *self._factor, failed = incomplete.incomplete_factor(*matrix, self.drop_tol, _EXTRA)
             if failed < 0:
                 return
         raise PreparationError(
@@ -383,7 +383,7 @@ class IncompleteCholesky(ConjugateGradient):
 
     def apply(self, residual: FloatArray, out: FloatArray) -> None:
         out[:] = residual
-        cholesky.incomplete_substitute(*self._factor, out)
+        incomplete.incomplete_substitute(*self._factor, out)
 
 
 class Multigrid(ConjugateGradient):
