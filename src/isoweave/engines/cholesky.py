@@ -226,7 +226,7 @@ def supernode_rows(indptr, indices, parent, starts, row_ptr, tasks):
         if above >= 0:
             sibling[s], last_child[owner[above]] = last_child[owner[above]], s
             places[s] = stack
-            stack += size * size
+            stack += size * (size + 1) // 2
             deepest = max(deepest, stack)
     return rows, last_child, sibling, places, deepest
 
@@ -275,9 +275,9 @@ def factorise(
             first = row_ptr[c] + starts[c + 1] - starts[c]
             size = row_ptr[c + 1] - first
             for a in range(size):
-                i = where[rows[first + a]] * m
+                i, row = where[rows[first + a]] * m, places[c] + a * (a + 1) // 2
                 for b in range(a + 1):
-                    front[i + where[rows[first + b]]] += stack[places[c] + a * size + b]
+                    front[i + where[rows[first + b]]] += stack[row + b]
             c = sibling[c]
         block = values[value_ptr[node] : value_ptr[node + 1]].reshape(m, k)
         bad = _factor_diagonal(front, m, k, block)
@@ -300,9 +300,9 @@ def factorise(
             product = np.empty((b - a, b))
             np.dot(below[a:b], below[:b].T, product)
             for i in range(a, b):
-                row = (k + i) * m + k
+                row, to = (k + i) * m + k, places[node] + i * (i + 1) // 2
                 for j in range(i + 1):
-                    stack[places[node] + i * size + j] = front[row + j] - product[i - a, j]
+                    stack[to + j] = front[row + j] - product[i - a, j]
 
 
 @helper

@@ -30,6 +30,11 @@ MAX_FILL_RATIO = 50.0
 # Columns from which a factor is made of tasks, and the most of the work that a task of layer 0 has.
 _SMALLEST_CUT = 20_000
 _SHARES = 64
+# Nested dissection: vertices of a part on average, the most halvings, and the widest first separator, in
+# square roots of the number of vertices (a square sheet has about 2).
+_SMALLEST_PART = 8_000
+_DEEPEST = 6
+_WIDEST_CUT = 3.0
 _LEAST_ROWS = 16_384  # of a right-hand side, per thread
 # SuperLU on symmetric matrices.
 SYMMETRIC: Any = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
@@ -37,12 +42,15 @@ _TOLERANCE = 1e-10  # of the residuals of eigenvectors, beside the mean diagonal
 _STANDSTILL = 3e-3  # relative change of the eigenvalues in a sweep
 
 
-def elimination_order(indptr: IntArray, indices: IntArray, start: int = 0) -> IntArray:
+def elimination_order(
+    indptr: IntArray, indices: IntArray, start: int = 0, team: ThreadTeam = ONE_THREAD
+) -> IntArray:
     """Fill-reducing order of a symmetric pattern, int32 (n,), the first vertex to be eliminated first.
 
     Multiple minimum degree, as SuperLU computes it: on graphs of surfaces it fills as little as nested
-    dissection. It is slow around vertices of very high degree: those come last. Where even a level in the
-    middle of the component of ``start`` is too large to be a separator, vertices go by increasing degree.
+    dissection, which goes before it on large ones, so that their parts can be ordered side by side. It is
+    slow around vertices of very high degree: those come last. Where even a level in the middle of the
+    component of ``start`` is too large to be a separator, vertices go by increasing degree.
     """
     n = len(indptr) - 1
     degrees = np.diff(indptr)
@@ -50,17 +58,55 @@ def elimination_order(indptr: IntArray, indices: IntArray, start: int = 0) -> In
     hubs = degrees > max(16.0, 10.0 * np.sqrt(n))
     # Beside a separator of w vertices the factor holds w^2 / 2 entries.
     widest = np.sqrt(2 * MAX_FILL_RATIO * len(indices))
-    if n < 3 or (n > widest and _middle_level(indptr, indices, start, hubs) > widest):
+    middle = _middle_level(indptr, indices, start, hubs) if n > widest else 0
+    if n < 3 or middle > widest:
         return by_degree
-    pattern = sp.csc_array((np.ones(len(indices)), indices, indptr), shape=(n, n))
-    rest = np.flatnonzero(~hubs)
-    pattern = pattern[rest][:, rest] if hubs.any() else pattern
-    # With a dominant diagonal the incomplete factorisation drops all else at once.
-    dominant = sp.csc_array(pattern + sp.eye_array(len(rest), format="csc") * (1e3 * len(rest)))
-    # Nothing of the factor may be left when a fork goes on: see symmetric_solver.
+    rest = np.flatnonzero(~hubs).astype(np.int32)
+    depth = int(np.log2(len(rest) / _SMALLEST_PART)) if len(rest) >= _SMALLEST_CUT else 0
+    # Nothing of the factors may be left when a fork goes on: see symmetric_solver.
     with forks_wait():
-        inner = np.argsort(spilu(dominant, drop_tol=1.0, fill_factor=1.0, **SYMMETRIC).perm_c)
-    return np.concatenate([rest[inner], by_degree[len(rest) :]]).astype(np.int32)
+        if depth and middle <= _WIDEST_CUT * np.sqrt(n):
+            inner = _dissected(indptr, indices, rest, min(depth, _DEEPEST), team)
+        else:
+            pattern = sp.csc_array((np.ones(len(indices)), indices, indptr), shape=(n, n))
+            inner = rest[_minimum_degree(pattern[rest][:, rest] if hubs.any() else pattern)]
+    return np.concatenate([inner, by_degree[len(rest) :]]).astype(np.int32)
+
+
+def _minimum_degree(pattern: sp.csc_array) -> AnyArray:
+    # With a dominant diagonal the incomplete factorisation drops all else at once.
+    n = pattern.shape[0]
+    dominant = sp.csc_array(pattern + sp.eye_array(n, format="csc") * (1e3 * n))
+    return np.argsort(spilu(dominant, drop_tol=1.0, fill_factor=1.0, **SYMMETRIC).perm_c)
+
+
+def _dissected(indptr: IntArray, indices: IntArray, rest: IntArray, depth: int, team: ThreadTeam) -> IntArray:
+    """Order of the vertices ``rest``: halves before what separates them, the parts by minimum degree."""
+    from isoweave.engines.dissection import bisect
+
+    region = np.zeros(len(indptr) - 1, dtype=np.int32)
+    region[rest] = 1
+    order, queue, work = rest.copy(), np.empty_like(rest), np.empty((4, len(region)), np.int32)
+    bounds = np.array([0, len(rest)], dtype=np.int32)
+    for deep in range(depth):
+        sizes = np.empty(2 << deep, dtype=np.int32)
+        arrays = (bounds, indptr, indices, region, order, queue, work, sizes)
+        team.run(bisect, 1 << deep, 1 << deep, *arrays, grain=1)
+        starts = np.repeat(bounds[::2], 2)
+        starts[1::2] += sizes[::2]
+        bounds = np.column_stack([starts, starts + sizes]).ravel()
+    team.run(_order_parts, len(bounds) // 2, bounds, indptr, indices, order, grain=1)
+    return order
+
+
+def _order_parts(
+    start: int, stop: int, bounds: IntArray, indptr: IntArray, indices: IntArray, order: IntArray
+) -> None:
+    for lo, hi in bounds.reshape(-1, 2)[start:stop]:
+        part = np.sort(order[lo:hi])
+        p, c, _ = kernels.permute(indptr, indices, part)
+        pattern = sp.csc_array((np.ones(len(c)), c, p), shape=(len(part), len(part)))
+        order[lo:hi] = part[_minimum_degree(pattern)] if len(part) > 2 else part
 
 
 def _middle_level(indptr: IntArray, indices: IntArray, start: int, skipped: BoolArray) -> int:

@@ -95,7 +95,7 @@ class PoissonState:
         tol: float = 1e-10,
     ) -> None:
         check_option("solver", solver, SOLVERS)
-        self._laplacian, self._team, self._tol = prepare_laplacian(laplacian), team, _check_tol(tol)
+        self._laplacian, self._team, self._tol = prepare_laplacian(laplacian, team), team, _check_tol(tol)
         self.choice = SolverChoice(solver, "asked for", None)
         if solver == "auto":
             self.choice = choose_solver(self._laplacian, n_components)
