@@ -28,7 +28,7 @@ MAX_FILL = 250_000_000
 # find out.
 MAX_FILL_RATIO = 50.0
 # Columns from which a factor is made of tasks, and the most of the work that a task of layer 0 has.
-_SMALLEST_CUT = 20_000
+_SMALLEST_CUT = 24_000
 _SHARES = 64
 # Nested dissection: vertices of a part on average, the most halvings, and the widest first separator, in
 # square roots of the number of vertices (a square sheet has about 2).
@@ -58,14 +58,15 @@ def elimination_order(
     hubs = degrees > max(16.0, 10.0 * np.sqrt(n))
     # Beside a separator of w vertices the factor holds w^2 / 2 entries.
     widest = np.sqrt(2 * MAX_FILL_RATIO * len(indices))
-    middle = _middle_level(indptr, indices, start, hubs) if n > widest else 0
+    middle, reached = _middle_level(indptr, indices, start, hubs) if n > widest else (0, 0)
     if n < 3 or middle > widest:
         return by_degree
     rest = np.flatnonzero(~hubs).astype(np.int32)
     depth = int(np.log2(len(rest) / _SMALLEST_PART)) if len(rest) >= _SMALLEST_CUT else 0
     # Nothing of the factors may be left when a fork goes on: see symmetric_solver.
     with forks_wait():
-        if depth and middle <= _WIDEST_CUT * np.sqrt(n):
+        # Many components keep the order that each has alone.
+        if depth and middle <= _WIDEST_CUT * np.sqrt(n) and 2 * reached > n:
             inner = _dissected(indptr, indices, rest, min(depth, _DEEPEST), team)
         else:
             pattern = sp.csc_array((np.ones(len(indices)), indices, indptr), shape=(n, n))
@@ -109,8 +110,8 @@ def _order_parts(
         order[lo:hi] = part[_minimum_degree(pattern)] if len(part) > 2 else part
 
 
-def _middle_level(indptr: IntArray, indices: IntArray, start: int, skipped: BoolArray) -> int:
-    """Size of the middle level of a breadth-first search from the rim of the component of ``start``."""
+def _middle_level(indptr: IntArray, indices: IntArray, start: int, skipped: BoolArray) -> tuple[int, int]:
+    """Size of the middle level of a search from the rim of the component of ``start``, and of all levels."""
     kept, n = ~skipped[indices], len(skipped)
     ends = np.append(0, np.cumsum(kept))[indptr].astype(np.int32)
     graph = sp.csr_array((np.ones(ends[-1]), indices[kept], ends), shape=(n, n))
@@ -123,7 +124,7 @@ def _middle_level(indptr: IntArray, indices: IntArray, start: int, skipped: Bool
     first, last = 0, 1
     while last <= len(order) // 2:
         first, last = last, 1 + int(np.searchsorted(above, last))
-    return last - first
+    return last - first, len(order)
 
 
 class Tasks(NamedTuple):
@@ -160,7 +161,8 @@ def plan_elimination(indptr: IntArray, indices: IntArray, order: IntArray) -> El
     parent = kernels.elimination_tree(p, c)
     counts = kernels.column_counts(p, c, parent)
     tasks = Tasks(np.array([0, len(order)], np.int32), np.array([-1], np.int32), [0, 1])
-    if len(order) >= _SMALLEST_CUT:
+    trees = np.diff(np.flatnonzero(parent == -1), prepend=-1)  # their sizes
+    if len(order) >= _SMALLEST_CUT and 2 * trees.max() > len(order):
         columns, tasks = _cut(parent, counts)
         place = np.append(_inverse(columns), np.int32(-1))  # where a parent of -1 finds itself
         order, parent, counts = order[columns], place[parent[columns]], counts[columns]
