@@ -258,7 +258,7 @@ def factorise(
     first_task, tallest = first_task + start, 0
     for node in range(tasks[first_task], tasks[first_task + stop - start]):
         tallest = max(tallest, row_ptr[node + 1] - row_ptr[node])
-    front = np.empty(tallest * tallest)
+    front, column = np.empty(tallest * tallest), np.empty(MAX_WIDTH)
     for node in range(tasks[first_task], tasks[first_task + stop - start]):
         c0, r0 = starts[node], row_ptr[node]
         k, m = starts[node + 1] - c0, row_ptr[node + 1] - r0
@@ -275,12 +275,12 @@ def factorise(
             first = row_ptr[c] + starts[c + 1] - starts[c]
             size = row_ptr[c + 1] - first
             for a in range(size):
-                i, row = where[rows[first + a]] * m, places[c] + a * (a + 1) // 2
-                for b in range(a + 1):
-                    front[i + where[rows[first + b]]] += stack[row + b]
+                to, update = np.uint64(where[rows[first + a]] * m), np.uint64(places[c] + a * (a + 1) // 2)
+                for b in range(np.uint64(a + 1)):
+                    front[to + np.uint64(where[rows[np.uint64(first) + b]])] += stack[update + b]
             c = sibling[c]
         block = values[value_ptr[node] : value_ptr[node + 1]].reshape(m, k)
-        bad = _factor_diagonal(front, m, k, block)
+        bad = _factor_diagonal(front, m, k, block, column)
         if bad >= 0:
             failed[first_task] = c0 + bad
             return
@@ -300,13 +300,13 @@ def factorise(
             product = np.empty((b - a, b))
             np.dot(below[a:b], below[:b].T, product)
             for i in range(a, b):
-                row, to = (k + i) * m + k, places[node] + i * (i + 1) // 2
-                for j in range(i + 1):
-                    stack[to + j] = front[row + j] - product[i - a, j]
+                row, update = np.uint64((k + i) * m + k), np.uint64(places[node] + i * (i + 1) // 2)
+                for t in range(np.uint64(i + 1)):
+                    stack[update + t] = front[row + t] - product[i - a, t]
 
 
 @helper
-def _factor_diagonal(front, m, k, block):
+def _factor_diagonal(front, m, k, block, column):
     """Inverse of the factor of the leading k x k part of ``front`` into ``block``; the bad pivot or -1."""
     for j in range(k):
         diagonal = front[j * m + j]
@@ -319,9 +319,13 @@ def _factor_diagonal(front, m, k, block):
         pivot = np.sqrt(diagonal)
         for i in range(j, k):
             front[i * m + j] /= pivot
+        # Side by side, for vector instructions.
         for i in range(j + 1, k):
-            for t in range(j + 1, i + 1):
-                front[i * m + t] -= front[i * m + j] * front[t * m + j]
+            column[i] = front[i * m + j]
+        for i in range(j + 1, k):
+            row, weight = np.uint64(i * m), column[i]
+            for t in range(np.uint64(j + 1), np.uint64(i + 1)):
+                front[row + t] -= weight * column[t]
     for i in range(k):
         pivot = front[i * m + i]
         for j in range(k):
