@@ -18,6 +18,8 @@ CLUSTER_VENV := .venv-cluster
 CLUSTER_STAMP := $(CLUSTER_VENV)/.installed
 CLUSTER_RANKS ?= 1 2 3 4
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
+# Where it is set, every worker and every process of a test compiles all sources again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-full test-min test-parametric test-cluster lint format docs bench bench-full clean
 .DEFAULT_GOAL := help

@@ -172,9 +172,15 @@ def rows_of(name: str, args: argparse.Namespace) -> list[list[str]]:
             "map_options": {"checkpoint": Checkpoint(f"{args.checkpoint}-{name}", resume=True)},
         }
     model = ParametricIsometry(
-        n_components, n_neighbors=k, random_state=seed, n_jobs=1, device="cpu", **options
+        n_components, n_neighbors=k, random_state=seed, n_jobs=args.jobs, device=args.device, **options
     )
     _, training = timed(model.fit, fitted)
+    network, of_autoencoder = timed(autoencoder, model, fitted)
+    # Times per point are those of one thread, wherever training was.
+    model.set_params(n_jobs=1, device="cpu")
+    model.map_.set_params(n_jobs=1)
+    for one in (model._module(), network):
+        one.to("cpu")
     both = np.vstack([others, fitted])
     numbers = np.random.default_rng(seed).choice(len(others), min(200, len(others)), replace=False)
     graph = kneighbors_graph(both, k, mode="distance")
@@ -195,8 +201,7 @@ def rows_of(name: str, args: argparse.Namespace) -> list[list[str]]:
         there, placed, micro, cost = parametric_umap(args.umap, fitted, others, many, k, n_components)
         results.append(("ParametricUMAP", there, placed, micro, cost))
     add("PCA", PCA(n_components).fit(fitted).transform)
-    network, cost = timed(autoencoder, model, fitted)
-    add("autoencoder", lambda rows: model._passed(network, rows, n_components), cost)
+    add("autoencoder", lambda rows: model._passed(network, rows, n_components), of_autoencoder)
     lines = []
     for method, there, at, micro, cost in results:
         error, kept, pearson = scores(fitted, others, k, there, at, geodesics, numbers)
@@ -247,6 +252,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="fit so many rows only")
     parser.add_argument("--umap", help="a Python that has ParametricUMAP")
     parser.add_argument("--checkpoint", help="keep the maps in files of this name, and take them from there")
+    parser.add_argument("--jobs", type=int, default=1, help="threads of the fit")
+    parser.add_argument("--device", default="cpu", help="where the network is trained")
     parser.add_argument("--stream", type=int, help="so many rows from a file")
     parser.add_argument("--write", action="store_true")
     args = parser.parse_args()

@@ -15,10 +15,12 @@ from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 import threadpoolctl
 from threadpoolctl import threadpool_limits
 
 from isoweave._forks import forks_wait
+from isoweave._typing import AnyArray
 
 # More ranges than threads, so that a range full of hubs does not leave the other threads idle.
 _RANGES_PER_THREAD = 8
@@ -66,6 +68,17 @@ class ThreadTeam:
             # After Ctrl-C or an error nobody waits for ranges that have not begun.
             for future in futures:
                 future.cancel()
+
+    def take(self, array: AnyArray, rows: AnyArray) -> AnyArray:
+        """``array[rows]``, a part of the rows by each thread."""
+        out = np.empty((len(rows), *array.shape[1:]), dtype=array.dtype)
+
+        def work(lo: int, hi: int) -> None:
+            # Any mode but "raise" writes to `out` without a copy.
+            np.take(array, rows[lo:hi], axis=0, out=out[lo:hi], mode="clip")
+
+        self.run(work, len(rows), grain=1 << 15)
+        return out
 
 
 _blas_lock = threading.RLock()  # entered again by a thread that forks from inside, as in a signal handler

@@ -132,12 +132,12 @@ def embed(
         if start is not None:
             start = start - known.origin
         results = embed_parts(prepared, known, merged, options, start, team, run, device is not None)
+        embedding = _assemble(prepared, known, merged, options, results, team)
     first = results[0]
     if first is not None:
         say(f"start: {first.start}; solver {first.solver}; {first.iteration.n_iter} steps")
         if first.global_weight:
             say(f"long distances count with global_weight={first.global_weight:.2g}")
-    embedding = _assemble(prepared, known, merged, options, results)
     say(f"relative energy {embedding.relative_energy:.2g}; isoweave.diagnose explains it")
     run.finish()
     if embedding.status == "max_iter":
@@ -366,12 +366,11 @@ def _assemble(
     merged: Known,
     options: EmbeddingOptions,
     results: list[ComponentResult | None],
+    team: ThreadTeam,
 ) -> Embedding:
     """Put the components in place, give duplicates their coordinates, restore the unit."""
     n_components, n_merged, unit = options.n_components, prepared.graph.n_vertices, prepared.unit
     parts = prepared.parts
-    coordinates, stretch = np.full((n_merged, n_components), np.nan), np.ones((n_merged, n_components))
-    alignments = np.tile(np.eye(n_components), (n_merged, 1, 1))
     if options.components == "largest":
         parts, results = parts[:1], results[:1]
     placed = [
@@ -386,11 +385,18 @@ def _assemble(
     check_finite("layout", "shifts of the components", np.array(offsets))
     energy = mass = 0.0
     status = 0
-    for vertices, local, offset, result in zip(parts, placed, offsets, results, strict=True):
-        coordinates[vertices] = local + offset
+    if len(prepared.parts) == 1 and results[0] is not None:
+        coordinates, stretch = placed[0] + offsets[0], results[0].stretch
+        alignments = results[0].iteration.alignments
+    else:
+        coordinates, stretch = np.full((n_merged, n_components), np.nan), np.ones((n_merged, n_components))
+        alignments = np.tile(np.eye(n_components), (n_merged, 1, 1))
+        for vertices, local, offset, result in zip(parts, placed, offsets, results, strict=True):
+            coordinates[vertices] = local + offset
+            if result is not None:
+                alignments[vertices], stretch[vertices] = result.iteration.alignments, result.stretch
+    for result in results:
         if result is not None:
-            alignments[vertices] = result.iteration.alignments
-            stretch[vertices] = result.stretch
             energy += result.iteration.energy
             mass += result.mass
             status = max(status, STATUSES.index(result.iteration.status))
@@ -404,10 +410,10 @@ def _assemble(
     first, representative = results[0], prepared.representative
     steps = (StepRecord(0, 0.0, 0.0, 0.0),) if first is None else first.iteration.history
     return Embedding(
-        coordinates=known.finish(coordinates[representative], representative),
+        coordinates=known.finish(team.take(coordinates, representative), representative),
         graph=prepared.given,
-        alignments=alignments[representative],
-        stretch=stretch[representative],
+        alignments=team.take(alignments, representative),
+        stretch=team.take(stretch, representative),
         component_labels=prepared.labels[representative],
         dropped_edges=prepared.dropped,
         energy=energy * unit * unit * known.weight_unit,

@@ -269,6 +269,12 @@ class IsometricEmbedding(  # type: ignore[misc]
         if sp.issparse(X):
             d = min(d, max(2 * X.nnz, 2**25) // n)
         graphs.check_search_memory(n, d, k, parse_memory_limit(self.memory_limit), self.n_jobs)
+        if self._options(1).engine in ("cuda", "auto"):
+            from isoweave.cuda import knn_on_device
+
+            found = knn_on_device(X, k, **self._metric_and_params())
+            if found is not None:
+                return found
         return graphs.knn_graph(X, k, n_jobs=self.n_jobs, random_state=seed, **self._metric_and_params())
 
     def _means(self, X: Any) -> graphs.NeighborhoodMeans:

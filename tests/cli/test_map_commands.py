@@ -213,10 +213,10 @@ def test_figures(folder, run, refused, named):
 def test_view(folder, run, sheet):
     """Coordinates, a figure and a page of the same picture, each with what it keeps."""
     pytest.importorskip("openTSNE")
-    np.save("wide.npy", np.column_stack([sheet, 0.1 * sheet**2, 0.1 * np.sin(9 * sheet)])[:120])
+    np.save("wide.npy", np.column_stack([sheet, 0.1 * sheet**2, 0.1 * np.sin(9 * sheet)])[:60])
     for name in ("v.csv", "v.png", "v.html"):
-        shown = " ".join(run("view", "wide.npy", "-o", name, "--perplexity", 10).output.split())
+        shown = " ".join(run("view", "wide.npy", "-o", name, "--perplexity", 6).output.split())
         assert "view of a 6-dimensional map" in shown
         assert "rank correlation of distances 0.9" in shown
-    assert read_embedding("v.csv").coordinates.shape == (120, 2)
+    assert read_embedding("v.csv").coordinates.shape == (60, 2)
     assert len(payload_of(folder / "v.html")["view"]) == 2

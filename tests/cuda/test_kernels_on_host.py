@@ -27,6 +27,7 @@ from isoweave.cuda import (
     embed_on_device,
     is_connected,
     long_edges,
+    neighbor_graph,
     prepare_on_device,
     prolong,
     without_shortcuts,
@@ -267,7 +268,12 @@ def test_the_graph_is_prepared_alike():
     assert len(theirs.dropped) > 0
     assert (stages, ours.unit) == (["shortcuts"], theirs.unit)
     assert np.array_equal(ours.dropped, theirs.dropped)
-    assert np.array_equal(ours.graph.lengths, theirs.graph.lengths)
+    a, b = (p.graph.to_matrix()[p.representative][:, p.representative] for p in (ours, theirs))
+    assert (a != b).nnz == 0
+    assert graph_from_matrix(ours.graph.to_matrix()).indices.tolist() == ours.graph.indices.tolist()
+    # Neighbours lie near each other.
+    ends = ours.graph.sources.astype(int) - ours.graph.indices
+    assert np.median(np.abs(ends)) < 0.2 * np.median(np.abs(given.sources.astype(int) - given.indices))
     assert np.array_equal(ours.labels, theirs.labels)
     assert DeviceGraph.of(ours.graph, HostDevice()).n_edges == theirs.graph.n_edges
     # Balls that exceed the memory of the first search are searched again.
@@ -336,3 +342,29 @@ def test_a_collapsed_frame_is_told():
     assert lost[0]
     assert lost.sum() == 2
     assert (stretch[lost, -1] == 0.0).all()
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "k"), [(700, 3, 10), (513, 2, 5), (300, 1, 3), (400, 5, 63), (1025, 10, 12)]
+)
+def test_neighbours_are_those_of_the_cpu(n, d, k):
+    x = np.random.default_rng(n).standard_normal((n, d)) * np.logspace(0, -3, d) + 5.0
+    # Far from even: half of the points in a thousandth of the extent.
+    x[::2] = x[0] + 1e-3 * (x[::2] - x[0])
+    ours, theirs = neighbor_graph(x, k, HostDevice()), knn_graph(x, k)
+    for name in ("indptr", "indices", "lengths"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.stack(np.meshgrid(np.arange(20.0), np.arange(20.0)), axis=-1).reshape(-1, 2),
+        np.repeat(np.random.default_rng(0).random((100, 3)), 2, axis=0),
+        np.zeros((50, 2)),
+        1e-200 * np.random.default_rng(0).random((100, 3)),
+    ],
+    ids=["ties", "duplicates", "one point", "tiny"],
+)
+def test_neighbours_that_are_left_to_the_cpu(x):
+    assert neighbor_graph(x, 5, HostDevice()) is None

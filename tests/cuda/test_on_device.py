@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isoweave import embed_graph
-from isoweave.cuda import CudaDevice, DeviceError
+from isoweave.cuda import CudaDevice, DeviceError, knn_on_device
 from isoweave.datasets import swiss_roll
 from isoweave.geometry import rigid_motion
 from isoweave.graph import knn_graph
@@ -72,3 +72,12 @@ def test_callbacks_see_coordinates_on_the_host():
     result = embed_graph(graph, engine="cuda", callback=look)
     assert result.status == "stopped"
     assert all(isinstance(x, np.ndarray) and np.isfinite(x).all() for x in seen)
+
+
+@pytest.mark.parametrize("d", [2, 3, 8])
+def test_neighbours_of_features_are_those_of_the_cpu(d):
+    x = np.random.default_rng(d).standard_normal((30_000, d))
+    ours, theirs = knn_on_device(x, 10, "euclidean", None), knn_graph(x, 10)
+    assert ours is not None
+    for name in ("indptr", "indices", "lengths"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))

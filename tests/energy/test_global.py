@@ -146,7 +146,7 @@ def size(x):
     return np.linalg.norm(x - x.mean(axis=0))
 
 
-def outlines(rng, n=900):
+def outlines(rng, n=600):
     u = rng.random((8 * n, 2))
     angle, radius = np.pi * (0.15 + 1.7 * u[:, 0]), 1.0 + 0.5 * u[:, 1]
     square = 2.0 * u - 1.0
@@ -188,7 +188,7 @@ def test_the_weight_is_that_of_the_map_that_was_kept(n):
 
 def test_the_dial_on_a_torus():
     """Much weight: better long distances, fewer of the neighbours, more energy of the frames."""
-    data = flat_torus(800, random_state=1021).data
+    data = flat_torus(600, random_state=1021).data
     graph = knn_graph(data, 10)
     geodesics = geodesic_rows(graph)
     dial = {w: embed_graph(graph.to_matrix(), 3, global_weight=w) for w in (0.0, 0.3, 3.0, "auto")}
@@ -204,7 +204,7 @@ def test_the_dial_on_a_torus():
 
 def test_measured_distances_beside_the_frames():
     """On a Klein bottle part of the frames gives way to distances: better near, and not worse far."""
-    graph = knn_graph(klein_bottle(700, random_state=1031).data, 8)
+    graph = knn_graph(klein_bottle(500, random_state=1031).data, 8)
     geodesics, scores = geodesic_rows(graph), {}
     for refine in ("none", "auto"):
         found = embed_graph(graph.to_matrix(), 3, refine=refine)
@@ -217,7 +217,7 @@ def test_measured_distances_beside_the_frames():
 
 
 def test_coming_from_above_ends_no_higher(monkeypatch):
-    matrix = knn_graph(flat_torus(700, random_state=12).data, 10).to_matrix()
+    matrix = knn_graph(flat_torus(400, random_state=12).data, 10).to_matrix()
     ends = []
     both = embed_graph(matrix, 3, global_weight=0.25, n_jobs=1)
 
@@ -239,14 +239,14 @@ def test_coming_from_above_ends_no_higher(monkeypatch):
 
 
 def test_with_anchors_the_weight_must_be_asked_for():
-    data = klein_bottle(400, random_state=5).data
+    data = klein_bottle(250, random_state=5).data
     graph = knn_graph(data, 8)
     free = embed_graph(graph.to_matrix(), 3)
     assert free.global_weight > 0
-    anchors = Anchors(np.arange(0, 400, 80), free.coordinates[::80])
+    anchors = Anchors(np.arange(0, 250, 50), free.coordinates[::50])
     assert embed_graph(graph.to_matrix(), 3, anchors=anchors).global_weight == 0.0
     asked = embed_graph(graph.to_matrix(), 3, anchors=anchors, global_weight=1.0)
-    np.testing.assert_allclose(asked.coordinates[::80], free.coordinates[::80], atol=1e-9)
+    np.testing.assert_allclose(asked.coordinates[::50], free.coordinates[::50], atol=1e-9)
     assert asked.global_weight == 1.0
 
 

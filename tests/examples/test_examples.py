@@ -41,9 +41,9 @@ def _figures_are_closed(monkeypatch):
     plt.close("all")
 
 
-# It fits dozens of maps; `make docs` runs it as well.
-SLOW = {"grid_search": [pytest.mark.slow]}
-CASES = [pytest.param(path, id=path.stem, marks=SLOW.get(path.stem, [])) for path in SCRIPTS]
+# They fit many or large maps; `make docs` runs them as well.
+SLOW = ("digits", "grid_search")
+CASES = [pytest.param(p, id=p.stem, marks=[pytest.mark.slow] if p.stem in SLOW else []) for p in SCRIPTS]
 
 
 @pytest.mark.parametrize("path", CASES)
@@ -58,7 +58,7 @@ def test_example(path, monkeypatch, tmp_path):
 
 def test_the_command_of_the_sensor_network(tmp_path, capsys, monkeypatch):
     figure = tmp_path / "sensors.png"
-    monkeypatch.setattr("sys.argv", ["sensor_network.py", "--sensors", "100", "--figure", str(figure)])
+    monkeypatch.setattr("sys.argv", ["sensor_network.py", "--sensors", "60", "--figure", str(figure)])
     runpy.run_path(str(EXAMPLES / "sensor_network.py"), run_name="__main__")
     printed = capsys.readouterr().out
     assert printed.count("\nsquare ") == printed.count("\nhole ") == 4

@@ -244,7 +244,7 @@ def test_hostile_records_are_refused(name, tmp_path):
                 changed = deepcopy(header)
                 changed["__metadata__"]["content"]["slots"][slot][key] = new
                 files.append(put_together(changed, body))
-    for at in rng.permutation(len(files))[:40]:
+    for at in rng.permutation(len(files))[:25]:
         path.write_bytes(files[at])
         try:
             assert np.isfinite(fit().coordinates).all()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import minimum_spanning_tree
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray
@@ -14,7 +12,7 @@ from isoweave.cluster._components import components_of
 from isoweave.cluster._measure import everywhere, median
 from isoweave.cluster._patch import Patch, around, kept_edges
 from isoweave.cluster._share import Share
-from isoweave.graph import ShortcutRule, are_paths, detour_limits, shared_neighborhood
+from isoweave.graph import ShortcutRule, are_paths, detour_limits, rejoining_edges, shared_neighborhood
 
 
 def without_shortcuts(share: Share, team: ThreadTeam) -> tuple[Share, int]:
@@ -56,7 +54,7 @@ def _with(patch: Patch, trusted: BoolArray, restored: AnyArray) -> BoolArray:
 
 
 def _is_measured_along(patch: Patch, forward: BoolArray) -> bool:
-    """As :func:`isoweave.graph.is_measured_along`: most edges, of some looked at, are paths over others."""
+    """Whether most edges, of some looked at, are paths over others."""
     ranks, edges = patch.share.ranks, np.flatnonzero(forward)
     counts = ranks.gather(len(edges))
     step, before = -(-sum(counts) // ShortcutRule.looked_at), sum(counts[: ranks.rank])
@@ -94,17 +92,11 @@ def _rejoining(
     labels = components_of(share, trusted)[0]
     ends = np.stack((labels[rows - share.start], share.halo(share.indices[suspects]).fetch(labels)))
     across = suspects[ends[0] != ends[1]]
-    ends = np.sort(ends[:, ends[0] != ends[1]], axis=0)
+    ends = ends[:, ends[0] != ends[1]]
     # Few edges join parts: every rank gets all of them, in the order of the ranks, and finds the same.
     mine = (ends.T, support[across], share.lengths[across])
     counts = share.ranks.gather(len(across))
     pairs, support, lengths = (everywhere(share.ranks, part) for part in mine)
-    if len(pairs) == 0:
-        return np.empty(0, dtype=np.int64)
-    ranked = np.lexsort((lengths, -support))
-    parts, numbers = np.unique(pairs[ranked], return_inverse=True)
-    pairs, first = np.unique(numbers.reshape(-1, 2), axis=0, return_index=True)
-    joins = sp.csr_array((first + 1.0, (pairs[:, 0], pairs[:, 1])), shape=(len(parts),) * 2)
-    chosen = ranked[minimum_spanning_tree(joins).data.astype(np.int64) - 1]
+    chosen = rejoining_edges(pairs, support, lengths)
     lo = sum(counts[: share.ranks.rank])
     return across[chosen[(chosen >= lo) & (chosen < lo + len(across))] - lo]

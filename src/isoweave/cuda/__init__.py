@@ -28,6 +28,7 @@ from isoweave.cuda._frames import (
     long_edges as long_edges,
 )
 from isoweave.cuda._graph import DeviceGraph as DeviceGraph
+from isoweave.cuda._neighbors import knn_on_device as knn_on_device, neighbor_graph as neighbor_graph
 from isoweave.cuda._prepare import (
     is_connected as is_connected,
     prepare_on_device as prepare_on_device,

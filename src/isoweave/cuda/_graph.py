@@ -12,6 +12,8 @@ from isoweave.graph import NeighborGraph
 _LONGEST_INSERTED = 200
 # Rows of a partial sum, and partial sums at most: both depend on the number of rows alone.
 _CHUNK, _MOST_CHUNKS = 256, 4096
+# Two lengths of one path, summed from either end, agree to this part.
+_SAME_PATH = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +39,17 @@ class DeviceGraph:
         before = self.device.xp.zeros(len(used) + 1, dtype=self.device.xp.int32)
         before[1:] = self.device.xp.cumsum(used)
         return DeviceGraph(self.device, before[self.indptr], self.indices[used], self.lengths[used])
+
+    def renumber(self, number: Any) -> DeviceGraph:
+        """The same graph with other numbers of its vertices."""
+        xp, n = self.device.xp, self.n_vertices
+        keys = number[self.sources].astype(xp.int64) * n + number[self.indices]
+        order = xp.argsort(keys)
+        indptr = xp.zeros(n + 1, dtype=xp.int32)
+        degrees = xp.empty(n, dtype=xp.int32)
+        degrees[number] = self.degrees
+        indptr[1:] = xp.cumsum(degrees)
+        return DeviceGraph(self.device, indptr, (keys[order] % n).astype(xp.int32), self.lengths[order])
 
     @property
     def n_vertices(self) -> int:
@@ -80,6 +93,26 @@ class DeviceGraph:
         arrays = (self.n_vertices, self.indptr, self.by_length[1], sums)
         self.device.module("balls.cu", 2).each("sums_of_lengths", self.n_vertices, *arrays)
         return sums
+
+
+def joined(device: Any, n: int, rows: Any, columns: Any, lengths: Any) -> DeviceGraph:
+    """Graph of entries, of which each edge has one or two: these measure one path, or the shorter counts."""
+    xp = device.xp
+    keys = xp.minimum(rows, columns).astype(xp.int64) * n + xp.maximum(rows, columns)
+    order = xp.argsort(keys, kind="stable")
+    keys, lengths = keys[order], lengths[order]
+    first = xp.ones(len(keys), dtype=bool)
+    first[1:] = keys[1:] != keys[:-1]
+    starts = xp.flatnonzero(first)
+    ends = xp.concatenate((starts[1:], xp.asarray([len(keys)]))) - 1
+    least, most = xp.minimum(lengths[starts], lengths[ends]), xp.maximum(lengths[starts], lengths[ends])
+    once = xp.where(most - least > _SAME_PATH * most, least, most)
+    small, large = keys[starts] // n, keys[starts] % n
+    keys = xp.concatenate((small * n + large, large * n + small))
+    order = xp.argsort(keys, kind="stable")
+    keys, both = keys[order], xp.concatenate((once, once))[order]
+    indptr = xp.searchsorted(keys, xp.arange(n + 1, dtype=xp.int64) * n).astype(xp.int32)
+    return DeviceGraph(device, indptr, (keys % n).astype(xp.int32), both)
 
 
 def n_chunks(n: int) -> tuple[int, int]:

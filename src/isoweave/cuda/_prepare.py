@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from isoweave.cuda._graph import DeviceGraph
+from isoweave.cuda._solver import Csr, aggregates
 from isoweave.graph import (
     LARGEST_RATIO,
     NeighborGraph,
     PreparedGraph,
     ShortcutRule,
-    is_measured_along,
     normalise_lengths,
     rejoining_edges,
 )
@@ -22,12 +22,14 @@ from isoweave.graph import (
 _FIRST_BALL, _LARGEST_BALL = 1024, 1 << 16
 _LARGEST_EXPONENT = 1000
 _RELAXATIONS = 8
+# Of the levels by which vertices are renumbered: the smallest, and how much one must shrink.
+_FEWEST_LOCAL, _LEAST_SHRINKING = 64, 0.8
 
 
 def prepare_on_device(
     graph: NeighborGraph, drop: bool, device: Any, on_stage: Callable[[str], object]
 ) -> PreparedGraph | None:
-    """As :func:`isoweave.graph.prepare_graph`, in the caller's numbering; None where that must do it.
+    """As :func:`isoweave.graph.prepare_graph`, but for the numbering; None where that must do it.
 
     That is where duplicates have to be merged, or the graph is not connected.
     """
@@ -43,16 +45,41 @@ def prepare_on_device(
             normalise_lengths(graph)
         normal = DeviceGraph(device, given.indptr, given.indices, lengths * 2.0**-exponent)
         pairs = np.empty((0, 2), dtype=np.int32)
-        if drop and not is_measured_along(graph):
+        if drop:
             on_stage("shortcuts")
             normal, pairs = without_shortcuts(normal)
-        prepared = PreparedGraph(
-            graph, 2.0**exponent, normal.to_host(), np.arange(graph.n_vertices, dtype=np.int32), pairs
-        )
+        number = local_numbers(normal)
+        normal = normal.renumber(number)
+        prepared = PreparedGraph(graph, 2.0**exponent, normal.to_host(), device.get(number), pairs)
         # The filter keeps what is connected together.
         prepared.__dict__["labels"] = np.zeros(graph.n_vertices, dtype=np.int32)
         prepared.graph.__dict__["on_device"] = normal
     return prepared
+
+
+def local_numbers(graph: DeviceGraph) -> Any:
+    """New numbers of the vertices, by which neighbours lie near each other in memory, shape (n,).
+
+    Neighbourhoods become the vertices of a coarser graph, and so on; what is in one is numbered together.
+    """
+    device, xp = graph.device, graph.device.xp
+    matrix, levels = Csr(graph.indptr, graph.indices, 1.0 / graph.lengths), []
+    sources = graph.sources
+    while matrix.n > _FEWEST_LOCAL:
+        aggregate, n_coarse = aggregates(device, matrix)
+        if n_coarse > _LEAST_SHRINKING * matrix.n:
+            break
+        levels.append(aggregate)
+        keys = xp.unique(aggregate[sources].astype(xp.int64) * n_coarse + aggregate[matrix.indices])
+        sources, indices = (keys // n_coarse).astype(xp.int32), (keys % n_coarse).astype(xp.int32)
+        bounds = xp.arange(n_coarse + 1, dtype=xp.int64) * n_coarse
+        matrix = Csr(xp.searchsorted(keys, bounds).astype(xp.int32), indices, xp.ones(len(keys)))
+    number = xp.arange(matrix.n, dtype=xp.int32)
+    for aggregate in reversed(levels):
+        order = xp.argsort(number[aggregate], kind="stable")
+        number = xp.empty(len(order), dtype=xp.int32)
+        number[order] = xp.arange(len(order), dtype=xp.int32)
+    return number
 
 
 def is_connected(graph: DeviceGraph, used: Any = None) -> bool:
@@ -82,14 +109,18 @@ def without_shortcuts(graph: DeviceGraph) -> tuple[DeviceGraph, Any]:
     trusted = share >= threshold
     forward = graph.sources < graph.indices
     suspects = xp.flatnonzero(~trusted & forward).astype(xp.int32)
+    if len(suspects) and _is_measured_along(graph, forward):
+        return graph, np.empty((0, 2), dtype=np.int32)
     limits: Any = _detour_limits(graph) if len(suspects) else None
     n_rounds = 0
     while len(suspects):
         found = _has_detour(graph, suspects, limits[suspects], trusted)
         restored = suspects[found & (n_rounds < ShortcutRule.max_rounds)]
-        if len(restored) == 0 and not is_connected(graph, trusted):
-            host = (graph.to_host(), *map(device.get, (suspects, share, trusted)))
-            restored = device.put(rejoining_edges(*host).astype(np.int32))
+        if len(restored) == 0:
+            labels = _labels(graph, trusted)
+            ends = xp.stack((labels[graph.sources[suspects]], labels[graph.indices[suspects]]), axis=1)
+            joining = rejoining_edges(*map(device.get, (ends, share[suspects], graph.lengths[suspects])))
+            restored = suspects[device.put(joining)]
         if len(restored) == 0:
             break
         trusted[restored] = True
@@ -100,6 +131,18 @@ def without_shortcuts(graph: DeviceGraph) -> tuple[DeviceGraph, Any]:
         return graph, np.empty((0, 2), dtype=np.int32)
     pairs = device.get(xp.stack((graph.sources[suspects], graph.indices[suspects]), axis=1))
     return graph.keep(trusted), np.ascontiguousarray(pairs)
+
+
+def _is_measured_along(graph: DeviceGraph, forward: Any) -> bool:
+    """Whether most edges, of some looked at, are paths over others."""
+    device, xp = graph.device, graph.device.xp
+    edges = xp.flatnonzero(forward)
+    edges = edges[:: -(-len(edges) // ShortcutRule.looked_at)].astype(xp.int32)
+    detours = xp.empty(len(edges))
+    arrays = (edges, graph.sources, graph.indptr, graph.indices, graph.lengths, detours)
+    device.module("shortcuts.cu").each("shortest_detours", len(edges), len(edges), *arrays)
+    n_paths = int((graph.lengths[edges] >= ShortcutRule.path * detours).sum())
+    return n_paths > ShortcutRule.most_along * len(edges)
 
 
 def _detour_limits(graph: DeviceGraph) -> Any:

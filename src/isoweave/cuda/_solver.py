@@ -230,7 +230,7 @@ def _diagonal(device: Any, matrix: Csr) -> Any:
     return out
 
 
-def _aggregates(device: Any, matrix: Csr) -> tuple[Any, int]:
+def aggregates(device: Any, matrix: Csr) -> tuple[Any, int]:
     """The aggregate of every vertex, and how many there are."""
     xp, n, kernels = device.xp, matrix.n, device.module("multigrid.cu")
     tickets, near, around = (xp.empty(n, xp.uint64) for _ in range(3))
@@ -295,7 +295,7 @@ def _hierarchy(device: Any, matrix: Csr, diagonal: Any, width: int) -> tuple[lis
     negligible = 1e-12 * float(diagonal.max())
     while matrix.n > _COARSEST and len(levels) < _MOST_LEVELS:
         n, inverse = matrix.n, 1.0 / diagonal
-        aggregate, n_coarse = _aggregates(device, matrix)
+        aggregate, n_coarse = aggregates(device, matrix)
         if n_coarse > _LEAST_SHRINKING * n:
             break
         largest = _largest_eigenvalue(device, matrix, inverse)

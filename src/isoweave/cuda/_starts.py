@@ -19,7 +19,7 @@ from isoweave.cuda._frames import (
     device_energy,
     device_frames,
 )
-from isoweave.cuda._graph import DeviceGraph, column_dots
+from isoweave.cuda._graph import DeviceGraph, column_dots, joined
 from isoweave.cuda._prepare import is_connected
 from isoweave.cuda._solver import DeviceSolver
 from isoweave.energy import Evaluation
@@ -42,7 +42,6 @@ _BALLS_AT_ONCE = 2**18
 _SMOOTHING_SWEEPS = 5
 # Relaxations between two looks at whether anything changed.
 _RELAXATIONS = 8
-_SAME_PATH = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,9 +181,12 @@ def sampled(graph: DeviceGraph, size: int) -> Any:
     """As :func:`isoweave.optimise.sample_vertices`."""
     xp, sums = graph.device.xp, graph.sums_of_lengths
     scramble = xp.modf(sums / xp.median(sums) * (1e6 * np.sqrt(2.0)))[0]
-    ties = graph.device.put(np.random.default_rng(11).permutation(graph.n_vertices))
-    by_tie = xp.argsort(ties, kind="stable")
-    order = by_tie[xp.argsort(scramble[by_tie], kind="stable")]
+    order = xp.argsort(scramble, kind="stable")
+    ordered = scramble[order]
+    if bool((ordered[1:] == ordered[:-1]).any()):
+        ties = graph.device.put(np.random.default_rng(11).permutation(graph.n_vertices))
+        by_tie = xp.argsort(ties, kind="stable")
+        order = by_tie[xp.argsort(scramble[by_tie], kind="stable")]
     return xp.sort(order[:size]).astype(xp.int32)
 
 
@@ -218,7 +220,7 @@ def coarsen(graph: DeviceGraph) -> tuple[DeviceGraph, Any, Any, Any]:
         found.append((members[ball, position], distances[ball, position], ball.astype(xp.int32) + lo))
     vertices, lengths, balls = (xp.concatenate(parts) for parts in zip(*found, strict=True))
     hit = (number[vertices] >= 0) & (lengths > 0)
-    joined = _joined(device, n_sample, balls[hit], number[vertices[hit]], lengths[hit])
+    sample_graph = joined(device, n_sample, balls[hit], number[vertices[hit]], lengths[hit])
     # Balls come in their order: nearest first, then by vertex.
     order = xp.argsort(lengths, kind="stable")
     order = order[xp.argsort(vertices[order], kind="stable")]
@@ -230,27 +232,7 @@ def coarsen(graph: DeviceGraph) -> tuple[DeviceGraph, Any, Any, Any]:
     at = (vertices[kept], place[kept])
     anchors[at], nearest[at] = balls[kept], lengths[kept]
     filled = xp.minimum(starts[1:] - starts[:-1], _ANCHORS).astype(xp.int32)
-    return joined, anchors, nearest, filled
-
-
-def _joined(device: Any, n: int, rows: Any, columns: Any, lengths: Any) -> DeviceGraph:
-    """Graph of entries, of which each edge has one or two: these measure one path, or the shorter counts."""
-    xp = device.xp
-    keys = xp.minimum(rows, columns).astype(xp.int64) * n + xp.maximum(rows, columns)
-    order = xp.argsort(keys, kind="stable")
-    keys, lengths = keys[order], lengths[order]
-    first = xp.ones(len(keys), dtype=bool)
-    first[1:] = keys[1:] != keys[:-1]
-    starts = xp.flatnonzero(first)
-    ends = xp.concatenate((starts[1:], xp.asarray([len(keys)]))) - 1
-    least, most = xp.minimum(lengths[starts], lengths[ends]), xp.maximum(lengths[starts], lengths[ends])
-    once = xp.where(most - least > _SAME_PATH * most, least, most)
-    small, large = keys[starts] // n, keys[starts] % n
-    keys = xp.concatenate((small * n + large, large * n + small))
-    order = xp.argsort(keys, kind="stable")
-    keys, both = keys[order], xp.concatenate((once, once))[order]
-    indptr = xp.searchsorted(keys, xp.arange(n + 1, dtype=xp.int64) * n).astype(xp.int32)
-    return DeviceGraph(device, indptr, (keys % n).astype(xp.int32), both)
+    return sample_graph, anchors, nearest, filled
 
 
 def prolong(graph: DeviceGraph, anchors: Any, distances: Any, filled: Any, places: Any) -> Any:

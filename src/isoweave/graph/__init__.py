@@ -41,6 +41,7 @@ from isoweave.graph._graph import (
 )
 from isoweave.graph._index import (
     FEWEST_GROWN as FEWEST_GROWN,
+    TREE_DIMENSIONS as TREE_DIMENSIONS,
     build_index as build_index,
     check_search_memory as check_search_memory,
     estimate_dimension as estimate_dimension,
@@ -54,7 +55,6 @@ from isoweave.graph._shortcuts import (
     bypass_doubtful as bypass_doubtful,
     detour_limits as detour_limits,
     drop_shortcuts as drop_shortcuts,
-    is_measured_along as is_measured_along,
     longer_than_detours as longer_than_detours,
     rejoining_edges as rejoining_edges,
     shared_neighborhood as shared_neighborhood,

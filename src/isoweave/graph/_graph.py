@@ -193,9 +193,10 @@ def checked_sparse(matrix: Any) -> sp.coo_array:
         try:
             # A matrix made by hand may point outside itself, which would crash compiled code.
             if form in ("csr", "csc"):
+                if (matrix.indptr[1:] < matrix.indptr[:-1]).any():  # scipy subtracts, and numbers wrap around
+                    raise ValueError("indptr must be a non-decreasing sequence")
                 data = np.asarray(matrix.data).astype(np.float64, copy=False)
-                kind = sp.csr_array if form == "csr" else sp.csc_array
-                matrix = kind((data, matrix.indices, matrix.indptr), shape=shape)
+                matrix = getattr(sp, f"{form}_array")((data, matrix.indices, matrix.indptr), shape=shape)
                 matrix.check_format(full_check=True)
             coo = matrix.tocoo(copy=False)
             values = np.asarray(coo.data).astype(np.float64, copy=False)

@@ -56,7 +56,7 @@ class ShortcutRule:
     """The numbers of the filter, for other engines."""
 
     detour, max_settled, max_scanned, max_rounds = DETOUR, _MAX_SETTLED, _MAX_SCANNED, _MAX_ROUNDS
-    most_along, looked_at = _MOST_ALONG, _LOOKED_AT
+    most_along, looked_at, path = _MOST_ALONG, _LOOKED_AT, 1.0 - _SAME_LENGTH
 
     @staticmethod
     def threshold(typical: float, share: float) -> float:
@@ -78,7 +78,7 @@ def drop_shortcuts(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[NeighborG
     trusted = share >= _support_threshold(graph, share)
     forward = graph.sources < graph.indices
     suspects = np.flatnonzero(~trusted & forward)
-    if len(suspects) and is_measured_along(graph):
+    if len(suspects) and _is_measured_along(graph):
         return graph, np.empty((0, 2), dtype=np.int32)
     limits = detour_limits(graph, team) if len(suspects) else graph.lengths
     n_rounds = 0
@@ -86,7 +86,7 @@ def drop_shortcuts(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[NeighborG
         found = _has_detour(graph, suspects, limits[suspects], trusted, team)
         restored = suspects[found & (n_rounds < _MAX_ROUNDS)]
         if len(restored) == 0:
-            restored = rejoining_edges(graph, suspects, share, trusted)
+            restored = _rejoining_edges(graph, suspects, share, trusted)
         if len(restored) == 0:
             break
         trusted[restored] = trusted[graph.reverse[restored]] = True
@@ -96,7 +96,7 @@ def drop_shortcuts(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[NeighborG
     return keep_edges(graph, trusted) if len(suspects) else graph, dropped
 
 
-def is_measured_along(graph: NeighborGraph) -> bool:
+def _is_measured_along(graph: NeighborGraph) -> bool:
     """Whether most edges are paths over others (:func:`isoweave.geodesic_neighbors`)."""
     edges = np.flatnonzero(graph.sources < graph.indices)
     edges = edges[:: -(-len(edges) // _LOOKED_AT)]
@@ -105,7 +105,7 @@ def is_measured_along(graph: NeighborGraph) -> bool:
 
 def are_paths(graph: NeighborGraph, edges: AnyArray) -> BoolArray:
     """Which of these edges are as long as the way over a common neighbour."""
-    return graph.lengths[edges] >= (1.0 - _SAME_LENGTH) * _detours(graph, edges)
+    return graph.lengths[edges] >= ShortcutRule.path * _detours(graph, edges)
 
 
 def _support_threshold(graph: NeighborGraph, share: FloatArray) -> float:
@@ -157,18 +157,29 @@ def _has_detour(
     return found > 0
 
 
-def rejoining_edges(
+def _rejoining_edges(
     graph: NeighborGraph, suspects: AnyArray, share: FloatArray, trusted: BoolArray
 ) -> AnyArray:
-    """Suspects that join what trusted edges leave apart: the best supported first, then the shortest."""
-    n_parts, labels = join(graph.n_vertices, graph.sources[trusted], graph.indices[trusted])
-    ranked = suspects[np.lexsort((graph.lengths[suspects], -share[suspects]))]
-    ends = np.sort(np.stack((labels[graph.sources[ranked]], labels[graph.indices[ranked]])), axis=0)
-    across = np.flatnonzero(ends[0] != ends[1])
+    """Suspects that join what trusted edges leave apart."""
+    labels = join(graph.n_vertices, graph.sources[trusted], graph.indices[trusted])[1]
+    ends = np.column_stack((labels[graph.sources[suspects]], labels[graph.indices[suspects]]))
+    return suspects[rejoining_edges(ends, share[suspects], graph.lengths[suspects])]
+
+
+def rejoining_edges(labels: AnyArray, share: FloatArray, lengths: FloatArray) -> AnyArray:
+    """Those of some edges that join parts: the best supported first, then the shortest.
+
+    ``labels`` (e, 2) are the numbers of the parts that the edges end in.
+    """
+    across = np.flatnonzero(labels[:, 0] != labels[:, 1])
+    ranked = across[np.lexsort((lengths[across], -share[across]))]
+    if len(ranked) == 0:
+        return ranked
     # One edge per pair of parts, the first in rank; then the spanning forest of lowest ranks.
-    pairs, first = np.unique(ends[:, across], axis=1, return_index=True)
-    parts = sp.csr_array((across[first] + 1.0, (pairs[0], pairs[1])), shape=(n_parts, n_parts))
-    return ranked[minimum_spanning_tree(parts).data.astype(np.int64) - 1]
+    parts, numbers = np.unique(np.sort(labels[ranked], axis=1), return_inverse=True)
+    pairs, first = np.unique(numbers.reshape(-1, 2), axis=0, return_index=True)
+    joins = sp.csr_array((first + 1.0, (pairs[:, 0], pairs[:, 1])), shape=(len(parts),) * 2)
+    return ranked[minimum_spanning_tree(joins).data.astype(np.int64) - 1]
 
 
 def bypass_doubtful(graph: NeighborGraph, weights: FloatArray) -> NeighborGraph:

@@ -105,7 +105,8 @@ class Laplacian:
     def residual(self, rhs: FloatArray, value: FloatArray, team: ThreadTeam) -> tuple[FloatArray, FloatArray]:
         """``rhs - L value`` of shape (n, N) and the norms of its columns of shape (N,)."""
         out = np.empty_like(rhs)
-        if len(self.data) <= plain.FEW:
+        # A kernel that conjugate gradients have loaded is faster; it is not loaded for this alone.
+        if len(self.data) <= plain.FEW and not sparse.multiply_rows.signatures:
             plain.multiply(self.indptr, self.indices, self.data, value, out)
         else:
             self.multiply(value, out, team)
@@ -318,20 +319,18 @@ class ConjugateGradient(SolverMethod):
             sound = (curvature > 0) & (rz > 0) & np.isfinite(curvature) & np.isfinite(rz)
             step = np.where(sound, rz, 0.0) / np.where(sound, curvature, 1.0)
             run_evenly(team, sparse.advance_chunks, n_chunks, 16, step, p, q, x, r)
-            keep = sound & (np.sqrt(column_dots(r, r, team)) > goal[active])
+            keep = sound & (np.sqrt(column_dots(r, r, team)) > goal[active]) & (iteration < max_iter)
             if not keep.all():
                 value[:, active[~keep]] += x[:, ~keep]
                 active, rz = active[keep], rz[keep]
                 if len(active) == 0:
-                    return iteration
+                    break
                 x, r, p = (np.ascontiguousarray(a[:, keep]) for a in (x, r, p))
                 z, q = np.empty_like(r), np.empty_like(r)
             self.apply(r, z)
-            rz_new = column_dots(r, z, team)
-            run_evenly(team, sparse.direction_chunks, n_chunks, 16, rz_new / rz, z, p)
-            rz = rz_new
-        value[:, active] += x
-        return max_iter
+            before, rz = rz, column_dots(r, z, team)
+            run_evenly(team, sparse.direction_chunks, n_chunks, 16, rz / before, z, p)
+        return iteration
 
 
 class Jacobi(ConjugateGradient):

@@ -19,6 +19,7 @@ DEVICE int lane() { return 0; }
 DEVICE double team_sum(double x) { return x; }
 DEVICE void team_argmin(double &key, int &item) {}
 DEVICE int team_rank(bool flag, int &total) { total = flag; return 0; }
+DEVICE void lower(int *slot, int value) { if (value < *slot) *slot = value; }
 template <class T> DEVICE bool claim(T *slot, T value) {
     if (*slot != (T)-1) return false;
     *slot = value;
@@ -71,6 +72,7 @@ DEVICE int team_rank(bool flag, int &total) {
 #endif
 // Take an empty slot (-1). Which lane wins decides where a key is stored, never a number.
 DEVICE bool claim(int *slot, int value) { return atomicCAS(slot, -1, value) == -1; }
+DEVICE void lower(int *slot, int value) { atomicMin(slot, value); }
 #endif
 
 DEVICE double largest(double a, double b) { return a > b ? a : b; }

@@ -96,21 +96,35 @@ KERNEL find_detours(int n_items, const int *items, const int *suspects, const do
     }
 }
 
-// Labels of connected components: the smallest vertex number spreads; `changed` says whether it did.
+// Length of the shortest way over a common neighbour, for some edges.
+KERNEL shortest_detours(int n, const int *edges, const int *sources, const int *indptr, const int *indices,
+                        const double *lengths, double *detours) {
+    FOR_EACH(s, n) {
+        int fewer, more, b;
+        double best = INF;
+        by_degree(indptr, sources[edges[s]], indices[edges[s]], fewer, more);
+        for (int a = indptr[fewer]; a < indptr[fewer + 1]; a++)
+            if (has_neighbor(indices, indptr[more], indptr[more + 1], indices[a], b) &&
+                lengths[a] + lengths[b] < best)
+                best = lengths[a] + lengths[b];
+        detours[s] = best;
+    }
+}
+
+// Labels of connected components: the smallest vertex number spreads to the neighbours, and to the vertex that
+// gave a label its name, so that whole trees of labels move at once; `changed` says whether one did.
 KERNEL spread_labels(int n, const int *indptr, const int *indices, const unsigned char *used, int *labels,
                      int *changed) {
     FOR_EACH(i, n) {
-        int best = labels[i];
+        int before = ((volatile int *)labels)[i], best = ((volatile int *)labels)[before];
         for (int e = indptr[i]; e < indptr[i + 1]; e++) {
             if (used && !used[e]) continue;
-            int other = ((volatile int *)labels)[indices[e]];
+            int other = ((volatile int *)labels)[((volatile int *)labels)[indices[e]]];
             if (other < best) best = other;
         }
-        // The label of a label is in the same component.
-        int further = ((volatile int *)labels)[best];
-        if (further < best) best = further;
-        if (best < labels[i]) {
-            labels[i] = best;
+        if (best < before) {
+            lower(&labels[before], best);
+            lower(&labels[i], best);
             *changed = 1;
         }
     }
