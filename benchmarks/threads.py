@@ -23,9 +23,12 @@ from stages import StageClock
 shared, longest = 0.0, 0.0  # seconds of all ranges so far, and of those that nothing can go beside
 
 
-def run(team: ThreadTeam, kernel: Any, n_items: int, *args: Any, grain: int = 256) -> None:
+def run(
+    team: ThreadTeam, kernel: Any, n_items: int, *args: Any, grain: int = 256, exactly: bool = False
+) -> None:
     global shared, longest
-    step = max(grain, -(-n_items // (8 * team.n_threads))) if n_items > grain else max(n_items, 1)
+    step = grain if exactly else max(grain, -(-n_items // (8 * team.n_threads)))
+    step = step if n_items > grain else max(n_items, 1)
     until = [0.0] * team.n_threads
     for lo in range(0, n_items, step):
         begin = time.thread_time()

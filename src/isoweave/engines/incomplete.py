@@ -56,7 +56,7 @@ def incomplete_factor(indptr, indices, data, diagonal, drop_tol, extra):
             # Too many for the space set aside: keep the largest.
             if kept <= n_matrix + extra:
                 break
-            used, threshold = kept, 2.0 * threshold
+            used, threshold = kept, max(2.0 * threshold, 5e-324)  # it may be 0, which twice is 0
         sort_range(listed, 0, kept)
         first = ptr[j]
         rows[first], values[first] = j, pivot
