@@ -31,11 +31,11 @@ def _has_petsc():
 
 @pytest.fixture(scope="module")
 def roll():
-    """A rolled sheet in a random order, and its edges: large enough for the ranks to share it."""
+    """A rolled sheet in random order, large enough for the ranks to share it; its misfit is not rounding."""
     rng = np.random.default_rng(0)
     u, v = rng.random((2, 3200))
     angle = 1.5 * np.pi * (1 + 2 * u)
-    graph = knn_graph(np.column_stack((angle * np.cos(angle), 21 * v, angle * np.sin(angle))), 8)
+    graph = knn_graph(np.column_stack((angle * np.cos(angle), 21 * v, angle * np.sin(angle))), 6)
     return renumber(graph, rng.permutation(3200))
 
 
@@ -120,7 +120,7 @@ def test_the_same_map_as_on_one_machine(tmp_path, roll, on_one_machine, n_ranks,
     assert f"3,200 on {n_ranks} ranks" in out
     assert "sent in a step" in out
     energy = float(re.search(r"energy +│ ([\d.e+-]+),", out)[1])
-    assert energy == pytest.approx(on_one_machine.energy, rel=1e-5)
+    assert energy == pytest.approx(on_one_machine.energy, rel=1e-8)
 
 
 def test_duplicates_components_and_isolated_vertices(tmp_path):

@@ -153,3 +153,21 @@ def test_every_message_is_counted(comm):
     into = np.zeros(5)
     halo.add(np.ones(5 * ranks.size), into)
     assert np.array_equal(into, np.full(5, ranks.size))
+
+
+def test_a_message_of_petsc_is_counted_where_it_is_sent(comm):
+    from fits import cut
+    from isoweave.cluster._problem import ClusterSolver
+
+    share = cut(edges(60, np.arange(59), np.arange(1, 60), np.ones(59)), comm)
+    # On a path with the diagonal alone: in an iteration the first rank has one neighbour, the second two.
+    solver = ClusterSolver(share, np.ones(len(share.indices)), 8)
+    rhs = np.ones((share.n_owned, 1)) * share.ranks.rank
+    counts = []
+    for _ in range(2):
+        before = share.ranks.messages, solver.iterations
+        solver.solve(rhs)
+        counts.append((share.ranks.messages - before[0], solver.iterations - before[1]))
+    sent, iterations = zip(*share.ranks.gather(counts[1]), strict=True)
+    assert len(sent) < 3 or sent[1] - sent[0] == iterations[0] > 0
+    assert len(sent) > 1 or sent[0] == 0

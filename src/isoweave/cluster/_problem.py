@@ -191,9 +191,13 @@ class ClusterSolver:
         self._ranks.counted(*(int(now - then) for now, then in zip(self._sent, before, strict=True)))
 
     def _so_far(self) -> tuple[float, float]:
-        info = self._petsc.Log.Event("KSPSolve").getPerfInfo()
-        reductions = info["numReductions"] if self._ranks.size > 1 else 0.0
-        return info["numMessages"] + reductions, info["messageLength"] + 8.0 * reductions
+        found = np.zeros(2)
+        for event in ("PCSetUp", "KSPSolve"):
+            info = self._petsc.Log.Event(event).getPerfInfo()
+            reductions = info["numReductions"] if self._ranks.size > 1 else 0.0
+            # PETSc counts what is sent and what is received, each rank both.
+            found += info["numMessages"] / 2 + reductions, info["messageLength"] / 2 + 8.0 * reductions
+        return found[0], found[1]
 
     def _column(self, rhs: FloatArray, tol: float) -> FloatArray:
         right = np.where(self._held, 0.0, rhs)
