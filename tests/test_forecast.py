@@ -150,6 +150,8 @@ def test_components_are_seen():
     crumbs = sp.block_diag([roll_of(20, 6).to_matrix()] * 400, format="csr")
     together, alone = (estimate_resources(crumbs, 2, n_jobs=2, solver=s) for s in ("auto", "direct"))
     assert 400 * 0.001 < together.cpu_seconds < 400 * 0.004 < 400 * 0.008 < alone.cpu_seconds
+    called = estimate_resources(crumbs, 2, n_jobs=2, callback=lambda state: None)
+    assert alone.cpu_seconds <= called.cpu_seconds < 400 * 0.04
     assert together.seconds < 0.6 * together.cpu_seconds
     # Pairs of duplicates are single points, and every vertex twice is one component as before.
     pairs = sp.coo_array(

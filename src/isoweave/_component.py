@@ -201,7 +201,7 @@ def stretch_of(graph: NeighborGraph, frames: FrameEnergy, x: FloatArray) -> tupl
     with numerical_stage("stretch"):
         stretch = local_stretch(graph, frames.frames, x, team=frames.team)
     check_finite("stretch", "singular values", stretch)
-    lost = at_lost_edges(graph, x)
+    lost = at_lost_edges(graph, x, frames.team)
     stretch[lost, -1] = 0.0
     return stretch, lost
 
@@ -221,7 +221,7 @@ def frames_of(
         raw = local_frames(paths, options.n_components, team=team, with_inverse=is_paper, **sizes)
     check_finite("local frames", "rows", raw.rows)
     check_finite("local frames", "eigenvalues", raw.spectrum)
-    frames = calibrate_frames(graph, raw, options.calibrate)
+    frames = calibrate_frames(graph, raw, options.calibrate, team=team)
     check_finite("calibration", "rows", frames.rows)
     if not is_paper:
         edges = edge_energy(paths, frames, confidence=known.per_edge(graph), team=team, starts=starts)

@@ -53,12 +53,14 @@ class ThreadTeam:
         self.n_threads = n_threads
         self._pool = pool
 
-    def run(self, kernel: Callable[..., Any], n_items: int, *args: Any, grain: int = 256) -> None:
+    def run(
+        self, kernel: Callable[..., Any], n_items: int, *args: Any, grain: int = 256, exactly: bool = False
+    ) -> None:
         """Call ``kernel(start, stop, *args)`` over ranges of ``grain`` items or more that cover all."""
         if self._pool is None or n_items <= grain:
             kernel(0, n_items, *args)
             return
-        step = max(grain, -(-n_items // (self.n_threads * _RANGES_PER_THREAD)))
+        step = grain if exactly else max(grain, -(-n_items // (self.n_threads * _RANGES_PER_THREAD)))
         starts = range(0, n_items, step)
         futures = [self._pool.submit(kernel, lo, min(lo + step, n_items), *args) for lo in starts]
         try:

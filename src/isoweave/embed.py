@@ -298,14 +298,19 @@ def embed_parts(
                 parts = (prepared.part(*which), [sizes[c] for c in which])
                 found |= dict(zip(which, embed_many(*parts, options, run.interrupt), strict=True))
 
-        # Several blocks for every one of some threads, so that none waits long for another.
-        at_once = AT_ONCE if team.n_threads == 1 else 4 * AT_ONCE * team.n_threads
+        # One thread takes a block at a time; several take all, so that none waits for another, unless what is
+        # done has to be kept in between.
+        n_threads, at_once = team.n_threads, AT_ONCE
+        if n_threads > 1:
+            at_once = 4 * AT_ONCE * n_threads if run.journal is not None else max(len(small), 1)
         for lo in range(0, len(small) if len(small) > 1 else 0, at_once):
             run.stage("small components")
             chosen = small[lo : lo + at_once]
             found: dict[int, ComponentResult | None] = {}
-            grain = min(AT_ONCE, -(-len(chosen) // team.n_threads))
-            team.run(embed_range, len(chosen), chosen, found, grain=grain)
+            # As many blocks for every thread.
+            n_blocks = n_threads * -(-len(chosen) // (AT_ONCE * n_threads))
+            grain = -(-len(chosen) // n_blocks)
+            team.run(embed_range, len(chosen), chosen, found, grain=grain, exactly=True)
             # Before what an interrupt has left unfinished is among what is kept.
             run.pause()
             for c, result in found.items():

@@ -231,7 +231,8 @@ class FitSizes:
         for count, part in parts:
             is_small = self.n_small > 0 and part.n <= N_LANDMARKS
             into, share = (together, _TOGETHER) if is_small else (seconds, 1.0)
-            hurried = is_small or (n_alone >= MANY and part.n <= SMALL)
+            is_hurried = n_alone >= MANY and part.n <= SMALL and part.options.callback is None
+            hurried = is_small or is_hurried
             more = 0.0 if hurried or part.n > SMALL else part.steps * _PER_STEP
             for stage, time in time_by_stage(part).items():
                 each = 1e-9 * time + share * _OVERHEAD[stage] + more * (stage == "optimise")
@@ -263,7 +264,9 @@ def fit_sizes(
     sizes, edges = (np.bincount(which, minlength=n_parts)[1:] for which in (labels, labels[graph.sources]))
     wanted = (sizes > 1) & (options.components != "largest")
     sizes, edges = sizes[wanted], edges[wanted]
-    small = sizes[sizes <= (N_LANDMARKS if options.is_ordinary else 0)]
+    # A callback is called by each alone.
+    together = options.is_ordinary and options.callback is None
+    small = sizes[sizes <= (N_LANDMARKS if together else 0)]
     counts = (len(sizes), len(small), int(small.sum()))
     # Of about the same size, trees apart from others.
     kind = np.round(2 * np.log2(sizes)) + 0.5 * (edges < 2.5 * sizes)

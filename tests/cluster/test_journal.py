@@ -55,6 +55,9 @@ def test_another_number_of_ranks_goes_on(comm, folder):
     assert one.write()  # replaces the first
     comm.Barrier()
     assert len(comm.bcast(sorted(p.name for p in (folder / "c").iterdir()))) == comm.size + 1
+    said = refusals(comm, lambda: journal(comm, folder / "c", resume=True))
+    assert said == [f"checkpoint {folder / 'c'}: is in use by another process."]
+    one.close()
     # On fewer ranks, which read several parts each.
     few = comm.Split(0 if comm.rank < (comm.size + 1) // 2 else 1, comm.rank)
     if comm.rank < (comm.size + 1) // 2:
@@ -66,6 +69,7 @@ def test_another_number_of_ranks_goes_on(comm, folder):
         assert other.load("component-1.state") is None
         other.keep("state", lambda: record(here))
         assert other.write()
+        other.close()
     comm.Barrier()
     # And on more again.
     share, third = journal(comm, folder / "c", resume=True)
@@ -73,7 +77,7 @@ def test_another_number_of_ranks_goes_on(comm, folder):
     third.keep("state", lambda: record(share))
     third.finish()
     comm.Barrier()
-    journal(comm, folder / "c")  # a finished run may be replaced
+    journal(comm, folder / "c")[1].close()  # a finished run may be replaced
     few.Free()
 
 
@@ -81,6 +85,7 @@ def test_folders_that_cannot_be_continued(comm, folder):
     share, one = journal(comm, folder / "c")
     one.keep("state", lambda: record(share))
     one.write()
+    one.close()
     comm.Barrier()
     said = refusals(comm, lambda: journal(comm, folder / "c"))
     hint = "Go on with it (resume=True, --resume), or remove it."
@@ -94,11 +99,62 @@ def test_folders_that_cannot_be_continued(comm, folder):
     _, again = journal(comm, folder / "c", resume=True)
     (said,) = refusals(comm, lambda: again.load("state"))
     assert "state-1-part-00000" in said
+    again.close()
     if comm.rank == 0:
         (folder / "d").mkdir()
         (folder / "d" / "notes.txt").write_text("mine")
     comm.Barrier()
     assert "is a folder that holds no checkpoint" in refusals(comm, lambda: journal(comm, folder / "d"))[0]
+
+
+def test_what_others_have_put_there_stays(comm, folder):
+    theirs = {f"state-1-part-{name}": "mine" for name in ("notes", "00000-of-00009", "00000-of-00001.bak")}
+    share, one = journal(comm, folder / "c")
+    one.keep("state", lambda: record(share))
+    assert one.write()
+    comm.Barrier()
+    if comm.rank == 0:
+        for name, text in theirs.items():
+            (folder / "c" / name).write_text(text)
+        (folder / "c" / f"state-3-part-00000-of-{comm.size:05d}").write_text("mine")
+    comm.Barrier()
+    assert one.write()
+    if comm.rank == 0:
+        with pytest.warns(UserWarning, match="another file has its name"):
+            assert not one.write()
+    else:
+        assert not one.write()
+    comm.Barrier()
+    found = {path.name: path.read_bytes() for path in (folder / "c").glob("state-[13]*")}
+    assert set(found.values()) == {b"mine"}
+    assert len(found) == len(theirs) + 1
+    one.close()
+    # A folder that was there before is not removed, though a short run leaves nothing in it.
+    for made in (True, False):
+        if comm.rank == 0 and made:
+            (folder / "d").mkdir()
+        comm.Barrier()
+        journal(comm, folder / "d")[1].finish()
+        comm.Barrier()
+        assert (folder / "d").exists() is made
+        comm.Barrier()
+        if comm.rank == 0 and made:
+            (folder / "d").rmdir()
+
+
+def test_an_index_of_somebody_elses_making(comm, folder):
+    from isoweave.persist import write_store
+
+    whole = {"generation": 1, "parts": 1, "slots": {}, "fingerprint": {"tol": 1}, "finished": False}
+    odd = ({"generation": "x"}, {"generation": -1}, {"parts": 0}, {"parts": 1e300}, {"slots": [1]})
+    odd += ({"slots": {"a": 1}}, {"slots": {"a": {"values": {}, "arrays": [1]}}}, {"fingerprint": None})
+    for change in odd:
+        if comm.rank == 0:
+            (folder / "c").mkdir(exist_ok=True)
+            with (folder / "c" / "index").open("wb") as file:
+                write_store(file, "checkpoint in parts", whole | change, {})
+        comm.Barrier()
+        assert "is damaged" in refusals(comm, lambda: journal(comm, folder / "c", resume=True))[0], change
 
 
 def refusals(comm, function):
@@ -128,6 +184,7 @@ def test_a_part_that_cannot_be_written_is_a_warning(comm, folder, monkeypatch):
             assert not one.write()
     else:
         assert not one.write()
+    one.close()
     comm.Barrier()
     here, other = journal(comm, folder / "c", resume=True)
     check(other.load("state"), here)

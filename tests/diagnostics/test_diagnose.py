@@ -374,6 +374,7 @@ SQUARE = plane_graph(40, 6, 105)[1]
         (np.zeros(5), {"graph": SQUARE}, ValueError, r"shape \(5,\)"),
         (np.zeros((5, 2)), {"graph": SQUARE}, ValueError, "5 rows, but the graph has 40"),
         (np.full((40, 2), np.inf), {"graph": SQUARE}, ValueError, r"entry \(0, 0\)"),
+        (np.full((40, 2), 1e308), {"graph": SQUARE}, ValueError, r"times the median distance, over 1e\+75"),
         (np.array([["a"]]), {"graph": SQUARE}, TypeError, "dtype"),
         (np.zeros((40, 2)), {"graph": SQUARE, "n_components": 3}, ValueError, "has 2 columns"),
         (np.zeros((40, 2)), {"graph": SQUARE, "shortcuts": "dropp"}, ValueError, "Did you mean 'drop'"),

@@ -359,6 +359,8 @@ def test_incomplete_factor(monkeypatch):
     block, out = random_block(30, 2, seed=3), np.empty((30, 2))
     pre.apply(block, out)
     np.testing.assert_allclose(out, np.linalg.solve(dense, block), rtol=1e-9)
+    # There is not room for all, though nothing is small enough to be dropped.
+    assert IncompleteCholesky(prepare_laplacian(uniform(300, 2, 8)), TEAM).shift == 0.0
     # Positive off-diagonals make a bad incomplete factor: d^T d of second differences on a cycle.
     monkeypatch.setattr(IncompleteCholesky, "drop_tol", 0.2)
     d = sp.csr_array(2 * np.eye(40) - np.roll(np.eye(40), 1, axis=0) - np.roll(np.eye(40), -1, axis=0))

@@ -205,6 +205,7 @@ def test_parameter_error_is_affine():
         (lambda g, y: procrustes_error(np.ones((90, 2)), y), "truth must not be constant: all 90 rows"),
         (lambda g, y: metrics.parameter_error(y, y[:-1]), "expected 89 rows, got 90"),
         (lambda g, y: procrustes_error(y, np.nan * y), "must be finite, got .* in row 0"),
+        (lambda g, y: metrics.evaluate(g, y + 1e160), r"embedding must not exceed 1e\+150"),
     ],
 )
 def test_errors(call, match, torus):

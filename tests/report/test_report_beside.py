@@ -32,6 +32,9 @@ def test_two_maps_are_linked(open_report, size):  # noqa: F811
     width, height = boxes[0]["size"]
     shift = [width, 0] if size[0] > 500 else [0, height]
     np.testing.assert_allclose(boxes[1]["corner"], shift)
+    # What is said of the map keeps to its own half.
+    most = page.evaluate("parseFloat(getComputedStyle(document.getElementById('kind')).maxWidth)")
+    assert 0.9 * width < most <= width
     picture = np.asarray(page.screenshot(), dtype=int)
     places = {name: np.array([pixel(page, v, name) for v in range(0, 200, 9)]) for name in ("main", "other")}
     # Both fill their halves, so that the same points lie at the same places of the two.

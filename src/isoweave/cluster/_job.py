@@ -20,7 +20,7 @@ from isoweave.io import read_anchors
 from isoweave.known import Anchors, check_anchors, merge_anchors
 from isoweave.optimise import IterationState, Progress, Run
 from isoweave.options import EmbeddingOptions, resolve_options
-from isoweave.persist import fingerprint
+from isoweave.persist import CheckpointError, fingerprint
 
 _MISSING = (
     "engine='petsc' needs PETSc and MPI with their Python packages petsc4py and mpi4py ({error}). From "
@@ -100,9 +100,20 @@ def embed_file(
     interrupt = ClusterInterrupt(ranks, chosen.on_interrupt)
     with thread_team(chosen.n_jobs) as team, interrupt:
         callback = agreed_callback(ranks, chosen)
-        run = Run(_journal(share, rows, chosen, given), interrupt, say, callback=callback)
-        coordinates, facts = embed_share(share, chosen, anchors=given, run=run, team=team)
-        run.finish()
+        journal = _journal(share, rows, chosen, given)
+        run = Run(journal, interrupt, say, callback=callback)
+        try:
+            coordinates, facts = embed_share(share, chosen, anchors=given, run=run, team=team)
+            run.finish()
+        except (ValueError, TypeError, ArithmeticError, LookupError) as failure:
+            # Numbers out of a file may break whatever is made of them; a callback's errors are its own.
+            is_own = callback is not None or isinstance(failure, CheckpointError)
+            if journal is None or not journal.is_resumed or is_own:
+                raise
+            raise journal.unusable(failure) from failure
+        finally:
+            if journal is not None:
+                journal.close()
     coordinates = coordinates + origin
     if held is not None:
         coordinates[held[0]] = held[1]

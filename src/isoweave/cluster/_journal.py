@@ -6,6 +6,8 @@ replaced last: whatever happens while parts are written, those it names are comp
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import time
 import warnings
@@ -42,17 +44,22 @@ class ClusterJournal:
         self._stored: dict[str, Any] = {}
         self._kept: dict[str, Callable[[], Record]] = {}
         self._generation = self._n_parts = 0
-        self._is_finished = False
-        with self._ranks.together():
-            self._meet(checkpoint.resume)
+        self._is_finished = self._is_made = False
+        self._held = -1
+        try:
+            with self._ranks.together():
+                if self._ranks.rank == 0:
+                    self._occupy()
+            with self._ranks.together():
+                self._meet(checkpoint.resume)
+        except BaseException:
+            self.close()
+            raise
         self.is_resumed = bool(self._stored)
-        with self._ranks.together():
-            if self._ranks.rank == 0:
-                try:
-                    self.path.mkdir(exist_ok=True)
-                except OSError as error:
-                    raise write_error(error, self.path) from error
         self._next = time.monotonic() + (_SECONDS if self._every is None else self._every)
+
+    def unusable(self, error: Exception) -> CheckpointError:
+        return CheckpointError(self.path, f"cannot be continued: {error!s:.300} Remove it to start afresh.")
 
     def load(self, slot: str) -> Record | None:
         """What an earlier run has kept, on the ranks that have its vertices now."""
@@ -104,6 +111,7 @@ class ClusterJournal:
             content = {"generation": generation, "parts": ranks.size, "slots": slots}
             content |= {"fingerprint": self._fields, "finished": self._is_finished}
             try:
+                _refuse_others(self.path / "index", _INDEX_KIND)
                 with atomic_write(self.path / "index") as file:
                     write_store(file, _INDEX_KIND, content, {})
             except OSError as error:
@@ -128,18 +136,56 @@ class ClusterJournal:
         self.close()
 
     def close(self) -> None:
-        if self._ranks.rank == 0 and not self._generation:
+        if self._is_made and not self._generation:
             with suppress(OSError):
                 self.path.rmdir()
+        if self._held >= 0:
+            os.close(self._held)
+        self._is_made, self._held = False, -1
+
+    def _occupy(self) -> None:
+        """Make the folder if there is none, and lock it; the lock ends with the process."""
+        import fcntl
+
+        while self._held < 0:
+            try:
+                with suppress(FileExistsError):
+                    self.path.mkdir()
+                    self._is_made = True
+                held = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            except FileNotFoundError as error:
+                if self.path.parent.is_dir() and not self.path.is_symlink():
+                    continue  # somebody has removed it in between
+                raise write_error(error, self.path) from error
+            except NotADirectoryError as error:
+                said = "is not a folder; engine='petsc' keeps a run in parts."
+                raise CheckpointError(self.path, said) from error
+            except OSError as error:
+                raise write_error(error, self.path) from error
+            try:
+                with suppress(OSError):  # some network folders have no locks
+                    try:
+                        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    except BlockingIOError as error:
+                        raise CheckpointError(self.path, "is in use by another process.") from error
+                    if os.path.samestat(os.stat(self.path), os.fstat(held)):
+                        self._held, held = held, -1
+            finally:
+                if held >= 0:
+                    os.close(held)
 
     def _part(self, generation: int, rank: int, size: int) -> Path:
         return self.path / f"state-{generation}-part-{rank:05d}-of-{size:05d}"
 
     def _remove(self, generation: int) -> None:
-        """Remove this rank's share of the parts of a generation, whoever wrote them."""
+        """Remove this rank's share of the parts of a generation, by however many ranks."""
         for path in self.path.glob(f"state-{generation}-part-*"):
-            if int(path.name.split("-")[3]) % self._ranks.size == self._ranks.rank:
-                path.unlink(missing_ok=True)
+            match = re.fullmatch(r"state-\d+-part-(\d+)-of-\d+", path.name)
+            if match is None or int(match[1]) % self._ranks.size != self._ranks.rank:
+                continue
+            with suppress(OSError, StoreError), Store.open(path, _PART_KIND) as store:
+                if store.content.get("generation") == generation:
+                    path.unlink(missing_ok=True)
 
     def _vertices(self, slot: str) -> AnyArray:
         """Owned vertices that the arrays of a slot have rows for."""
@@ -160,7 +206,9 @@ class ClusterJournal:
                 elif self._ranks.rank:
                     continue
                 arrays[f"{slot}/{name}"] = np.asarray(array)
-        with atomic_write(self._part(generation, self._ranks.rank, self._ranks.size)) as file:
+        path = self._part(generation, self._ranks.rank, self._ranks.size)
+        _refuse_others(path, _PART_KIND)
+        with atomic_write(path) as file:
             write_store(file, _PART_KIND, {"generation": generation}, arrays)
 
     def _read(self, slot: str, names: list[str]) -> tuple[AnyArray, dict[str, AnyArray]]:
@@ -179,6 +227,12 @@ class ClusterJournal:
                         raise StoreError(path, f"arrays.{slot}/{name}", "is missing")
                     if array is not None:
                         found[name].append(array if number in numbers or array.ndim == 0 else array[:0])
+                # Ranks send each other rows of these: they must be of the vertices, and as many.
+                (ids, *_), n = found["ids"][-1:], int(self._rows.offsets[-1])
+                fits = ids.dtype == np.int64 and ids.ndim == 1 and ((ids >= 0) & (ids < n)).all()
+                rows = [arrays[-1] for name, arrays in found.items() if _BY_VERTEX.fullmatch(name)]
+                if not fits or any(array.shape[:1] != ids.shape for array in rows):
+                    raise StoreError(path, f"arrays.{slot}", "does not have a row for each of its vertices")
         joined = {
             name: arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
             for name, arrays in found.items()
@@ -189,10 +243,8 @@ class ClusterJournal:
     def _meet(self, resume: bool) -> None:
         """Decide what becomes of what the folder holds."""
         index = self.path / "index"
-        if self.path.exists() and not self.path.is_dir():
-            raise CheckpointError(self.path, "is not a folder; engine='petsc' keeps a run in parts.")
         if not index.exists():
-            if self.path.is_dir() and any(self.path.iterdir()):
+            if any(self.path.iterdir()):
                 raise CheckpointError(self.path, "is a folder that holds no checkpoint; it is left alone.")
             return
         try:
@@ -201,10 +253,15 @@ class ClusterJournal:
                 store.arrays()
         except StoreError as error:
             raise CheckpointError(self.path, f"is damaged ({error}); remove it to start afresh.") from error
-        self._generation, self._n_parts = int(content["generation"]), int(content["parts"])
-        slots = content["slots"]
+        slots: Any = content.get("slots")
+        sizes: list[Any] = [content.get(name) for name in ("generation", "parts")]
+        is_whole = isinstance(slots, dict) and isinstance(content.get("fingerprint"), dict)
+        is_whole &= all(type(size) is int and 0 < size < 2**31 for size in sizes)
+        if not is_whole or not all(map(_is_slot, slots.values())):
+            raise CheckpointError(self.path, f"is damaged ({index}: content); remove it to start afresh.")
+        self._generation, self._n_parts = sizes
         if not resume:
-            if slots and not content["finished"]:
+            if slots and content.get("finished") is not True:
                 hint = "Go on with it (resume=True, --resume), or remove it."
                 raise CheckpointError(self.path, f"holds a run that is not finished. {hint}")
             return
@@ -215,6 +272,24 @@ class ClusterJournal:
                 reason = f"belongs to another run: {said}. Use the former value, or remove the folder."
                 raise CheckpointError(self.path, reason, name, before, now)
         self._stored = dict(slots)
+
+
+def _is_slot(value: Any) -> bool:
+    """Whether the index says of a slot what it has to."""
+    match value:
+        case {"values": dict(), "arrays": list(names)}:
+            return all(isinstance(name, str) for name in names)
+    return False
+
+
+def _refuse_others(path: Path, kind: str) -> None:
+    """Raise if a name is taken by what is not one of our files."""
+    if os.path.lexists(path):
+        try:
+            with Store.open(path, kind):
+                pass
+        except StoreError as error:
+            raise FileExistsError(errno.EEXIST, "another file has its name", path) from error
 
 
 class ClusterInterrupt(Interrupt):

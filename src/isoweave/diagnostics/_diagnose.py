@@ -53,6 +53,8 @@ _MOST_EDGES, _MOST_COMPONENTS = 30_000, 3
 _WITHIN = 0.1
 # A map whose energy can be divided by this is a poor one.
 _POOR = 1.5
+# Coordinates of a map in units of the median length: beyond, squares of squares overflow.
+_LARGEST = 1e75
 # Vertices that long distances are measured from, fewer where there would be too many distances.
 _SOURCES, _FEWEST_SOURCES, _MOST_PATHS = 30, 5, 10_000_000
 
@@ -190,7 +192,14 @@ def _examine_map(
 ) -> dict[str, Any]:
     """The map component by component, and what it does to every edge and vertex of the input."""
     graph, back = prepared.given, prepared.representative
-    points = embedding.coordinates[prepared.firsts] / prepared.unit
+    with np.errstate(over="ignore"):
+        points = embedding.coordinates[prepared.firsts] / prepared.unit
+    largest = float(np.nanmax(np.abs(points), initial=0.0))
+    if largest > _LARGEST:
+        raise ValueError(
+            f"The map has coordinates of {largest:.3g} times the median distance, over {_LARGEST:g}: one "
+            "of its numbers is wrong, or it is in another unit than the distances."
+        )
     placed: BoolArray = np.asarray(np.isfinite(points).all(axis=1))
     misfit, stretch = np.full(len(points), np.nan), np.ones(points.shape)
     found: list[_Part] = []

@@ -28,6 +28,7 @@ from isoweave.graph import NeighborGraph, rows_by_length
 HARD_SHARE = 1e3
 # Square of the ratio of an edge to its frame beyond which a row of zeros means nothing.
 _SAME_SIZE = 1e8
+_ROWS_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,12 +203,18 @@ def edge_energy(
             lost &= long_edges(graph, frames.n_components, rows_by_length(graph, team))
             shares = np.minimum(1.0, (_median_lengths(graph, starts)[lost] / graph.lengths[lost]) ** 2)
             values[lost] = shares * given[lost]
-    squares = np.einsum("ej,ej->e", frames.rows, frames.rows)
-    size = frames.spectrum[graph.sources, 0]
-    nowhere = (squares <= SHORTEST_ROW**2 * np.minimum(graph.lengths**2, size)) & (squares > 0)
+    nowhere = np.empty(len(graph.lengths), dtype=np.bool_)
+    team.run(_point_nowhere, len(nowhere), graph, frames, nowhere, grain=_ROWS_AT_ONCE)
     if nowhere.any():
         frames = replace(frames, rows=np.where(nowhere[:, None], 0.0, frames.rows))
     return EdgeEnergy(graph, frames, values, team)
+
+
+def _point_nowhere(start: int, stop: int, graph: NeighborGraph, frames: LocalFrames, out: AnyArray) -> None:
+    rows, lengths = frames.rows[start:stop], graph.lengths[start:stop]
+    squares = np.einsum("ej,ej->e", rows, rows)
+    size = frames.spectrum[graph.sources[start:stop], 0]
+    out[start:stop] = (squares <= SHORTEST_ROW**2 * np.minimum(lengths**2, size)) & (squares > 0)
 
 
 def _median_lengths(graph: NeighborGraph, starts: AnyArray | None) -> FloatArray:

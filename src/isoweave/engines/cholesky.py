@@ -115,6 +115,50 @@ def column_counts(indptr, indices, parent):
 
 
 @kernel
+def cut_tree(parent, counts, n_shares):
+    """Task of every column, in postorder; layer of every task, and the task above it or -1."""
+    # Subtrees with at most a share of the work are tasks of layer 0, small ones beside each other together.
+    # What is above them is a tree of chains, each a task, in a layer above all tasks that hang on it.
+    n = len(parent)
+    work, task = np.zeros(n + 1), np.empty(n, np.int32)
+    n_heavy, heavy, level = np.zeros(n + 1, np.int32), np.empty(n + 1, np.int32), np.ones(n + 1, np.int32)
+    layer, above = np.empty(n, np.int32), np.empty(n, np.int32)
+    # Parent -1 is the last entry. Beside the operations of a column there is work with its entries.
+    for j in range(n):
+        work[j] += counts[j] * (counts[j] + 100.0)
+        work[parent[j]] += work[j]
+    limit, n_tasks = work[n] / n_shares, 0
+    for j in range(n):
+        if work[j] > limit:
+            if n_heavy[j] == 1:
+                task[j] = task[heavy[j]]
+            else:
+                task[j], layer[n_tasks] = n_tasks, level[j]
+                n_tasks += 1
+            n_heavy[parent[j]] += 1
+            heavy[parent[j]] = j
+            level[parent[j]] = max(level[parent[j]], layer[task[j]] + 1)
+    for j in range(n):
+        if work[j] > limit:
+            above[task[j]] = -1 if parent[j] == -1 else task[parent[j]]
+    begin, last, last_above, used = 0, -1, -1, 0.0
+    for j in range(n):
+        if work[j] > limit:
+            begin = j + 1
+        elif parent[j] == -1 or work[parent[j]] > limit:
+            hangs_on = -1 if parent[j] == -1 else task[parent[j]]
+            if last == -1 or hangs_on != last_above or used + work[j] > limit:
+                last, last_above, used = n_tasks, hangs_on, 0.0
+                layer[last], above[last] = 0, hangs_on
+                n_tasks += 1
+            used += work[j]
+            for i in range(begin, j + 1):
+                task[i] = last
+            begin = j + 1
+    return task, layer[:n_tasks].copy(), above[:n_tasks].copy()
+
+
+@kernel
 def find_supernodes(parent, counts):
     """First columns and heights of the supernodes, the last one first, and their number."""
     # A column joins the supernode of its parent to its right when that stores few zeros; narrow supernodes
@@ -137,18 +181,22 @@ def find_supernodes(parent, counts):
 
 
 @kernel
-def supernode_rows(indptr, indices, parent, starts, row_ptr):
-    """Rows and number of children of every supernode, and the most stack their updates ever need."""
+def supernode_rows(indptr, indices, parent, starts, row_ptr, tasks):
+    """Rows of every supernode; its last child, its sibling before, its update's place in the stack, or -1."""
     n, n_super = len(parent), len(starts) - 1
-    rows = np.empty(row_ptr[n_super], np.int32)
-    n_children, pending = np.zeros(n_super, np.int32), np.empty(n_super, np.int32)
+    rows, places = np.empty(row_ptr[n_super], np.int32), np.empty(n_super, np.int64)
+    last_child, sibling = np.empty(n_super, np.int32), np.empty(n_super, np.int32)
     owner, seen = np.empty(n, np.int32), np.empty(n, np.int32)
     seen[:] = -1
-    n_pending = stack = deepest = 0
     for s in range(n_super):
+        last_child[s] = sibling[s] = places[s] = -1
         for j in range(starts[s], starts[s + 1]):
             owner[j] = s
+    task = stack = deepest = 0
     for s in range(n_super):
+        if s == tasks[task + 1]:
+            # Every task has a stack of its own; what is left there at its end waits for the task above.
+            task, stack = task + 1, deepest
         used = row_ptr[s]
         for j in range(starts[s], starts[s + 1]):
             rows[used], seen[j] = j, s
@@ -159,29 +207,28 @@ def supernode_rows(indptr, indices, parent, starts, row_ptr):
                 if i > j and seen[i] != s:
                     rows[used], seen[i] = i, s
                     used += 1
-        # In postorder the updates of the children are the last ones made.
-        for _ in range(n_children[s]):
-            n_pending -= 1
-            c = pending[n_pending]
+        c = last_child[s]
+        while c != -1:
             first = row_ptr[c] + starts[c + 1] - starts[c]
-            size = row_ptr[c + 1] - first
-            stack -= size * size
+            if c >= tasks[task]:
+                # In postorder the updates of the children are the last ones made.
+                stack = places[c]
             for t in range(first, row_ptr[c + 1]):
                 i = rows[t]
                 if seen[i] != s:
                     rows[used], seen[i] = i, s
                     used += 1
+            c = sibling[c]
         first = row_ptr[s] + starts[s + 1] - starts[s]
         size = used - first
         sort_range(rows, first, used)
         above = parent[starts[s + 1] - 1]
         if above >= 0:
-            pending[n_pending] = s
-            n_pending += 1
-            n_children[owner[above]] += 1
-            stack += size * size
+            sibling[s], last_child[owner[above]] = last_child[owner[above]], s
+            places[s] = stack
+            stack += size * (size + 1) // 2
             deepest = max(deepest, stack)
-    return rows, n_children, deepest
+    return rows, last_child, sibling, places, deepest
 
 
 @helper
@@ -202,12 +249,17 @@ def sort_range(a, first, last):
 
 
 @kernel
-def factorise(starts, row_ptr, rows, value_ptr, n_children, indptr, indices, data, stack, front, values):
-    """Fill ``values``; the first column with no positive pivot, or -1. ``front`` holds one supernode."""
-    n_super = len(starts) - 1
-    where, pending = np.empty(len(indptr) - 1, np.int32), np.empty(n_super, np.int32)
-    n_pending = top = 0
-    for node in range(n_super):
+def factorise(
+    start, stop, first_task, tasks, starts, row_ptr, rows, value_ptr, last_child, sibling, places,
+    indptr, indices, data, stack, values, failed,
+):  # fmt: skip
+    """Fill ``values`` for tasks from ``first_task`` on; the first column with no positive pivot of each."""
+    where = np.empty(len(indptr) - 1, np.int32)
+    first_task, tallest = first_task + start, 0
+    for node in range(tasks[first_task], tasks[first_task + stop - start]):
+        tallest = max(tallest, row_ptr[node + 1] - row_ptr[node])
+    front, column = np.empty(tallest * tallest), np.empty(MAX_WIDTH)
+    for node in range(tasks[first_task], tasks[first_task + stop - start]):
         c0, r0 = starts[node], row_ptr[node]
         k, m = starts[node + 1] - c0, row_ptr[node + 1] - r0
         for t in range(m):
@@ -218,20 +270,20 @@ def factorise(starts, row_ptr, rows, value_ptr, n_children, indptr, indices, dat
             for e in range(indptr[j], indptr[j + 1]):
                 if indices[e] >= j:
                     front[where[indices[e]] * m + j - c0] += data[e]
-        for _ in range(n_children[node]):
-            n_pending -= 1
-            c = pending[n_pending]
+        c = last_child[node]
+        while c != -1:
             first = row_ptr[c] + starts[c + 1] - starts[c]
             size = row_ptr[c + 1] - first
-            top -= size * size
             for a in range(size):
-                i = where[rows[first + a]] * m
-                for b in range(a + 1):
-                    front[i + where[rows[first + b]]] += stack[top + a * size + b]
+                to, update = np.uint64(where[rows[first + a]] * m), np.uint64(places[c] + a * (a + 1) // 2)
+                for b in range(np.uint64(a + 1)):
+                    front[to + np.uint64(where[rows[np.uint64(first) + b]])] += stack[update + b]
+            c = sibling[c]
         block = values[value_ptr[node] : value_ptr[node + 1]].reshape(m, k)
-        bad = _factor_diagonal(front, m, k, block)
+        bad = _factor_diagonal(front, m, k, block, column)
         if bad >= 0:
-            return c0 + bad
+            failed[first_task] = c0 + bad
+            return
         if m == k:
             continue
         for i in range(k, m):
@@ -248,17 +300,13 @@ def factorise(starts, row_ptr, rows, value_ptr, n_children, indptr, indices, dat
             product = np.empty((b - a, b))
             np.dot(below[a:b], below[:b].T, product)
             for i in range(a, b):
-                row = (k + i) * m + k
-                for j in range(i + 1):
-                    stack[top + i * size + j] = front[row + j] - product[i - a, j]
-        top += size * size
-        pending[n_pending] = node
-        n_pending += 1
-    return -1
+                row, update = np.uint64((k + i) * m + k), np.uint64(places[node] + i * (i + 1) // 2)
+                for t in range(np.uint64(i + 1)):
+                    stack[update + t] = front[row + t] - product[i - a, t]
 
 
 @helper
-def _factor_diagonal(front, m, k, block):
+def _factor_diagonal(front, m, k, block, column):
     """Inverse of the factor of the leading k x k part of ``front`` into ``block``; the bad pivot or -1."""
     for j in range(k):
         diagonal = front[j * m + j]
@@ -271,9 +319,13 @@ def _factor_diagonal(front, m, k, block):
         pivot = np.sqrt(diagonal)
         for i in range(j, k):
             front[i * m + j] /= pivot
+        # Side by side, for vector instructions.
         for i in range(j + 1, k):
-            for t in range(j + 1, i + 1):
-                front[i * m + t] -= front[i * m + j] * front[t * m + j]
+            column[i] = front[i * m + j]
+        for i in range(j + 1, k):
+            row, weight = np.uint64(i * m), column[i]
+            for t in range(np.uint64(j + 1), np.uint64(i + 1)):
+                front[row + t] -= weight * column[t]
     for i in range(k):
         pivot = front[i * m + i]
         for j in range(k):
@@ -291,122 +343,61 @@ def _factor_diagonal(front, m, k, block):
 # leave to reorder sums lets the inner loops use vector instructions: twice as fast as BLAS on blocks of
 # this size. Columns are paired the same way for any number of threads.
 @reordering_kernel
-def substitute(start, stop, starts, row_ptr, rows, value_ptr, values, x):
-    """Overwrite rows ``2 start .. 2 stop`` of ``x`` (2 P, n), in factor order, with the solutions."""
-    n_super, one = np.uint64(len(starts) - 1), np.uint64(1)
+def substitute(
+    start, stop, first_task, n_tasks, forward, backward, tasks, above, n_inner, starts, row_ptr, rows,
+    value_ptr, values, x,
+):  # fmt: skip
+    """Overwrite pairs of rows of ``x`` (2 P, n + f), in factor order, with the solutions, task by task.
+
+    Items are ``n_tasks`` tasks of a layer for each pair. Going forward, what a task adds to columns of tasks
+    above it is collected behind the n columns of the row, and handed on from task to task.
+    """
+    n, one = starts[len(starts) - 1], np.uint64(1)
+    n_outer = n - n_inner
     work0, work1 = np.empty(MAX_WIDTH), np.empty(MAX_WIDTH)
-    for pair in range(start, stop):
-        x0, x1 = x[2 * pair], x[2 * pair + 1]
-        for node in range(n_super):
-            c0, r0, v = np.uint64(starts[node]), np.uint64(row_ptr[node]), np.uint64(value_ptr[node])
-            k, m = np.uint64(starts[node + one]) - c0, np.uint64(row_ptr[node + one]) - r0
-            for t in range(k):
-                work0[t], work1[t] = x0[c0 + t], x1[c0 + t]
-                x0[c0 + t], x1[c0 + t] = 0.0, 0.0
-            for i in range(m):
-                a0, a1 = 0.0, 0.0
+    for item in range(start, stop):
+        x0, x1 = x[2 * (item // n_tasks)], x[2 * (item // n_tasks) + 1]
+        task = first_task + item % n_tasks
+        begin, end = np.uint64(tasks[task]), np.uint64(tasks[task + 1])
+        own = np.uint64(starts[end])
+        shift = np.uint64(n - n_inner + task * n_outer)
+        if forward:
+            for far in range(n + task * n_outer, n + (task + 1) * n_outer):
+                x0[far], x1[far] = 0.0, 0.0
+            for child in range(task):
+                if above[child] == task:
+                    handed = np.uint64(n - n_inner + child * n_outer)
+                    for c in range(np.uint64(starts[begin]), np.uint64(n)):
+                        to = c if c < own else c + shift
+                        x0[to] += x0[c + handed]
+                        x1[to] += x1[c + handed]
+            for node in range(begin, end):
+                c0, r0, v = np.uint64(starts[node]), np.uint64(row_ptr[node]), np.uint64(value_ptr[node])
+                k, m = np.uint64(starts[node + one]) - c0, np.uint64(row_ptr[node + one]) - r0
                 for t in range(k):
-                    a0 += values[v + i * k + t] * work0[t]
-                    a1 += values[v + i * k + t] * work1[t]
-                r = np.uint64(rows[r0 + i])
-                x0[r] += a0
-                x1[r] += a1
-        for step in range(n_super):
-            back = n_super - one - np.uint64(step)
-            c0, r0, v = np.uint64(starts[back]), np.uint64(row_ptr[back]), np.uint64(value_ptr[back])
-            k, m = np.uint64(starts[back + one]) - c0, np.uint64(row_ptr[back + one]) - r0
-            for t in range(k):
-                work0[t], work1[t] = 0.0, 0.0
-            for i in range(m):
-                r = np.uint64(rows[r0 + i])
-                a0, a1 = x0[r], x1[r]
+                    work0[t], work1[t] = x0[c0 + t], x1[c0 + t]
+                    x0[c0 + t], x1[c0 + t] = 0.0, 0.0
+                for i in range(m):
+                    a0, a1 = 0.0, 0.0
+                    for t in range(k):
+                        a0 += values[v + i * k + t] * work0[t]
+                        a1 += values[v + i * k + t] * work1[t]
+                    r = np.uint64(rows[r0 + i])
+                    r = r if r < own else r + shift
+                    x0[r] += a0
+                    x1[r] += a1
+        if backward:
+            for step in range(end - begin):
+                back = end - one - np.uint64(step)
+                c0, r0, v = np.uint64(starts[back]), np.uint64(row_ptr[back]), np.uint64(value_ptr[back])
+                k, m = np.uint64(starts[back + one]) - c0, np.uint64(row_ptr[back + one]) - r0
                 for t in range(k):
-                    work0[t] += values[v + i * k + t] * a0
-                    work1[t] += values[v + i * k + t] * a1
-            for t in range(k):
-                x0[c0 + t], x1[c0 + t] = work0[t], work1[t]
-
-
-@kernel
-def incomplete_factor(indptr, indices, data, diagonal, drop_tol, extra):
-    """Columns of the factor, diagonal entry first, and the column that failed or -1."""
-    n = len(diagonal)
-    bound = n * (1 + extra) + len(indices) // 2
-    ptr, rows, values = np.zeros(n + 1, np.int64), np.empty(bound, np.int32), np.empty(bound)
-    work, listed, seen = np.zeros(n), np.empty(n, np.int32), np.full(n, -1, np.int32)
-    # waiting[i] heads the list of earlier columns whose next unused entry, at cursor, is in row i.
-    waiting, following = np.full(n, -1, np.int32), np.full(n, -1, np.int32)
-    cursor = np.zeros(n, np.int64)
-    for j in range(n):
-        used, norm, n_matrix = 0, diagonal[j], 0
-        pivot = diagonal[j]
-        for e in range(indptr[j], indptr[j + 1]):
-            i = indices[e]
-            if i != j:
-                norm += abs(data[e])
-            if i > j:
-                seen[i], work[i], listed[used] = j, data[e], i
-                used += 1
-                n_matrix += 1
-        c = waiting[j]
-        while c != -1:
-            after = following[c]
-            weight = values[cursor[c]]
-            pivot -= weight * weight
-            for e in range(cursor[c] + 1, ptr[c + 1]):
-                i = rows[e]
-                if seen[i] != j:
-                    seen[i], work[i], listed[used] = j, 0.0, i
-                    used += 1
-                work[i] -= weight * values[e]
-            cursor[c] += 1
-            if cursor[c] < ptr[c + 1]:
-                i = rows[cursor[c]]
-                following[c], waiting[i] = waiting[i], c
-            c = after
-        if not pivot > 1e-10 * diagonal[j]:
-            return ptr, rows, values, j
-        pivot = np.sqrt(pivot)
-        threshold = drop_tol * norm
-        while True:
-            kept = 0
-            for t in range(used):
-                if abs(work[listed[t]]) > threshold:
-                    listed[kept] = listed[t]
-                    kept += 1
-            # Too many for the space set aside: keep the largest.
-            if kept <= n_matrix + extra:
-                break
-            used, threshold = kept, 2.0 * threshold
-        sort_range(listed, 0, kept)
-        first = ptr[j]
-        rows[first], values[first] = j, pivot
-        for t in range(kept):
-            rows[first + 1 + t], values[first + 1 + t] = listed[t], work[listed[t]] / pivot
-        ptr[j + 1] = first + 1 + kept
-        cursor[j] = first + 1
-        if kept > 0:
-            following[j], waiting[listed[0]] = waiting[listed[0]], j
-    return ptr, rows[: ptr[n]].copy(), values[: ptr[n]].copy(), -1
-
-
-@kernel
-def incomplete_substitute(ptr, rows, values, x):
-    """Overwrite the block ``x`` with the solution of ``L Lᵀ y = x``."""
-    n, width = x.shape
-    for j in range(n):
-        first = ptr[j]
-        for b in range(width):
-            x[j, b] /= values[first]
-        for e in range(first + 1, ptr[j + 1]):
-            i, weight = rows[e], values[e]
-            for b in range(width):
-                x[i, b] -= weight * x[j, b]
-    for j in range(n - 1, -1, -1):
-        first = ptr[j]
-        for e in range(first + 1, ptr[j + 1]):
-            i, weight = rows[e], values[e]
-            for b in range(width):
-                x[j, b] -= weight * x[i, b]
-        for b in range(width):
-            x[j, b] /= values[first]
+                    work0[t], work1[t] = 0.0, 0.0
+                for i in range(m):
+                    r = np.uint64(rows[r0 + i])
+                    a0, a1 = x0[r], x1[r]
+                    for t in range(k):
+                        work0[t] += values[v + i * k + t] * a0
+                        work1[t] += values[v + i * k + t] * a1
+                for t in range(k):
+                    x0[c0 + t], x1[c0 + t] = work0[t], work1[t]

@@ -18,6 +18,7 @@ SHORTEST_ROW = 1e-6
 # Above this dimension hulls are computed of projections only: their cost grows exponentially.
 KUBOTA_DIMENSION = 7
 _KUBOTA_PROJECTIONS = 8
+_ROWS_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,9 @@ class LocalFrames:
         return self.rows.shape[1]
 
 
-def calibrate_frames(graph: NeighborGraph, frames: LocalFrames, mode: str = "rows") -> LocalFrames:
+def calibrate_frames(
+    graph: NeighborGraph, frames: LocalFrames, mode: str = "rows", *, team: ThreadTeam = ONE_THREAD
+) -> LocalFrames:
     """Rescale the frames so that neighbours lie at the distances that were measured (eq. 5).
 
     Shortest paths zig-zag, which inflates the frames (2.3 % on a swiss roll at k = 10); projecting to N
@@ -51,11 +54,12 @@ def calibrate_frames(graph: NeighborGraph, frames: LocalFrames, mode: str = "row
     """
     if mode == "none":
         return frames
-    norms = np.sqrt(np.einsum("ij,ij->i", frames.rows, frames.rows))
     if mode == "rows":
-        usable = norms > SHORTEST_ROW * graph.lengths
-        factors = np.divide(graph.lengths, norms, out=np.ones_like(norms), where=usable)
-    elif mode == "vertices":
+        rows = np.empty_like(frames.rows)
+        team.run(_as_long_as, len(rows), graph.lengths, frames.rows, rows, grain=_ROWS_AT_ONCE)
+        return replace(frames, rows=rows)
+    norms = np.sqrt(np.einsum("ij,ij->i", frames.rows, frames.rows))
+    if mode == "vertices":
         starts = graph.indptr[:-1][graph.degrees > 0]
         cross, square = np.zeros(graph.n_vertices), np.zeros(graph.n_vertices)
         products = np.where(frames.included, norms * graph.lengths, 0.0)
@@ -65,6 +69,14 @@ def calibrate_frames(graph: NeighborGraph, frames: LocalFrames, mode: str = "row
     else:
         raise ValueError(f"calibrate must be one of ('rows', 'vertices', 'none'), got {mode!r}.")
     return replace(frames, rows=frames.rows * factors[:, None])
+
+
+def _as_long_as(start: int, stop: int, lengths: FloatArray, rows: FloatArray, out: FloatArray) -> None:
+    lengths, rows = lengths[start:stop], rows[start:stop]
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    usable = norms > SHORTEST_ROW * lengths
+    factors = np.divide(lengths, norms, out=np.ones_like(norms), where=usable)
+    np.multiply(rows, factors[:, None], out=out[start:stop])
 
 
 def local_stretch(
@@ -85,13 +97,19 @@ def local_stretch(
         from isoweave.engines.alignment import normal_equations
 
         team.run(normal_equations, n, graph.indptr, *arrays)
-    values, vectors = np.linalg.eigh(gram)
+    stretch = np.empty((n, n_components))
+    team.run(_stretch_of, n, gram, cross, stretch, grain=4096)
+    return stretch
+
+
+def _stretch_of(start: int, stop: int, gram: FloatArray, cross: FloatArray, out: FloatArray) -> None:
+    values, vectors = np.linalg.eigh(gram[start:stop])
     present = values > 1e-10 * np.maximum(values[:, -1:], np.finfo(float).tiny)
     inverse = np.where(present, 1.0 / np.where(present, values, 1.0), 0.0)
-    fit = (vectors * inverse[:, None, :]) @ (vectors.transpose(0, 2, 1) @ cross)
+    fit = (vectors * inverse[:, None, :]) @ (vectors.transpose(0, 2, 1) @ cross[start:stop])
     stretch = np.linalg.svd(fit, compute_uv=False)
     # Absent directions come out as the smallest singular values, zero; they are the last ones.
-    return np.where(np.arange(n_components) < present.sum(axis=1)[:, None], stretch, 1.0)
+    out[start:stop] = np.where(np.arange(out.shape[1]) < present.sum(axis=1)[:, None], stretch, 1.0)
 
 
 def rigid_motion(

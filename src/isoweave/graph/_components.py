@@ -172,6 +172,11 @@ def _spanning_tree(space: FeatureSpace, labels: IntArray, n_components: int) -> 
         by_part = np.lexsort((distances, parts))
         best = by_part[np.unique(parts[by_part], return_index=True)[1]]
         best = best[nearest[best] >= 0]
+        if len(best) == 0:
+            raise ValueError(
+                "components='bridge' found no finite distance between components: the metric gives infinity "
+                "or NaN for every pair of their points. Use components='separate', or another metric."
+            )
         for i in best[np.argsort(distances[best], kind="stable")]:
             a, b = int(labels[i]), int(labels[nearest[i]])
             if part_of[a] != part_of[b]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from scipy.sparse.csgraph import breadth_first_order
 from scipy.sparse.linalg import spilu, splu
 
 from isoweave._forks import forks_wait
-from isoweave._parallel import ThreadTeam, single_blas_thread
+from isoweave._parallel import ONE_THREAD, ThreadTeam, single_blas_thread
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave.engines import cholesky as kernels, plain
 
@@ -26,18 +27,30 @@ MAX_FILL = 250_000_000
 # Above this many times the entries of the matrix a factor is no use, and minimum degree takes minutes to
 # find out.
 MAX_FILL_RATIO = 50.0
+# Columns from which a factor is made of tasks, and the most of the work that a task of layer 0 has.
+_SMALLEST_CUT = 24_000
+_SHARES = 64
+# Nested dissection: vertices of a part on average, the most halvings, and the widest first separator, in
+# square roots of the number of vertices (a square sheet has about 2).
+_SMALLEST_PART = 8_000
+_DEEPEST = 6
+_WIDEST_CUT = 3.0
+_LEAST_ROWS = 16_384  # of a right-hand side, per thread
 # SuperLU on symmetric matrices.
 SYMMETRIC: Any = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
 _TOLERANCE = 1e-10  # of the residuals of eigenvectors, beside the mean diagonal
 _STANDSTILL = 3e-3  # relative change of the eigenvalues in a sweep
 
 
-def elimination_order(indptr: IntArray, indices: IntArray, start: int = 0) -> IntArray:
+def elimination_order(
+    indptr: IntArray, indices: IntArray, start: int = 0, team: ThreadTeam = ONE_THREAD
+) -> IntArray:
     """Fill-reducing order of a symmetric pattern, int32 (n,), the first vertex to be eliminated first.
 
     Multiple minimum degree, as SuperLU computes it: on graphs of surfaces it fills as little as nested
-    dissection. It is slow around vertices of very high degree: those come last. Where even a level in the
-    middle of the component of ``start`` is too large to be a separator, vertices go by increasing degree.
+    dissection, which goes before it on large ones, so that their parts can be ordered side by side. It is
+    slow around vertices of very high degree: those come last. Where even a level in the middle of the
+    component of ``start`` is too large to be a separator, vertices go by increasing degree.
     """
     n = len(indptr) - 1
     degrees = np.diff(indptr)
@@ -45,21 +58,60 @@ def elimination_order(indptr: IntArray, indices: IntArray, start: int = 0) -> In
     hubs = degrees > max(16.0, 10.0 * np.sqrt(n))
     # Beside a separator of w vertices the factor holds w^2 / 2 entries.
     widest = np.sqrt(2 * MAX_FILL_RATIO * len(indices))
-    if n < 3 or (n > widest and _middle_level(indptr, indices, start, hubs) > widest):
+    middle, reached = _middle_level(indptr, indices, start, hubs) if n > widest else (0, 0)
+    if n < 3 or middle > widest:
         return by_degree
-    pattern = sp.csc_array((np.ones(len(indices)), indices, indptr), shape=(n, n))
-    rest = np.flatnonzero(~hubs)
-    pattern = pattern[rest][:, rest] if hubs.any() else pattern
-    # With a dominant diagonal the incomplete factorisation drops all else at once.
-    dominant = sp.csc_array(pattern + sp.eye_array(len(rest), format="csc") * (1e3 * len(rest)))
-    # Nothing of the factor may be left when a fork goes on: see symmetric_solver.
+    rest = np.flatnonzero(~hubs).astype(np.int32)
+    depth = int(np.log2(len(rest) / _SMALLEST_PART)) if len(rest) >= _SMALLEST_CUT else 0
+    # Nothing of the factors may be left when a fork goes on: see symmetric_solver.
     with forks_wait():
-        inner = np.argsort(spilu(dominant, drop_tol=1.0, fill_factor=1.0, **SYMMETRIC).perm_c)
-    return np.concatenate([rest[inner], by_degree[len(rest) :]]).astype(np.int32)
+        # Many components keep the order that each has alone.
+        if depth and middle <= _WIDEST_CUT * np.sqrt(n) and 2 * reached > n:
+            inner = _dissected(indptr, indices, rest, min(depth, _DEEPEST), team)
+        else:
+            pattern = sp.csc_array((np.ones(len(indices)), indices, indptr), shape=(n, n))
+            inner = rest[_minimum_degree(pattern[rest][:, rest] if hubs.any() else pattern)]
+    return np.concatenate([inner, by_degree[len(rest) :]]).astype(np.int32)
 
 
-def _middle_level(indptr: IntArray, indices: IntArray, start: int, skipped: BoolArray) -> int:
-    """Size of the middle level of a breadth-first search from the rim of the component of ``start``."""
+def _minimum_degree(pattern: sp.csc_array) -> AnyArray:
+    # With a dominant diagonal the incomplete factorisation drops all else at once.
+    n = pattern.shape[0]
+    dominant = sp.csc_array(pattern + sp.eye_array(n, format="csc") * (1e3 * n))
+    return np.argsort(spilu(dominant, drop_tol=1.0, fill_factor=1.0, **SYMMETRIC).perm_c)
+
+
+def _dissected(indptr: IntArray, indices: IntArray, rest: IntArray, depth: int, team: ThreadTeam) -> IntArray:
+    """Order of the vertices ``rest``: halves before what separates them, the parts by minimum degree."""
+    from isoweave.engines.dissection import bisect
+
+    region = np.zeros(len(indptr) - 1, dtype=np.int32)
+    region[rest] = 1
+    order, queue, work = rest.copy(), np.empty_like(rest), np.empty((4, len(region)), np.int32)
+    bounds = np.array([0, len(rest)], dtype=np.int32)
+    for deep in range(depth):
+        sizes = np.empty(2 << deep, dtype=np.int32)
+        arrays = (bounds, indptr, indices, region, order, queue, work, sizes)
+        team.run(bisect, 1 << deep, 1 << deep, *arrays, grain=1)
+        starts = np.repeat(bounds[::2], 2)
+        starts[1::2] += sizes[::2]
+        bounds = np.column_stack([starts, starts + sizes]).ravel()
+    team.run(_order_parts, len(bounds) // 2, bounds, indptr, indices, order, grain=1)
+    return order
+
+
+def _order_parts(
+    start: int, stop: int, bounds: IntArray, indptr: IntArray, indices: IntArray, order: IntArray
+) -> None:
+    for lo, hi in bounds.reshape(-1, 2)[start:stop]:
+        part = np.sort(order[lo:hi])
+        p, c, _ = kernels.permute(indptr, indices, part)
+        pattern = sp.csc_array((np.ones(len(c)), c, p), shape=(len(part), len(part)))
+        order[lo:hi] = part[_minimum_degree(pattern)] if len(part) > 2 else part
+
+
+def _middle_level(indptr: IntArray, indices: IntArray, start: int, skipped: BoolArray) -> tuple[int, int]:
+    """Size of the middle level of a search from the rim of the component of ``start``, and of all levels."""
     kept, n = ~skipped[indices], len(skipped)
     ends = np.append(0, np.cumsum(kept))[indptr].astype(np.int32)
     graph = sp.csr_array((np.ones(ends[-1]), indices[kept], ends), shape=(n, n))
@@ -72,7 +124,15 @@ def _middle_level(indptr: IntArray, indices: IntArray, start: int, skipped: Bool
     first, last = 0, 1
     while last <= len(order) // 2:
         first, last = last, 1 + int(np.searchsorted(above, last))
-    return last - first
+    return last - first, len(order)
+
+
+class Tasks(NamedTuple):
+    """Parts of an elimination tree. Those of a layer do not need each other; only the matrix decides."""
+
+    bounds: IntArray  # first column, later first supernode, of every task, and the end
+    above: IntArray  # the task that a task hands its contributions to, or -1
+    layers: list[int]  # first task of every layer, and the end
 
 
 class Elimination(NamedTuple):
@@ -84,6 +144,7 @@ class Elimination(NamedTuple):
     parent: IntArray  # elimination tree: the first row below the diagonal in every column, -1 for none
     counts: AnyArray  # entries of every column of the factor
     fill: int  # their sum
+    tasks: Tasks
 
 
 def _permute(indptr: IntArray, indices: IntArray, order: IntArray) -> Any:
@@ -99,7 +160,31 @@ def plan_elimination(indptr: IntArray, indices: IntArray, order: IntArray) -> El
     p, c, _ = _permute(indptr, indices, order)
     parent = kernels.elimination_tree(p, c)
     counts = kernels.column_counts(p, c, parent)
-    return Elimination(order, p, c, parent, counts, int(counts.sum()))
+    tasks = Tasks(np.array([0, len(order)], np.int32), np.array([-1], np.int32), [0, 1])
+    trees = np.diff(np.flatnonzero(parent == -1), prepend=-1)  # their sizes
+    if len(order) >= _SMALLEST_CUT and 2 * trees.max() > len(order):
+        columns, tasks = _cut(parent, counts)
+        place = np.append(_inverse(columns), np.int32(-1))  # where a parent of -1 finds itself
+        order, parent, counts = order[columns], place[parent[columns]], counts[columns]
+        p, c, _ = _permute(indptr, indices, order)
+    return Elimination(order, p, c, parent, counts, int(counts.sum()), tasks)
+
+
+def _cut(parent: IntArray, counts: AnyArray) -> tuple[AnyArray, Tasks]:
+    """Columns, in postorder until now, by layer and task."""
+    task, layer, above = kernels.cut_tree(parent, counts, _SHARES)
+    by_layer = np.argsort(layer, kind="stable")
+    number = np.append(_inverse(by_layer), np.int32(-1))
+    task = number[task]
+    bounds = np.append(0, np.cumsum(np.bincount(task))).astype(np.int32)
+    layers = np.searchsorted(layer[by_layer], np.arange(layer.max() + 2)).tolist()
+    return np.argsort(task, kind="stable"), Tasks(bounds, number[above[by_layer]], layers)
+
+
+def _inverse(permutation: AnyArray) -> IntArray:
+    place = np.empty(len(permutation), dtype=np.int32)
+    place[permutation] = np.arange(len(permutation), dtype=np.int32)
+    return place
 
 
 class Structure(NamedTuple):
@@ -110,42 +195,83 @@ class Structure(NamedTuple):
     row_ptr: AnyArray  # rows[row_ptr[s] : row_ptr[s + 1]] are the rows of s: its own columns, then the others
     rows: IntArray
     value_ptr: AnyArray  # where its values begin
-    n_children: IntArray
+    last_child: IntArray
+    sibling: IntArray  # the child of the same parent before
+    places: AnyArray  # of its update in the workspace
     stack_size: int  # workspace of the factorisation in float64
     front_size: int
+    tasks: Tasks
+    n_inner: int  # columns of layer 0
+
+    def empty_block(self, width: int) -> FloatArray:
+        """Room for right-hand sides of ``width`` columns, which are its first rows, in factor order."""
+        n, n_tasks = len(self.order), len(self.tasks.above)
+        return np.zeros((width + width % 2, n + n_tasks * (n - self.n_inner)))
 
 
 def analyse(plan: Elimination) -> Structure:
     """Supernodes of a factor and their rows."""
-    starts, heights, n_super = kernels.find_supernodes(plan.parent, plan.counts)
+    inside = plan.parent.copy()
+    inside[plan.tasks.bounds[1:-1] - 1] = -1
+    starts, heights, n_super = kernels.find_supernodes(inside, plan.counts)
     starts = np.append(starts[:n_super][::-1], np.int32(len(plan.parent)))
     heights = heights[:n_super][::-1]
     row_ptr = np.concatenate([[0], np.cumsum(heights)])
     value_ptr = np.concatenate([[0], np.cumsum(heights * np.diff(starts))])
-    rows, n_children, stack = kernels.supernode_rows(*plan[1:4], starts, row_ptr)
-    front = int(np.max(heights, initial=0)) ** 2
-    return Structure(plan.order, starts, row_ptr, rows, value_ptr, n_children, int(stack), front)
+    bounds = np.searchsorted(starts, plan.tasks.bounds).astype(np.int32)
+    rows, *links, stack = kernels.supernode_rows(*plan[1:4], starts, row_ptr, bounds)
+    tallest = np.maximum.reduceat(heights, bounds[:-1]) if n_super else np.zeros(1)
+    front = max(int((tallest[lo:hi] ** 2).sum()) for lo, hi in pairwise(plan.tasks.layers))
+    n_inner, tasks = int(plan.tasks.bounds[plan.tasks.layers[1]]), plan.tasks._replace(bounds=bounds)
+    sizes: Any = (int(stack), front, tasks, n_inner)
+    return Structure(plan.order, starts, row_ptr, rows, value_ptr, *links, *sizes)
 
 
-def factorise(s: Structure, indptr: IntArray, indices: IntArray, data: FloatArray) -> tuple[FloatArray, int]:
+def factorise(
+    s: Structure, indptr: IntArray, indices: IntArray, data: FloatArray, team: ThreadTeam = ONE_THREAD
+) -> tuple[FloatArray, int]:
     """Values of the factor, and the original number of the first vertex without a positive pivot, or -1."""
     starts, columns, entries = _permute(indptr, indices, s.order)
-    values = np.empty(s.value_ptr[-1])
-    work = np.empty(s.stack_size), np.empty(s.front_size)
-    failed = kernels.factorise(*s[1:6], starts, columns, data[entries], *work, values)
-    return values, -1 if failed < 0 else int(s.order[failed])
+    values, stack = np.empty(s.value_ptr[-1]), np.empty(s.stack_size)
+    failed = np.full(len(s.tasks.above), -1, dtype=np.int32)
+    arrays = (s.tasks.bounds, *s[1:8], starts, columns, data[entries], stack, values, failed)
+    for lo, hi in pairwise(s.tasks.layers):
+        team.run(kernels.factorise, hi - lo, lo, *arrays, grain=1)
+        if (failed >= 0).any():
+            return values, int(s.order[failed[failed >= 0].min()])
+    return values, -1
 
 
 def substitute(s: Structure, values: FloatArray, rhs: FloatArray, team: ThreadTeam) -> FloatArray:
     """Solve for a block ``rhs`` (n, N); vertices left out of the order are held at zero."""
-    width = rhs.shape[1]
-    n_pairs = (width + 1) // 2
-    block = np.zeros((2 * n_pairs, len(s.order)))
-    block[:width] = rhs[s.order].T
-    team.run(kernels.substitute, n_pairs, *s[1:5], values, block, grain=1)
-    out = np.zeros_like(rhs)
-    out[s.order] = block[:width].T
+    block, out = s.empty_block(rhs.shape[1]), np.zeros_like(rhs)
+    team.run(_gather, len(s.order), s.order, rhs, block, grain=_LEAST_ROWS)
+    substitute_block(s, values, block, team)
+    team.run(_scatter, len(s.order), s.order, block, out, grain=_LEAST_ROWS)
     return out
+
+
+def _gather(start: int, stop: int, order: IntArray, rhs: FloatArray, block: FloatArray) -> None:
+    block[: rhs.shape[1], start:stop] = rhs[order[start:stop]].T
+
+
+def _scatter(start: int, stop: int, order: IntArray, block: FloatArray, out: FloatArray) -> None:
+    out[order[start:stop]] = block[: out.shape[1], start:stop].T
+
+
+def substitute_block(s: Structure, values: FloatArray, block: FloatArray, team: ThreadTeam) -> None:
+    """Overwrite right-hand sides in an :meth:`Structure.empty_block` with solutions."""
+    layers, arrays = list(pairwise(s.tasks.layers)), (*s.tasks[:2], s.n_inner, *s[1:5], values, block)
+
+    def run(lo: int, hi: int, forward: bool, backward: bool) -> None:
+        n_items = (hi - lo) * (len(block) // 2)
+        team.run(kernels.substitute, n_items, lo, hi - lo, forward, backward, *arrays, grain=1)
+
+    for layer in layers[:-1]:
+        run(*layer, True, False)
+    run(*layers[-1], True, True)
+    for layer in layers[-2::-1]:
+        run(*layer, False, True)
 
 
 class BlockCholesky:
@@ -175,7 +301,7 @@ class BlockCholesky:
         damped = values.copy()
         damped[self.diagonal] += damping
         with single_blas_thread():
-            factor, failed = factorise(self._structure, self.indptr, self.indices, damped)
+            factor, failed = factorise(self._structure, self.indptr, self.indices, damped, team)
         if failed >= 0:
             return None
         return substitute(self._structure, factor, rhs.reshape(-1, 1), team).reshape(rhs.shape)

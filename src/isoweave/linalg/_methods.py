@@ -20,9 +20,9 @@ from scipy.sparse.csgraph import connected_components
 
 from isoweave._forks import forks_wait
 from isoweave._lazy import computed_once
-from isoweave._parallel import ThreadTeam, single_blas_thread
+from isoweave._parallel import ONE_THREAD, ThreadTeam, single_blas_thread
 from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave.engines import cholesky, plain, sparse
+from isoweave.engines import incomplete, plain, sparse
 from isoweave.linalg._cholesky import (
     MAX_FILL,
     Elimination,
@@ -67,6 +67,7 @@ class Laplacian:
     norm: float  # largest absolute row sum, an upper bound of the largest eigenvalue
     labels: IntArray  # connected component of every vertex
     sizes: FloatArray  # number of vertices of every component
+    team: ThreadTeam = ONE_THREAD  # that orders it
 
     @property
     def n(self) -> int:
@@ -93,7 +94,7 @@ class Laplacian:
     def elimination(self) -> Elimination:
         """Order and size of the Cholesky factor with :attr:`ground` left out."""
         start = int(self.ground[np.argmax(self.sizes)])
-        order = elimination_order(self.indptr, self.indices, start)
+        order = elimination_order(self.indptr, self.indices, start, self.team)
         return plan_elimination(self.indptr, self.indices, order[~np.isin(order, self.ground)])
 
     def multiply(self, block: FloatArray, out: FloatArray, team: ThreadTeam) -> None:
@@ -153,7 +154,7 @@ def column_dots(a: FloatArray, b: FloatArray, team: ThreadTeam) -> FloatArray:
     return partial.sum(axis=0) if n_chunks > 1 else partial[0]
 
 
-def prepare_laplacian(laplacian: Any) -> Laplacian:
+def prepare_laplacian(laplacian: Any, team: ThreadTeam = ONE_THREAD) -> Laplacian:
     """Check a Laplacian, symmetric with rows that sum to zero, and find its connected components."""
     if isinstance(laplacian, Laplacian):
         return laplacian
@@ -173,7 +174,7 @@ def prepare_laplacian(laplacian: Any) -> Laplacian:
     labels = connected_components(matrix, directed=False)[1].astype(np.int32)
     indptr, indices = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
     norm, sizes = float((abs(matrix) @ np.ones(n)).max()), np.bincount(labels).astype(np.float64)
-    return Laplacian(indptr, indices, matrix.data, matrix.diagonal(), norm, labels, sizes)
+    return Laplacian(indptr, indices, matrix.data, matrix.diagonal(), norm, labels, sizes, team)
 
 
 def _check_entries(matrix: sp.csr_array) -> None:
@@ -214,14 +215,14 @@ class Direct(SolverMethod):
     refines = True
 
     def _prepare(self) -> None:
-        lap = self._laplacian
+        lap, team = self._laplacian, self._team
         if lap.elimination.fill > MAX_FILL:
             raise PreparationError(f"the Cholesky factor would hold more than {MAX_FILL:,} entries")
         self.structure = analyse(lap.elimination)
         try:
             # BLAS threads would fight over thousands of small products, and change the rounding.
             with single_blas_thread():
-                self.values, failed = factorise(self.structure, lap.indptr, lap.indices, lap.data)
+                self.values, failed = factorise(self.structure, lap.indptr, lap.indices, lap.data, team)
         except MemoryError as error:
             raise PreparationError("not enough memory for the Cholesky factor") from error
         if failed >= 0:
@@ -372,7 +373,7 @@ class IncompleteCholesky(ConjugateGradient):
             diagonal = lap.diagonal * (1.0 + self.shift + grounded)
             diagonal[lap.diagonal <= 0.0] = 1.0
             matrix = (lap.indptr, lap.indices, lap.data, diagonal)
-            *self._factor, failed = cholesky.incomplete_factor(*matrix, self.drop_tol, _EXTRA)
+            *self._factor, failed = incomplete.incomplete_factor(*matrix, self.drop_tol, _EXTRA)
             if failed < 0:
                 return
         raise PreparationError(
@@ -382,7 +383,7 @@ class IncompleteCholesky(ConjugateGradient):
 
     def apply(self, residual: FloatArray, out: FloatArray) -> None:
         out[:] = residual
-        cholesky.incomplete_substitute(*self._factor, out)
+        incomplete.incomplete_substitute(*self._factor, out)
 
 
 class Multigrid(ConjugateGradient):

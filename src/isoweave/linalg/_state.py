@@ -11,8 +11,7 @@ import scipy.sparse as sp
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave._validation import check_option
-from isoweave.engines import cholesky as kernels
-from isoweave.linalg._cholesky import MAX_FILL, MAX_FILL_RATIO, Structure
+from isoweave.linalg._cholesky import MAX_FILL, MAX_FILL_RATIO, Structure, substitute_block
 from isoweave.linalg._methods import (
     Cholmod,
     Direct,
@@ -96,7 +95,7 @@ class PoissonState:
         tol: float = 1e-10,
     ) -> None:
         check_option("solver", solver, SOLVERS)
-        self._laplacian, self._team, self._tol = prepare_laplacian(laplacian), team, _check_tol(tol)
+        self._laplacian, self._team, self._tol = prepare_laplacian(laplacian, team), team, _check_tol(tol)
         self.choice = SolverChoice(solver, "asked for", None)
         if solver == "auto":
             self.choice = choose_solver(self._laplacian, n_components)
@@ -213,11 +212,11 @@ class FactorOfMany:
 
     def empty_block(self, width: int) -> FloatArray:
         """Room for right-hand sides of ``width`` columns, which are its first rows."""
-        return np.zeros((width + width % 2, len(self.structure.order)))
+        return self.structure.empty_block(width)
 
     def substitute(self, block: FloatArray) -> None:
         """Overwrite right-hand sides, in the order of the factor, with solutions."""
-        kernels.substitute(0, len(block) // 2, *self.structure[1:5], self.values, block)
+        substitute_block(self.structure, self.values, block, ONE_THREAD)
 
 
 class AnchoredState(PoissonState):

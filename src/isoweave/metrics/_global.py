@@ -21,6 +21,8 @@ _ALL_ROWS_UP_TO = 5_000
 _SAMPLED_PAIRS = 25_000_000
 _FEWEST_ROWS, _MOST_ROWS = 50, 500
 _SEED = 20_250
+# Coordinates beyond have squares that overflow.
+_LARGEST = 1e150
 _KENDALL_PAIRS = 2_000_000
 # Distances handled at once, 128 MiB.
 _BLOCK_ENTRIES = 1 << 24
@@ -58,6 +60,9 @@ def as_points(points: Any, name: str, n: int | None = None) -> FloatArray:
     if len(bad):
         got = f"{array[bad[0]]} in row {bad[0]} and {len(bad) - 1} more such rows"
         raise ValueError(f"{name} must be finite, got {got}.")
+    largest = float(np.abs(array).max(initial=0.0))
+    if largest > _LARGEST:
+        raise ValueError(f"{name} must not exceed {_LARGEST:g}, whose square is a number; got {largest:.3g}.")
     return array
 
 

@@ -195,7 +195,7 @@ def sample_energy(
 ) -> EdgeEnergy:
     """Energy of a graph of geodesic neighbours: calibrated frames, equal weights."""
     raw = local_frames(graph, n_components, team=team, frame_size=SAMPLE_FRAME, starts=starts)
-    return edge_energy(graph, calibrate_frames(graph, raw, "rows"), team=team, starts=starts)
+    return edge_energy(graph, calibrate_frames(graph, raw, "rows", team=team), team=team, starts=starts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,7 +365,9 @@ def coarsen(graph: NeighborGraph, *, team: ThreadTeam, thinning: int = THINNING)
         members, distances = np.empty(shape, dtype=np.int32), np.empty(shape)
         counts = np.empty(len(centres), dtype=np.int64)
         arrays = (centres, is_sample, _SAMPLE_NEIGHBORS, graph.indptr, graph.indices, graph.lengths)
-        team.run(kernels.sample_balls, len(centres), *arrays, members, distances, counts, grain=32)
+        # Every range has scratch as long as the graph.
+        grain = max(32, -(-len(centres) // (2 * team.n_threads)))
+        team.run(kernels.sample_balls, len(centres), *arrays, members, distances, counts, grain=grain)
         kernels.keep_nearest(lo, counts, members, distances, anchors, nearest, filled)
         ball, position = np.nonzero((np.arange(width) < counts[:, None]) & (distances > 0))
         found = number[members[ball, position]]

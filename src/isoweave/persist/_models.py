@@ -144,6 +144,8 @@ def _check_map(values: dict[str, Any]) -> None:
     """Raise ValueError unless those parts of an embedding or a fit that are there go together."""
     reals, integers = (np.float32, np.float64), (np.int32, np.int64)
     n, n_components = check_array("coordinates", values["coordinates"], reals, (None, None)).shape
+    if np.isinf(values["coordinates"]).any():
+        raise ValueError("coordinates must not be infinite")
     for name, shape in (("alignments", (n, n_components, n_components)), ("stretch", (n, n_components))):
         if name in values:
             check_array(name, values[name], reals, shape)

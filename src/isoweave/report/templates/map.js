@@ -294,7 +294,11 @@ function paint() {
   state.isDense = false;
   if (state.picture !== "matrix") panelsNow().forEach(paintPanel);
   paintMarks();
-  element("kind").textContent = whatIsShown();
+  const kind = element("kind");
+  kind.textContent = whatIsShown();
+  // Beside another map it keeps to its own half, and the legend to what is below it.
+  kind.style.maxWidth = `calc(${boxOf(main).size[0]}px - 1rem)`;
+  element("legend")?.style.setProperty("--below", `${kind.offsetHeight}px`);
 }
 
 function paintPanel(panel) {
