@@ -74,6 +74,13 @@ def allowed(layer):
     return {name for layers in LEVELS[: level + 1] for name in layers} | OPENS.get(layer, set())
 
 
+def test_modules_are_reached_without_an_import_of_their_own():
+    program = "import isoweave; print(isoweave.report.write_report, isoweave.metrics.continuity)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.count("function") == 2
+    assert {"report", "tl", "embed_graph"} <= set(dir(importlib.import_module("isoweave")))
+
+
 def test_every_module_has_a_layer():
     unknown = {layer_of(path) for path in MODULES} - {name for layers in LEVELS for name in layers}
     assert not unknown, f"give these a place in tests/test_imports.py: {sorted(unknown)}"

@@ -51,6 +51,8 @@ _ROOMS = {
     "result": ("Embedding", "as_embedding"),
 }
 _HOMES = {name: f"isoweave.{room}" for room, names in _ROOMS.items() for name in names}
+# Reached without an import of their own, as isoweave.report.write_report.
+_MODULES = ("cluster", "datasets", "graph", "io", "metrics", "parametric", "plot", "report", "tl")
 __all__ = sorted(_HOMES)  # noqa: PLE0605
 
 
@@ -60,10 +62,10 @@ def __getattr__(name: str) -> Any:
 
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    if name == "tl":
-        return import_module("isoweave.tl")
+    if name in _MODULES:
+        return import_module(f"isoweave.{name}")
     raise AttributeError(f"module 'isoweave' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__", "tl"]
+    return [*__all__, "__version__", *_MODULES]

@@ -190,6 +190,7 @@ PARQUET = {
 }
 SUFFIXES = [
     (read_input, "x.docx", r"suffix '\.docx'; known suffixes: \.npy"),
+    (read_input, "x.gpkg", r"isoweave\.from_geopandas\(geopandas\.read_file"),
     (read_columns, "x.xlsx", r"read from \.csv or \.tsv, not '\.xlsx'"),
     (read_labels, "x.xlsx", r"labels are read from \.npy, .* or \.txt, not '\.xlsx'"),
     (as_anchors, "x.npz", r"anchors are read from \.csv, \.tsv or \.txt"),

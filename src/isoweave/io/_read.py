@@ -147,6 +147,8 @@ def _read_matrix(path: Path, suffix: str, as_graph: bool | None) -> _Found:
     if suffix in DELIMITERS or (suffix == ".edges" and as_graph is not False):
         return _sparse.read_edge_list(path, DELIMITERS.get(suffix) or "auto")
     kind = "features" if suffix in (".edges", ".graphml", *MESHES) else "files"
+    if suffix in (".gpkg", ".shp", ".geojson"):
+        raise Fault("roads are read with geopandas: isoweave.from_geopandas(geopandas.read_file(FILE))")
     raise Fault(f"cannot read {kind} with suffix {quoted(suffix)}; known suffixes: {_SUFFIXES}")
 
 
