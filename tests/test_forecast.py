@@ -275,6 +275,10 @@ def test_searches_that_would_not_fit_are_refused(monkeypatch):
         check_search_memory(n, d, k, base + 1.4 * growth, 1)
         with pytest.raises(MemoryError, match=rf"^The search for {k} neighbours of {n:,} points .*PCA"):
             check_search_memory(n, d, k, base + 0.8 * growth, 1)
+    # What denoise searches is refused, too, before it is searched.
+    model = IsometricEmbedding(denoise=299, memory_limit=_memory.resident_bytes() + 12e6)
+    with pytest.raises(MemoryError, match=r"^The search for 299 neighbours of 300 points .*denoise"):
+        model.fit(swiss_roll(300, random_state=863).data)
     monkeypatch.setattr("isoweave.graph.knn_graph", lambda *_, **__: pytest.fail("searched"))
     for kind in (np.asarray, sp.csr_array):
         with pytest.raises(MemoryError, match=r"^The search for 10 neighbours of 300 points with 3 features"):

@@ -278,7 +278,8 @@ class IsometricEmbedding(  # type: ignore[misc]
         return graphs.knn_graph(X, k, n_jobs=self.n_jobs, random_state=seed, **self._metric_and_params())
 
     def _means(self, X: Any) -> graphs.NeighborhoodMeans:
-        return graphs.NeighborhoodMeans(X, self.denoise, n_jobs=self.n_jobs, **self._metric_and_params())
+        search = self._metric_and_params() | {"memory_limit": parse_memory_limit(self.memory_limit)}
+        return graphs.NeighborhoodMeans(X, self.denoise, n_jobs=self.n_jobs, **search)
 
     def _graph_and_dimension(self, X: Any, seed: int, run: Run, anchors: Any) -> tuple[NeighborGraph, int]:
         """Graph of checked input and dimension of the embedding; sets ``n_neighbors_``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import scipy.sparse as sp
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._typing import FloatArray
 from isoweave._validation import check_integer
-from isoweave.graph._index import NeighborIndex, build_index
+from isoweave.graph._index import NeighborIndex, build_index, check_search_memory
 
 # Chosen on rolls and trees of benchmarks/noise.py (docs/noise.md): once leaves too much noise, three times
 # tears a sheet into clumps; with all points in the means, those between two sheets join them.
@@ -27,7 +28,15 @@ class NeighborhoodMeans:
     moved to the same bits. Without ``n_neighbors`` nothing is moved.
     """
 
-    def __init__(self, X: Any, n_neighbors: int | None, *, n_jobs: int | None = None, **search: Any) -> None:
+    def __init__(
+        self,
+        X: Any,
+        n_neighbors: int | None,
+        *,
+        n_jobs: int | None = None,
+        memory_limit: float | None = math.inf,
+        **search: Any,
+    ) -> None:
         self.points = X
         self._n_jobs = n_jobs
         self._rounds: list[tuple[NeighborIndex, FloatArray]] = []
@@ -41,6 +50,7 @@ class NeighborhoodMeans:
             raise ValueError(f"{said}X is sparse. Reduce it first (TruncatedSVD), or leave denoise out.")
         points = np.asarray(X, dtype=np.float64)
         self._k = k = min(n_neighbors, len(points) - 1)
+        check_search_memory(len(points), points.shape[1], k, memory_limit, n_jobs)
         with thread_team(n_jobs) as team:
             for _ in range(_ROUNDS):
                 index = build_index(points, team=team, **search)

@@ -174,7 +174,7 @@ def check_search_memory(n: int, d: int, k: int, limit: float | None, n_jobs: int
     growth = 24 * n * d + max(80 * n * k, resolve_n_jobs(n_jobs) * blocks + 12 * n * k) + _ALLOWANCE
     if resident + growth > resolved.bytes:
         what = f"The search for {k} neighbours of {n:,} points with {d:,} features would need {{}} of memory"
-        cures = "Lower n_neighbors, or the number of features (PCA) or points. "
+        cures = "Lower n_neighbors (or denoise), or the number of features (PCA) or points. "
         raise too_large(what, growth, resident, resolved, cures)
 
 
