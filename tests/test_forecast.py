@@ -67,7 +67,7 @@ def test_the_solver_is_the_one_the_fit_takes_and_the_bound_is_a_bound(name, monk
     for other in ("auto", "direct", "jacobi", "amg", "ic"):
         resolved = resolve_options(n_components, **{**options, "solver": other})
         bound = forecast._bound(fit_sizes(graph, resolved, 2, counted=0))
-        assert bound.growth >= fit_sizes(graph, resolved, 2).growth
+        assert bound >= fit_sizes(graph, resolved, 2).growth
     if name in ("5-D", "9-D"):
         # As if the factors of these small graphs were those of large ones.
         monkeypatch.setattr("isoweave.linalg._state.MAX_FILL_RATIO", 5.0)
@@ -76,6 +76,29 @@ def test_the_solver_is_the_one_the_fit_takes_and_the_bound_is_a_bound(name, monk
     assert result.solver == f"{estimate.solver}: {estimate.solver_reason}"
     assert estimate.solver == solver
     assert (estimate.n_vertices, estimate.n_edges) == (graph.n_vertices, graph.n_edges)
+
+
+def scale_free(n, m):
+    """Every vertex is joined to m earlier ones, drawn as often as they have edges (Barabási and Albert)."""
+    rng, ends, edges = np.random.default_rng(853), list(range(m)), []
+    for v in range(m, n):
+        chosen = {ends[at] for at in rng.integers(len(ends), size=m)}
+        edges += [(v, u) for u in chosen]
+        ends += [v] * len(chosen) + list(chosen)
+    i, j = np.array(edges, dtype=np.int32).T
+    return graph_from_matrix(
+        sp.coo_array((rng.uniform(0.5, 1.5, len(i)), (i, j)), shape=(n, n)), asymmetry="max"
+    )
+
+
+def test_a_limit_knows_the_multigrid_of_hubs():
+    graph, options = scale_free(25_000, 3), resolve_options(2)
+    fit = fit_sizes(graph, options, 1)
+    assert fit.largest.solver == "amg"
+    assert forecast._bound(fit_sizes(graph, options, 1, counted=0)) >= fit.growth
+    limit = int(_memory.resident_bytes() + 0.8 * fit.growth)
+    with pytest.raises(MemoryError, match="memory_limit"):
+        embed_graph(graph, 2, n_jobs=1, memory_limit=limit)
 
 
 def test_an_estimate_adds_up():

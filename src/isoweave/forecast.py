@@ -134,7 +134,7 @@ def check_memory(graph: NeighborGraph, options: EmbeddingOptions, n_jobs: int | 
     limit, n_threads, resident = resolve_limit(options.memory_limit), resolve_n_jobs(n_jobs), resident_bytes()
     if math.isinf(limit.bytes) or graph.n_edges == 0:
         return
-    if resident + _bound(fit_sizes(graph, options, n_threads, counted=0)).growth <= limit.bytes:
+    if resident + _bound(fit_sizes(graph, options, n_threads, counted=0)) <= limit.bytes:
         return
     fit = fit_sizes(graph, options, n_threads)
     if resident + fit.growth > limit.bytes:
@@ -275,8 +275,9 @@ def fit_sizes(
     return FitSizes(*given, largest, *counts, kinds)
 
 
-def _bound(fit: FitSizes) -> FitSizes:
-    """With the largest factor that a solver would make."""
+def _bound(fit: FitSizes) -> int:
+    """Growth with the largest factor that a solver would make, or with multigrid, which hubs make larger."""
     part = fit.largest
     fill = MAX_FILL_RATIO * part.entries if part.options.solver == "auto" and part.n > 3000 else math.inf
-    return replace(fit, largest=replace(part.with_fill(min(fill, MAX_FILL)), solver="direct"))
+    full = part.with_fill(min(fill, MAX_FILL))
+    return max(replace(fit, largest=replace(full, solver=name)).growth for name in ("direct", "amg"))
