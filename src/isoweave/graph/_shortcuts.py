@@ -177,7 +177,8 @@ def rejoining_edges(labels: AnyArray, share: FloatArray, lengths: FloatArray) ->
         return ranked
     # One edge per pair of parts, the first in rank; then the spanning forest of lowest ranks.
     parts, numbers = np.unique(np.sort(labels[ranked], axis=1), return_inverse=True)
-    pairs, first = np.unique(numbers.reshape(-1, 2), axis=0, return_index=True)
+    # scipy 1.12 spans trees over 32-bit indices only.
+    pairs, first = np.unique(numbers.reshape(-1, 2).astype(np.int32), axis=0, return_index=True)
     joins = sp.csr_array((first + 1.0, (pairs[:, 0], pairs[:, 1])), shape=(len(parts),) * 2)
     return ranked[minimum_spanning_tree(joins).data.astype(np.int64) - 1]
 
