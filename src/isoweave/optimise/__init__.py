@@ -66,6 +66,7 @@ from isoweave.optimise._starts import (
     coarsen as coarsen,
     companion_width as companion_width,
     connection_laplacian as connection_laplacian,
+    crowding as crowding,
     find_landmarks as find_landmarks,
     landmark_projector as landmark_projector,
     minimise_from as minimise_from,
