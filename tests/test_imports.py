@@ -44,7 +44,10 @@ OPENS = {
 }
 
 
-MODULES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+@pytest.fixture(scope="module")
+def modules():
+    """Every module of the package, parsed."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 def layer_of(path):
@@ -52,14 +55,14 @@ def layer_of(path):
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
-def imported_layers(path):
+def imported_layers(tree):
     """Layers of this package that a module imports, inside functions or not."""
     layers = set()
-    for node in ast.walk(MODULES[path]):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import on line {node.lineno}"
+            assert node.level == 0, f"relative import of {node.module} on line {node.lineno}"
             # "from isoweave import graph" imports a layer, "from isoweave.graph import x" names it.
             is_top = node.module == "isoweave"
             names = [f"isoweave.{alias.name}" for alias in node.names] if is_top else [node.module]
@@ -69,11 +72,6 @@ def imported_layers(path):
     return layers
 
 
-def allowed(layer):
-    level = next(at for at, layers in enumerate(LEVELS) if layer in layers)
-    return {name for layers in LEVELS[: level + 1] for name in layers} | OPENS.get(layer, set())
-
-
 def test_modules_are_reached_without_an_import_of_their_own():
     program = "import isoweave; print(isoweave.report.write_report, isoweave.metrics.continuity)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -81,23 +79,22 @@ def test_modules_are_reached_without_an_import_of_their_own():
     assert {"report", "tl", "embed_graph"} <= set(dir(importlib.import_module("isoweave")))
 
 
-def test_every_module_has_a_layer():
-    unknown = {layer_of(path) for path in MODULES} - {name for layers in LEVELS for name in layers}
-    assert not unknown, f"give these a place in tests/test_imports.py: {sorted(unknown)}"
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_go_one_way(path):
+def test_imports_go_one_way(modules):
     # What is no room is a public name of the package.
-    rooms = {name for layers in LEVELS for name in layers}
-    assert imported_layers(PACKAGE / "embed.py") >= {"graph", "optimise", "_component"}
-    wrong = imported_layers(path) & rooms - allowed(layer_of(path))
-    assert not wrong, f"{path.relative_to(PACKAGE)} imports {sorted(wrong)}, which lie above {layer_of(path)}"
+    level = {room: at for at, rooms in enumerate(LEVELS) for room in rooms}
+    unknown = {layer_of(path) for path in modules} - set(level)
+    assert not unknown, f"give these a place in tests/test_imports.py: {sorted(unknown)}"
+    assert imported_layers(modules[PACKAGE / "embed.py"]) >= {"graph", "optimise", "_component"}
+    for path, tree in modules.items():
+        room = layer_of(path)
+        above = {name for name in imported_layers(tree) if level.get(name, 0) > level[room]}
+        wrong = above - OPENS.get(room, set())
+        assert not wrong, f"{path.relative_to(PACKAGE)} imports {sorted(wrong)}, which lie above {room}"
 
 
-def test_no_room_reaches_into_the_private_modules_of_another():
+def test_no_room_reaches_into_the_private_modules_of_another(modules):
     found = []
-    for path, tree in MODULES.items():
+    for path, tree in modules.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("isoweave."):
                 room, *inner = node.module.split(".")[1:]
@@ -106,8 +103,8 @@ def test_no_room_reaches_into_the_private_modules_of_another():
     assert not found
 
 
-def test_no_class_name_is_defined_twice():
-    nodes = (node for tree in MODULES.values() for node in ast.walk(tree))
+def test_no_class_name_is_defined_twice(modules):
+    nodes = (node for tree in modules.values() for node in ast.walk(tree))
     names = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
     assert not [name for name, count in names.items() if count > 1]
 
