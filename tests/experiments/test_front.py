@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -50,7 +52,8 @@ def test_figure(few, tmp_path):
     assert np.asarray(Image.open(tmp_path / "front.png").convert("L")).std() > 10
 
 
-def test_command(few, tmp_path):
+def test_command(few, tmp_path, monkeypatch):
+    monkeypatch.setattr("isoweave.experiments.QUICK", replace(TINY, name="quick"))
     given = ["reproduce", "front", "--out", str(tmp_path), "--quick", "--seeds", "1", "--data", str(tmp_path)]
     found = CliRunner().invoke(app, given)
     assert found.exit_code == 0, found.output
