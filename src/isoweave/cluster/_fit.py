@@ -215,7 +215,7 @@ def embed_large(
     )
     name, problem, result = optimised(frames, options, anchors, start, run, _factored, STARTS)
     solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
-    tools: Any = (lambda e, x: share_global(e, x, team), scaled_share, lambda x: _extent(ranks, x))
+    tools: Any = (lambda e, x, w: share_global(e, x, w, team), scaled_share, lambda x: _extent(ranks, x))
     weight, part, far = long_distances(frames, anchors, result, options.global_weight, run, *tools)
     kept = weight
     if far is not None:
