@@ -129,7 +129,7 @@ def embed(
             "components": f"{estimator.component_labels_.max() + 1:,}",
             "dropped edges": f"{len(estimator.dropped_edges_):,}",
             "edges off by": edge_errors(estimator),
-            "energy": f"{estimator.energy_:.6g}, {estimator.relative_energy_:.2%} of a map in one point",
+            "energy": f"{estimator.energy_:.6g}, {estimator.relative_energy_:.2%} of a collapsed map",
             "global weight": f"{estimator.global_weight_:.2g}",
             "optimiser": f"{estimator.status_} after {estimator.n_iter_:,} steps",
             "seconds": f"{seconds:.2f}",
