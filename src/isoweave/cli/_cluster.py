@@ -91,7 +91,7 @@ def _refuse(
     }
     for what, is_asked in asked.items():
         if is_asked:
-            raise ValueError(f"engine='petsc' does not have {what}.")
+            raise ValueError(f"engine='petsc' does not support {what}.")
 
 
 def _rows(found: dict[str, Any], seconds: float, verbose: bool) -> dict[str, str]:

@@ -232,7 +232,7 @@ def dimension(input_file: Path, options: dict[str, Any], as_graph: bool | None =
 
 @command(
     *("n_components", "n_neighbors", "metric", "shortcuts", "along_graph", "asymmetry", "n_jobs"),
-    embedding_file=Option("--embedding", "-e", help="A map of INPUT by any tool: .npz, .npy, .csv."),
+    embedding_file=Option("--embedding", "-e", help="A map of INPUT made by any tool: .npz, .npy, .csv."),
     solve=Option("--solve", help="Embed with the defaults first, and diagnose that map."),
 )
 def diagnose(
@@ -243,7 +243,7 @@ def diagnose(
     as_graph: bool | None = None,
     as_json: bool = False,
 ) -> None:
-    """Say what the data allow and what a map keeps; without --embedding and --solve the graph alone."""
+    """Say what the data allow and what a map keeps; without --embedding or --solve, judge the graph alone."""
     from isoweave.cli._maps import read_points
     from isoweave.diagnostics import diagnose as diagnosed
 
