@@ -189,8 +189,8 @@ def _embed(
     return ComponentResult(result, device.get(stretch), mass, name, solver, kept)
 
 
-def _far_energy(frames: DeviceEdgeEnergy, x: Any) -> DeviceGlobal:
-    graph, landmarks = frames.graph, far_landmarks(x)
+def _far_energy(frames: DeviceEdgeEnergy, x: Any, weight: float | str) -> DeviceGlobal:
+    graph, landmarks = frames.graph, far_landmarks(x, weight)
     geodesics = device_geodesics(graph, landmarks)
     return DeviceGlobal(graph, graph.device.put(landmarks), geodesics, frames.mass)
 
