@@ -122,7 +122,7 @@ class Journal:
 
     def _check_finished(self, is_finished: bool) -> None:
         if not is_finished:
-            hint = "Go on with it (resume=True, --resume), or remove it."
+            hint = "Continue it (resume=True, --resume), or remove it."
             raise CheckpointError(self.path, f"holds a run that is not finished. {hint}")
 
     def _check_run(self, stored: Mapping[str, Any], what: str) -> None:
