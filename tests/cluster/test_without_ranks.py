@@ -24,7 +24,7 @@ def test_the_estimator_names_the_command():
     assert resolve_options(2, engine="petsc").engine == "petsc"
     with pytest.raises(ValueError, match="mpiexec -n 4 isoweave embed GRAPH --engine petsc"):
         embed_graph(knn_graph(POINTS, 5), engine="petsc")
-    with pytest.raises(ValueError, match="transform and diagnose are not there"):
+    with pytest.raises(ValueError, match="transform and diagnose do not support it"):
         IsometricEmbedding(engine="petsc").fit(POINTS)
 
 
