@@ -222,7 +222,7 @@ def test_the_weight_is_that_of_the_map_that_was_kept(n):
 
 def test_the_dial_on_a_torus():
     """Much weight: better long distances, fewer of the neighbours, more energy of the frames."""
-    data = flat_torus(600, random_state=1021).data
+    data = flat_torus(400, random_state=1021).data
     graph = knn_graph(data, 10)
     geodesics = geodesic_rows(graph)
     dial = {w: embed_graph(graph.to_matrix(), 3, global_weight=w) for w in (0.0, 0.3, 3.0, "auto")}
