@@ -66,7 +66,7 @@ def check_cluster_options(options: EmbeddingOptions) -> None:
     for name, wanted in asked.items():
         if wanted:
             raise ValueError(
-                f"{name} is not there with engine='petsc' yet: leave it out, or use engine='cpu'."
+                f"{name} is not supported by engine='petsc' yet: leave it out, or use engine='cpu'."
             )
 
 

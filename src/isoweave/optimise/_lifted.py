@@ -39,8 +39,8 @@ _MET = 1e-6
 # At most, of a map that the frames could only make worse.
 _NEARLY_MET = 2e-3
 # Of maps of exact distances that are stuck: vertices at most, misfit, and the error of the median vertex over
-# the mean. Sheets of 600 to 1,500 points have 1e-4 and .3 where nothing is wrong, where a piece is folded 1e-2
-# and 2e-4. A swiss roll in three dimensions, whose chords are exact, has 5e-3 and .7.
+# the mean. Sheets of 600 to 1,500 points have 1e-4 and .3 where nothing is wrong, 1e-2 and 2e-4 where a piece
+# is folded. A swiss roll in three dimensions, whose chords are exact, has 5e-3 and .7.
 _MENDED, _STUCK, _ELSEWHERE = 5_000, 3e-4, 0.01
 # Cliques of N + 2 vertices looked at; part of them to be flat, and the square of their height that is none.
 _CLIQUES, _FEWEST_CLIQUES, _FLAT_PART, _NO_HEIGHT = 100, 10, 0.9, 1e-9
