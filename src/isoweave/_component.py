@@ -35,6 +35,7 @@ from isoweave.optimise import (
     is_trusted,
     long_distances,
     mean_degree,
+    mended,
     minimise,
     minimise_from,
     numerical_stage,
@@ -164,7 +165,13 @@ def _embed_once(
     elif options.refine == "distances":
         mass, result = refine_from(problem, graph, options, 1.0, result, run.within("refine"))
     elif options.refine == "auto" and weight == 0.0:
-        mass, result = refine_if_flat(problem, graph, options, result, run)
+        local = result
+        mass, result = refine_if_flat(problem, graph, options, local, run)
+        refined = result is not local and result.status not in ENDED_EARLY
+        if refined and graph.n_vertices > AT_ONCE and _is_plain(graph, known):
+            whole = mended(graph, result.coordinates, team, run)
+            if whole is not None:
+                is_exact, result = True, replace(result, coordinates=whole)
     if is_exact and options.inner_product == "edge":
         measured, here = problem.of_distances(graph), problem.evaluate(result.coordinates)
         energy = measured.evaluate(result.coordinates).energy

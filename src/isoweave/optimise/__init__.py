@@ -21,6 +21,7 @@ from isoweave.optimise._lifted import (
     LiftedFit as LiftedFit,
     is_met as is_met,
     is_trusted as is_trusted,
+    mended as mended,
     misfit as misfit,
     rebuilt as rebuilt,
     seems_exact as seems_exact,
