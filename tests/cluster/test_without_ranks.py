@@ -36,7 +36,7 @@ def test_without_petsc_the_places_to_get_it_are_named(monkeypatch):
 
 def test_on_windows_it_is_not_there(monkeypatch):
     monkeypatch.setattr(sys, "platform", "win32")
-    with pytest.raises(ImportError, match="not there on Windows"):
+    with pytest.raises(ImportError, match="not available on Windows"):
         all_ranks()
 
 
