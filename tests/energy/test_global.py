@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial.distance import cdist
+from scipy.stats import pearsonr, spearmanr
 
 from isoweave import Anchors, IsometricEmbedding, _component, embed_graph
 from isoweave._parallel import thread_team
 from isoweave.datasets import flat_torus, klein_bottle
 from isoweave.energy import GlobalEnergy
-from isoweave.graph import geodesics_from, knn_graph
+from isoweave.experiments.baselines import run_baseline
+from isoweave.graph import geodesics, geodesics_from, knn_graph
 from isoweave.metrics import geodesic_rows, local_distance, neighborhood_scores, pearson, procrustes_error
 from isoweave.optimise import (
     balanced_weight,
@@ -23,6 +26,7 @@ from isoweave.optimise import (
     mean_degree,
     minimise,
     mixed_part,
+    n_far_landmarks,
     openness,
 )
 from isoweave.optimise._starts import landmark_start
@@ -112,11 +116,40 @@ def test_landmarks_of_an_embedding():
     problem, rng = make_problem("edge", 2)
     x = rng.normal(size=(50, 2))
     x[7] = x[9]
-    far = global_energy(problem.frames, x)
+    far = global_energy(problem.frames, x, "auto")
     assert far.weight == problem.mass
     # 50 are wanted, and of two in one place only one is taken.
     assert sorted([*far.landmarks, *{7, 9} - set(far.landmarks.tolist())]) == list(range(50))
     np.testing.assert_array_equal(far.geodesics.T, dijkstra(problem.graph.to_matrix(), indices=far.landmarks))
+
+
+def test_the_more_they_count_the_more_landmarks():
+    assert [n_far_landmarks(1500, 3, w) for w in ("auto", 0.3, 1.0, 10.0, 1e300)] == [60, 60, 60, 600, 1500]
+    # As far as memory goes, and never fewer than "auto" takes.
+    assert (n_far_landmarks(8_000, 3, 100.0), n_far_landmarks(10**6, 3, 100.0)) == (500, 20)
+    assert n_far_landmarks(10**6, 3, "auto") == 20
+    # What classical scaling leaves is asked of the first of them: it is the same for all weights.
+    x = np.random.default_rng(2).random((200, 2))
+    frames = SimpleNamespace(graph=knn_graph(x, 8), mass=1.0, team=TEAM)
+    few, many = global_energy(frames, x, "auto"), global_energy(frames, x, 100.0)
+    assert (len(few.landmarks), len(many.landmarks)) == (50, 200)
+    assert energy_over_stress(0.04, many, 2) == energy_over_stress(0.04, few, 2)
+
+
+@pytest.mark.parametrize(("make", "k"), [(flat_torus, 10), (klein_bottle, 8)])
+def test_at_a_hundred_a_map_is_ahead_of_isomap_in_everything(make, k):
+    graph = knn_graph(make(600, random_state=1033).data, k)
+    paths = geodesics(graph)
+    scores = []
+    for y in (
+        embed_graph(graph.to_matrix(), 3, global_weight=100).coordinates,
+        run_baseline("isomap", graph, 3, n_neighbors=k),
+    ):
+        d = cdist(y, y)
+        stress = 1.0 - np.sum(d * paths) ** 2 / (np.sum(d * d) * np.sum(paths * paths))
+        far = [pearsonr(d.ravel(), paths.ravel())[0], spearmanr(d.ravel(), paths.ravel())[0], -stress]
+        scores.append([neighborhood_scores(graph, y, n_neighbors=k).f1, -local_distance(graph, y), *far])
+    assert (np.array(scores[0]) > scores[1]).all(), scores
 
 
 def test_what_auto_goes_by():
@@ -131,7 +164,8 @@ def test_what_auto_goes_by():
     chain = knn_graph(np.arange(300.0)[:, None], 2)
     assert openness(mean_degree(chain), 2, 0.02) > 0.9
     # The energy of the frames over the stress of classical scaling decides the rest.
-    far = global_energy(make_problem("edge", 2)[0].frames, np.random.default_rng(1).normal(size=(50, 2)))
+    places = np.random.default_rng(1).normal(size=(50, 2))
+    far = global_energy(make_problem("edge", 2)[0].frames, places, "auto")
     scaled = landmark_start(far.landmarks, np.ascontiguousarray(far.geodesics.T), 2)
     assert energy_over_stress(0.04, far, 2) == pytest.approx(0.04 / stress(far, scaled))
     assert (balanced_weight(2.5), balanced_weight(100.0)) == (pytest.approx(0.2), 1.2)
@@ -151,19 +185,27 @@ def outlines(rng, n=600):
     angle, radius = np.pi * (0.15 + 1.7 * u[:, 0]), 1.0 + 0.5 * u[:, 1]
     square = 2.0 * u - 1.0
     across, up = u.T
+    # Two long arms that a short bend joins.
+    t = 2.4 * up - 1.2
+    normal = np.column_stack([-1.0 / np.cos(t) ** 2, np.ones_like(t)])
+    normal /= np.linalg.norm(normal, axis=1, keepdims=True)
+    tangent = np.column_stack([t, np.tan(t)]) + (across[:, None] - 0.5) * normal
     walls = (np.abs(across - 0.33) < 0.04) & (up < 0.7) | (np.abs(across - 0.66) < 0.04) & (up > 0.3)
     return {
         "strip": np.c_[radius * np.cos(angle), radius * np.sin(angle)][:n],
         "hole": square[np.abs(square).max(axis=1) > 0.6][:n],
         "maze": u[~walls][:n],
+        "tangent": tangent[:n],
     }
 
 
-@pytest.mark.parametrize("name", ["strip", "hole", "maze"])
-def test_flat_data_of_any_outline_are_left_alone(name):
+@pytest.mark.parametrize(
+    ("name", "k"), [("strip", 12), ("strip", 8), ("hole", 12), ("maze", 12), ("maze", 15), ("tangent", 10)]
+)
+def test_flat_data_of_any_outline_are_left_alone(name, k):
     """Geodesics walk around bays and holes: there they are wrong, and the frames are right."""
     points = outlines(np.random.default_rng(11))[name]
-    matrix = knn_graph(points, 12).to_matrix()
+    matrix = knn_graph(points, k).to_matrix()
     found, local = embed_graph(matrix, 2), embed_graph(matrix, 2, global_weight=0)
     assert found.global_weight == 0.0
     np.testing.assert_array_equal(found.coordinates, local.coordinates)
@@ -188,7 +230,7 @@ def test_the_weight_is_that_of_the_map_that_was_kept(n):
 
 def test_the_dial_on_a_torus():
     """Much weight: better long distances, fewer of the neighbours, more energy of the frames."""
-    data = flat_torus(600, random_state=1021).data
+    data = flat_torus(400, random_state=1021).data
     graph = knn_graph(data, 10)
     geodesics = geodesic_rows(graph)
     dial = {w: embed_graph(graph.to_matrix(), 3, global_weight=w) for w in (0.0, 0.3, 3.0, "auto")}
