@@ -7,10 +7,7 @@ for negative ones: together two to four times faster than the general loop.
 import numpy as np
 
 from isoweave.engines.compile import kernel
-
-# Rows per partial sum. Sums are taken over chunks of this fixed size and then over chunks, so their
-# bits depend neither on the number of threads nor on the ranges the threads were given.
-CHUNK = 1024
+from isoweave.engines.plain import CHUNK
 
 
 @kernel

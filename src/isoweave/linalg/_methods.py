@@ -3,7 +3,7 @@
 A graph Laplacian has one constant per connected component in its kernel: :meth:`Laplacian.project` takes them
 out of right-hand sides and solutions, and methods see projected blocks only. A factor is that of the grounded
 Laplacian: one vertex per component is held at zero. With conjugate gradients all columns advance together,
-each with its own step lengths. Sums are taken in a fixed order (``engines.sparse.CHUNK``).
+each with its own step lengths. Sums are taken in a fixed order (``engines.plain.CHUNK``).
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from isoweave._forks import forks_wait
-from isoweave._lazy import computed_once
+from isoweave._lazy import LazyModule, computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam, single_blas_thread
 from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave.engines import incomplete, plain, sparse
+from isoweave.engines import plain
+from isoweave.linalg._banded import INDEFINITE, PreparationError, banded_factor
 from isoweave.linalg._cholesky import (
     MAX_FILL,
     Elimination,
@@ -33,6 +34,7 @@ from isoweave.linalg._cholesky import (
     substitute,
 )
 
+incomplete, sparse = LazyModule("isoweave.engines.incomplete"), LazyModule("isoweave.engines.sparse")
 # Part of the largest entry by which rounding may keep sums of rows from zero, and entries from their mirrors.
 _SLACK = 1e-8
 # The recursive residual drifts away from the true one; each restart from the true residual wins back
@@ -100,16 +102,14 @@ class Laplacian:
     def multiply(self, block: FloatArray, out: FloatArray, team: ThreadTeam) -> None:
         """Write ``L block`` to ``out``, both C-contiguous of shape (n, N)."""
         matrix = (self.indptr, self.indices, self.data)
-        run_evenly(team, sparse.multiply_rows, self.n, 2 * sparse.CHUNK, *matrix, block, out)
+        # A kernel that conjugate gradients have loaded is faster; it is not loaded for residuals alone.
+        kernel = plain.choose("sparse.multiply_rows", len(self.data))
+        run_evenly(team, kernel, self.n, 2 * plain.CHUNK, *matrix, block, out)
 
     def residual(self, rhs: FloatArray, value: FloatArray, team: ThreadTeam) -> tuple[FloatArray, FloatArray]:
         """``rhs - L value`` of shape (n, N) and the norms of its columns of shape (N,)."""
         out = np.empty_like(rhs)
-        # A kernel that conjugate gradients have loaded is faster; it is not loaded for this alone.
-        if len(self.data) <= plain.FEW and not sparse.multiply_rows.signatures:
-            plain.multiply(self.indptr, self.indices, self.data, value, out)
-        else:
-            self.multiply(value, out, team)
+        self.multiply(value, out, team)
         np.subtract(rhs, out, out=out)
         return out, np.sqrt(column_dots(out, out, team))
 
@@ -136,10 +136,6 @@ class SolverMethod:
         raise NotImplementedError
 
 
-class PreparationError(RuntimeError):
-    """A method could not be prepared: out of memory, or the matrix is not positive definite."""
-
-
 def run_evenly(team: ThreadTeam, kernel: Callable[..., Any], n_items: int, least: int, *args: Any) -> None:
     """Run a kernel whose items cost the same: one range per thread, of at least ``least`` items."""
     # Conjugate gradients make five calls an iteration: more ranges would cost more than they even out.
@@ -148,9 +144,9 @@ def run_evenly(team: ThreadTeam, kernel: Callable[..., Any], n_items: int, least
 
 def column_dots(a: FloatArray, b: FloatArray, team: ThreadTeam) -> FloatArray:
     """Dot products of matching columns of two blocks (n, N), in an order that never changes."""
-    n_chunks = -(-len(a) // sparse.CHUNK)
+    n_chunks = -(-len(a) // plain.CHUNK)
     partial = np.empty((n_chunks, a.shape[1]))
-    run_evenly(team, sparse.dot_chunks, n_chunks, 16, a, b, partial)
+    run_evenly(team, plain.choose("sparse.dot_chunks", a.size), n_chunks, 16, a, b, partial)
     return partial.sum(axis=0) if n_chunks > 1 else partial[0]
 
 
@@ -209,13 +205,16 @@ def _check_entries(matrix: sp.csr_array) -> None:
 
 
 class Direct(SolverMethod):
-    """The factorisation of :mod:`isoweave.linalg._cholesky`."""
+    """The factorisation of :mod:`isoweave.linalg._cholesky`, or a band where that does as well."""
 
     name = "direct"
     refines = True
 
     def _prepare(self) -> None:
         lap, team = self._laplacian, self._team
+        self.band = banded_factor(lap.to_matrix(), lap.ground)
+        if self.band is not None:
+            return
         if lap.elimination.fill > MAX_FILL:
             raise PreparationError(f"the Cholesky factor would hold more than {MAX_FILL:,} entries")
         self.structure = analyse(lap.elimination)
@@ -226,9 +225,11 @@ class Direct(SolverMethod):
         except MemoryError as error:
             raise PreparationError("not enough memory for the Cholesky factor") from error
         if failed >= 0:
-            raise PreparationError(f"the Laplacian is not positive definite at vertex {failed}")
+            raise PreparationError(INDEFINITE.format(failed))
 
     def _substitute(self, rhs: FloatArray) -> FloatArray:
+        if self.band is not None:
+            return self.band.solve(rhs)
         return substitute(self.structure, self.values, rhs, self._team)
 
     def attempt(self, rhs: FloatArray, guess: FloatArray | None, goal: FloatArray) -> tuple[FloatArray, int]:
@@ -305,7 +306,7 @@ class ConjugateGradient(SolverMethod):
     ) -> int:
         """Improve the ``active`` columns of ``value`` in place by one conjugate gradient recursion."""
         lap, team = self._laplacian, self._team
-        n_chunks = -(-lap.n // sparse.CHUNK)
+        n_chunks = -(-lap.n // plain.CHUNK)
         r = np.ascontiguousarray(residual[:, active])
         x, z, q = np.zeros_like(r), np.empty_like(r), np.empty_like(r)
         self.apply(r, z)
@@ -352,7 +353,7 @@ class Jacobi(ConjugateGradient):
 
     def apply(self, residual: FloatArray, out: FloatArray) -> None:
         arrays = (self._inverse, residual, out)
-        run_evenly(self._team, sparse.scale_rows, len(residual), 16 * sparse.CHUNK, *arrays)
+        run_evenly(self._team, sparse.scale_rows, len(residual), 16 * plain.CHUNK, *arrays)
 
 
 class IncompleteCholesky(ConjugateGradient):
