@@ -294,6 +294,12 @@ class ClusterProblem:
     def dot(self, a: FloatArray, b: FloatArray) -> float:
         return total(self.ranks, a * b)
 
+    def plus(self, a: FloatArray, factor: float, b: FloatArray, out: FloatArray | None = None) -> FloatArray:
+        return self.team.plus(a, factor, b, out)
+
+    def is_finite(self, array: FloatArray) -> bool:
+        return self.team.all_finite(array)
+
     @staticmethod
     def on_host(x: FloatArray) -> FloatArray:
         return x.view()

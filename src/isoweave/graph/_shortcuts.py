@@ -31,7 +31,15 @@ from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave.engines import plain
 from isoweave.engines.plain import repeat_and_count
-from isoweave.graph._graph import NeighborGraph, edge_keys, join, keep_edges, positions_of, rows_by_length
+from isoweave.graph._graph import (
+    NeighborGraph,
+    edge_keys,
+    is_connected,
+    join,
+    keep_edges,
+    positions_of,
+    rows_by_length,
+)
 
 SUPPORT = 0.6
 CHANCE = 1.5
@@ -114,7 +122,10 @@ def _support_threshold(graph: NeighborGraph, share: FloatArray) -> float:
     A typical edge has c common neighbours; by chance alone the count varies by sqrt(c). An edge is
     suspect only if its count is also ``CHANCE`` such deviations under c.
     """
-    smaller = np.minimum(graph.degrees[graph.sources], graph.degrees[graph.indices])
+    # Both directions have the same share, so the median of one is that of all.
+    edges = np.flatnonzero(graph.sources < graph.indices)
+    share = share[edges]
+    smaller = np.minimum(graph.degrees[graph.sources[edges]], graph.degrees[graph.indices[edges]])
     typical = float(np.median(np.rint(share * smaller))) if len(share) else 0.0
     return ShortcutRule.threshold(typical, float(np.median(share)) if len(share) else 0.0)
 
@@ -161,7 +172,10 @@ def _rejoining_edges(
     graph: NeighborGraph, suspects: AnyArray, share: FloatArray, trusted: BoolArray
 ) -> AnyArray:
     """Suspects that join what trusted edges leave apart."""
-    labels = join(graph.n_vertices, graph.sources[trusted], graph.indices[trusted])[1]
+    kept = keep_edges(graph, trusted)
+    if is_connected(kept):
+        return suspects[:0]
+    labels = join(graph.n_vertices, kept.sources, kept.indices)[1]
     ends = np.column_stack((labels[graph.sources[suspects]], labels[graph.indices[suspects]]))
     return suspects[rejoining_edges(ends, share[suspects], graph.lengths[suspects])]
 
