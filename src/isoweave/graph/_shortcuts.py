@@ -54,6 +54,7 @@ _MAX_ROUNDS = 200
 # that form a detour of a third, one is at least half as long and has at most four times its weight.
 TRUSTED_MORE = 10.0
 _PAIRS_AT_ONCE = 1 << 22
+_ALL = slice(None)
 _ROUNDED = 1.0 + 1e-9
 # A graph is measured along another if this part of its edges, of so many looked at, are as long as a detour,
 # up to the digits that a file may have lost.
@@ -84,22 +85,22 @@ def drop_shortcuts(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[NeighborG
     """
     share = shared_neighborhood(graph, team)
     trusted = share >= _support_threshold(graph, share)
-    forward = graph.sources < graph.indices
-    suspects = np.flatnonzero(~trusted & forward)
+    suspects = np.flatnonzero(~trusted)
+    suspects = suspects[graph.sources[suspects] < graph.indices[suspects]]
     if len(suspects) and _is_measured_along(graph):
         return graph, np.empty((0, 2), dtype=np.int32)
-    limits = detour_limits(graph, team) if len(suspects) else graph.lengths
+    limits = detour_limits(graph, team, suspects)
     n_rounds = 0
     while len(suspects):
-        found = _has_detour(graph, suspects, limits[suspects], trusted, team)
+        found = _has_detour(graph, suspects, limits, trusted, team)
         restored = suspects[found & (n_rounds < _MAX_ROUNDS)]
         if len(restored) == 0:
             restored = _rejoining_edges(graph, suspects, share, trusted)
         if len(restored) == 0:
             break
         trusted[restored] = trusted[graph.reverse[restored]] = True
-        suspects = np.flatnonzero(~trusted & forward)
-        n_rounds += 1
+        left = ~trusted[suspects]
+        suspects, limits, n_rounds = suspects[left], limits[left], n_rounds + 1
     dropped = np.column_stack((graph.sources[suspects], graph.indices[suspects])).astype(np.int32)
     return keep_edges(graph, trusted) if len(suspects) else graph, dropped
 
@@ -139,19 +140,18 @@ def shared_neighborhood(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
         from isoweave.engines.paths import common_neighbors
 
         team.run(common_neighbors, graph.n_vertices, graph.indptr, graph.indices, share)
-    forward = graph.sources < graph.indices
-    share[graph.reverse[forward]] = share[forward]
-    return share
+    # The kernel leaves zeros in the other direction.
+    return np.maximum(share, team.take(share, graph.reverse), out=share)
 
 
-def detour_limits(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
-    """Longest detour that restores each stored edge: its length and some typical edges of its ends."""
+def detour_limits(graph: NeighborGraph, team: ThreadTeam, edges: AnyArray | slice = _ALL) -> FloatArray:
+    """Longest detour that restores each of these edges: its length and some typical edges of its ends."""
     _, near_lengths = rows_by_length(graph, team)
     middle = np.minimum(graph.indptr[:-1] + graph.degrees // 2, len(near_lengths) - 1)
     median = np.where(graph.degrees > 0, near_lengths[middle], 0.0)
-    typical = np.maximum(median[graph.sources], median[graph.indices])
+    typical = np.maximum(median[graph.sources[edges]], median[graph.indices[edges]])
     # A shorter edge counts as a typical one: not every tiny edge is a shortcut.
-    return np.maximum(graph.lengths, typical) + DETOUR * typical
+    return np.maximum(graph.lengths[edges], typical) + DETOUR * typical
 
 
 def _has_detour(

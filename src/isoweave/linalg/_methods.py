@@ -82,6 +82,8 @@ class Direct(SolverMethod):
         if lap.elimination.fill > MAX_FILL:
             raise PreparationError(f"the Cholesky factor would hold more than {MAX_FILL:,} entries")
         self.structure = analyse(lap.elimination)
+        # Its pattern is as large as the graph's, and hardly ever needed again.
+        vars(lap).pop("elimination")
         try:
             # BLAS threads would fight over thousands of small products, and change the rounding.
             with single_blas_thread():

@@ -424,5 +424,9 @@ def sample_vertices(graph: NeighborGraph, size: int, *, team: ThreadTeam) -> Int
     """
     sums = sums_of_lengths(graph, team)
     scramble = np.modf(sums / np.median(sums) * (1e6 * np.sqrt(2.0)))[0]
-    ties = np.random.default_rng(11).permutation(graph.n_vertices)
-    return np.sort(np.lexsort((ties, scramble))[:size]).astype(np.int32)
+    last = np.partition(scramble, size - 1)[size - 1]
+    chosen, tied = np.flatnonzero(scramble < last), np.flatnonzero(scramble == last)
+    if len(chosen) + len(tied) > size:
+        ties = np.random.default_rng(11).permutation(graph.n_vertices)
+        tied = tied[np.argsort(ties[tied])[: size - len(chosen)]]
+    return np.sort(np.concatenate((chosen, tied))).astype(np.int32)
