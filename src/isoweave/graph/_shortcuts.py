@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
@@ -35,7 +35,6 @@ from isoweave.graph._graph import (
     NeighborGraph,
     edge_keys,
     is_connected,
-    join,
     keep_edges,
     positions_of,
     rows_by_length,
@@ -175,7 +174,7 @@ def _rejoining_edges(
     kept = keep_edges(graph, trusted)
     if is_connected(kept):
         return suspects[:0]
-    labels = join(graph.n_vertices, kept.sources, kept.indices)[1]
+    labels = connected_components(kept.to_matrix(), directed=False)[1]
     ends = np.column_stack((labels[graph.sources[suspects]], labels[graph.indices[suspects]]))
     return suspects[rejoining_edges(ends, share[suspects], graph.lengths[suspects])]
 
