@@ -169,7 +169,7 @@ CASES = (
     Case("tree", tree, 2, "graph_too_sparse", (500,)),
     Case("grid without diagonals", grid, 2, "graph_too_sparse", (900,)),
     Case("two swiss rolls", two_rolls, 2, "components"),
-    Case("20 planted shortcuts", planted, 2, "shortcuts_dropped"),
+    Case("20 planted shortcuts", planted, 2, "shortcuts_left"),
     Case(
         "roll, start='identity'", dataset(swiss_roll, 10), 2, "poor_minimum", (1500,), {"start": "identity"}
     ),

@@ -2,21 +2,28 @@
 
 ``python benchmarks/dial.py klein torus --seeds 15`` prints a Markdown table of means: F1, edge error,
 Pearson, Spearman, stress at the best scale, parameter error, accuracy. Data sets are rows of the experiments
-(``graphs:faces`` is a row by name); the real ones need ISOWEAVE_DATA.
+(``graphs:faces`` is a row by name), roads, surfaces (camelhead: a disk of 3,000 vertices around one of them;
+bunny: 3,000 of its vertices with their 8 nearest, N = 3) and coil20 (8 nearest, N = 5; the components of its
+graph are joined by the shortest edges between them). The real ones need ISOWEAVE_DATA.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
+from functools import partial
 
 import numpy as np
 from scipy.stats import rankdata
 
-from isoweave import embed_graph
+from isoweave import datasets, embed_graph
+from isoweave.datasets import Dataset
+from isoweave.datasets._loaders import load_arrays
 from isoweave.experiments import EXPERIMENTS, Request
+from isoweave.experiments._problems import DataProblem, Setting, camelhead, from_features
 from isoweave.experiments._run import score
 from isoweave.experiments.baselines import run_baseline
+from isoweave.graph import graph_from_matrix
 
 METRICS = (
     "f1",
@@ -29,6 +36,41 @@ METRICS = (
     "accuracy",
 )
 FIRST_SEED = 601
+N_SURFACE = 3_000
+
+
+def road(request, name):
+    roads = datasets.load_road(name)
+    return DataProblem(graph_from_matrix(roads.graph), 2, 2, parameters=roads.truth)
+
+
+def bunny(request):
+    places = datasets.load_mesh("bunny").truth
+    chosen = np.random.default_rng(7).choice(len(places), N_SURFACE, replace=False)
+    return from_features(Dataset("bunny", places[np.sort(chosen)]), 8, 3)
+
+
+def coil20(request):
+    arrays = load_arrays("coil20_32.npz", ("X", "y"))
+    images = arrays["X"].reshape(len(arrays["X"]), -1) / 255.0
+    return from_features(Dataset("coil20", images, labels=arrays["y"]), 8, 5)
+
+
+OTHERS = {
+    "oldenburg": partial(road, name="oldenburg"),
+    "helsinki": partial(road, name="helsinki_osm"),
+    "camelhead": lambda request: camelhead(Request(0, N_SURFACE)),
+    "bunny": bunny,
+    "coil20": coil20,
+}
+
+
+def setting_of(name):
+    """One data set, or a row of the experiments by its name."""
+    if name in OTHERS:
+        return Setting(name, name, OTHERS[name], (0,))
+    experiment, _, row = name.partition(":")
+    return next(s for s in EXPERIMENTS[experiment].rows if row in ("", s.name))
 
 
 def far_scores(graph, embedding, n_rows=200):
@@ -53,8 +95,7 @@ def main() -> None:
     print("| data | weight | chosen | relative energy | " + " | ".join(METRICS) + " |")
     print("|" + "---|" * (4 + len(METRICS)))
     for name in arguments.names:
-        experiment, _, row = name.partition(":")
-        setting = next(s for s in EXPERIMENTS[experiment].rows if row in ("", s.name))
+        setting = setting_of(name)
         # Groups and single data sets have seeds of their own; samplings get fresh ones.
         first = arguments.first_seed
         own = setting.seeds if setting.seeds[0] == 0 else range(first, first + arguments.seeds)

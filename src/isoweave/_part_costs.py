@@ -12,7 +12,15 @@ from scipy.sparse import csgraph
 from isoweave.geometry import ALL_FRAME_LIMIT, HUB_LIMIT, resolve_frame_size
 from isoweave.graph import NeighborGraph, local_order, renumber
 from isoweave.linalg import MAX_FILL, analyse, choose_solver, prepare_laplacian
-from isoweave.optimise import DENSE_DEGREE, EXTRA, LOW_DIMENSION, N_LANDMARKS, SYNCHRONIZED_LIMIT, THINNING
+from isoweave.optimise import (
+    DENSE_DEGREE,
+    EXTRA,
+    LOW_DIMENSION,
+    N_LANDMARKS,
+    SYNCHRONIZED_LIMIT,
+    THINNING,
+    n_far_landmarks,
+)
 from isoweave.options import EmbeddingOptions
 
 # Steps of the optimiser (4 to 20 as a rule), of the paper's recursion, and of lifting.
@@ -207,6 +215,9 @@ def bytes_by_stage(s: PartSizes) -> dict[str, float]:
     blocks = remembered + 3 * c + 11
     solve = max(8 * m * c, block * (7 if s.solver in _DIRECT else 15 if s.solver == "amg" else 11))
     peaks["optimise"] = kept + max(block * blocks + solve, block * (7 * c + 6))
+    if s.options.global_weight != "auto" and s.options.global_weight > 1.0:
+        # Many landmarks: their geodesics, a copy to turn them around, and products.
+        peaks["optimise"] += 24 * n * n_far_landmarks(n, c, s.options.global_weight)
     if s.options.scale == "geodesics":
         peaks["optimise"] = max(peaks["optimise"], kept + block * (c + 2) + _landmark_bytes(s))
     return peaks

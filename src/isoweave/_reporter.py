@@ -25,7 +25,7 @@ class Event:
     stage: str
     iteration: int | None = None
     energy: float | None = None  #: in squared units of the distances
-    relative_energy: float | None = None  #: energy over that of a map in one point
+    relative_energy: float | None = None  #: energy over that of a collapsed map
     seconds_left: float | None = None  #: of the whole fit, a rough guess
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class Event:
         if self.iteration is not None:
             parts += [f"step {self.iteration}", f"energy {self.energy:.6g}"]
         if self.relative_energy is not None:
-            parts[-1] += f", {self.relative_energy:.2%} of a map in one point"
+            parts[-1] += f", {self.relative_energy:.2%} of a collapsed map"
         if self.seconds_left is not None:
             parts.append(f"about {show_seconds(self.seconds_left)} left")
         return "  ".join(parts)

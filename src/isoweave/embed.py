@@ -199,7 +199,7 @@ def _device(graph: NeighborGraph, options: EmbeddingOptions, known: Known) -> An
         raise ValueError(
             "engine='petsc' embeds a graph in parts, one on each rank: run mpiexec -n 4 isoweave embed GRAPH "
             "--engine petsc -o MAP, or call isoweave.cluster.embed_file. The estimator, transform and "
-            "diagnose are not there with it yet; use engine='cpu'."
+            "diagnose do not support it yet; use engine='cpu'."
         )
     from isoweave.cuda import device_for
 

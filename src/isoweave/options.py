@@ -177,7 +177,7 @@ class FitOptions:
     global_weight: Any = option(
         "auto",
         """How much long distances count beside short ones: "auto", or a number from 0. It is the weight of
-        the stress to landmark geodesics: 0 keeps neighbourhoods only, 1 costs them little, 10 is a better
+        the stress to landmark geodesics: 0 keeps neighbourhoods only, 1 costs them little, 100 is a better
         Isomap. "auto" is 0 where the data are flat in N dimensions, whatever their outline, and up to 1.2
         elsewhere.""",
         kind='"auto" or float',

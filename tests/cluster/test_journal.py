@@ -88,7 +88,7 @@ def test_folders_that_cannot_be_continued(comm, folder):
     one.close()
     comm.Barrier()
     said = refusals(comm, lambda: journal(comm, folder / "c"))
-    hint = "Go on with it (resume=True, --resume), or remove it."
+    hint = "Continue it (resume=True, --resume), or remove it."
     assert said == [f"checkpoint {folder / 'c'}: holds a run that is not finished. {hint}"]
     said = refusals(comm, lambda: journal(comm, folder / "c", resume=True, fields={"tol": 2}))
     assert "belongs to another run: tol was 1 and is now 2" in said[0]

@@ -307,7 +307,7 @@ def fit(graph, **options):
         (roll(900), {"start": "coarse"}),
         (cloud(400, 3, 10), {"start": "landmark", "refine": "distances", "scale": "geodesics"}),
         (cloud(300, 20, 12), {"start": "landmark", "n_components": 9}),
-        (roll(700), {"start": "landmark", "global_weight": 1.0}),
+        (roll(700), {"start": "landmark", "global_weight": 4.0}),
         (cloud(200, 3, 10), {"start": "landmark"}),
     ],
     ids=[

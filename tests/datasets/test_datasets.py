@@ -175,8 +175,8 @@ def folder(tmp_path_factory):
 def test_found_and_missing(loader, folder, tmp_path, monkeypatch):
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
     for home, words in (
-        (tmp_path, f"(?s)Looked for .*{LOADERS[loader]}.npz: it is not there.*{DATA_VARIABLE}"),
-        (tmp_path / "nowhere", "there is no such folder"),
+        (tmp_path, f"(?s)Looked for .*{LOADERS[loader]}.npz: no such file.*{DATA_VARIABLE}"),
+        (tmp_path / "nowhere", "no such folder"),
         (None, f"{LOADERS[loader]}.npz is needed, but no data folder is known: set the environment variable"),
     ):
         with pytest.raises(DatasetMissingError, match=words):
@@ -293,5 +293,5 @@ def test_proteins(tmp_path):
     assert (backbone.truth, backbone.graph[2, 0], backbone.graph.nnz) == (None, 5.0, 6)
     with pytest.raises(ValueError, match="name must be one of '1ppt', .*, got 'titin'"):
         datasets.load_protein("titin", data_home=tmp_path)
-    with pytest.raises(DatasetMissingError, match=r"protein_atoms\.npz: it is not there"):
+    with pytest.raises(DatasetMissingError, match=r"protein_atoms\.npz: no such file"):
         datasets.load_protein("2beg", data_home=tmp_path / "..")

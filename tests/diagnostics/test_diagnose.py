@@ -18,6 +18,7 @@ from isoweave.diagnostics import Verdict, scale_sentence
 from isoweave.diagnostics._facts import dimension_facts
 from isoweave.graph import graph_from_matrix, knn_graph, renumber
 from isoweave.io import InputFileError
+from isoweave.metrics import procrustes_error
 from reference_graphs import complete_of
 from reference_shapes import (
     annulus_graph,
@@ -218,6 +219,25 @@ def test_a_poor_minimum_is_not_taken_for_a_poor_shape():
     assert "not_converged" in early.codes
 
 
+def test_shortcuts_that_the_filter_leaves_are_not_curvature():
+    """Random edges of ordinary length: some are left, and the advised fit gives them no weight."""
+    roll, rng = swiss_roll(1000, random_state=83), np.random.default_rng(84)
+    matrix = knn_graph(roll.data, 10).to_matrix().tocoo()
+    i, j = rng.choice(1000, 40, replace=False).reshape(2, 20)
+    lengths = np.median(matrix.data) * rng.uniform(0.5, 1.5, 20)
+    stored = (np.concatenate(parts) for parts in ((matrix.row, i), (matrix.col, j)))
+    joined = sp.coo_array((np.concatenate((matrix.data, lengths)), tuple(stored)), shape=(1000, 1000))
+    graph = graph_from_matrix(joined, asymmetry="min")
+    for found in (of_graph(graph), of_map(graph)):
+        assert "shortcuts_left" in found.codes, found
+        assert not {"curved", "closed", "non_orientable"} & set(found.codes), found
+        assert found.options == {"loss": "robust"}
+    before, after = (
+        procrustes_error(roll.truth, solved(graph, **options).coordinates) for options in ({}, found.options)
+    )
+    assert after < 0.1 * before
+
+
 @pytest.mark.parametrize("share", [0.03, 0.3])
 def test_distances_ten_times_too_long_are_named(share):
     rng = np.random.default_rng(108)
@@ -345,7 +365,7 @@ def test_whether_a_picture_is_to_scale_is_said_as_the_verdict_has_it(factor, ver
     points = np.random.default_rng(104).uniform(size=(60, 2))
     source = as_embedding(factor * points, knn_graph(points, 6))
     assert said in scale_sentence(source, [Verdict(*verdict, "", "")])
-    assert "cannot be told" in scale_sentence(points)
+    assert "unknown whether it is to scale" in scale_sentence(points)
     two = replace(source, component_labels=np.arange(60) // 40)
     assert scale_sentence(two).endswith("; distances between components mean nothing")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -16,6 +18,11 @@ from reference_shapes import road_graph
 
 TEAM = ThreadTeam(1)
 PLACES, ROADS = road_graph(600, 611)
+
+
+@cache
+def map_of_roads(along=None):
+    return embed_graph(ROADS, along_graph=along, n_jobs=1)
 
 
 def shape_error(places, coordinates):
@@ -63,7 +70,7 @@ def test_paths_are_no_shortcuts(monkeypatch):
 
 
 def test_roads_get_a_better_map_of_the_right_size():
-    raw, along = (embed_graph(ROADS, along_graph=k, n_jobs=1) for k in (None, 12))
+    raw, along = map_of_roads(), map_of_roads(12)
     assert shape_error(PLACES, along.coordinates) < shape_error(PLACES, raw.coordinates) < 0.01
     # The graph is the one that was measured, and gives the size; its paths are longer than straight lines.
     assert_same_graph(along.graph, graph_from_matrix(ROADS))
@@ -76,26 +83,25 @@ def test_roads_get_a_better_map_of_the_right_size():
 
 
 def test_diagnosis_follows_and_prints_the_line_to_type():
-    before, raw = diagnose(ROADS, n_jobs=1), diagnose(embed_graph(ROADS, n_jobs=1), n_jobs=1)
-    for found in (before, raw):
+    for found in (diagnose(ROADS, n_jobs=1), diagnose(map_of_roads(), n_jobs=1)):
         assert "graph_too_sparse" in found.codes
         assert found.options == {"along_graph": 8}
         assert found.next_step() in str(found)
         assert found.next_step() == "embed_graph(A, n_components=2, along_graph=8)"
         assert found.next_step("r.mtx") == "isoweave embed r.mtx -o map.npz --n-components 2 --along-graph 8"
-    result = embed_graph(ROADS, along_graph=8, n_jobs=1)
-    for found in (diagnose(result, n_jobs=1), diagnose(ROADS, along_graph=8, n_jobs=1)):
+    of_graph, of_map = diagnose(ROADS, along_graph=8, n_jobs=1), diagnose(map_of_roads(8), n_jobs=1)
+    for found in (of_graph, of_map):
         assert "graph_too_sparse" not in found.codes
         assert "along_graph" not in found.options
-    assert len(diagnose(result, n_jobs=1).edges) == ROADS.nnz
+    assert len(of_map.edges) == ROADS.nnz
 
 
 def test_components_duplicates_and_what_does_not_go_together():
     pair = sp.block_diag([ROADS, ROADS], format="csr")
     with pytest.warns(UserWarning, match="2 connected components"):
         two = embed_graph(pair, along_graph=8, n_jobs=1).coordinates
-    one = embed_graph(ROADS, along_graph=8, n_jobs=1).coordinates
-    for part in (two[:600], two[600:]):
+    one = map_of_roads(8).coordinates
+    for part in (two[: len(one)], two[len(one) :]):
         np.testing.assert_allclose(part - part.mean(axis=0), one - one.mean(axis=0), atol=1e-9)
     with pytest.raises(ValueError, match="edge weights and along_graph"):
         embed_graph(ROADS, along_graph=8, weights=ROADS)

@@ -37,7 +37,7 @@ def assorted(seed=151):
     """Pairs, trees, chains, sheets and solids of 2 to 50 vertices, with lengths of many scales."""
     rng = np.random.default_rng(seed)
     parts = []
-    for c in range(20):
+    for c in range(10):
         n, k = int(rng.integers(3, 51)), int(rng.integers(1, 14))
         matrix = knn_of(rng.random((n, 1 + c % 4)), min(k, n - 1)).to_matrix()
         parts.append(matrix * 10.0 ** rng.integers(-3, 4))

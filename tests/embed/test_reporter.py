@@ -20,7 +20,7 @@ def test_durations_and_events_as_text():
     assert {seconds: show_seconds(seconds) for seconds in shown} == shown
     assert str(Event("frames")) == "frames"
     told = str(Event("optimise", 3, 12.5, 0.0312, 75.0))
-    assert told == "optimise  step 3  energy 12.5, 3.12% of a map in one point  about 75 s left"
+    assert told == "optimise  step 3  energy 12.5, 3.12% of a collapsed map  about 75 s left"
 
 
 def test_quiet_by_default_and_nothing_is_measured_if_nobody_listens(capsys, monkeypatch):
@@ -42,7 +42,7 @@ def test_verbose_prints_what_was_found_then_stages_and_steps(capsys, monkeypatch
     stages = [line.split("]")[1].split("  ")[0].strip() for line in lines]
     wanted = ["neighbours", "order", "shortcuts", "frames", "factor", "landmark start", "optimise"]
     assert [stage for stage in dict.fromkeys(stages) if stage in wanted] == wanted
-    assert any("step 1  energy" in line and "% of a map in one point" in line for line in lines)
+    assert any("step 1  energy" in line and "% of a collapsed map" in line for line in lines)
     # Steps about once a second, however slow the machine is.
     monkeypatch.setattr(_reporter, "_SECONDS_BETWEEN_LINES", 1e9)
     reporter = Reporter(2)

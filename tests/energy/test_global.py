@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial.distance import cdist
+from scipy.stats import pearsonr, spearmanr
 
 from isoweave import Anchors, IsometricEmbedding, _component, embed_graph
 from isoweave._parallel import thread_team
 from isoweave.datasets import flat_torus, klein_bottle
 from isoweave.energy import GlobalEnergy
-from isoweave.graph import geodesics_from, knn_graph
+from isoweave.experiments.baselines import run_baseline
+from isoweave.graph import geodesics, geodesics_from, knn_graph
 from isoweave.metrics import geodesic_rows, local_distance, neighborhood_scores, pearson, procrustes_error
 from isoweave.optimise import (
     balanced_weight,
@@ -23,6 +26,7 @@ from isoweave.optimise import (
     mean_degree,
     minimise,
     mixed_part,
+    n_far_landmarks,
     openness,
 )
 from isoweave.optimise._starts import landmark_start
@@ -112,11 +116,40 @@ def test_landmarks_of_an_embedding():
     problem, rng = make_problem("edge", 2)
     x = rng.normal(size=(50, 2))
     x[7] = x[9]
-    far = global_energy(problem.frames, x)
+    far = global_energy(problem.frames, x, "auto")
     assert far.weight == problem.mass
     # 50 are wanted, and of two in one place only one is taken.
     assert sorted([*far.landmarks, *{7, 9} - set(far.landmarks.tolist())]) == list(range(50))
     np.testing.assert_array_equal(far.geodesics.T, dijkstra(problem.graph.to_matrix(), indices=far.landmarks))
+
+
+def test_the_more_they_count_the_more_landmarks():
+    assert [n_far_landmarks(1500, 3, w) for w in ("auto", 0.3, 1.0, 10.0, 1e300)] == [60, 60, 60, 600, 1500]
+    # As far as memory goes, and never fewer than "auto" takes.
+    assert (n_far_landmarks(8_000, 3, 100.0), n_far_landmarks(10**6, 3, 100.0)) == (500, 20)
+    assert n_far_landmarks(10**6, 3, "auto") == 20
+    # What classical scaling leaves is asked of the first of them: it is the same for all weights.
+    x = np.random.default_rng(2).random((200, 2))
+    frames = SimpleNamespace(graph=knn_graph(x, 8), mass=1.0, team=TEAM)
+    few, many = global_energy(frames, x, "auto"), global_energy(frames, x, 100.0)
+    assert (len(few.landmarks), len(many.landmarks)) == (50, 200)
+    assert energy_over_stress(0.04, many, 2) == energy_over_stress(0.04, few, 2)
+
+
+@pytest.mark.parametrize(("make", "k"), [(flat_torus, 10), (klein_bottle, 8)])
+def test_at_a_hundred_a_map_is_ahead_of_isomap_in_everything(make, k):
+    graph = knn_graph(make(600, random_state=1033).data, k)
+    paths = geodesics(graph)
+    scores = []
+    for y in (
+        embed_graph(graph.to_matrix(), 3, global_weight=100).coordinates,
+        run_baseline("isomap", graph, 3, n_neighbors=k),
+    ):
+        d = cdist(y, y)
+        stress = 1.0 - np.sum(d * paths) ** 2 / (np.sum(d * d) * np.sum(paths * paths))
+        far = [pearsonr(d.ravel(), paths.ravel())[0], spearmanr(d.ravel(), paths.ravel())[0], -stress]
+        scores.append([neighborhood_scores(graph, y, n_neighbors=k).f1, -local_distance(graph, y), *far])
+    assert (np.array(scores[0]) > scores[1]).all(), scores
 
 
 def test_what_auto_goes_by():
@@ -131,7 +164,8 @@ def test_what_auto_goes_by():
     chain = knn_graph(np.arange(300.0)[:, None], 2)
     assert openness(mean_degree(chain), 2, 0.02) > 0.9
     # The energy of the frames over the stress of classical scaling decides the rest.
-    far = global_energy(make_problem("edge", 2)[0].frames, np.random.default_rng(1).normal(size=(50, 2)))
+    places = np.random.default_rng(1).normal(size=(50, 2))
+    far = global_energy(make_problem("edge", 2)[0].frames, places, "auto")
     scaled = landmark_start(far.landmarks, np.ascontiguousarray(far.geodesics.T), 2)
     assert energy_over_stress(0.04, far, 2) == pytest.approx(0.04 / stress(far, scaled))
     assert (balanced_weight(2.5), balanced_weight(100.0)) == (pytest.approx(0.2), 1.2)

@@ -167,7 +167,7 @@ def test_another_run_is_refused(unfinished, unfinished_bytes, monkeypatch):
     told = caught.value
     assert (told.field, told.stored, told.now) == ("parameters.tol", 0.03, 0.01)
     # Nor is it lost by mistake.
-    with pytest.raises(CheckpointError, match="not finished. Go on with it .resume=True"):
+    with pytest.raises(CheckpointError, match="not finished. Continue it .resume=True"):
         embed_graph(GRAPH, checkpoint=Checkpoint(unfinished))
     monkeypatch.setattr(_checkpoint, "versions", lambda: {**VERSIONS, "numpy": "9.9.9"})
     with pytest.raises(CheckpointError, match=r"versions\.numpy was .* and is now '9\.9\.9'"):

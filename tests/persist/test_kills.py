@@ -115,9 +115,9 @@ def kill_models(folder, found):
 
 def cases():
     """Graphs and options: between them every start, both optimisers, one component and several."""
-    roll = knn_graph(make_swiss_roll(300, random_state=2)[0], 8).to_matrix()
-    square = knn_graph(np.random.default_rng(4).random((150, 2)), 10).to_matrix()
-    parts = [knn_graph(np.random.default_rng(n).random((n, 3)), 9).to_matrix() for n in (150, 60, 40)]
+    roll = knn_graph(make_swiss_roll(160, random_state=2)[0], 8).to_matrix()
+    square = knn_graph(np.random.default_rng(4).random((80, 2)), 10).to_matrix()
+    parts = [knn_graph(np.random.default_rng(n).random((n, 3)), 9).to_matrix() for n in (60, 40, 30)]
     yield roll, {}
     yield roll, {"tol": 0.01, "start": "coarse"}
     yield square, {"preset": "paper", "max_iter": 40, "scale": "geodesics"}

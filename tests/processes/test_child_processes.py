@@ -258,7 +258,7 @@ def fit(number):
 
 found = []
 # The first fits load libraries and grow the allocator's arenas.
-for count in (14, int(os.environ["FITS"])):
+for count in (7, int(os.environ["FITS"])):
     for number in range(count):
         fit(number)
     found.append(state())
@@ -267,7 +267,7 @@ print(json.dumps(found))
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs Linux's /proc")
-@pytest.mark.parametrize("count", [14, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [7, pytest.param(1000, marks=pytest.mark.slow)])
 def test_small_fits(tmp_path, count):
     before, after = json.loads(run_python(MEASURE, tmp_path, timeout=1200, FITS=str(count)))
     assert after["threads"] == before["threads"] == 1

@@ -41,7 +41,7 @@ def roll(n, seed):
 
 @pytest.mark.parametrize(
     ("n_jobs", "settings"),
-    [(1, {}), (2, {}), (2, {"solver": "amg"}), (2, {"preset": "paper", "max_iter": 4})],
+    [(1, {}), (2, {"refine": "none"}), (2, {"solver": "amg"}), (2, {"preset": "paper", "max_iter": 4})],
 )
 def test_same_bits_as_in_turn(n_jobs, settings):
     matrices = [roll(200, seed) for seed in (89, 97)]

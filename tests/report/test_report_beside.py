@@ -100,7 +100,7 @@ def test_a_mesh_is_a_surface(open_report):  # noqa: F811
     page.mouse("mouseReleased", x + 50, y + 5, button="left", buttons=0)
     page.wait(f"{PAGE}.other.camera.turn[0][0] !== {turn}")
     assert page.evaluate(f"{PAGE}.main.camera.turn[0][0]") == 1
-    assert "cannot be told" in text_of(page, "#kind")
+    assert "unknown whether it is to scale" in text_of(page, "#kind")
 
 
 @pytest.mark.parametrize(

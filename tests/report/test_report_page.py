@@ -67,7 +67,7 @@ def test_everything_is_in_the_page(write, result):
     text, found = write(result, columns={"town": town, "x": rng.normal(size=150)})
     assert (found["n"], found["dimension"]) == (150, 2)
     assert edge_errors(result) in text
-    assert f"{result.relative_energy:.2%} of a map in one point" in text
+    assert f"{result.relative_energy:.2%} of a collapsed map" in text
     drawn = np.column_stack([decode(axis) for axis in found["coordinates"]])
     np.testing.assert_allclose(drawn, result.coordinates, atol=1e-6 * np.ptp(result.coordinates))
     assert [c["name"] for c in found["columns"]] == ["town", "x", "stretch", "misfit", "edge error", "degree"]

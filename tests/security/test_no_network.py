@@ -26,7 +26,7 @@ X = np.random.default_rng(5).normal(size=(80, 3)) * np.array([4.0, 3.0, 0.1])
 END = "\nassert not used, used\nprint('quiet')\n"
 
 PROGRAMS = {
-    "fits, readers and commands": """
+    "fits, readers, commands and libraries": """
 from isoweave import IsometricEmbedding, embed_graph, estimate_resources, load, save
 model = IsometricEmbedding(n_neighbors=8, n_jobs=2).fit(X)
 model.transform(X[:3] + 0.01)
@@ -61,9 +61,7 @@ commands += ",evaluate graph.npz map.npz --json"
 codes = [CliRunner().invoke(app, command.split()).exit_code for command in commands.split(",")]
 assert codes == [0] * 5, codes
 assert CliRunner().invoke(app, ["embed", "http://localhost/x.npy", "-o", "map.npz"]).exit_code == 2
-""",
-    # The work of the process for pyarrow and libhdf5, done here, where the hook sees it.
-    "libraries": """
+# The work of the process for pyarrow and libhdf5, done here, where the hook sees it.
 import io, h5py, pyarrow, pyarrow.parquet
 from isoweave.io import _worker
 pyarrow.parquet.write_table(pyarrow.table({"a": X[:, 0], "b": X[:, 1]}), "x.parquet")
@@ -113,9 +111,6 @@ def run(program, folder):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_no_socket(tmp_path, name):
-    if name == "libraries":
-        pytest.importorskip("pyarrow")
-        pytest.importorskip("h5py")
     done = run(PROGRAMS[name], tmp_path)
     assert done.stdout.endswith("quiet\n"), done.stdout + done.stderr
     if name == "ways out":  # a refusal that is caught is remembered

@@ -24,7 +24,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-_INPUT_HELP = "Features (.npy .npz .csv .tsv .parquet .h5ad) or distance graph (sparse .npz, .mtx, .edges)."
+_INPUT_HELP = (
+    "Features (.npy .npz .csv .tsv .parquet .h5ad), a distance graph (sparse .npz, .mtx, .edges, .graphml) "
+    "or a mesh (.obj .off .ply)."
+)
 _GRAPH_HELP = "Read INPUT as a distance graph (tables: lines of i, j, distance) or as features."
 _COLUMNS_HELP = "Table (.csv, .tsv; obs of an .h5ad) with a header and a row per vertex, to colour by."
 # What parameters of these names are, in whichever command.
@@ -33,7 +36,7 @@ _SHARED = {
     "as_graph": typer.Option("--graph/--features", help=_GRAPH_HELP, show_default="by suffix"),
     "columns_file": typer.Option("--columns", help=_COLUMNS_HELP),
     "genes": typer.Option(
-        "--genes", help="Genes of the .h5ad to colour by, too: CD3D,NKG7.", metavar="NAMES"
+        "--genes", help="Genes of the .h5ad to colour by as well: CD3D,NKG7.", metavar="NAMES"
     ),
     "labels_file": typer.Option("--labels", help="One label per vertex."),
     "as_json": typer.Option("--json", help="Print JSON; null where undefined."),

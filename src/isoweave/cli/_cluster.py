@@ -91,7 +91,7 @@ def _refuse(
     }
     for what, is_asked in asked.items():
         if is_asked:
-            raise ValueError(f"engine='petsc' does not have {what}.")
+            raise ValueError(f"engine='petsc' does not support {what}.")
 
 
 def _rows(found: dict[str, Any], seconds: float, verbose: bool) -> dict[str, str]:
@@ -105,7 +105,7 @@ def _rows(found: dict[str, Any], seconds: float, verbose: bool) -> dict[str, str
         "duplicates": f"{found['duplicates merged']:,}",
         "dropped edges": f"{found['n_dropped']:,}",
         "edges off by": f"{found['edge error']:.2%} on average",
-        "energy": f"{energy}, {found['relative_energy']:.2%} of a map in one point",
+        "energy": f"{energy}, {found['relative_energy']:.2%} of a collapsed map",
         "global weight": f"{found['global_weight']:.2g}",
         "optimiser": f"{found['status']} after {found['n_iter']:,} steps",
         "seconds": f"{seconds:.2f}",

@@ -129,7 +129,7 @@ def embed(
             "components": f"{estimator.component_labels_.max() + 1:,}",
             "dropped edges": f"{len(estimator.dropped_edges_):,}",
             "edges off by": edge_errors(estimator),
-            "energy": f"{estimator.energy_:.6g}, {estimator.relative_energy_:.2%} of a map in one point",
+            "energy": f"{estimator.energy_:.6g}, {estimator.relative_energy_:.2%} of a collapsed map",
             "global weight": f"{estimator.global_weight_:.2g}",
             "optimiser": f"{estimator.status_} after {estimator.n_iter_:,} steps",
             "seconds": f"{seconds:.2f}",
@@ -232,7 +232,7 @@ def dimension(input_file: Path, options: dict[str, Any], as_graph: bool | None =
 
 @command(
     *("n_components", "n_neighbors", "metric", "shortcuts", "along_graph", "asymmetry", "n_jobs"),
-    embedding_file=Option("--embedding", "-e", help="A map of INPUT by any tool: .npz, .npy, .csv."),
+    embedding_file=Option("--embedding", "-e", help="A map of INPUT made by any tool: .npz, .npy, .csv."),
     solve=Option("--solve", help="Embed with the defaults first, and diagnose that map."),
 )
 def diagnose(
@@ -243,7 +243,7 @@ def diagnose(
     as_graph: bool | None = None,
     as_json: bool = False,
 ) -> None:
-    """Say what the data allow and what a map keeps; without --embedding and --solve the graph alone."""
+    """Say what the data allow and what a map keeps; without --embedding or --solve, judge the graph alone."""
     from isoweave.cli._maps import read_points
     from isoweave.diagnostics import diagnose as diagnosed
 

@@ -102,7 +102,7 @@ def evaluate(
     truth: Path | None = None,
     as_json: bool = False,
 ) -> None:
-    """Measure how well an embedding, by any tool, keeps a graph's distances.
+    """Measure how well an embedding made by any tool keeps a graph's distances.
 
     Features are compared by the graph of their nearest neighbours. A square array is a graph unless
     --features is given. Where input and coordinates both name their rows, they are matched by name.
@@ -115,7 +115,7 @@ def evaluate(
     from isoweave.metrics import board_scores, evaluate as evaluated
 
     if board not in (None, "openproblems"):
-        raise ValueError(f"--board {board}: there is no such board; openproblems is known.")
+        raise ValueError(f"--board {board}: unknown board; the only one is openproblems.")
     unused = options | {"n_neighbors": n_neighbors, "truth": truth, "graph": as_graph or None}
     for name in (name for name, value in unused.items() if board and value is not None):
         raise ValueError(f"--board has its own measures; leave out --{name.replace('_', '-')}.")
@@ -206,7 +206,7 @@ def mesh_page(loaded: LoadedInput, name: str) -> dict[str, Any]:
     graph_file=Option("--graph", "-g", help=_GRAPH_HELP, show_default="the one in MAP"),
     align=Option(help="Positions to rotate the map towards, such as the truth: .npz, .npy, .csv."),
     beside=Option(help="Another map of the same points, or the truth, to show beside it: .npz, .npy, .csv."),
-    mesh=Option(help="The mesh that was embedded (.obj, .off, .ply), to draw as a surface, also beside."),
+    mesh=Option(help="The mesh that was embedded (.obj, .off, .ply), drawn as a surface and beside the map."),
     title=Option(help="Title of the page.", show_default="name of MAP"),
     diagnosis=Option(help="Run the diagnosis, which takes about as long as the embedding."),
 )

@@ -64,7 +64,7 @@ def plot(
     edges: bool = False,
     title: str | None = None,
 ) -> None:
-    """Draw a map as a figure with a caption; of maps of many dimensions the two principal axes."""
+    """Draw a map as a figure with a caption: in many dimensions, its two principal axes."""
     _check_figure(output)
     from isoweave.plot import by_variance, plot_edges, plot_embedding
     from isoweave.result import as_embedding
@@ -94,7 +94,7 @@ def plot(
     ),
     color=Option(help="Column to colour a figure by.", show_default="the first column"),
     pull=Option(help="From 0, t-SNE alone, to 1, hardly more than the order of distances."),
-    perplexity=Option(help="Number of neighbours that count."),
+    perplexity=Option(help="Number of neighbours that attract a point."),
 )
 def view(
     map_file: Path,
@@ -105,9 +105,9 @@ def view(
     pull: float = 0.1,
     perplexity: float = 30.0,
 ) -> None:
-    """Make a picture of clusters out of a map of many dimensions; says what it keeps.
+    """Draw the clusters of a map of many dimensions, and say what the picture keeps.
 
-    t-SNE (openTSNE, extra view) on the neighbours in the map, held in place by the order of its distances.
+    t-SNE (openTSNE, extra view) on the graph's neighbours, held in place by the order of the map's distances.
     """
     from isoweave.io import check_output_path, write_embedding
     from isoweave.plot import view as viewed

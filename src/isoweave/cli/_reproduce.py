@@ -52,33 +52,19 @@ def reproduce(
     scale = experiments.QUICK if quick else experiments.FULL
     if n_seeds is not None:
         scale = replace(scale, n_seeds=n_seeds)
+    given: Any = {"data_home": data_home, "fetch": fetch, "n_jobs": n_jobs}
     if "front" in names:
-        _front(out, scale, data_home, fetch)
+        _front(out, scale, given)
         names = [name for name in names if name != "front"]
         if not names:
             return
     asked = [name for text in methods or () for name in text.split(",") if name] or None
     tasks, skipped = experiments.plan_tasks(names, asked, scale)
     records = experiments.Records(out / "records.jsonl")
-    out.mkdir(parents=True, exist_ok=True)
-    console = Console(stderr=True)
     if quick:
-        console.print("quick run: few seeds and points, not the paper's setting")
-    with _bar(console) as bar:
-        number = bar.add_task("planning", total=len(tasks), left="")
-
-        def show(done: int, _: int, label: str, seconds: float | None) -> None:
-            left = "" if seconds is None else f"{duration(seconds)} left"
-            bar.update(number, completed=done, description=label or "done", left=left)
-
-        given: Any = {"data_home": data_home, "fetch": fetch, "n_jobs": n_jobs}
-        given |= {"maps_folder": out / "maps", "progress": show}
-        skipped += experiments.run_experiments(tasks, records, **given)
+        Console(stderr=True).print("quick run: few seeds and points, not the paper's setting")
+    skipped += _run(tasks, records, skipped, maps_folder=out / "maps", **given)
     console = Console()
-    for line in _skipped_lines(skipped):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-    if find_spec("matplotlib") is None:
-        console.print(_NO_FIGURES)
     figures: dict[str, dict[str, Path]] = {}
     # A reason begins with the name of its experiment.
     reasons = {name: [r for r in skipped if r.split(",")[0] == name] for name in experiments.EXPERIMENTS}
@@ -102,28 +88,49 @@ def reproduce(
     console.print(f"wrote {page}", highlight=False, soft_wrap=True)
 
 
-def _front(out: Path, scale: Any, data_home: Path | None, fetch: bool) -> None:
-    """Neighbourhoods against long distances: a table and a figure."""
+def _run(tasks: Sequence[Any], records: Any, skipped: Sequence[str], **given: Any) -> list[str]:
+    """Run tasks behind a bar, and say what was skipped; returns what could not be loaded."""
     from rich.console import Console
 
-    from isoweave.experiments import front
+    from isoweave import experiments
 
-    console = Console()
-    out.mkdir(parents=True, exist_ok=True)
-    table = out / ("front.csv" if scale.name == "full" else f"front_{scale.name}.csv")
-    with Console(stderr=True).status("front") as status:
-        skipped = front.run_front(table, scale, data_home=data_home, fetch=fetch, progress=status.update)
-    written, lines = [table], front.read_front(table)
+    with _bar(Console(stderr=True)) as bar:
+        number = bar.add_task("planning", total=len(tasks), left="")
+
+        def show(done: int, _: int, label: str, seconds: float | None) -> None:
+            left = "" if seconds is None else f"{duration(seconds)} left"
+            bar.update(number, completed=done, description=label or "done", left=left)
+
+        lost = experiments.run_experiments(tasks, records, progress=show, **given)
+    for line in _skipped_lines([*skipped, *lost]):
+        Console().print(line, markup=False, highlight=False, soft_wrap=True)
     if find_spec("matplotlib") is None:
-        console.print(_NO_FIGURES)
-    elif lines:
+        Console().print(_NO_FIGURES)
+    return lost
+
+
+def _front(out: Path, scale: Any, given: dict[str, Any]) -> None:
+    """Neighbourhoods against long distances: records, a table and a figure."""
+    from rich.console import Console
+
+    from isoweave.experiments import Records, front
+
+    tasks, skipped = front.plan_front(scale)
+    records = Records(out / "front.jsonl")
+    _run(tasks, records, skipped, **given)
+    runs = records.frame()
+    runs = runs[(runs["scale"] == scale.name) & runs["error"].isna()]
+    if runs.empty:
+        return
+    table = out / ("front.csv" if scale.name == "full" else f"front_{scale.name}.csv")
+    write_text(table, runs[front.COLUMNS].to_csv(index=False, float_format="%.6f", lineterminator="\n"))
+    written = [table]
+    if find_spec("matplotlib") is not None:
         written += [table.with_suffix(".svg"), table.with_suffix(".png")]
         for path in written[1:]:
-            front.draw_front(lines, path)
-    for line in _skipped_lines(skipped):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+            front.draw_front(runs, path)
     for path in written:
-        console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+        Console().print(f"wrote {path}", highlight=False, soft_wrap=True)
 
 
 def _skipped_lines(skipped: Sequence[str]) -> list[str]:

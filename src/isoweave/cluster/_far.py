@@ -45,10 +45,10 @@ class ShareGlobal(GlobalEnergy):
         return self.share.ranks.sum(values)
 
 
-def share_global(frames: ShareEnergy, x: FloatArray, team: ThreadTeam) -> ShareGlobal:
-    """The stress to landmarks that are far apart in an embedding, with the weight of the frames' mass."""
+def share_global(frames: ShareEnergy, x: FloatArray, weight: float | str, team: ThreadTeam) -> ShareGlobal:
+    """As :func:`isoweave.optimise.global_energy`."""
     share = frames.patch.share
-    ranks, n_wanted = share.ranks, n_far_landmarks(share.n_vertices, x.shape[1])
+    ranks, n_wanted = share.ranks, n_far_landmarks(share.n_vertices, x.shape[1], weight)
     away = x - ranks.sum(x.sum(axis=0)) / share.n_vertices
     nearest = np.einsum("ic,ic->i", away, away)
     chosen: list[int] = []

@@ -66,7 +66,7 @@ def check_cluster_options(options: EmbeddingOptions) -> None:
     for name, wanted in asked.items():
         if wanted:
             raise ValueError(
-                f"{name} is not there with engine='petsc' yet: leave it out, or use engine='cpu'."
+                f"{name} is not supported by engine='petsc' yet: leave it out, or use engine='cpu'."
             )
 
 
@@ -251,7 +251,7 @@ def embed_large(
     if anchors is not None and start is None:
         problem, result = _anchored(problem, anchors, optimiser, result, run)
     solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
-    tools: Any = (lambda e, x: share_global(e, x, team), scaled_share, lambda x: _extent(ranks, x))
+    tools: Any = (lambda e, x, w: share_global(e, x, w, team), scaled_share, lambda x: _extent(ranks, x))
     weight, part, far = long_distances(frames, anchors, result, options.global_weight, run, *tools)
     if far is not None:
 

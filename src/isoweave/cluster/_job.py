@@ -32,7 +32,7 @@ _MISSING = (
 def all_ranks() -> Ranks:
     """The ranks of this job; an ImportError that says what to install if there is no PETSc."""
     if sys.platform == "win32":
-        raise ImportError("engine='petsc' is not there on Windows: use Linux or macOS, or WSL.")
+        raise ImportError("engine='petsc' is not available on Windows: use Linux or macOS, or WSL.")
     try:
         import petsc4py
 

@@ -262,7 +262,7 @@ class ClusterJournal:
         self._generation, self._n_parts = sizes
         if not resume:
             if slots and content.get("finished") is not True:
-                hint = "Go on with it (resume=True, --resume), or remove it."
+                hint = "Continue it (resume=True, --resume), or remove it."
                 raise CheckpointError(self.path, f"holds a run that is not finished. {hint}")
             return
         for name in (*self._fields, *content["fingerprint"]):

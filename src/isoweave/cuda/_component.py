@@ -71,7 +71,7 @@ def device_for(graph: NeighborGraph, options: EmbeddingOptions, known: Known) ->
     """
     lacking, strict = missing_feature(options, known), options.engine == "cuda"
     if lacking and strict:
-        raise ValueError(f"{lacking} is not there on the device yet: use engine='cpu', or 'auto'.")
+        raise ValueError(f"{lacking} is not supported on the GPU yet: use engine='cpu', or 'auto'.")
     try:
         device = None if lacking else find_device()
         if device is None or graph.n_vertices * options.n_components <= SYNCHRONIZED_LIMIT:
@@ -189,8 +189,8 @@ def _embed(
     return ComponentResult(result, device.get(stretch), mass, name, solver, kept)
 
 
-def _far_energy(frames: DeviceEdgeEnergy, x: Any) -> DeviceGlobal:
-    graph, landmarks = frames.graph, far_landmarks(x)
+def _far_energy(frames: DeviceEdgeEnergy, x: Any, weight: float | str) -> DeviceGlobal:
+    graph, landmarks = frames.graph, far_landmarks(x, weight)
     geodesics = device_geodesics(graph, landmarks)
     return DeviceGlobal(graph, graph.device.put(landmarks), geodesics, frames.mass)
 

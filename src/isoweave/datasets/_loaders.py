@@ -45,7 +45,7 @@ def load_arrays(filename: str, names: tuple[str, ...], data_home: DataHome = Non
         raise DatasetMissingError(f"{filename} is needed, but no data folder is known: {cure}")
     path = Path(home).expanduser() / filename
     if not path.is_file():
-        reason = "it is not there" if path.parent.is_dir() else "there is no such folder"
+        reason = "no such file" if path.parent.is_dir() else "no such folder"
         raise DatasetMissingError(f"Looked for {path}: {reason}; {cure}")
     # The user's own data folder is trusted as to sizes (SECURITY.md).
     with np.load(path, allow_pickle=False) as archive:  # noqa: TID251

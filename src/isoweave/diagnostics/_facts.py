@@ -65,8 +65,8 @@ class Verdict:
 class EnergySplit:
     """Parts of an energy, each over the energy of the collapsed map (docs/diagnose.md).
 
-    ``total = removable + disagreement + irremovable`` and ``irremovable = curl + loops``; the last two and
-    ``concentration`` are None where curl and loops were not separated.
+    ``total = removable + disagreement + irremovable`` and ``irremovable = curl + loops``; the last two are
+    None where they were not separated.
     """
 
     total: float  #: relative energy of the map at the given rotations
@@ -77,7 +77,8 @@ class EnergySplit:
     expected: float
     curl: float | None = None  #: co-exact part: frames do not fit around triangles and other small loops
     loops: float | None = None  #: harmonic part: small loops close, but long ones do not
-    concentration: float | None = None  #: share of ``loops`` on one edge in a hundred
+    #: Share on one edge in a hundred of ``loops``, or of ``irremovable`` where these were not separated.
+    concentration: float = 0.0
 
     def __str__(self) -> str:
         parts = f"irremovable {self.irremovable:.2%}"
@@ -121,7 +122,7 @@ class GraphFacts:
 class DimensionFacts:
     """Directions of the neighbourhoods."""
 
-    estimate: float | None  #: intrinsic dimension; None where it cannot be told
+    estimate: float | None  #: intrinsic dimension; None where it is unknown
     by: str  #: what it was estimated from: "nearest distances", "growth of balls" or "nothing"
     #: Eigenvalue of direction d + 1 over the sum of the first d, median over the vertices, for d = 1 to N.
     beyond: tuple[float, ...]
@@ -228,7 +229,7 @@ class Diagnosis:
         if line := self.next_step(input_file):
             lines.append(f"try   {line}")
         d = self.dimension
-        estimate = "cannot be told" if d.estimate is None else f"{d.estimate:.2f} by {d.by}"
+        estimate = "unknown" if d.estimate is None else f"{d.estimate:.2f} by {d.by}"
         lines += ["numbers", f"      dimension of the data: {estimate}, {d.local} by directions"]
         for s in self.shapes:
             where = f"component {s.component} " if len(self.shapes) > 1 else ""

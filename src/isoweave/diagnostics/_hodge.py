@@ -121,6 +121,7 @@ def measure_misfit(problem: Problem, alignments: FloatArray, coordinates: FloatA
         disagreement=disagreement / scale,
         irremovable=irremovable / scale,
         expected=disagreement * free / paired / scale,
+        concentration=_concentration(np.sum(closed**2, axis=1)),
     )
     return Misfit(mass, split, closed, weights)
 
@@ -128,13 +129,16 @@ def measure_misfit(problem: Problem, alignments: FloatArray, coordinates: FloatA
 def split_misfit(misfit: Misfit, boundary: sp.csr_array) -> EnergySplit:
     """Relative energies, the irremovable one divided into the curl of cells and what long loops leave."""
     harmonic = np.sum(without_curl(misfit.form, boundary, misfit.weights) ** 2, axis=1)
-    most = np.sort(harmonic)[::-1][: max(1, int(_CONCENTRATED * len(harmonic)))]
-    whole = float(np.sum(harmonic))
-    loops = min(whole / (misfit.mass or np.inf), misfit.split.irremovable)
-    concentration = float(np.sum(most)) / whole if whole > 0.0 else 0.0
-    return replace(
-        misfit.split, curl=misfit.split.irremovable - loops, loops=loops, concentration=concentration
-    )
+    loops = min(float(np.sum(harmonic)) / (misfit.mass or np.inf), misfit.split.irremovable)
+    curl = misfit.split.irremovable - loops
+    return replace(misfit.split, curl=curl, loops=loops, concentration=_concentration(harmonic))
+
+
+def _concentration(energies: FloatArray) -> float:
+    """Share of the energy that one edge in a hundred has."""
+    most = np.sort(energies)[::-1][: max(1, int(_CONCENTRATED * len(energies)))]
+    whole = float(np.sum(energies))
+    return float(np.sum(most)) / whole if whole > 0.0 else 0.0
 
 
 def without_curl(form: FloatArray, boundary: sp.csr_array, weights: FloatArray) -> FloatArray:

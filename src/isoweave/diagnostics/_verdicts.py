@@ -40,9 +40,10 @@ _MANY_DROPPED = 0.01
 # Shares of outlying edges that are a problem, and that noise alone may make, if none is this much too long.
 _MANY_OUTLYING, _FEW_OUTLYING = 0.01, 0.002
 _FAR_OUT = 4.0
-# Share of the harmonic part on one edge in a hundred: a shape spreads it over all edges around the loop.
-# Where frames reflect, some of it sits on the line where they do.
-_CONCENTRATED = {"closed": 0.15, "non_orientable": 0.25}
+# Share on one edge in a hundred of the harmonic part, or, where small loops do not close, of all that the
+# fitted map leaves: a shape spreads it over all edges. Where frames reflect, some of it sits on the line
+# where they do.
+_CONCENTRATED = {"closed": 0.15, "non_orientable": 0.25, "curved": 0.3}
 # Curvature that costs edges this part of their length (root of the irremovable energy) is a problem.
 _COSTLY = 0.1
 # Mean error of the edges and share of torn ones up to which a map is isometric, and beyond which it is bad.
@@ -230,12 +231,16 @@ def _shape(n: int, s: ShapeFacts, n_neighbors: int | None, *, kept: bool) -> Ite
     if s.synchronized is None or s.relaxed is None:
         yield _verdict("uncertain", "info", {"coherence": s.coherence})
         return
-    loops, concentration = s.synchronized.loops or 0.0, s.synchronized.concentration or 0.0
+    loops = s.synchronized.loops or 0.0
+    concentration = (s.relaxed if s.kind == "curved" else s.synchronized).concentration
     if concentration >= _CONCENTRATED.get(s.kind, 2.0):
         numbers = {"loops": loops, "concentration": concentration}
         # In fewer dimensions than the map has they do not explain what it fails to keep.
         loud = "info" if s.dimension < n else "warn" if kept else "problem"
-        yield _verdict("shortcuts_left", loud, numbers, _fewer(n_neighbors))
+        if n_neighbors is None:
+            yield _verdict("shortcuts_left.measured", loud, numbers, {"loss": "robust"})
+        else:
+            yield _verdict("shortcuts_left", loud, numbers, _fewer(n_neighbors))
     elif s.kind == "non_orientable":
         numbers = {"reflected": s.reflected, "torn": s.torn or 0.0, "coherence": s.coherence}
         yield _verdict("non_orientable", severity, numbers, **facts)

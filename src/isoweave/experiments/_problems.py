@@ -22,11 +22,14 @@ from isoweave.metrics import GeodesicRows, geodesic_rows
 N_SAMPLES, GROUP_SIZE = 1500, 1000
 # Components of single-cell counts that are kept: beyond them distances are noise.
 N_PRINCIPAL = 50
+WEIGHTS = ("0", "0.1", "0.3", "1", "3", "10", "30", "100", "auto")
 OPTIONS: dict[str, dict[str, Any]] = {
     "default": {},
     "paper-energy": {"inner_product": "paper", "start": "landmark"},
     # A thousand solves with one matrix: a factor gives the same recursion five times sooner.
     "paper": {"preset": "paper", "solver": "direct"},
+    # Points of the curves of the front, and of no table.
+    **{f"weight {w}": {"global_weight": w if w == "auto" else float(w)} for w in WEIGHTS},
 }
 """Of ``embed_graph``, for the methods that are ours."""
 METHODS: dict[str, str] = {

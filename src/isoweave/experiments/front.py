@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-import csv
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from isoweave._files import append_text, atomic_write
-from isoweave.datasets import DatasetMissingError
-from isoweave.embed import embed_graph
-from isoweave.experiments._problems import EXPERIMENTS, FULL, METHODS, Request, Scale, Setting
-from isoweave.experiments._run import score
-from isoweave.experiments.baselines import available_baselines, run_baseline
+from isoweave._files import atomic_write
+from isoweave.experiments._problems import EXPERIMENTS, METHODS, WEIGHTS, Scale
+from isoweave.experiments._run import Task
+from isoweave.experiments.baselines import available_baselines
 
-__all__ = ["DATA", "WEIGHTS", "draw_front", "run_front"]
+if TYPE_CHECKING:
+    import pandas as pd
 
-# Experiment and row, title of the panel. Groups and single data sets have seeds of their own.
+__all__ = ["COLUMNS", "DATA", "draw_front", "plan_front"]
+
+# Experiment and row: title of the panel, dimension. Groups and single data sets have seeds of their own.
 DATA = {
-    ("klein", "k8"): "Klein bottle, N = 3",
-    ("torus", "k10"): "flat torus, N = 3",
-    ("graphs", "faces"): "faces, N = 3",
-    ("difficult", "k14"): '"difficult" set, N = 5',
-    ("mnist", "groups"): "MNIST, N = 13",
-    ("rnaseq", "tcga"): "TCGA, N = 20",
+    ("klein", "k8"): ("Klein bottle", 3),
+    ("torus", "k10"): ("flat torus", 3),
+    ("graphs", "faces"): ("faces", 3),
+    ("difficult", "k14"): ('"difficult" set', 5),
+    ("mnist", "groups"): ("MNIST", 13),
+    ("rnaseq", "tcga"): ("TCGA", 20),
 }
-WEIGHTS = ("0", "0.1", "0.3", "1", "3", "10", "30", "100", "auto")
+COLUMNS = ["experiment", "row", "seed", "method", "f1", "pearson"]
 _OTHERS = ("isomap", "umap", "tsne", "mde")
 _SEEDS = 3
-_COLUMNS = ("experiment", "row", "seed", "method", "f1", "pearson")
 # t-SNE in more dimensions is quadratic, and takes longer than all the rest together.
 _MOST_TSNE = 3
 # Okabe and Ito's colours, which everybody can tell apart, and marks that also tell them apart in grey.
@@ -42,81 +39,30 @@ _NAMED = ("0", "100", "10", "1")
 _APART = 10.0  # of their places, in dots
 
 
-def run_front(
-    path: Path,
-    scale: Scale = FULL,
-    *,
-    methods: Sequence[str] | None = None,
-    data_home: Path | None = None,
-    fetch: bool = False,
-    progress: Callable[[str], None] = lambda label: None,
-) -> list[str]:
-    """Run what the CSV file ``path`` does not hold yet and add it there; return what was skipped and why.
-
-    Columns are experiment, row, seed, method (a value of ``global_weight``, or a baseline), F1 and Pearson.
-    """
-    installed = (*WEIGHTS, *available_baselines())
-    wanted = [name for name in methods or (*WEIGHTS, *_OTHERS) if name in installed]
-    skipped = [f"front, {METHODS[name]} is not installed" for name in _OTHERS if name not in installed]
-    done = {tuple(line[name] for name in _COLUMNS[:4]) for line in read_front(path)}
-    if not path.exists():
-        append_text(path, ",".join(_COLUMNS) + "\n")
-    for (experiment, row), title in DATA.items():
-        setting = next(found for found in EXPERIMENTS[experiment].rows if found.name == row)
-        for seed in setting.seeds[: min(scale.n_seeds or _SEEDS, len(setting.seeds))]:
-            missing = [name for name in wanted if (experiment, row, str(seed), name) not in done]
-            progress(f"{title}, seed {seed}")
-            try:
-                found = _scores(setting, Request(seed, scale.n_samples, data_home, fetch), missing)
-                for name, f1, pearson in found:
-                    append_text(path, f"{experiment},{row},{seed},{name},{f1:.6f},{pearson:.6f}\n")
-            except DatasetMissingError as error:
-                skipped.append(f"front, {title}: {error}")
-                break
-    return skipped
+def plan_front(scale: Scale) -> tuple[list[Task], list[str]]:
+    """Every weight and the others on every data set, for ``run_experiments``; and what cannot run."""
+    methods = [
+        *(f"weight {w}" for w in WEIGHTS),
+        *(name for name in _OTHERS if name in available_baselines()),
+    ]
+    tasks = []
+    for (experiment, row), (_, n_components) in DATA.items():
+        (setting,) = (found for found in EXPERIMENTS[experiment].rows if found.name == row)
+        usable = [name for name in methods if name != "tsne" or n_components <= _MOST_TSNE]
+        for seed in setting.seeds[: scale.n_seeds or _SEEDS]:
+            tasks += [Task(experiment, row, seed, method, scale) for method in usable]
+    return tasks, [f"front, {METHODS[name]} is not installed" for name in _OTHERS if name not in methods]
 
 
-def _scores(setting: Setting, request: Request, methods: Iterable[str]) -> Iterator[tuple[str, float, float]]:
-    methods = list(methods)
-    if not methods:
-        return
-    problem = setting.load(request)
-    n_components = problem.n_components
-    for name in methods:
-        if name == "tsne" and n_components > _MOST_TSNE:
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if name in WEIGHTS:
-                weight: Any = name if name == "auto" else float(name)
-                y = embed_graph(problem.graph, n_components, global_weight=weight).coordinates
-            else:
-                given: Any = {"n_neighbors": problem.n_neighbors, "random_state": request.seed}
-                y = run_baseline(name, problem.graph, n_components, **given)
-        found = score(problem, y)
-        yield name, found["f1"], found["pearson"]
-
-
-def read_front(path: Path) -> list[dict[str, str]]:
-    """The lines of a CSV file of :func:`run_front`; none if there is no file."""
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def draw_front(lines: Sequence[dict[str, str]], path: Path) -> None:
+def draw_front(runs: pd.DataFrame, path: Path) -> None:
     """Draw F1 against Pearson, means over the seeds, a panel per data set, as SVG or PNG by ending.
 
     Needs matplotlib (extra ``plot``).
     """
     import matplotlib.pyplot as plt
 
-    groups: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = {}
-    for line in lines:
-        group = groups.setdefault((line["experiment"], line["row"]), {})
-        group.setdefault(line["method"], []).append((float(line["f1"]), float(line["pearson"])))
-    keys = [key for key in DATA if key in groups]
+    means = runs.groupby(["experiment", "row", "method"])[["f1", "pearson"]].mean()
+    keys = [key for key in DATA if key in means.index.droplevel("method")]
     n_wide = min(3, max(1, len(keys)))
     n_high = max(1, -(-len(keys) // n_wide))
     style: Any = {"font.size": 8, "svg.hashsalt": "isoweave", "svg.fonttype": "path", "axes.linewidth": 0.6}
@@ -126,8 +72,10 @@ def draw_front(lines: Sequence[dict[str, str]], path: Path) -> None:
         for extra in grid.ravel()[len(keys) :]:
             extra.remove()
         for key, axes in zip(keys, grid.ravel(), strict=False):
-            _draw_panel(axes, {name: np.mean(v, axis=0) for name, v in groups[key].items()})
-            axes.set_title(DATA[key], fontsize=8.5)
+            found = means.loc[key]
+            names = found.index.str.removeprefix("weight ")
+            _draw_panel(axes, dict(zip(names, found.to_numpy(), strict=True)))
+            axes.set_title("{}, N = {}".format(*DATA[key]), fontsize=8.5)
         figure.supxlabel("neighbours kept (F1)", fontsize=8.5)
         figure.supylabel("long distances kept (Pearson)", fontsize=8.5)
         handles: dict[str, Any] = {}

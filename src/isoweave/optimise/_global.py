@@ -19,6 +19,8 @@ _FEWEST_LANDMARKS = 50
 _LANDMARKS_PER_DIMENSION = 20
 # Geodesics to hold, at most: beyond, fewer landmarks do, because there are more vertices to each.
 _MOST_GEODESICS = 20_000_000
+# So many with more landmarks than these, which a weight above 1 asks for.
+_MANY_GEODESICS = 4_000_000
 # Relative energies of finished local embeddings: below the second the data are flat in N dimensions, and then
 # geodesics that walk around a hole or a bay are wrong where the frames are right (docs/dial.md has their
 # energies). Above the last, the long distances count in full; below the first, the edges do.
@@ -74,20 +76,30 @@ def farthest_in_each(stack: FloatArray) -> tuple[AnyArray, BoolArray]:
     return order, (np.sort(order, axis=1) != np.arange(n)).any(axis=1)
 
 
-def far_landmarks(x: FloatArray) -> IntArray:
+def far_landmarks(x: FloatArray, weight: float | str) -> IntArray:
     """As many of these as the long distances are measured from."""
-    return farthest_in(x, n_far_landmarks(*x.shape))
+    return farthest_in(x, n_far_landmarks(len(x), x.shape[1], weight))
 
 
-def n_far_landmarks(n: int, n_components: int) -> int:
-    """How many that are."""
-    wanted = max(_FEWEST_LANDMARKS, _LANDMARKS_PER_DIMENSION * n_components)
+def n_far_landmarks(n: int, n_components: int, weight: float | str) -> int:
+    """How many that are: the more the long distances count, the more of them, as far as memory goes.
+
+    A few show a map the way, which is all that "auto" wants. Where long distances have the last word, those
+    that no landmark sees are missed: on the torus 50 landmarks stay behind Isomap at any weight.
+    """
+    few = _few_landmarks(n_components)
+    wanted = few if weight == "auto" else int(min(few * max(1.0, float(weight)), n))
+    wanted = min(wanted, max(_MANY_GEODESICS // n, few))
     return min(wanted, max(_MOST_GEODESICS // n, 2 * n_components + 2), n)
 
 
-def global_energy(frames: FrameEnergy, x: FloatArray) -> GlobalEnergy:
+def _few_landmarks(n_components: int) -> int:
+    return max(_FEWEST_LANDMARKS, _LANDMARKS_PER_DIMENSION * n_components)
+
+
+def global_energy(frames: FrameEnergy, x: FloatArray, weight: float | str) -> GlobalEnergy:
     """The stress to landmarks that are far apart in an embedding, with the weight of the frames' mass."""
-    landmarks = far_landmarks(x)
+    landmarks = far_landmarks(x, weight)
     distances = geodesics_from(frames.graph, landmarks, team=frames.team)
     return GlobalEnergy(landmarks, np.ascontiguousarray(distances.T), frames.mass, frames.team)
 
@@ -135,6 +147,10 @@ def energy_over_stress(
     share: float, far: Any, n_components: int, scaled_by: Callable[[Any, int], Any] = _scaled
 ) -> float:
     """What frames leave over what long distances leave at best, about: after classical scaling (Isomap)."""
+    few = _few_landmarks(n_components)
+    if len(far.landmarks) > few:
+        # The first are far apart as well, and the answer is that of any weight.
+        far = replace(far, landmarks=far.landmarks[:few], geodesics=far.geodesics[:, :few].copy())
     scaled = scaled_by(far, n_components)
     stress = far.evaluate(scaled).energy / far.weight
     return share / stress if stress > 0.0 else 0.0
@@ -168,7 +184,7 @@ def long_distances(
     result: IterationResult,
     weight: float | str,
     run: Run,
-    made_by: Callable[[Any, Any], Any] = global_energy,
+    made_by: Callable[[Any, Any, float | str], Any] = global_energy,
     scaled_by: Callable[[Any, int], Any] = _scaled,
     extent_of: Callable[[Any], float] = lambda x: float(np.ptp(x, axis=0).max()),
 ) -> tuple[float, float, Any]:
@@ -186,7 +202,7 @@ def long_distances(
     if unwanted or collapsed or result.status in ENDED_EARLY:
         return 0.0, 0.0, None
     run.stage("landmarks")
-    far = made_by(frames, x)
+    far = made_by(frames, x, weight)
     check_finite("landmarks", "geodesics", far.geodesics)
     ratio = energy_over_stress(share, far, n_components, scaled_by) if opening > 0.0 else 0.0
     chosen = opening * balanced_weight(ratio) if weight == "auto" else float(weight)

@@ -233,7 +233,7 @@ class FileJournal:
         self._is_finished = store.content.get("finished") is True
         if slots and not resume:
             if not self._is_finished:
-                hint = "Go on with it (resume=True, --resume), or remove it."
+                hint = "Continue it (resume=True, --resume), or remove it."
                 raise CheckpointError(self.path, f"holds a run that is not finished. {hint}")
             self._is_finished = False
             self._replace({})

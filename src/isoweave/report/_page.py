@@ -276,7 +276,7 @@ def find_verdicts(
 ) -> tuple[Any, str | None]:
     """A diagnosis, or None and the reason why there is none."""
     if diagnosis is None or diagnosis is False:
-        return None, "No diagnosis was asked for."
+        return None, "The diagnosis was skipped."
     if diagnosis is not True:
         if not hasattr(diagnosis, "verdicts"):
             raise TypeError(
