@@ -88,7 +88,7 @@ def drop_shortcuts(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[NeighborG
     suspects = suspects[graph.sources[suspects] < graph.indices[suspects]]
     if len(suspects) and _is_measured_along(graph):
         return graph, np.empty((0, 2), dtype=np.int32)
-    limits = detour_limits(graph, team, suspects)
+    limits = detour_limits(graph, team, suspects) if len(suspects) else graph.lengths[:0]
     n_rounds = 0
     while len(suspects):
         found = _has_detour(graph, suspects, limits, trusted, team)
