@@ -88,6 +88,11 @@ def test_dimension_is_estimated():
     # Never more than the points span.
     few = np.random.default_rng(307).normal(size=(6, 40))
     assert 1 <= IsometricEmbedding("auto", n_neighbors=5).fit(few).n_components_ <= 5
+    # Nor than columns do, whatever few points seem to say.
+    seven = np.random.default_rng(17).random((4, 2))[[0, 1, 2, 0, 1, 2, 3]]
+    assert IsometricEmbedding("auto", n_neighbors=6).fit(seven).n_components_ == 2
+    with pytest.raises(ValueError, match="n_components='auto' finds no dimension: .*3 distinct .*a number"):
+        IsometricEmbedding("auto", n_neighbors=1).fit(seven[:2])
 
 
 def test_numbers_of_neighbours():

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from isoweave._lazy import computed_once
 from isoweave._parallel import ThreadTeam, available_threads, resolve_n_jobs, thread_team
@@ -90,17 +90,16 @@ def test_blas_has_one_thread_inside_only():
     def blas_threads():
         return [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
 
-    np.ones((4, 4)) @ np.ones((4, 4))
-    before = blas_threads()
-    assert before
     first, second = thread_team(2), thread_team(1)
     seen = []
-    for step in (first.__enter__, second.__enter__, lambda: first.__exit__(None, None, None)):
-        step()
-        seen += blas_threads()
-    second.__exit__(None, None, None)
+    with threadpool_limits(2, user_api="blas"):
+        assert set(blas_threads()) == {2}
+        for step in (first.__enter__, second.__enter__, lambda: first.__exit__(None, None, None)):
+            step()
+            seen += blas_threads()
+        second.__exit__(None, None, None)
+        assert set(blas_threads()) == {2}
     assert set(seen) == {1}
-    assert blas_threads() == before
 
 
 def test_resolved_counts():

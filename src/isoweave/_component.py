@@ -35,6 +35,7 @@ from isoweave.optimise import (
     is_trusted,
     long_distances,
     mean_degree,
+    mended,
     minimise,
     minimise_from,
     numerical_stage,
@@ -144,7 +145,7 @@ def _embed_once(
     paths = graph if known.edge_weights is None else bypass_doubtful(graph, known.edge_weights)
     run.stage("frames")
     frames = frames_of(graph, paths, options, known, team)
-    name, problem, result = _optimise(frames, options, known.anchors, start, run)
+    name, problem, result = optimised(frames, options, known.anchors, start, run)
     solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
     # Frames know less than exact distances.
     is_exact = name == "lifted" and options.global_weight == "auto" and _is_plain(graph, known)
@@ -164,13 +165,21 @@ def _embed_once(
     elif options.refine == "distances":
         mass, result = refine_from(problem, graph, options, 1.0, result, run.within("refine"))
     elif options.refine == "auto" and weight == 0.0:
-        mass, result = refine_if_flat(problem, graph, options, result, run)
+        local = result
+        mass, result = refine_if_flat(problem, graph, options, local, run)
+        refined = result is not local and result.status not in ENDED_EARLY
+        if refined and graph.n_vertices > AT_ONCE and _is_plain(graph, known):
+            whole = mended(graph, result.coordinates, team, run)
+            if whole is not None:
+                is_exact, result = True, replace(result, coordinates=whole)
     if is_exact and options.inner_product == "edge":
         measured, here = problem.of_distances(graph), problem.evaluate(result.coordinates)
         energy = measured.evaluate(result.coordinates).energy
         mass, result = measured.mass, replace(result, energy=energy, alignments=here.alignments)
     if options.scale == "geodesics":
-        factor = _geodesic_factor(result.coordinates, paths, team)
+        spread = find_landmarks(paths, options.n_components, team=team)
+        places = result.coordinates[spread.vertices]
+        factor = geodesic_factor(result.coordinates, places, spread.distances, np.sum)
         result = replace(result, coordinates=result.coordinates * factor)
     elif options.keeps_lengths and known.anchors is None:
         factor = edge_factors(result.coordinates, frames, graph, np.array([0, graph.n_vertices]))[0]
@@ -260,32 +269,35 @@ def check_energy(problem: Any, options: EmbeddingOptions, result: IterationResul
     raise badly_solved(problem, "result", what)
 
 
-def _optimise(
-    frames: FrameEnergy,
+def optimised(
+    frames: Any,
     options: EmbeddingOptions,
     anchors: AnchorEnergy | None,
     start: FloatArray | None,
     run: Run,
-) -> tuple[str, Problem, IterationResult]:
-    """The name of the start, the problem and where it ended."""
+    factored: Callable[[Any, EmbeddingOptions, AnchorEnergy | None, Run], Any] = _factored,
+    starts: Any = None,
+) -> tuple[str, Any, IterationResult]:
+    """The name of the start, the problem and where it ended; another engine has problems and starts."""
     is_paper = options.optimizer == "alternating"
     optimiser = (Alternating if is_paper else LBFGS)(options.tol, options.max_iter)
     stage = "recursion" if is_paper else "optimise"
 
-    def descend(problem: Problem, x: FloatArray, place: str) -> IterationResult:
+    def descend(problem: Any, x: FloatArray, place: str) -> IterationResult:
         name = "anchors" if place == "anchors" and not is_paper else stage
         run.stage(place if place == "anchors" else name)
         return minimise(optimiser, problem, x, stage=name, run=run.within(place))
 
     if start is not None:
-        problem = _factored(frames, options, anchors, run)
+        problem = factored(frames, options, anchors, run)
         found = descend(problem, start, "given" if anchors is None else "anchors")
         if anchors is None:
             check_energy(problem, options, found)
         return "given", problem, found
-    problem = _factored(frames, options, None, run)
+    problem = factored(frames, options, None, run)
     with numerical_stage(f"start {options.start!r}"):
-        name, free = minimise_from(problem, optimiser, options.start, options.energy_tol, stage, run)
+        how = (options.start, options.energy_tol, stage, run, starts)
+        name, free = minimise_from(problem, optimiser, *how)
     if name != "lifted":
         check_energy(problem, options, free)
     if anchors is None:
@@ -295,7 +307,7 @@ def _optimise(
     rotations = problem.evaluate(anchors.lay_on(free.coordinates)).alignments
     # One factor at a time.
     del problem
-    problem = _factored(frames, options, anchors, run)
+    problem = factored(frames, options, anchors, run)
     x = problem.integrate(rotations)
     check_finite("anchors", "start", x)
     if free.status not in ENDED_EARLY:
@@ -402,14 +414,15 @@ def refine_if_flat(
     return refine_from(problem, graph, options, agreed, result, run.within("refine again"))
 
 
-def _geodesic_factor(coordinates: FloatArray, graph: NeighborGraph, team: ThreadTeam) -> float:
-    """The one factor that brings distances to the landmarks nearest to their geodesics (least squares)."""
-    landmarks = find_landmarks(graph, coordinates.shape[1], team=team)
+def geodesic_factor(
+    x: FloatArray, landmarks: FloatArray, distances: FloatArray, total: Callable[[FloatArray], Any]
+) -> float:
+    """The one factor that brings distances to landmarks (l, N) nearest to geodesics (l, n), least squares."""
     cross = square = 0.0
-    for vertex, geodesic in zip(landmarks.vertices, landmarks.distances, strict=True):
-        straight = np.linalg.norm(coordinates - coordinates[vertex], axis=1)
-        cross += float(np.sum(straight * geodesic))
-        square += float(np.sum(straight * straight))
+    for place, geodesic in zip(landmarks, distances, strict=True):
+        straight = np.linalg.norm(x - place, axis=1)
+        cross += float(total(straight * geodesic))
+        square += float(total(straight * straight))
     factor = cross / square if square > 0 else 1.0
     check_finite("scale", "factor to the geodesics", factor)
     return factor

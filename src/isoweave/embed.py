@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
@@ -128,7 +128,11 @@ def embed(
             if count > 0:
                 say(f"{count} {what}")
         merged = known.merged(prepared)
-        _check_parts(options, prepared, merged)
+        without = (not merged.has_anchor(part) for part in prepared.parts)
+        n_lost = None if merged.anchors is None else sum(without)
+        said = check_components([len(part) for part in prepared.parts], options, n_lost)
+        if said:
+            warnings.warn(f"{said} (see component_labels_).", UserWarning, stacklevel=3)
         if start is not None:
             start = start - known.origin
         results = embed_parts(prepared, known, merged, options, start, team, run, device is not None)
@@ -216,8 +220,14 @@ def _checked_start(start: str | FloatArray, n: int, n_components: int) -> FloatA
     return array
 
 
-def _check_parts(options: EmbeddingOptions, prepared: PreparedGraph, known: Known) -> None:
-    n_components, sizes = options.n_components, [len(part) for part in prepared.parts]
+def check_components(
+    sizes: Sequence[int], options: EmbeddingOptions, n_lost: int | None = None
+) -> str | None:
+    """Refuse components that the options do not allow; what to say of them, if there is anything.
+
+    ``n_lost`` of them have no anchors; None if there are no anchors at all.
+    """
+    n_components = options.n_components
     # With a single point (all duplicates) there is nothing to embed, whatever N is.
     if sizes[0] > 1 and n_components > sizes[0] - 1:
         raise ValueError(
@@ -226,22 +236,18 @@ def _check_parts(options: EmbeddingOptions, prepared: PreparedGraph, known: Know
             "Lower n_components."
         )
     if len(sizes) == 1:
-        return
+        return None
     what = f"The graph has {len(sizes)} connected components (sizes {', '.join(map(str, sizes[:5]))}"
     what += ", ...)." if len(sizes) > 5 else ")."
     if options.components == "error":
-        raise ValueError(
-            f"{what} Raise n_neighbors, or allow it with components='separate', 'largest' or 'bridge'."
-        )
-    fate = "Each was embedded alone and laid side by side; distances between them mean nothing"
+        ways = "'separate' or 'largest'" if options.engine == "petsc" else "'separate', 'largest' or 'bridge'"
+        raise ValueError(f"{what} Raise n_neighbors, or allow it with components={ways}.")
     if options.components == "largest":
-        fate = "Only the largest was embedded; the other rows are NaN"
-    elif known.anchors is not None:
-        lost = sum(not known.has_anchor(part) for part in prepared.parts)
-        if lost == 0:
-            return
-        fate = f"{lost} of them without anchors were laid beside the others; their places mean nothing"
-    warnings.warn(f"{what} {fate} (see component_labels_).", UserWarning, stacklevel=4)
+        return f"{what} Only the largest was embedded; the other rows are NaN"
+    if n_lost is None:
+        return f"{what} Each was embedded alone and laid side by side; distances between them mean nothing"
+    lost = f"{n_lost} of them without anchors were laid beside the others; their places mean nothing"
+    return f"{what} {lost}" if n_lost else None
 
 
 def embed_parts(
@@ -365,6 +371,18 @@ def _measured_factors(
     return np.divide(products, squares, out=np.ones(len(parts)), where=squares > 0).tolist()
 
 
+def in_users_unit(coordinates: FloatArray, unit: float) -> FloatArray:
+    """The coordinates times the unit, in their place; refused beyond the largest number."""
+    with np.errstate(over="ignore"):
+        coordinates *= unit
+    if np.isinf(coordinates).any():
+        raise ValueError(
+            f"The map of these distances (median near {unit:.1g}) extends beyond the largest number, "
+            f"{np.finfo(np.float64).max:.2g}; divide the distances by a power of ten."
+        )
+    return coordinates
+
+
 def _assemble(
     prepared: PreparedGraph,
     known: Known,
@@ -405,13 +423,7 @@ def _assemble(
             energy += result.iteration.energy
             mass += result.mass
             status = max(status, STATUSES.index(result.iteration.status))
-    with np.errstate(over="ignore"):
-        coordinates *= unit
-    if np.isinf(coordinates).any():
-        raise ValueError(
-            f"The map of these distances (median near {unit:.1g}) extends beyond the largest number, "
-            f"{np.finfo(np.float64).max:.2g}; divide the distances by a power of ten."
-        )
+    coordinates = in_users_unit(coordinates, unit)
     first, representative = results[0], prepared.representative
     steps = (StepRecord(0, 0.0, 0.0, 0.0),) if first is None else first.iteration.history
     return Embedding(

@@ -303,14 +303,20 @@ class IsometricEmbedding(  # type: ignore[misc]
         return graph, n_components
 
     def _dimension(self, X: Any, graph: NeighborGraph, anchors: Any) -> int:
-        """Dimension of the anchors, or intrinsic dimension of the data, at most what its points can span."""
+        """Dimension of the anchors, or of the data, at most what its points and columns can span."""
         if isinstance(anchors, Anchors) and np.ndim(anchors.positions) == 2:
             return int(np.shape(anchors.positions)[1])
-        if self._is_precomputed():
-            value = graphs.intrinsic_dimension_graph(graph)
-        else:
-            value = graphs.intrinsic_dimension(X, n_jobs=self.n_jobs, **self._metric_and_params())
-        return min(max(1, round(value)), graph.n_vertices - 1)
+        try:
+            if self._is_precomputed():
+                value = graphs.intrinsic_dimension_graph(graph)
+            else:
+                value = graphs.intrinsic_dimension(X, n_jobs=self.n_jobs, **self._metric_and_params())
+        except ValueError as error:
+            raise ValueError(f"n_components='auto' finds no dimension: {error} Give a number.") from error
+        most = graph.n_vertices - 1
+        if not self._is_precomputed():
+            most = min(most, X.shape[1])
+        return min(max(1, round(value)), most)
 
     def _joined(self, X: Any, graph: NeighborGraph, n_components: int) -> NeighborGraph:
         """The graph, its components bridged if that is asked for."""

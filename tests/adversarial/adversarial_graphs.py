@@ -111,6 +111,8 @@ def random_lengths(n, seed):
 def check_map(result, n, settings):
     """What holds of every map: finite wherever embedded, orthogonal alignments, energies that never rise."""
     n_components = settings.get("n_components", 2)
+    if isinstance(n_components, str):
+        n_components = result.coordinates.shape[1]
     assert result.coordinates.shape == (n, n_components)
     inside = np.ones(n, dtype=bool)
     if settings.get("components") == "largest":

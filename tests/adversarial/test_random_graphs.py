@@ -84,7 +84,7 @@ def graphs(draw):
 
 # Values beside the declared choices. An option without either makes the test fail: give it some here.
 VALUES = {
-    "n_components": [1, 2, 2, 2, 3, np.int64(2)],
+    "n_components": [1, 2, 2, 2, 3, np.int64(2), "auto"],
     "start": ["array", "array"],
     "frame_size": ["auto", "all", 2, 5, 1.0, 2.5, 1e9, np.int64(3)],
     "calibrate": [True, False],

@@ -153,6 +153,16 @@ def test_long_distances_count_as_on_one_machine(comm, global_weight):
     assert apart(x, one.coordinates) < 1e-5
 
 
+def test_the_weight_is_that_of_the_map_that_was_kept(comm):
+    """Lengths over 20 orders of magnitude: long distances would ruin the map, and the local one is kept."""
+    rng = np.random.default_rng(0)
+    i, j = np.nonzero(np.triu((rng.random((60, 60)) < 0.1) | np.eye(60, k=1, dtype=bool), k=1))
+    share = cut(assemble_graph(60, i, j, 10.0 ** rng.uniform(-10.0, 10.0, len(i))), comm)
+    (x, facts), (local, _) = (on_all_ranks(share, global_weight=weight) for weight in ("auto", 0.0))
+    assert np.array_equal(x, local)
+    assert facts["global_weight"] == 0.0
+
+
 def test_a_start_of_ones_own_and_the_scale_of_geodesics(comm):
     begin, share = on_one(ROLL).coordinates, cut(ROLL, comm)
     own = slice(share.start, share.start + share.n_owned)
@@ -195,6 +205,23 @@ def test_wrong_lengths_count_less_as_on_one_machine(comm):
     one = on_one(graph, **options)
     assert facts["energy"] == pytest.approx(one.energy, rel=1e-8)
     assert apart(x, one.coordinates) < 1e-5
+
+
+def test_distances_of_any_size(comm):
+    """Squares beyond the largest number are infinite, and a map beyond it is refused by one rank."""
+    from isoweave.cluster import ElsewhereError
+
+    graph = in_order(knn_graph(np.random.default_rng(8).random((150, 2)), 9))
+    here = on_all_ranks(cut(graph, comm), max_iter=5)
+    large = type(graph)(graph.indptr, graph.indices, np.ldexp(graph.lengths, 600))
+    there = on_all_ranks(cut(large, comm), max_iter=5)
+    assert np.array_equal(np.ldexp(there[0], -600), here[0])
+    assert (there[1]["energy"], there[1]["relative_energy"]) == (np.inf, here[1]["relative_energy"])
+    largest = type(graph)(graph.indptr, graph.indices, np.ldexp(graph.lengths, 1025))
+    with pytest.raises((ValueError, ElsewhereError)) as caught:
+        on_all_ranks(cut(largest, comm), max_iter=5)
+    said = comm.allgather(isinstance(caught.value, ValueError) and "largest number" in str(caught.value))
+    assert sum(said) == 1
 
 
 def test_the_start_at_the_identity(comm):

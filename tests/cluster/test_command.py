@@ -213,10 +213,10 @@ def broken_part(folder):
         (broken_part, (), "3.npz: the arrays of a list of edges must be equally long"),
         (lambda folder: (folder / "4.npz").write_bytes(b"no"), (), "4.npz: not a .npz archive"),
         (no_number, (), "4.npz: distance nan between vertices"),
-        (None, ("--report", "page.html"), "engine='petsc' does not have --report"),
-        (None, ("--metric", "cosine"), "engine='petsc' does not have --metric"),
+        (None, ("--report", "page.html"), "engine='petsc' does not support --report"),
+        (None, ("--metric", "cosine"), "engine='petsc' does not support --metric"),
         (None, ("--preset", "paper"), "paper"),
-        (None, ("--n-components", "auto"), "engine='petsc' does not have --n-components auto"),
+        (None, ("--n-components", "auto"), "engine='petsc' does not support --n-components auto"),
         (None, ("--anchors", "nowhere.csv"), "nowhere.csv: no such file"),
     ],
 )

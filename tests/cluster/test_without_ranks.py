@@ -24,7 +24,7 @@ def test_the_estimator_names_the_command():
     assert resolve_options(2, engine="petsc").engine == "petsc"
     with pytest.raises(ValueError, match="mpiexec -n 4 isoweave embed GRAPH --engine petsc"):
         embed_graph(knn_graph(POINTS, 5), engine="petsc")
-    with pytest.raises(ValueError, match="transform and diagnose are not there"):
+    with pytest.raises(ValueError, match="transform and diagnose do not support it"):
         IsometricEmbedding(engine="petsc").fit(POINTS)
 
 
@@ -36,7 +36,7 @@ def test_without_petsc_the_places_to_get_it_are_named(monkeypatch):
 
 def test_on_windows_it_is_not_there(monkeypatch):
     monkeypatch.setattr(sys, "platform", "win32")
-    with pytest.raises(ImportError, match="not there on Windows"):
+    with pytest.raises(ImportError, match="not available on Windows"):
         all_ranks()
 
 

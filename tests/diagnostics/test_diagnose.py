@@ -259,6 +259,28 @@ def test_distances_ten_times_too_long_are_named(share):
         assert f"{i}-{j}" in str(found)
 
 
+def test_duplicates_in_half_and_clusters_on_a_path_are_no_poor_minima():
+    rng = np.random.default_rng(123)
+    points, ends = rng.random((150, 2)), rng.random((150, 2))
+    path = np.column_stack((np.linspace(1.2, 8.8, 20), np.full(20, 0.5)))
+    for places in (np.vstack((points, points)), np.vstack((points, path, ends + np.array([9.0, 0.0])))):
+        found = of_map(knn_graph(places, 8))
+        assert found.codes == ("isometric",), found
+
+
+def test_a_map_that_loses_edges_is_not_called_isometric():
+    """A fan of hairs on every point of a line, all in the point: frames of the line fit to the last digit."""
+    line = np.column_stack((np.arange(30.0), np.zeros(30)))
+    graph = sp.lil_array((60, 60))
+    for i in range(30):
+        graph[i, 30 + i] = 1.0
+        for j in range(i + 1, min(i + 4, 30)):
+            graph[i, j] = j - i
+    found = of_points(np.vstack((line, line)), sp.csr_array(graph + graph.T))
+    assert not {"isometric", "flat"} & set(found.codes), found
+    assert found.map.edge_error > 0.2
+
+
 @pytest.mark.parametrize(("seed", "n_components"), [(3, 2), (27, 3), (0, 1)])
 def test_small_dense_graphs(seed, n_components):
     """Half of all pairs joined, hop counts: frames are incoherent, and there may be no patches to compare."""

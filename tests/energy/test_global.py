@@ -185,19 +185,27 @@ def outlines(rng, n=600):
     angle, radius = np.pi * (0.15 + 1.7 * u[:, 0]), 1.0 + 0.5 * u[:, 1]
     square = 2.0 * u - 1.0
     across, up = u.T
+    # Two long arms that a short bend joins.
+    t = 2.4 * up - 1.2
+    normal = np.column_stack([-1.0 / np.cos(t) ** 2, np.ones_like(t)])
+    normal /= np.linalg.norm(normal, axis=1, keepdims=True)
+    tangent = np.column_stack([t, np.tan(t)]) + (across[:, None] - 0.5) * normal
     walls = (np.abs(across - 0.33) < 0.04) & (up < 0.7) | (np.abs(across - 0.66) < 0.04) & (up > 0.3)
     return {
         "strip": np.c_[radius * np.cos(angle), radius * np.sin(angle)][:n],
         "hole": square[np.abs(square).max(axis=1) > 0.6][:n],
         "maze": u[~walls][:n],
+        "tangent": tangent[:n],
     }
 
 
-@pytest.mark.parametrize("name", ["strip", "hole", "maze"])
-def test_flat_data_of_any_outline_are_left_alone(name):
+@pytest.mark.parametrize(
+    ("name", "k"), [("strip", 12), ("strip", 8), ("hole", 12), ("maze", 12), ("maze", 15), ("tangent", 10)]
+)
+def test_flat_data_of_any_outline_are_left_alone(name, k):
     """Geodesics walk around bays and holes: there they are wrong, and the frames are right."""
     points = outlines(np.random.default_rng(11))[name]
-    matrix = knn_graph(points, 12).to_matrix()
+    matrix = knn_graph(points, k).to_matrix()
     found, local = embed_graph(matrix, 2), embed_graph(matrix, 2, global_weight=0)
     assert found.global_weight == 0.0
     np.testing.assert_array_equal(found.coordinates, local.coordinates)
@@ -222,7 +230,7 @@ def test_the_weight_is_that_of_the_map_that_was_kept(n):
 
 def test_the_dial_on_a_torus():
     """Much weight: better long distances, fewer of the neighbours, more energy of the frames."""
-    data = flat_torus(600, random_state=1021).data
+    data = flat_torus(400, random_state=1021).data
     graph = knn_graph(data, 10)
     geodesics = geodesic_rows(graph)
     dial = {w: embed_graph(graph.to_matrix(), 3, global_weight=w) for w in (0.0, 0.3, 3.0, "auto")}

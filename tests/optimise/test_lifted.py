@@ -7,12 +7,12 @@ import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist, squareform
 
-from isoweave import embed_graph
+from isoweave import _component, embed_graph
 from isoweave.datasets import swiss_roll
 from isoweave.graph import graph_from_matrix, knn_graph
 from isoweave.linalg import BlockCholesky
 from isoweave.metrics import local_distance, procrustes_error
-from isoweave.optimise import LiftedFit, is_met, misfit, rebuilt, seems_exact
+from isoweave.optimise import LiftedFit, is_met, mended, misfit, rebuilt, seems_exact
 from reference_problems import TEAM
 
 
@@ -119,6 +119,29 @@ def test_chains_are_exact_whatever_the_threads():
     assert (one.start, one.status) == ("lifted", "converged")
     two = embed_graph(graph, 3, start="lifted", shortcuts="keep", n_jobs=2)
     np.testing.assert_array_equal(one.coordinates, two.coordinates)
+
+
+def test_stuck_maps_of_exact_distances_are_mended(monkeypatch):
+    """A fold in a C strip costs next to no energy, and an arm of the strip leans."""
+    u = np.random.default_rng(11).random((600, 2))
+    angle, radius = np.pi * (0.15 + 1.7 * u[:, 0]), 1.0 + 0.5 * u[:, 1]
+    strip = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
+    graph = knn_graph(strip, 8)
+    one, two = (embed_graph(graph.to_matrix(), 2, n_jobs=n_jobs) for n_jobs in (1, 2))
+    assert (one.global_weight, one.status) == (0.0, "converged")
+    assert procrustes_error(strip, one.coordinates) < 1e-20
+    np.testing.assert_array_equal(one.coordinates, two.coordinates)
+    monkeypatch.setattr(_component, "mended", lambda *_: None)
+    assert procrustes_error(strip, embed_graph(graph.to_matrix(), 2).coordinates) > 1e-3
+    # Chords of a surface in space are exact, too: errors everywhere, and nothing is rolled up again.
+    roll = swiss_roll(600, random_state=3)
+    sheet = np.column_stack([roll.truth, np.zeros(600)])
+    assert mended(knn_graph(roll.data, 10), sheet, TEAM) is None
+    # Nor is a wrong length an error of the map.
+    wrong = graph.to_matrix().tolil()
+    there = wrong.rows[7][0]
+    wrong[7, there] = wrong[there, 7] = 3.0
+    assert mended(graph_from_matrix(wrong.tocsr()), strip, TEAM) is None
 
 
 def test_what_seems_exact():

@@ -191,10 +191,10 @@ def test_anchored_minimum_of_exact_frames_is_the_truth(n_components):
 def exact_problem(n_components, kind):
     """Sparse kNN graph, frames from the true positions in random axes per vertex; points near the truth."""
     rng = np.random.default_rng(491 + n_components)
-    points = rng.uniform(size=(120, n_components))
+    points = rng.uniform(size=(90, n_components))
     if n_components == 1:
         # Random points of a line leave gaps no neighbourhood reaches across.
-        points = (np.arange(120.0)[:, None] + 0.8 * points) / 120.0
+        points = (np.arange(90.0)[:, None] + 0.8 * points) / 90.0
     graph = knn_of(points, max(5, 2 * n_components + 2))
     assert connected_components(graph)[0] == 1
     frames, turns = exact_frames(graph, points, rng, with_inverse=True)
@@ -204,7 +204,7 @@ def exact_problem(n_components, kind):
     return points, near, turns, build_problem(energy, solver="direct")
 
 
-@pytest.mark.parametrize("n_components", [1, 2, 3, 6, 10])
+@pytest.mark.parametrize("n_components", [1, 2, 3, 10])
 @pytest.mark.parametrize("kind", ["edge", "paper"])
 def test_exact_frames_give_back_the_points(n_components, kind):
     """From their own rotations, from synchronized ones, and from a distorted start."""

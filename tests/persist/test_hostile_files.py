@@ -297,6 +297,10 @@ def test_hostile_models_place_points_or_say_why(tmp_path):
         for name, a in arrays.items()
         for number in ((np.nan, 1e308, -1e308, 1e-300, 0.0) if a.dtype.kind == "f" else (-1, 0, 23))
     ]
+    for number in (1e308, 1e-300):  # of one point alone: kernels once went on for ever
+        alone = arrays["embedding_"].copy()
+        alone[5, 0] = number
+        files.append(with_arrays(header, {**arrays, "embedding_": alone}))
     for group in (PARAMETERS, ATTRIBUTES):
         for name in header["__metadata__"]["content"][group[-1]]:
             files += [

@@ -7,10 +7,13 @@ import sys
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from scipy.sparse.csgraph import dijkstra
 from sklearn.manifold import trustworthiness
 
 from isoweave import IsometricEmbedding, as_embedding
+from isoweave.graph import knn_graph
 from isoweave.plot import view
+from isoweave.plot._view import _along
 
 # Five clusters on a line in six dimensions, far ones far apart.
 LABELS = np.repeat(np.arange(5), 30)
@@ -38,6 +41,21 @@ def test_clusters_apart_in_their_places():
     ax = held.plot(LABELS)
     assert "not to scale" in ax.get_xlabel()
     plt.close("all")
+
+
+def test_neighbours_are_the_nearest_along_the_graph():
+    points = CLOUD.copy()
+    points[1] = points[0]  # a duplicate
+    graph = knn_graph(points, 10)
+    matrix = graph.to_matrix()
+    matrix.data = np.maximum(matrix.data, 1e-300)  # scipy takes a stored zero for no edge
+    paths = dijkstra(matrix)
+    near, distances = _along(graph, 12)
+    np.testing.assert_allclose(distances, np.sort(paths, axis=1)[:, 1:13], atol=1e-12)
+    np.testing.assert_allclose(np.take_along_axis(paths, near, axis=1), distances, atol=1e-12)
+    assert not (near == np.arange(150)[:, None]).any()
+    # In several parts some vertices have fewer: the map's neighbours take their place.
+    assert _along(knn_graph(points + 100.0 * LABELS[:, None], 5), 40) is None
 
 
 def test_coordinates_alone_and_rows_without():

@@ -11,21 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse import csgraph
 
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._components import labelled, smallest_members
 from isoweave.cluster._partition import target_ranks
-from isoweave.cluster._share import CallerRows, Ranks, RowEdges, Share, even_offsets, owners
-from isoweave.graph import LARGEST_RATIO, NeighborGraph
+from isoweave.cluster._share import (
+    CallerRows,
+    Ranks,
+    RowEdges,
+    Share,
+    even_offsets,
+    grouped,
+    owners,
+    starts_of,
+)
+from isoweave.graph import LARGEST_RATIO, NeighborGraph, local_order, positions_of, row_starts
 from isoweave.io import open_edges
 
 # As in isoweave.graph: relative difference of two values of one edge that counts as rounding.
 _RTOL = 1e-6
 # Pairs of vertices are numbered by 64 bits.
 _MOST_VERTICES = 3_000_000_000
-_SMALLEST_REORDERED = 20_000
 _EXPONENTS = 1100
 # Sums over all ranks stay below 64 bits.
 _DIGESTS = 2**48
@@ -71,8 +77,9 @@ def distribute(
     small, large, lengths = _settled(ranks, offsets, _at_home(ranks, offsets, pieces), asymmetry)
     unit, whole = _unit(ranks, lengths), ranks.sum(digest(small, large, lengths))
     lengths = np.ldexp(lengths, -int(np.log2(unit)))
-    rows = _by_rows(ranks, offsets, *_both_ways(small, large, lengths))
-    del small, large, lengths
+    ends = (np.concatenate((small, large)), np.concatenate((large, small)))
+    rows = _by_rows(ranks, offsets, *ends, np.concatenate((lengths, lengths)))
+    del small, large, lengths, ends
     first, count = rows.start, len(rows.indptr) - 1
     own = np.arange(first, first + count)
     rows, stands_for = _without_duplicates(ranks, rows)
@@ -128,14 +135,9 @@ def _at_home(ranks: Ranks, offsets: AnyArray, pieces: list[Any]) -> list[AnyArra
 
 def _settled(ranks: Ranks, offsets: AnyArray, edges: list[AnyArray], asymmetry: str) -> list[AnyArray]:
     """Every edge once: repeated ones as :func:`isoweave.graph.graph_from_matrix` says."""
-    small, large, lengths = edges
-    order = np.argsort(small * offsets[-1] + large, kind="stable")
-    small, large, lengths = small[order], large[order], lengths[order]
-    is_first = np.ones(len(order), dtype=np.bool_)
-    is_first[1:] = (small[1:] != small[:-1]) | (large[1:] != large[:-1])
-    starts = np.flatnonzero(is_first)
+    starts, small, large, lengths = grouped(int(offsets[-1]), *edges)
     with ranks.together():
-        if len(starts) < len(order):
+        if len(starts) < len(small):
             smallest = np.minimum.reduceat(lengths, starts)
             lengths = np.maximum.reduceat(lengths, starts)
             conflict = lengths - smallest > _RTOL * lengths
@@ -172,29 +174,17 @@ def _unit(ranks: Ranks, lengths: FloatArray) -> float:
     return float(np.ldexp(1.0, min(middle, np.finfo(np.float64).maxexp - 1)))
 
 
-def _both_ways(
-    small: AnyArray, large: AnyArray, lengths: FloatArray
-) -> tuple[AnyArray, AnyArray, FloatArray]:
-    ends = (np.concatenate((small, large)), np.concatenate((large, small)))
-    return *ends, np.concatenate((lengths, lengths))
-
-
 def _by_rows(
     ranks: Ranks, offsets: AnyArray, rows: AnyArray, cols: AnyArray, lengths: FloatArray
 ) -> RowEdges:
     """Entries as sorted rows on the ranks that these belong to; of a repeated one the shortest counts."""
     rows, cols, lengths = ranks.send(owners(offsets, rows), rows, cols, lengths)
     rows -= offsets[ranks.rank]
-    order = np.argsort(rows * offsets[-1] + cols, kind="stable")
-    rows, cols, lengths = rows[order], cols[order], lengths[order]
-    is_first = np.ones(len(order), dtype=np.bool_)
-    is_first[1:] = (rows[1:] != rows[:-1]) | (cols[1:] != cols[:-1])
-    starts = np.flatnonzero(is_first)
-    if len(starts) < len(order):
+    starts, rows, cols, lengths = grouped(int(offsets[-1]), rows, cols, lengths)
+    if len(starts) < len(rows):
         rows, cols, lengths = rows[starts], cols[starts], np.minimum.reduceat(lengths, starts)
     count = int(offsets[ranks.rank + 1] - offsets[ranks.rank])
-    indptr = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=count))))
-    return RowEdges(ranks, offsets, indptr, cols, lengths)
+    return RowEdges(ranks, offsets, starts_of(rows, count), cols, lengths)
 
 
 def _without_duplicates(ranks: Ranks, rows: RowEdges) -> tuple[RowEdges, AnyArray]:
@@ -240,17 +230,11 @@ def _moved(
 
 
 def _local_order(ids: AnyArray, indptr: AnyArray, indices: AnyArray) -> AnyArray | None:
-    """As isoweave.graph's, of the vertices on this rank: neighbours are near each other in memory."""
-    n = len(ids)
-    if n < _SMALLEST_REORDERED:
-        return None
-    at = np.minimum(np.searchsorted(ids, indices), n - 1)
-    inside = ids[at] == indices
-    rows = np.repeat(np.arange(n, dtype=np.int32), np.diff(indptr))[inside]
-    ones = np.ones(len(rows), dtype=np.int8)
-    starts = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=n))))
-    near = sp.csr_array((ones, at[inside].astype(np.int32), starts.astype(np.int32)), shape=(n, n))
-    return np.asarray(csgraph.reverse_cuthill_mckee(near, symmetric_mode=True))
+    """:func:`isoweave.graph.local_order` of the vertices on this rank."""
+    at = positions_of(ids, indices)
+    rows = np.repeat(np.arange(len(ids), dtype=np.int32), np.diff(indptr))[at >= 0]
+    ones: Any = np.ones(len(rows), dtype=np.int8)
+    return local_order(NeighborGraph(row_starts(rows, len(ids)), at[at >= 0].astype(np.int32), ones))
 
 
 def _renumbered(share: Share, rows: RowEdges, vertex: AnyArray) -> Share:

@@ -10,10 +10,11 @@ import numpy as np
 
 from isoweave._component import (
     ComponentResult,
-    check_energy,
     check_start,
     embed_in_rounds,
+    geodesic_factor,
     globalise,
+    optimised,
     refine_from,
     refine_if_flat,
 )
@@ -22,27 +23,24 @@ from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._far import ShareGlobal, scaled_share, share_global
 from isoweave.cluster._frames import ShareEnergy, share_frames
-from isoweave.cluster._measure import everywhere, median, total
+from isoweave.cluster._measure import median, total
 from isoweave.cluster._parts import embed_alone, laid_out
 from isoweave.cluster._patch import Patch, around, restricted
-from isoweave.cluster._problem import ClusterProblem, cluster_problem
+from isoweave.cluster._problem import ClusterProblem, ShareAnchors, cluster_problem
 from isoweave.cluster._share import Ranks, Share
 from isoweave.cluster._shortcuts import without_shortcuts
-from isoweave.cluster._starts import far_vertices, minimise_share
-from isoweave.embed import STATUSES
-from isoweave.energy import HARD_SHARE, AnchorEnergy
-from isoweave.geometry import local_stretch, rigid_motion
+from isoweave.cluster._starts import STARTS, far_vertices
+from isoweave.embed import STATUSES, check_components, in_users_unit
+from isoweave.energy import AnchorEnergy
+from isoweave.geometry import local_stretch
 from isoweave.graph import NeighborGraph, longer_than_detours
 from isoweave.optimise import (
     ALONE,
     ENDED_EARLY,
-    LBFGS,
     SYNCHRONIZED_LIMIT,
-    IterationResult,
     Run,
     check_finite,
     long_distances,
-    minimise,
     numerical_stage,
 )
 from isoweave.options import EmbeddingOptions
@@ -104,8 +102,8 @@ def embed_share(
     """
     check_cluster_options(options)
     width, ranks = options.n_components, share.ranks
-    _check_components(share, options)
     origin, pins = _in_unit(share, anchors, width)
+    _check_components(share, options, pins)
     given = None if isinstance(options.start, str) else (options.start - origin) / share.unit
     n_dropped = 0
     if options.shortcuts == "drop":
@@ -136,13 +134,15 @@ def embed_share(
         [STATUSES.index(r.iteration.status) for r in (*results.values(), *(r for _, r in small))] or [0]
     )
     status = int(ranks.max(status))
-    x = laid_out(share, x, pins, sizes) * share.unit + origin
+    x = laid_out(share, x, pins, sizes)
+    with ranks.together():
+        x = in_users_unit(x, share.unit) + origin
     if pins is not None and anchors is not None:
         hard = np.isinf(anchors[2])
         x[anchors[0][hard]] = anchors[1][hard]
     facts = _facts_of_first(ranks, results.get(0) or dict(small).get(0))
     facts |= {
-        "energy": energy * share.unit**2, "relative_energy": energy / mass if mass > 0 else 0.0,
+        "energy": energy * share.unit * share.unit, "relative_energy": energy / mass if mass > 0 else 0.0,
         "status": STATUSES[status], "n_dropped": n_dropped, "stretch": stretch,
     }  # fmt: skip
     return x, facts
@@ -158,24 +158,15 @@ def _facts_of_first(ranks: Ranks, first: ComponentResult | None) -> dict[str, An
     return next((facts for facts in ranks.gather(mine) if facts), nothing)
 
 
-def _check_components(share: Share, options: EmbeddingOptions) -> None:
-    sizes, width = share.component_sizes, options.n_components
-    if sizes[0] > 1 and width > sizes[0] - 1:
-        raise ValueError(
-            f"n_components={width} is more than any neighbourhood can support: the largest component has "
-            f"{sizes[0]} distinct points, which span at most {sizes[0] - 1} dimensions. Lower n_components."
-        )
-    if len(sizes) == 1:
-        return
-    what = f"The graph has {len(sizes)} connected components (sizes {', '.join(map(str, sizes[:5]))}"
-    what += ", ...)." if len(sizes) > 5 else ")."
-    if options.components == "error":
-        raise ValueError(f"{what} Raise n_neighbors, or allow it with components='separate' or 'largest'.")
-    fate = "Each was embedded alone and laid side by side; distances between them mean nothing."
-    if options.components == "largest":
-        fate = "Only the largest was embedded; the other rows are NaN."
-    if share.ranks.rank == 0:
-        warnings.warn(f"{what} {fate}", UserWarning, stacklevel=3)
+def _check_components(share: Share, options: EmbeddingOptions, pins: AnchorEnergy | None) -> None:
+    n_lost = None
+    if pins is not None:
+        known = np.zeros(len(share.component_sizes), dtype=bool)
+        known[share.component[pins.vertices]] = True
+        n_lost = int(np.count_nonzero(~share.ranks.max(known)))
+    said = check_components(share.component_sizes.tolist(), options, n_lost)
+    if said and share.ranks.rank == 0:
+        warnings.warn(f"{said}.", UserWarning, stacklevel=3)
 
 
 def _in_unit(share: Share, anchors: Any, width: int) -> tuple[FloatArray, AnchorEnergy | None]:
@@ -187,7 +178,8 @@ def _in_unit(share: Share, anchors: Any, width: int) -> tuple[FloatArray, Anchor
     if count == 0:
         return np.zeros(width), None
     origin = share.ranks.sum(positions.sum(axis=0)) / count
-    return origin, AnchorEnergy(rows, (positions - origin) / share.unit, weights, share.n_owned)
+    places = (positions - origin) / share.unit
+    return origin, ShareAnchors(rows, places, weights, share.n_owned, share.ranks)
 
 
 def _inside(anchors: AnchorEnergy, inside: AnyArray, part: Share) -> AnchorEnergy | None:
@@ -197,17 +189,7 @@ def _inside(anchors: AnchorEnergy, inside: AnyArray, part: Share) -> AnchorEnerg
         return None
     number = np.cumsum(inside) - 1
     vertices = number[anchors.vertices[at]]
-    return AnchorEnergy(vertices, anchors.positions[at], anchors.weights[at], part.n_owned)
-
-
-def _lay_on(ranks: Ranks, anchors: AnchorEnergy, x: FloatArray) -> FloatArray:
-    """As :meth:`isoweave.energy.AnchorEnergy.lay_on`, with the anchors of all ranks."""
-    mine = (x[anchors.vertices], anchors.positions, anchors.weights)
-    places, positions, weights = (everywhere(ranks, part) for part in mine)
-    largest = float(weights[np.isfinite(weights)].max(initial=1.0))
-    weights = np.where(np.isinf(weights), HARD_SHARE * largest, weights)
-    rotation, shift = rigid_motion(places, positions, weights)
-    return x @ rotation + shift
+    return ShareAnchors(vertices, anchors.positions[at], anchors.weights[at], part.n_owned, part.ranks)
 
 
 def embed_large(
@@ -231,34 +213,19 @@ def embed_large(
         confidence=share.weights,
         team=team,
     )
-    run.stage("factor")
-    optimiser = LBFGS(options.tol, options.max_iter)
-    name = "given"
-    if start is None or anchors is None:
-        problem = cluster_problem(frames, team)
-    if start is not None:
-        problem = problem if anchors is None else cluster_problem(frames, team, anchors)
-        stage, place = ("optimise", "given") if anchors is None else ("anchors", "anchors")
-        run.stage(stage)
-        result = minimise(optimiser, problem, start, stage=stage, run=run.within(place))
-    else:
-        with numerical_stage(f"start {options.start!r}"):
-            name, result = minimise_share(
-                problem, optimiser, options.start, options.energy_tol, "optimise", run
-            )
-    if anchors is None or start is None:
-        check_energy(problem, options, result)
-    if anchors is not None and start is None:
-        problem, result = _anchored(problem, anchors, optimiser, result, run)
+    name, problem, result = optimised(frames, options, anchors, start, run, _factored, STARTS)
     solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
     tools: Any = (lambda e, x, w: share_global(e, x, w, team), scaled_share, lambda x: _extent(ranks, x))
     weight, part, far = long_distances(frames, anchors, result, options.global_weight, run, *tools)
+    kept = weight
     if far is not None:
 
         def build(far: ShareGlobal, near: Any) -> ClusterProblem:
-            return replace(cluster_problem(frames, team, anchors, far.springs(near)), far=far)
+            return replace(cluster_problem(frames, anchors, far.springs(near)), far=far)
 
+        local = result
         problem, result = globalise(frames, frames.graph, options, far, part, result, run, build)
+        kept = 0.0 if result is local else weight
     mass = problem.mass
     if options.refine == "distances" and result.status not in ENDED_EARLY:
         mass, result = refine_from(problem, frames.graph, options, 1.0, result, run.within("refine"))
@@ -266,14 +233,23 @@ def embed_large(
         mass, result = refine_if_flat(problem, frames.graph, options, result, run)
     x = result.coordinates
     if options.scale == "geodesics":
-        x = x * _geodesic_factor(frames.patch.share, x, team)
+        paths = frames.patch.share
+        landmarks, distances = far_vertices(paths, width, team)
+        x = x * geodesic_factor(x, paths.fetch(landmarks, x), distances, lambda v: total(ranks, v))
     elif options.keeps_lengths and anchors is None:
         x = x * _edge_factor(frames, x)
     check_finite("result", "coordinates", x)
     stretch, lost = _stretch(frames, x)
     if ranks.max(bool(lost.any())) and result.status in ("converged", "stalled"):
         result = replace(result, status="collapsed")
-    return ComponentResult(replace(result, coordinates=x), stretch, mass, name, solver, weight)
+    return ComponentResult(replace(result, coordinates=x), stretch, mass, name, solver, kept)
+
+
+def _factored(
+    frames: ShareEnergy, options: EmbeddingOptions, anchors: AnchorEnergy | None, run: Run
+) -> ClusterProblem:
+    run.stage("factor")
+    return cluster_problem(frames, anchors)
 
 
 def _embed_robustly(
@@ -291,21 +267,6 @@ def _embed_robustly(
     return embed_in_rounds(wrong, weighted, lambda x: _lengths(patch, patch.graph, x), run, *over_all)
 
 
-def _anchored(
-    problem: ClusterProblem, anchors: AnchorEnergy, optimiser: LBFGS, free: IterationResult, run: Run
-) -> tuple[ClusterProblem, IterationResult]:
-    """Lay a finished map on its anchors and go on with its own rotations, as on one machine."""
-    rotations = problem.evaluate(_lay_on(problem.ranks, anchors, free.coordinates)).alignments
-    problem = cluster_problem(problem.frames, problem.team, anchors)
-    x = problem.integrate(rotations)
-    check_finite("anchors", "start", x)
-    if free.status not in ENDED_EARLY:
-        run.stage("anchors")
-        return problem, minimise(optimiser, problem, x, stage="anchors", run=run.within("anchors"))
-    here = problem.evaluate(x)
-    return problem, IterationResult(x, here.alignments, here.energy, free.history, free.status)
-
-
 def _extent(ranks: Ranks, x: FloatArray) -> float:
     low, high = ranks.min(x.min(axis=0, initial=np.inf)), ranks.max(x.max(axis=0, initial=-np.inf))
     return float((high - low).max())
@@ -321,27 +282,16 @@ def _lengths(patch: Patch, graph: NeighborGraph, x: FloatArray) -> tuple[FloatAr
 def _edge_factor(frames: ShareEnergy, x: FloatArray) -> float:
     """The factor that brings edges nearest to their lengths (least squares)."""
     lengths, measured = _lengths(frames.patch, frames.graph.local, x)
-    square = total(frames.ranks, frames.weights * lengths * lengths)
-    return total(frames.ranks, frames.weights * lengths * measured) / square if square > 0 else 1.0
-
-
-def _geodesic_factor(share: Share, x: FloatArray, team: ThreadTeam) -> float:
-    """The factor that brings distances to the landmarks nearest to their geodesics."""
-    landmarks, geodesics = far_vertices(share, max(50, 2 * x.shape[1] + 2), team)
-    places = share.halo(landmarks).fetch(x)
-    cross = square = 0.0
-    for place, geodesic in zip(places, geodesics, strict=True):
-        straight = np.linalg.norm(x - place, axis=1)
-        cross += total(share.ranks, straight * geodesic)
-        square += total(share.ranks, straight * straight)
-    return cross / square if square > 0 else 1.0
+    weighted = frames.edges.weights[frames.patch.own_edges] * lengths
+    square = total(frames.ranks, weighted * lengths)
+    return total(frames.ranks, weighted * measured) / square if square > 0 else 1.0
 
 
 def _stretch(frames: ShareEnergy, x: FloatArray) -> tuple[FloatArray, AnyArray]:
     """Stretch of the owned vertices, and those at an edge that has no length in the map."""
-    patch, team = frames.patch, frames.local.team  # type: ignore[attr-defined]
+    patch = frames.patch
     with numerical_stage("stretch"):
-        stretch = local_stretch(patch.graph, frames.frames, patch.on_vertices(x), team=team)[patch.own]
+        stretch = local_stretch(patch.graph, frames.frames, patch.on_vertices(x), team=frames.team)[patch.own]
     check_finite("stretch", "singular values", stretch)
     lengths, measured = _lengths(frames.patch, frames.graph.local, x)
     gone = (lengths <= NO_LENGTH * measured) & (measured > NO_LENGTH)

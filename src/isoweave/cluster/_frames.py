@@ -17,12 +17,12 @@ from isoweave.cluster._patch import Patch, around, kept_edges, patch_for_balls
 from isoweave.cluster._share import Ranks, Share
 from isoweave.energy import EdgeEnergy, Energy, Evaluation
 from isoweave.geometry import (
-    FRAME_PER_NEIGHBOR,
     HUB_LIMIT,
     ROOM_PER_FRAME,
     SHORTEST_ROW,
     LocalFrames,
     calibrate_frames,
+    frame_size_by,
     long_edges,
 )
 from isoweave.graph import NeighborGraph, bypass_doubtful, rows_by_length
@@ -52,13 +52,18 @@ class ShareEnergy:
         return self.patch.share.ranks
 
     @property
-    def frames(self) -> Any:
-        return self.local.frames  # type: ignore[attr-defined]
+    def edges(self) -> EdgeEnergy:
+        """The energy itself, where it is that of frames."""
+        assert isinstance(self.local, EdgeEnergy)
+        return self.local
 
     @property
-    def weights(self) -> FloatArray:
-        """Of the owned edges."""
-        return self.local.weights[self.patch.own_edges]  # type: ignore[attr-defined]
+    def frames(self) -> LocalFrames:
+        return self.edges.frames
+
+    @property
+    def team(self) -> ThreadTeam:
+        return self.edges.team
 
     remedy = ""
 
@@ -81,19 +86,6 @@ class ShareEnergy:
         return self.local.suspects()
 
 
-def frame_size_of(share: Share, frame_size: int | float | str, n_components: int) -> int:
-    """As :func:`isoweave.geometry.resolve_frame_size` of the whole graph."""
-    size: float
-    if isinstance(frame_size, str | float):
-        typical = max(lower_quartile(share.ranks, np.diff(share.indptr)), 1.0)
-        size = min(FRAME_PER_NEIGHBOR * typical, HUB_LIMIT)
-        if not isinstance(frame_size, str):
-            size = frame_size * typical
-    else:
-        size = frame_size
-    return max(ceil(min(size, share.n_vertices)), n_components + 1)
-
-
 def share_frames(
     share: Share,
     n_components: int,
@@ -113,7 +105,8 @@ def share_frames(
         found = bypass_doubtful(patch.graph, patch.on_edges(confidence, mirrored=True))
         paths = replace(share, lengths=np.ascontiguousarray(found.lengths[patch.own_edges]))
         patch = Patch(paths, patch.known)
-    size = frame_size_of(share, frame_size, n_components)
+    typical = lower_quartile(share.ranks, np.diff(share.indptr))
+    size = frame_size_by(typical, share.n_vertices, frame_size, n_components)
     near = ~long_edges(patch.graph, n_components, rows_by_length(patch.graph, team))[patch.own_edges]
     frames = _owned_frames(paths, near, size, n_components, team)
     check_finite("local frames", "rows", frames.rows)

@@ -11,7 +11,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,30 +22,24 @@ from isoweave._files import atomic_write, write_error
 from isoweave._typing import AnyArray
 from isoweave.cluster._share import CallerRows, Share
 from isoweave.optimise import Interrupt, Record
-from isoweave.persist import Checkpoint, CheckpointError, Store, StoreError, shown, write_store
+from isoweave.persist import Checkpoint, CheckpointError, Journal, Store, StoreError, write_store
 
 _INDEX_KIND, _PART_KIND = "checkpoint in parts", "part of a checkpoint"
-# As in isoweave.persist: seconds between two writes, and how many times as long as the last one took.
-_SECONDS, _SHARE = 60.0, 50.0
 # What a record has a row of for every vertex; its other arrays are the same on all ranks.
 _BY_VERTEX = re.compile(r"x|preconditioned|coordinates|alignments|stretch|pairs\.\d+")
 _COMPONENT = re.compile(r"component-(\d+)\.")
 
 
-class ClusterJournal:
+class ClusterJournal(Journal):
     """Keeps the slots of a :class:`isoweave.optimise.Run`; every method is called by all ranks alike."""
 
     def __init__(
         self, checkpoint: Checkpoint, share: Share, rows: CallerRows, fields: Mapping[str, Any]
     ) -> None:
-        self.path, self._every = Path(checkpoint.path), checkpoint.every
+        super().__init__(Path(checkpoint.path), fields, checkpoint.every)
         self._share, self._rows, self._ranks = share, rows, share.ranks
-        self._fields = dict(fields)
-        self._stored: dict[str, Any] = {}
-        self._kept: dict[str, Callable[[], Record]] = {}
         self._generation = self._n_parts = 0
-        self._is_finished = self._is_made = False
-        self._held = -1
+        self._is_made, self._held = False, -1
         try:
             with self._ranks.together():
                 if self._ranks.rank == 0:
@@ -56,10 +50,6 @@ class ClusterJournal:
             self.close()
             raise
         self.is_resumed = bool(self._stored)
-        self._next = time.monotonic() + (_SECONDS if self._every is None else self._every)
-
-    def unusable(self, error: Exception) -> CheckpointError:
-        return CheckpointError(self.path, f"cannot be continued: {error!s:.300} Remove it to start afresh.")
 
     def load(self, slot: str) -> Record | None:
         """What an earlier run has kept, on the ranks that have its vertices now."""
@@ -83,14 +73,6 @@ class ClusterJournal:
             else:
                 result[name] = self._ranks.comm.bcast(arrays.get(name))
         return Record(found["values"], result)
-
-    def keep(self, slot: str, make: Callable[[], Record]) -> None:
-        self._kept[slot] = make
-
-    def forget(self, prefix: str) -> None:
-        for slots in (self._kept, self._stored):
-            for slot in [slot for slot in slots if slot.startswith(prefix)]:
-                del slots[slot]
 
     def is_due(self) -> bool:
         """Whether to write now, by the clock of the first rank."""
@@ -123,8 +105,7 @@ class ClusterJournal:
         self._remove(generation if failures else self._generation)
         if not failures:
             self._generation, self._n_parts = generation, ranks.size
-        now = time.monotonic()
-        self._next = now + (max(_SECONDS, _SHARE * (now - started)) if self._every is None else self._every)
+        self._wait(started)
         return not failures
 
     def finish(self) -> None:
@@ -261,16 +242,9 @@ class ClusterJournal:
             raise CheckpointError(self.path, f"is damaged ({index}: content); remove it to start afresh.")
         self._generation, self._n_parts = sizes
         if not resume:
-            if slots and content.get("finished") is not True:
-                hint = "Continue it (resume=True, --resume), or remove it."
-                raise CheckpointError(self.path, f"holds a run that is not finished. {hint}")
+            self._check_finished(not slots or content.get("finished") is True)
             return
-        for name in (*self._fields, *content["fingerprint"]):
-            before, now = (fields.get(name, "(missing)") for fields in (content["fingerprint"], self._fields))
-            if before != now:
-                said = f"{name} was {shown(before, 120)} and is now {shown(now, 120)}"
-                reason = f"belongs to another run: {said}. Use the former value, or remove the folder."
-                raise CheckpointError(self.path, reason, name, before, now)
+        self._check_run(content["fingerprint"], "folder")
         self._stored = dict(slots)
 
 

@@ -33,7 +33,7 @@ def embed_alone(
     ranks, width, n = share.ranks, options.n_components, share.n_owned
     first = np.full(len(share.component_sizes), share.n_vertices)
     np.minimum.at(first, share.component, np.arange(n) + share.start)
-    to = np.searchsorted(share.offsets, _least(share, first), side="right") - 1
+    to = np.searchsorted(share.offsets, ranks.min(first), side="right") - 1
     chosen = np.zeros(len(first), dtype=bool)
     chosen[components] = True
     rows = np.flatnonzero(chosen[share.component])
@@ -69,27 +69,13 @@ def embed_alone(
     return found
 
 
-def _least(share: Share, values: AnyArray) -> AnyArray:
-    """The smallest of every entry over the ranks."""
-    from mpi4py import MPI
-
-    found = np.empty_like(values)
-    share.comm.Allreduce(np.ascontiguousarray(values), found, op=MPI.MIN)
-    share.ranks.counted(share.ranks.size - 1, values.nbytes)
-    return found
-
-
 def laid_out(share: Share, x: FloatArray, anchors: AnchorEnergy | None, sizes: AnyArray) -> FloatArray:
     """Components side by side, those without anchors beside those with some."""
     if len(sizes) == 1 or len(share.component_sizes) == 1:
         return x
     count, width, label = len(sizes), x.shape[1], share.component
-    lows, highs, sums = (
-        np.full((count, width), np.inf),
-        np.full((count, width), -np.inf),
-        np.zeros((count, width)),
-    )
-    fixed = np.zeros(count)
+    ranks, shape, fixed = share.ranks, (count, width), np.zeros(count)
+    lows, highs, sums = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape)
     x = x.copy()
     if anchors is not None:
         alone = anchors.vertices[sizes[label[anchors.vertices]] == 1]
@@ -98,21 +84,17 @@ def laid_out(share: Share, x: FloatArray, anchors: AnchorEnergy | None, sizes: A
     np.minimum.at(lows, label, x)
     np.maximum.at(highs, label, x)
     np.add.at(sums, label, x)
-    lows, highs, sums = _least(share, lows), -_least(share, -highs), share.ranks.sum(sums)
-    inside = _least(share, -fixed) < 0
+    boxes: Any = (ranks.min(lows), ranks.max(highs), ranks.sum(sums), sizes)
+    inside = ranks.max(fixed) > 0
     if inside.any():
-        union = (
-            lows[inside].min(axis=0),
-            highs[inside].max(axis=0),
-            sums[inside].sum(axis=0),
-            sizes[inside].sum(),
-        )
-        rest = (lows[~inside], highs[~inside], sums[~inside], sizes[~inside])
-        boxes: Any = [np.concatenate(([one], others)) for one, others in zip(union, rest, strict=True)]
-        packed = pack_boxes(*boxes)
-        shifts = np.zeros((count, width))
+        # Those with anchors are one box, which stays where it is.
+        joined: Any = (np.min, np.max, np.sum, np.sum)
+        union = [one(box[inside], axis=0, keepdims=True) for one, box in zip(joined, boxes, strict=True)]
+        both = zip(union, boxes, strict=True)
+        packed = pack_boxes(*(np.concatenate((one, box[~inside])) for one, box in both))
+        shifts = np.zeros(shape)
         shifts[~inside] = packed[1:] - packed[0]
     else:
-        shifts = pack_boxes(lows, highs, sums, sizes)
+        shifts = pack_boxes(*boxes)
     check_finite("layout", "shifts of the components", shifts)
     return x + shifts[label]

@@ -177,7 +177,7 @@ def restricted(share: Share, inside: BoolArray) -> Share:
     number = np.cumsum(inside) - 1 + offsets[ranks.rank]
     degrees = np.diff(share.indptr)
     keep = np.repeat(inside, degrees)
-    indices = renumbered(share, number, share.indices[keep])
+    indices = share.fetch(share.indices[keep], number)
     starts = np.concatenate(([0], np.cumsum(degrees[inside])))
     weights = None if share.weights is None else share.weights[keep]
     label = share.component[inside]
@@ -186,17 +186,6 @@ def restricted(share: Share, inside: BoolArray) -> Share:
         share, offsets=offsets, indptr=starts, indices=indices, lengths=share.lengths[keep], weights=weights,
         caller_ids=share.caller_ids[inside], component=np.zeros_like(label), component_sizes=sizes,
     )  # fmt: skip
-
-
-def renumbered(share: Share, number: AnyArray, vertices: AnyArray) -> AnyArray:
-    """``number`` (n_owned) of every vertex named, wherever it is owned."""
-    first, last = share.start, share.start + share.n_owned
-    outside = (vertices < first) | (vertices >= last)
-    others, back = np.unique(vertices[outside], return_inverse=True)
-    found = np.empty(len(vertices), dtype=np.int64)
-    found[~outside] = number[vertices[~outside] - first]
-    found[outside] = share.halo(others).fetch(number)[back]
-    return found
 
 
 def kept_edges(share: Share, keep: BoolArray) -> Share:

@@ -9,24 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from isoweave._lazy import computed_once
-from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._frames import ShareEnergy
-from isoweave.cluster._measure import total
-from isoweave.cluster._patch import renumbered
+from isoweave.cluster._measure import everywhere, total
 from isoweave.cluster._share import Ranks, Share
-from isoweave.energy import (
-    AnchorEnergy,
-    DistanceEnergy,
-    EdgeEnergy,
-    Energy,
-    Evaluation,
-    Sum,
-    differences,
-    divergence,
-)
+from isoweave.energy import AnchorEnergy, Evaluation, differences, divergence
 from isoweave.linalg import SolverChoice
+from isoweave.optimise import Problem
 
 # Relative residual of a column, as on the GPU: energies of finished embeddings agree to ten digits.
 TOLERANCE = 1e-10
@@ -110,8 +99,8 @@ class ClusterSolver:
             raise RuntimeError("a vertex has no edge with a weight")
         keep = both > 0
         if not self._is_free:
-            there = renumbered(share, self._held.astype(np.int64), share.indices)
-            keep &= ~self._held[rows] & (there == 0)
+            there = share.fetch(share.indices, self._held)
+            keep &= ~self._held[rows] & ~there
         # The diagonal goes into its place in the sorted row.
         own = np.arange(n) + share.start
         before = np.bincount(rows[keep & (share.indices < own[rows])], minlength=n)
@@ -229,22 +218,28 @@ class ClusterSolver:
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterProblem:
-    """:class:`isoweave.optimise.Problem` of a share: arrays have the owned rows, numbers are of all ranks.
+class ShareAnchors(AnchorEnergy):
+    """The anchors among the owned vertices; the energy is that of all."""
 
-    ``anchors`` are the owned ones; ``far`` is the energy of long distances.
-    """
+    ranks: Ranks
 
-    frames: ShareEnergy
-    metric: ClusterSolver
-    team: ThreadTeam
-    anchors: AnchorEnergy | None = None
-    measured: ShareEnergy | None = None
-    far: Any = None
+    def evaluate(self, x: FloatArray) -> Evaluation:
+        here = super().evaluate(x)
+        return replace(here, energy=float(self.ranks.sum(here.energy)))
 
-    @property
-    def graph(self) -> Any:
-        return self.frames.graph
+    def motion(self, places: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """By the anchors of all ranks."""
+        parts = (places, self.positions, self.weights)
+        places, positions, weights = (everywhere(self.ranks, part) for part in parts)
+        return AnchorEnergy(np.arange(len(weights)), positions, weights, len(weights)).motion(places)
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterProblem(Problem):
+    """Of a share: arrays have the owned rows, numbers are of all ranks."""
+
+    frames: ShareEnergy  # type: ignore[assignment]
+    metric: ClusterSolver  # type: ignore[assignment]
 
     @property
     def ranks(self) -> Ranks:
@@ -255,38 +250,10 @@ class ClusterProblem:
         """Of the owned rows."""
         return self.frames.patch.share.n_owned, self.frames.frames.n_components
 
-    @property
-    def energy(self) -> ClusterProblem:
-        return self
-
-    def suspects(self) -> dict[str, AnyArray]:
-        terms = (self.measured or self.frames, self.anchors, self.far)
-        return {k: v for term in terms if term is not None for k, v in term.suspects().items()}
-
-    @computed_once
-    def mass(self) -> float:
-        return (self.measured or self.frames).mass
-
     def settle(self, x: FloatArray) -> FloatArray:
         if self.anchors is not None:
             return self.anchors.settle(x)
         return x - self.ranks.sum(x.sum(axis=0)) / self.graph.n_vertices
-
-    def evaluate(self, x: FloatArray) -> Evaluation:
-        here = (self.measured or self.frames).evaluate(x)
-        energy, half, energies = here.energy, here.half_gradient, here.energies
-        if self.anchors is not None:
-            there = self.anchors.evaluate(x)
-            energy, half = energy + float(self.ranks.sum(there.energy)), half + there.half_gradient
-            energies = energies + there.energies
-            half[self.anchors.held] = 0.0
-        if self.far is not None:
-            there = self.far.evaluate(x)
-            energy, half = energy + there.energy, half + there.half_gradient
-            energies = energies + there.energies
-            if self.anchors is not None:
-                half[self.anchors.held] = 0.0
-        return Evaluation(energy, half, here.alignments, energies)
 
     def solve(self, rhs: FloatArray, tol: float | None = None) -> FloatArray:
         return self.metric.solve(rhs, tol)
@@ -294,46 +261,28 @@ class ClusterProblem:
     def dot(self, a: FloatArray, b: FloatArray) -> float:
         return total(self.ranks, a * b)
 
-    def plus(self, a: FloatArray, factor: float, b: FloatArray, out: FloatArray | None = None) -> FloatArray:
-        return self.team.plus(a, factor, b, out)
-
-    def is_finite(self, array: FloatArray) -> bool:
-        return self.team.all_finite(array)
-
-    @staticmethod
-    def on_host(x: FloatArray) -> FloatArray:
-        return x.view()
-
     def integrate(self, alignments: FloatArray) -> FloatArray:
-        """As :meth:`isoweave.optimise.Problem.integrate`."""
-        patch, local = self.frames.patch, self.frames.local
-        assert isinstance(local, EdgeEnergy)
+        patch, local = self.frames.patch, self.frames.edges
         graph, turns = patch.graph, patch.on_vertices(alignments)
         flux = local.flux(np.einsum("er,erc->ec", local.frames.rows, turns[graph.sources]))
         placed = np.zeros(self.shape)
         if self.anchors is not None:
-            # From an embedding with every anchor in its position, soft ones too: their pull is zero there.
             placed[self.anchors.vertices] = self.anchors.positions
             flux -= local.flux(differences(graph, patch.on_vertices(placed)))
-        return placed + self.solve(divergence(graph, flux, self.team)[patch.own])
+        return placed + self.solve(divergence(graph, flux, local.team)[patch.own])
 
     def of_distances(self, graph: Any = None, part: float = 1.0) -> ClusterProblem:
-        """As :meth:`isoweave.optimise.Problem.of_distances`; the measured lengths are those of the share."""
-        patch, local = self.frames.patch, self.frames.local
-        assert isinstance(local, EdgeEnergy)
-        lengths = (graph or self.graph).local
-        measured: Energy = DistanceEnergy(lengths, self.shape[1], part * local.weights, self.team)
-        if part < 1.0:
-            measured = Sum((measured, replace(local, weights=(1.0 - part) * local.weights)))
-        return replace(self, measured=ShareEnergy(patch, measured, self.graph))
+        local = Problem(self.frames.edges, self.metric)  # type: ignore[arg-type]
+        measured: Any = local.of_distances((graph or self.frames.graph).local, part).measured
+        measured = replace(self.frames, local=measured)
+        return replace(self, measured=measured)
 
 
 def cluster_problem(
-    frames: ShareEnergy, team: ThreadTeam, anchors: AnchorEnergy | None = None, more: FloatArray | None = None
+    frames: ShareEnergy, anchors: AnchorEnergy | None = None, more: FloatArray | None = None
 ) -> ClusterProblem:
     """The energy with its Laplacian, and ``more`` (n_owned,) on the diagonal, prepared."""
-    patch, local = frames.patch, frames.local
-    assert isinstance(local, EdgeEnergy)
+    patch, local = frames.patch, frames.edges
     both = (local.weights + local.weights[patch.graph.reverse])[patch.own_edges]
     held = None
     if anchors is not None:
@@ -341,4 +290,4 @@ def cluster_problem(
         more[anchors.pulled] += anchors.pull
         held = anchors.held
     metric = ClusterSolver(patch.share, both, local.frames.n_components, more, held)
-    return ClusterProblem(frames, metric, team, anchors)
+    return ClusterProblem(frames, metric, anchors)

@@ -5,14 +5,18 @@ Every message is counted. No function here takes or gives an array as long as th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from isoweave._typing import AnyArray, FloatArray
+
+# Entries of arrays that are added up over the ranks: every rank has those of all in memory.
+_REDUCED_AT_ONCE = 1 << 16
 
 
 class ElsewhereError(Exception):
@@ -41,25 +45,26 @@ class Ranks:
         return found
 
     def sum(self, value: Any) -> Any:
-        """Sum of a number or a small array over the ranks, the same bits on all and every time."""
-        total, *rest = self._rows(value)
-        for one in rest:
-            total = total + one
-        return total
+        """Sum of a number or an array over the ranks, in their order: the same bits on all and every time."""
+        return self._reduced(value, lambda rows: reduce(np.add, rows))
 
     def max(self, value: Any) -> Any:
-        return self._rows(value).max(axis=0)
+        return self._reduced(value, lambda rows: rows.max(axis=0))
 
     def min(self, value: Any) -> Any:
-        return self._rows(value).min(axis=0)
+        return self._reduced(value, lambda rows: rows.min(axis=0))
 
-    def _rows(self, value: Any) -> AnyArray:
-        """A number of every rank, or an array of the same shape, as rows: no pickles, so microseconds."""
-        mine = np.ascontiguousarray(value)
-        found = np.empty((self.size, *mine.shape), dtype=mine.dtype)
-        self.comm.Allgather(mine, found)
-        self.counted(self.size - 1, (self.size - 1) * mine.nbytes)
-        return found.reshape((self.size, *np.shape(value)))
+    def _reduced(self, value: Any, reduced: Callable[[AnyArray], AnyArray]) -> Any:
+        """One of a number of every rank, or of arrays of one shape, some entries at a time; no pickles."""
+        mine = np.asarray(value).reshape(-1)
+        found = np.empty_like(mine)
+        for lo in range(0, len(mine), _REDUCED_AT_ONCE):
+            part = np.ascontiguousarray(mine[lo : lo + _REDUCED_AT_ONCE])
+            rows = np.empty((self.size, len(part)), dtype=mine.dtype)
+            self.comm.Allgather(part, rows)
+            self.counted(self.size - 1, (self.size - 1) * part.nbytes)
+            found[lo : lo + len(part)] = reduced(rows)
+        return found.reshape(np.shape(value))[()]
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -136,6 +141,20 @@ def even_offsets(n: int, size: int) -> AnyArray:
     return (n * np.arange(size + 1, dtype=np.int64)) // size
 
 
+def starts_of(rows: AnyArray, n: int) -> AnyArray:
+    """Where each of n rows begins, and where the last ends, if entries are listed row by row (int64)."""
+    return np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=n))))
+
+
+def grouped(n: int, rows: AnyArray, cols: AnyArray, lengths: FloatArray) -> list[AnyArray]:
+    """Where every pair of ends below n begins, and the entries in order of them."""
+    order = np.argsort(rows * n + cols, kind="stable")
+    rows, cols, lengths = rows[order], cols[order], lengths[order]
+    is_first = np.ones(len(order), dtype=np.bool_)
+    is_first[1:] = (rows[1:] != rows[:-1]) | (cols[1:] != cols[:-1])
+    return [np.flatnonzero(is_first), rows, cols, lengths]
+
+
 class Halo:
     """Values of given vertices, wherever they are owned: the way is found once and walked often.
 
@@ -163,11 +182,6 @@ class Halo:
         In the order of the ranks, and of the mentions there, so that sums are always taken alike.
         """
         return self._rows, self.ranks._exchange(self._wanted, self._given, values[self._order])
-
-    def add(self, values: AnyArray, into: AnyArray) -> None:
-        """Add the values at ``vertices`` to the owners' rows."""
-        rows, found = self.collect(values)
-        np.add.at(into, rows, found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,8 +222,13 @@ class CallerRows:
 
 def fetch(ranks: Ranks, offsets: AnyArray, vertices: AnyArray, values: AnyArray) -> AnyArray:
     """Rows of ``values``, of which every rank has its own, at any vertices; each is asked for once."""
-    distinct, back = np.unique(vertices, return_inverse=True)
-    return Halo(ranks, offsets, distinct).fetch(values)[back.reshape(-1)]
+    first, last = offsets[ranks.rank : ranks.rank + 2]
+    away = (vertices < first) | (vertices >= last)
+    others, back = np.unique(vertices[away], return_inverse=True)
+    found = np.empty((len(vertices), *values.shape[1:]), values.dtype)
+    found[~away] = values[vertices[~away] - first]
+    found[away] = Halo(ranks, offsets, others).fetch(values)[back.reshape(-1)]
+    return found
 
 
 @dataclass(frozen=True, eq=False)

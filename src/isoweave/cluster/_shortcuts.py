@@ -90,7 +90,7 @@ def _rejoining(
 ) -> AnyArray:
     """Suspects that join what trusted edges leave apart, as :func:`isoweave.graph.rejoining_edges`."""
     labels = components_of(share, trusted)[0]
-    ends = np.stack((labels[rows - share.start], share.halo(share.indices[suspects]).fetch(labels)))
+    ends = np.stack((labels[rows - share.start], share.fetch(share.indices[suspects], labels)))
     across = suspects[ends[0] != ends[1]]
     ends = ends[:, ends[0] != ends[1]]
     # Few edges join parts: every rank gets all of them, in the order of the ranks, and finds the same.

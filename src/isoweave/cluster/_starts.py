@@ -16,20 +16,18 @@ from isoweave.cluster._frames import share_frames
 from isoweave.cluster._measure import kth_smallest, median
 from isoweave.cluster._patch import Patch, around, balls
 from isoweave.cluster._problem import ClusterProblem, cluster_problem
-from isoweave.cluster._share import Halo, Share, owners
-from isoweave.graph import NeighborGraph, positions_of, sums_of_lengths
+from isoweave.cluster._share import Halo, Share, grouped, owners, starts_of
+from isoweave.graph import NeighborGraph, positions_of, row_starts, sums_of_lengths
 from isoweave.optimise import (
     ALONE,
     LBFGS,
-    LOW_DIMENSION,
     N_LANDMARKS,
     SAMPLE_FRAME,
     THINNING,
-    IterationResult,
     Run,
     build_problem,
+    crowding,
     landmark_projector,
-    minimise,
     minimise_from,
     sample_energy,
 )
@@ -44,29 +42,9 @@ _SMOOTHING_SWEEPS = 5
 _SAME_PATH = 1e-6
 
 
-def minimise_share(
-    problem: ClusterProblem, optimiser: LBFGS, start: str, tol: float, stage: str, run: Run
-) -> tuple[str, IterationResult]:
-    """As :func:`isoweave.optimise.minimise_from` of a graph too large for the synchronized start."""
-    low = problem.shape[1] <= LOW_DIMENSION
-    names = ("coarse", "landmark") if start == "coarse" or (start == "auto" and low) else ("landmark",)
-    names = (start,) if start == "identity" else names
-    for name in names:
-        here = run.within(name)
-        run.stage(f"{name} start")
-        if here.load("state") is not None:
-            x: Any = np.zeros(problem.shape)
-        else:
-            x = _STARTS[name](problem, tol, run)
-        if x is not None:
-            run.stage(stage)
-            return name, minimise(optimiser, problem, x, stage=stage, run=here)
-    raise AssertionError("landmarks always give a start")
-
-
 def _landmark(problem: ClusterProblem, tol: float, run: Run) -> FloatArray:
     share, width = problem.frames.patch.share, problem.shape[1]
-    return landmark_start(share, *far_vertices(share, max(N_LANDMARKS, 2 * width + 2), problem.team), width)
+    return landmark_start(share, *far_vertices(share, width, problem.frames.team), width)
 
 
 def _identity(problem: ClusterProblem, tol: float, run: Run) -> FloatArray:
@@ -76,18 +54,16 @@ def _identity(problem: ClusterProblem, tol: float, run: Run) -> FloatArray:
 
 def landmark_start(share: Share, landmarks: AnyArray, distances: FloatArray, width: int) -> FloatArray:
     """Coordinates of the owned vertices from their distances (l, n_owned) to the landmarks (eq. 13)."""
-    between = share.halo(landmarks).fetch(np.ascontiguousarray(distances.T)).T
+    between = share.fetch(landmarks, np.ascontiguousarray(distances.T)).T
     means, projector = landmark_projector(np.ascontiguousarray(between), width)
     return -0.5 * (distances**2 - means[:, None]).T @ projector
 
 
-def far_vertices(share: Share, n_wanted: int, team: ThreadTeam) -> tuple[AnyArray, FloatArray]:
-    """As :func:`isoweave.optimise.farthest_landmarks`: vertices (l,), and paths to the owned ones."""
-    patch, n_wanted = Patch(share, np.empty(0, dtype=np.int64)), min(n_wanted, share.n_vertices)
-    degrees = np.diff(share.indptr)
-    sums = sums_of_lengths(patch.graph, team)[patch.own]
-    crowding = np.where(degrees > 0, sums / np.maximum(degrees, 1), np.inf)
-    nearest = geodesics(patch, np.array([first_of(share, -crowding)]), team)[0]
+def far_vertices(share: Share, width: int, team: ThreadTeam) -> tuple[AnyArray, FloatArray]:
+    """As :func:`isoweave.optimise.find_landmarks`: vertices (l,), and paths to the owned ones."""
+    patch = Patch(share, np.empty(0, dtype=np.int64))
+    n_wanted = min(max(N_LANDMARKS, 2 * width + 2), share.n_vertices)
+    nearest = geodesics(patch, np.array([first_of(share, -crowding(patch.graph, team)[patch.own])]), team)[0]
     landmarks, distances = np.empty(n_wanted, dtype=np.int64), np.empty((n_wanted, share.n_owned))
     for a in range(n_wanted):
         landmarks[a] = first_of(share, nearest)
@@ -137,7 +113,7 @@ class ShareLevel:
 
 def _coarse(problem: ClusterProblem, tol: float, run: Run) -> FloatArray | None:
     """A sample embedded with its geodesics, the others placed around it; None if the sample falls apart."""
-    share, width, team = problem.frames.patch.share, problem.shape[1], problem.team
+    share, width, team = problem.frames.patch.share, problem.shape[1], problem.frames.team
     level = coarsen(share, team)
     sample = level.share
     if sample.n_vertices <= width + 1:
@@ -151,13 +127,13 @@ def _coarse(problem: ClusterProblem, tol: float, run: Run) -> FloatArray | None:
     return None if places is None else prolong(problem.frames.patch, level, places, team)
 
 
-_STARTS = {"coarse": _coarse, "landmark": _landmark, "identity": _identity}
+STARTS: dict[str, Any] = {"coarse": _coarse, "landmark": _landmark, "identity": _identity}
 
 
 def _on_all_ranks(sample: Share, width: int, tol: float, team: ThreadTeam) -> FloatArray:
-    there = cluster_problem(share_frames(sample, width, frame_size=SAMPLE_FRAME, team=team), team)
+    there = cluster_problem(share_frames(sample, width, frame_size=SAMPLE_FRAME, team=team))
     optimiser = LBFGS(tol, _AUXILIARY_STEPS)
-    return minimise_share(there, optimiser, "auto", tol, "coarse start", ALONE)[1].coordinates
+    return minimise_from(there, optimiser, "auto", tol, "coarse start", ALONE, STARTS)[1].coordinates
 
 
 def _on_one_rank(sample: Share, width: int, tol: float, team: ThreadTeam) -> FloatArray | None:
@@ -169,32 +145,21 @@ def _on_one_rank(sample: Share, width: int, tol: float, team: ThreadTeam) -> Flo
         found = minimise_from(here, optimiser, "auto", tol, "coarse start", ALONE)[1].coordinates
     if not comm.bcast(found is not None, root=0):
         return None
-    return handed_out(sample, found, width)
+    # Rows go to their owners.
+    counts, rows = (0 * sample.offsets[1:], np.empty((0, width)))
+    if found is not None:
+        counts, rows = np.diff(sample.offsets), found
+    return sample.ranks.exchange(counts, rows)[1][0]
 
 
-def gathered(share: Share, root: int = 0) -> NeighborGraph | None:
-    """The whole graph on one rank, None on the others. For graphs that are known to fit."""
-    ranks = share.ranks
-    edges = (
-        np.repeat(np.arange(share.n_owned) + share.start, np.diff(share.indptr)),
-        share.indices,
-        share.lengths,
-    )
-    rows, columns, lengths = ranks.send(np.full(len(share.indices), root), *edges)
-    if ranks.rank != root:
+def gathered(share: Share) -> NeighborGraph | None:
+    """The whole graph on the first rank, None on the others. For graphs that are known to fit."""
+    rows = np.repeat(np.arange(share.n_owned) + share.start, np.diff(share.indptr))
+    edges = (rows, share.indices, share.lengths)
+    rows, columns, lengths = share.ranks.send(np.zeros(len(share.indices), dtype=np.int64), *edges)
+    if share.ranks.rank:
         return None
-    starts = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=share.n_vertices))))
-    return NeighborGraph(starts.astype(np.int32), columns.astype(np.int32), lengths)
-
-
-def handed_out(share: Share, values: AnyArray | None, *shape: int, root: int = 0) -> FloatArray:
-    """Rows of an array that one rank has, to their owners."""
-    ranks, counts = share.ranks, np.zeros(share.ranks.size, dtype=np.int64)
-    if values is None:
-        values = np.empty((0, *shape))
-    else:
-        counts = np.diff(share.offsets)
-    return ranks.exchange(counts, values)[1][0]
+    return NeighborGraph(row_starts(rows, share.n_vertices), columns.astype(np.int32), lengths)
 
 
 def sampled(share: Share, sums: FloatArray, size: int) -> AnyArray:
@@ -292,20 +257,13 @@ def _joined(
     ranks, n = share.ranks, int(offsets[-1])
     first = int(offsets[ranks.rank])
     there = ranks.send(owners(offsets, columns), columns, rows, lengths)
-    rows, columns, lengths = (
-        np.concatenate(two) for two in zip((rows, columns, lengths), there, strict=True)
-    )
-    order = np.lexsort((columns, rows))
-    rows, columns, lengths = rows[order], columns[order], lengths[order]
-    is_first = np.ones(len(rows), dtype=bool)
-    is_first[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
-    starts = np.flatnonzero(is_first)
+    edges = (np.concatenate(two) for two in zip((rows, columns, lengths), there, strict=True))
+    starts, rows, columns, lengths = grouped(n, *edges)
     if len(starts):
         most, least = np.maximum.reduceat(lengths, starts), np.minimum.reduceat(lengths, starts)
         lengths = np.where(most - least > _SAME_PATH * most, least, most)
     n_owned = int(offsets[ranks.rank + 1]) - first
-    counts = np.bincount(rows[starts] - first, minlength=n_owned)
-    indptr = np.concatenate(([0], np.cumsum(counts)))
+    indptr = starts_of(rows[starts] - first, n_owned)
     ids = share.caller_ids[number >= 0]
     alike = np.zeros(n_owned, dtype=np.int64)
     return replace(

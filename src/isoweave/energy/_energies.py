@@ -327,10 +327,14 @@ class AnchorEnergy:
 
     def lay_on(self, x: FloatArray) -> FloatArray:
         """The embedding moved rigidly, mirrored if need be, to where it is nearest to the anchors."""
+        rotation, shift = self.motion(x[self.vertices])
+        return x @ rotation + shift
+
+    def motion(self, places: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Rotation and shift that bring the places (a, N) of the anchors nearest to their positions."""
         largest = float(self.pull.max(initial=1.0))
         weights = np.where(self.is_hard, HARD_SHARE * largest, self.weights)
-        rotation, shift = rigid_motion(x[self.vertices], self.positions, weights)
-        return x @ rotation + shift
+        return rigid_motion(places, self.positions, weights)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from isoweave.geometry._local_mds import (
     HUB_LIMIT as HUB_LIMIT,
     ROOM_PER_FRAME as ROOM_PER_FRAME,
     edges_between_hubs as edges_between_hubs,
+    frame_size_by as frame_size_by,
     local_frames as local_frames,
     long_edges as long_edges,
     resolve_frame_size as resolve_frame_size,

@@ -55,12 +55,12 @@ def resolve_frame_size(degrees: IntArray, frame_size: int | float | str, n_compo
     of a kNN graph); "auto", ``2.5`` of them; or "all", the whole second-order neighbourhood (returns 0). A
     frame never has fewer than ``n_components + 1`` members.
     """
-    return _frame_size(
+    return frame_size_by(
         typical_degree(degrees) if len(degrees) else 1.0, len(degrees), frame_size, n_components
     )
 
 
-def _frame_size(typical: float, n: int, frame_size: int | float | str, n_components: int) -> int:
+def frame_size_by(typical: float, n: int, frame_size: int | float | str, n_components: int) -> int:
     """The same by the typical degree of a component of n vertices."""
     typical = max(typical, 1.0)
     if frame_size == "all":
@@ -102,7 +102,7 @@ def local_frames(
     parts = [(0, graph.n_vertices, resolve_frame_size(graph.degrees, frame_size, n_components))]
     if starts is not None:
         sizes = zip(typical_degrees(graph.degrees, starts).tolist(), np.diff(starts).tolist(), strict=True)
-        each = [_frame_size(typical, size, frame_size, n_components) for typical, size in sizes]
+        each = [frame_size_by(typical, size, frame_size, n_components) for typical, size in sizes]
         firsts = np.flatnonzero(np.diff(each, prepend=-1)).tolist()
         bounds = starts.tolist()
         parts = [(bounds[a], bounds[b], each[a]) for a, b in pairwise([*firsts, len(each)])]

@@ -36,6 +36,7 @@ from isoweave.graph._graph import (
     nearest_entries as nearest_entries,
     positions_of as positions_of,
     renumber as renumber,
+    row_starts as row_starts,
     rows_by_length as rows_by_length,
     subgraph as subgraph,
     sums_of_lengths as sums_of_lengths,

@@ -11,7 +11,7 @@ import math
 import re
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -165,17 +165,15 @@ class _ParquetEdges(EdgeFile):
                 yield i.astype(np.int64), j.astype(np.int64), lengths.astype(np.float64)
 
 
-class _said_by_arrow:
+@contextmanager
+def _said_by_arrow() -> Iterator[None]:
     """Errors of Arrow as faults of the file."""
+    import pyarrow
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        import pyarrow
-
-        if isinstance(error, pyarrow.ArrowException | OSError):
-            raise Fault(f"not a Parquet file, or a damaged one ({brief(error)})") from error
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError) as error:
+        raise Fault(f"not a Parquet file, or a damaged one ({brief(error)})") from error
 
 
 def _open_parquet(path: Path) -> EdgeFile:
@@ -202,13 +200,11 @@ class _ArchiveEdges(EdgeFile):
     def read(self, start: int, stop: int, at_once: int) -> Iterator[Piece]:
         with zipfile.ZipFile(self.path) as archive, ExitStack() as stack:
             takes = [stack.enter_context(_source.open_array(archive, name, start)) for name in self.names[1:]]
+            first = 0 if self.by_rows else start
+            take = stack.enter_context(_source.open_array(archive, self.names[0], first))
+            rows: Iterator[AnyArray] = (take(min(at_once, stop - k)) for k in range(start, stop, at_once))
             if self.by_rows:
-                rows = self._rows(
-                    stack.enter_context(_source.open_array(archive, self.names[0])), start, stop
-                )
-            else:
-                take = stack.enter_context(_source.open_array(archive, self.names[0], start))
-                rows = (take(min(at_once, stop - at)) for at in range(start, stop, at_once))
+                rows = self._rows(take, start, stop)
             for i in rows:
                 j, lengths = (take(len(i)) for take in takes)
                 yield i.astype(np.int64), j.astype(np.int64), lengths.astype(np.float64)

@@ -72,7 +72,7 @@ def minimise_from(
     lifted start that nearly meets the distances is the map itself. ``starts`` are those of another
     engine.
     """
-    n, n_components = problem.shape
+    n, n_components = problem.graph.n_vertices, problem.shape[1]
 
     def attempt(name: str) -> Any:
         here = run.within(name)
@@ -85,6 +85,7 @@ def minimise_from(
         return minimise(optimiser, problem, x, stage=stage, run=here)
 
     low, large = n_components <= LOW_DIMENSION, n * n_components > SYNCHRONIZED_LIMIT
+    large |= "synchronized" not in (starts or _STARTS)
     if start in ("identity", "synchronized", "lifted"):
         return start, attempt(start)
     if start == "coarse" or (start == "auto" and low and large):
@@ -231,7 +232,7 @@ def farthest_landmarks(
     matrix = graph.to_matrix()
     distances = np.empty((n_landmarks, graph.n_vertices))
     landmarks = np.empty(n_landmarks, dtype=np.int32)
-    nearest = dijkstra(matrix, directed=True, indices=int(np.argmin(_crowding(graph, team))))
+    nearest = dijkstra(matrix, directed=True, indices=int(np.argmin(crowding(graph, team))))
     for a in range(n_landmarks):
         at = landmarks[a] = np.argmax(nearest)
         distances[a] = dijkstra(matrix, directed=True, indices=at)
@@ -243,11 +244,11 @@ def all_landmarks(
     graph: NeighborGraph, blocks: Blocks, team: ThreadTeam
 ) -> Iterator[tuple[slice, IntArray, FloatArray]]:
     """The same with every vertex: which components of equal size, their (k, n) and their (k, n, n)."""
-    crowding = _crowding(graph, team)
+    mean_lengths = crowding(graph, team)
     for (which, lo, hi, n), table in zip(blocks.runs, geodesic_tables(graph, blocks), strict=True):
         each = np.arange(len(table))
         landmarks, distances = np.empty((len(each), n), dtype=np.int32), np.empty_like(table)
-        nearest = table[each, np.argmin(crowding[lo:hi].reshape(-1, n), axis=1)]
+        nearest = table[each, np.argmin(mean_lengths[lo:hi].reshape(-1, n), axis=1)]
         for a in range(n):
             at = landmarks[:, a] = np.argmax(nearest, axis=1)
             distances[:, a] = table[each, at]
@@ -255,7 +256,7 @@ def all_landmarks(
         yield which, landmarks, distances
 
 
-def _crowding(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
+def crowding(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
     """Mean length of the edges of every vertex, infinite without any."""
     means = sums_of_lengths(graph, team) / np.maximum(graph.degrees, 1)
     return np.where(graph.degrees > 0, means, np.inf)

@@ -416,7 +416,7 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if batch_size is None:
             batch_size = _IN_CACHE if device.type == "cpu" else _AT_ONCE
         check_integer("batch_size", batch_size, minimum=1)
-        network.eval()
+        network.to(device).eval()
         found = np.empty((len(rows), n_out), dtype=np.float32)
         with torch.inference_mode():
             for at in range(0, len(rows), batch_size):

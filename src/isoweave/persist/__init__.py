@@ -4,13 +4,17 @@ One file each, in the safetensors format; docs/saving.md describes it.
 """
 
 from isoweave._files import WriteError
-from isoweave.persist._checkpoint import Checkpoint, CheckpointError, fingerprint as fingerprint
+from isoweave.persist._checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    Journal as Journal,
+    fingerprint as fingerprint,
+)
 from isoweave.persist._models import load, load_model as load_model, save
 from isoweave.persist._store import (
     Store as Store,
     StoreError,
     is_store as is_store,
-    shown as shown,
     write_store as write_store,
 )
 

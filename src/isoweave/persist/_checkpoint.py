@@ -92,16 +92,56 @@ class Checkpoint:
         return FileJournal(Path(self.path), fields, every=self.every, resume=self.resume)
 
 
-class FileJournal:
-    """Keeps the slots of a :class:`isoweave.optimise.Run` in one file; see :class:`Checkpoint`."""
+class Journal:
+    """What all that keep the slots of a :class:`isoweave.optimise.Run` have in common."""
+
+    def __init__(self, path: Path, fields: Mapping[str, Any], every: float | None) -> None:
+        self.path, self._fields, self._every = path, dict(fields), every
+        self._stored: dict[str, Any] = {}
+        self._kept: dict[str, Callable[[], Record]] = {}
+        self.is_resumed = self._is_finished = False
+        self._wait()
+
+    def unusable(self, error: Exception) -> CheckpointError:
+        return CheckpointError(self.path, f"cannot be continued: {error!s:.300} Remove it to start afresh.")
+
+    def keep(self, slot: str, make: Callable[[], Record]) -> None:
+        self._kept[slot] = make
+
+    def forget(self, prefix: str) -> None:
+        # The file has them until it is replaced.
+        for slots in (self._kept, self._stored):
+            for slot in [slot for slot in slots if slot.startswith(prefix)]:
+                del slots[slot]
+
+    def _wait(self, started: float | None = None) -> None:
+        """Until the next write; after one that began then, longer if it took long."""
+        now = time.monotonic()
+        seconds = _SECONDS if started is None else max(_SECONDS, _SHARE * (now - started))
+        self._next = now + (seconds if self._every is None else self._every)
+
+    def _check_finished(self, is_finished: bool) -> None:
+        if not is_finished:
+            hint = "Continue it (resume=True, --resume), or remove it."
+            raise CheckpointError(self.path, f"holds a run that is not finished. {hint}")
+
+    def _check_run(self, stored: Mapping[str, Any], what: str) -> None:
+        """Raise if another run is stored; ``what`` would have to be removed."""
+        for name in (*self._fields, *stored):
+            before, now = (fields.get(name, "(missing)") for fields in (stored, self._fields))
+            if before != now:
+                said = f"{name} was {shown(before, 120)} and is now {shown(now, 120)}"
+                reason = f"belongs to another run: {said}. Use the former value, or remove the {what}."
+                raise CheckpointError(self.path, reason, name, before, now)
+
+
+class FileJournal(Journal):
+    """Keeps them in one file; see :class:`Checkpoint`."""
 
     def __init__(self, path: Path, fields: Mapping[str, Any], *, every: float | None, resume: bool) -> None:
-        self.path = path
+        super().__init__(path, fields, every)
         self._target = Path(os.path.realpath(path))
-        self._fields, self._every = dict(fields), every
-        self._stored: dict[str, Record] = {}
-        self._kept: dict[str, Callable[[], Record]] = {}
-        self.is_resumed = self._has_slots = self._is_finished = self._is_changed = False
+        self._has_slots = self._is_changed = False
         self._held: io.FileIO | None = None
         try:
             self._occupy()
@@ -111,23 +151,13 @@ class FileJournal:
             if isinstance(error, OSError):
                 raise write_error(error, path) from error
             raise
-        self._next = time.monotonic() + (_SECONDS if every is None else every)
-
-    def unusable(self, error: Exception) -> CheckpointError:
-        return CheckpointError(self.path, f"cannot be continued: {error!s:.300} Remove it to start afresh.")
 
     def load(self, slot: str) -> Record | None:
         return self._stored.get(slot)
 
     def keep(self, slot: str, make: Callable[[], Record]) -> None:
-        self._kept[slot] = make
+        super().keep(slot, make)
         self._is_changed = True
-
-    def forget(self, prefix: str) -> None:
-        # The file has them until it is replaced.
-        for slots in (self._kept, self._stored):
-            for slot in [slot for slot in slots if slot.startswith(prefix)]:
-                del slots[slot]
 
     def is_due(self) -> bool:
         return self._held is not None and time.monotonic() >= self._next
@@ -143,8 +173,7 @@ class FileJournal:
             reason = write_error(error, self.path)
             warnings.warn(f"The checkpoint was not written; the fit continues: {reason}", stacklevel=2)
             is_written = False
-        now = time.monotonic()
-        self._next = now + (max(_SECONDS, _SHARE * (now - started)) if self._every is None else self._every)
+        self._wait(started)
         return is_written
 
     def finish(self) -> None:
@@ -232,20 +261,13 @@ class FileJournal:
         slots: Any = store.content.get("slots")
         self._is_finished = store.content.get("finished") is True
         if slots and not resume:
-            if not self._is_finished:
-                hint = "Continue it (resume=True, --resume), or remove it."
-                raise CheckpointError(self.path, f"holds a run that is not finished. {hint}")
+            self._check_finished(self._is_finished)
             self._is_finished = False
             self._replace({})
             return
         stored = store.content.get("fingerprint")
-        stored = stored if isinstance(stored, dict) else {}
-        for name in (*self._fields, *stored) if slots else ():
-            before, now = (fields.get(name, "(missing)") for fields in (stored, self._fields))
-            if before != now:
-                said = f"{name} was {shown(before, 120)} and is now {shown(now, 120)}"
-                reason = f"belongs to another run: {said}. Use the former value, or remove the file."
-                raise CheckpointError(self.path, reason, name, before, now)
+        if slots:
+            self._check_run(stored if isinstance(stored, dict) else {}, "file")
         try:
             arrays = store.arrays()
             require(isinstance(slots, dict), self.path, "slots", f"cannot be {shown(slots)}")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from isoweave._typing import FloatArray
+from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_real
 from isoweave.embed import embed_graph
-from isoweave.graph import subgraph
+from isoweave.graph import NeighborGraph, nearest_entries, subgraph
 from isoweave.plot._points import plot_embedding
-from isoweave.result import Embedding, as_embedding
+from isoweave.result import as_embedding
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,23 +75,24 @@ def view(
 ) -> View:
     """Arrange the points of a map in the plane for the eye: clusters apart, places still meaningful.
 
-    Neighbours are those in the map, in all its dimensions. They attract each other as in t-SNE (openTSNE,
-    extra ``view``), which starts from a flat map: the isometric one, or the two principal axes of the map
-    where these keep the order of its distances clearly better. In every step the picture is pulled towards
-    that order: its distances to some landmarks are to be the ones it has, in the order of the map's (rank
-    images, as in nonmetric scaling; t-SNE held in place is the idea of DREAMS, Kury, Kobak and Damrich 2025).
-    Distances are not to scale: read clusters, their inside and their places off the picture, and distances
-    off the map.
+    Neighbours are the nearest along the measured graph. They attract each other as in t-SNE (openTSNE, extra
+    ``view``), which starts from a flat map: the isometric one, or the two principal axes of the map where
+    these keep the order of its distances clearly better. Every step also pulls the picture towards that
+    order: its distances to a few landmarks are rearranged into the order they have in the map (rank images,
+    as in nonmetric scaling; holding t-SNE in place is the idea of DREAMS, Kury, Kobak and Damrich 2025).
+    Distances are not to scale: look at the picture for clusters, their insides and their places, and at
+    the map for distances.
 
     Parameters
     ----------
     result : Embedding, fitted estimator, file of one, or array of shape (n, N)
     graph : NeighborGraph or sparse matrix of shape (n, n), optional
-        Measured distances, for plain coordinates. Without any the principal axes are the flat map.
+        Measured distances, for plain coordinates. Without any, neighbours are those in the map, and the
+        picture starts from its principal axes.
     pull : float
         From 0, t-SNE alone, to 1, hardly more than the order of distances.
     perplexity : float
-        Number of neighbours that count, at most a third of the points.
+        Number of neighbours that attract a point, at most a third of the points.
     random_state : int
 
     Returns
@@ -100,6 +101,7 @@ def view(
     """
     try:
         from openTSNE import TSNEEmbedding, affinity
+        from openTSNE.nearest_neighbors import PrecomputedNeighbors
     except ImportError as error:
         raise ImportError("A view needs openTSNE: pip install 'isoweave[view]'.") from error
 
@@ -110,9 +112,18 @@ def view(
     if len(placed) < 4:
         raise ValueError(f"A view needs at least 4 points that have coordinates, got {len(placed)}.")
     points = source.coordinates[placed]
-    reference = _flat(source, placed)
+    measured = None if source.graph is None else source.kept_graph("view")
+    if measured is not None and len(placed) < source.n_points:
+        measured = subgraph(measured, placed)
+    reference = _flat(points, measured)
+    perplexity = min(perplexity, (len(points) - 1) / 3)
+    near = _along(measured, int(3 * perplexity))
     affinities = affinity.PerplexityBasedNN(
-        points, perplexity=min(perplexity, (len(points) - 1) / 3), n_jobs=1, random_state=random_state
+        points if near is None else None,
+        perplexity=perplexity,
+        n_jobs=1,
+        random_state=random_state,
+        knn_index=None if near is None else PrecomputedNeighbors(*near),
     )
     method = "bh" if len(points) < _FEW else "fft"
     embedding = TSNEEmbedding(
@@ -146,19 +157,24 @@ def _pulled(points: FloatArray, pull: float, random_state: int) -> Callable[[int
     return move
 
 
-def _flat(source: Embedding, placed: Any) -> FloatArray:
-    """The flat map that the picture starts from, centred and of unit size, shape (placed, 2).
+def _along(graph: NeighborGraph | None, k: int) -> tuple[AnyArray, FloatArray] | None:
+    """The k vertices nearest to each along the graph, and their distances; None if some have fewer."""
+    if graph is None:
+        return None
+    _, columns, distances = nearest_entries(graph, k)
+    shape = (graph.n_vertices, k)
+    return (columns.reshape(shape), distances.reshape(shape)) if columns.size == shape[0] * k else None
+
+
+def _flat(points: FloatArray, graph: NeighborGraph | None) -> FloatArray:
+    """The flat map that the picture starts from, centred and of unit size, shape (n, 2).
 
     The isometric one, or the principal axes if these keep the order of the map's distances clearly better:
     where two dimensions are far too few, an isometric map of the plane is folded.
     """
-    points = source.coordinates[placed]
     centred = points - points.mean(axis=0)
     flat = centred @ np.linalg.svd(centred, full_matrices=False)[2][:2].T
-    if source.n_components > 2 and source.graph is not None:
-        graph = source.kept_graph("view")
-        if len(placed) < source.n_points:
-            graph = subgraph(graph, placed)
+    if points.shape[1] > 2 and graph is not None:
         isometric = embed_graph(graph.to_matrix(), n_components=2, shortcuts="keep").coordinates
         if _kept(points, flat)["spearman"] < _kept(points, isometric)["spearman"] + _CLEARLY:
             flat = isometric
