@@ -1,9 +1,21 @@
-"""Attributes computed when they are first asked for."""
+"""Attributes computed, and modules imported, when they are first asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+
+class LazyModule:
+    """A module that is imported when something of it is used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._name), name)
+
 
 if TYPE_CHECKING:
     computed_once = property

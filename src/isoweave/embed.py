@@ -108,7 +108,7 @@ def embed(
 
     with (
         thread_team(options.n_jobs) as team,
-        compiled_ahead(team.n_threads, options.n_components, len(graph.indices)),
+        compiled_ahead(team.n_threads, options.n_components, graph.n_vertices, len(graph.indices)),
     ):
         drop, prepared = options.shortcuts == "drop", None
         if device is not None and options.along_graph is None:

@@ -153,14 +153,10 @@ class IsometricEmbedding(  # type: ignore[misc]
         check_is_fitted(self)
         given, k = self._is_given_graph(X), self.n_neighbors_ or self.n_neighbors
         with thread_team(self.n_jobs) as team:
-            bounds, neighbors, distances = self._neighbors_of(X, max(k, _SCORED_NEIGHBORS) + 1, team)
-            if not (apart := distances > 0).any():
+            found = self._neighbors_of(X, max(k, _SCORED_NEIGHBORS) + 1, team)
+            rows, rank, neighbors, distances = placing.neighbors_apart(*found)
+            if not len(rows):
                 return 0.0
-            rows = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))[apart]
-            neighbors, distances = neighbors[apart], distances[apart]
-            # Of rows that have other points beside them; the rank of every neighbour, nearest first.
-            _, rows, counts = np.unique(rows, return_inverse=True, return_counts=True)
-            rank = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
             used = (rank < k) | given
             bounds = np.concatenate(([0], np.cumsum(np.bincount(rows[used]))))
             placed = self._placement(bounds, neighbors[used], distances[used], team=team)
@@ -228,8 +224,7 @@ class IsometricEmbedding(  # type: ignore[misc]
         """
         from isoweave.persist import load_model
 
-        loaded: Self = load_model(cls, path, mmap=mmap)
-        return loaded
+        return load_model(cls, path, mmap=mmap)
 
     def _options(self, n_components: Any, seed: int | None = None) -> EmbeddingOptions:
         given = {f.name: getattr(self, f.name) for f in fields(FitOptions)}
@@ -272,8 +267,7 @@ class IsometricEmbedding(  # type: ignore[misc]
         if self._options(1).engine in ("cuda", "auto"):
             from isoweave.cuda import knn_on_device
 
-            found = knn_on_device(X, k, **self._metric_and_params())
-            if found is not None:
+            if (found := knn_on_device(X, k, **self._metric_and_params())) is not None:
                 return found
         return graphs.knn_graph(X, k, n_jobs=self.n_jobs, random_state=seed, **self._metric_and_params())
 
@@ -344,8 +338,7 @@ class IsometricEmbedding(  # type: ignore[misc]
     def _place(self, X: Any) -> Placement:
         check_is_fitted(self)
         with thread_team(self.n_jobs) as team:
-            k = self.n_neighbors_ or self.n_neighbors
-            rows = self._neighbors_of(X, k, team)
+            rows = self._neighbors_of(X, self.n_neighbors_ or self.n_neighbors, team)
             placement = self._placement(*rows, team=team)
         return replace(placement, coordinates=placement.coordinates.astype(self.embedding_.dtype))
 
@@ -401,10 +394,8 @@ class IsometricEmbedding(  # type: ignore[misc]
         points = fresh._means(X).points
         graph = fresh._joined(points, fresh._graph_of(points, options.seed), self.n_components_)
         if len(kept) > graph.n_vertices:
-            raise ValueError(
-                f"{len(kept)} vertices are kept, but the new graph has only {graph.n_vertices}. List the "
-                "remaining ones with kept=."
-            )
+            said = f"{len(kept)} vertices are kept, but the new graph has only {graph.n_vertices}"
+            raise ValueError(f"{said}. List the remaining ones with kept=.")
         previous = np.full((graph.n_vertices, self.n_components_), np.nan)
         previous[: len(kept)] = self.embedding_[kept]
         with thread_team(self.n_jobs) as team:

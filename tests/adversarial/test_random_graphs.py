@@ -181,6 +181,8 @@ def check(embed, matrix, options):
         warnings.filterwarnings("ignore", "The graph has", UserWarning)
         warnings.filterwarnings("ignore", "The optimiser stopped after max_iter", ConvergenceWarning)
         warnings.filterwarnings("ignore", "n_neighbors=.* is not smaller than n_samples", UserWarning)
+        warnings.filterwarnings("ignore", "n_neighbors=.* joins each of .* to a large part", UserWarning)
+        warnings.filterwarnings("ignore", "n_components=.*, but the features have .* columns", UserWarning)
         try:
             result = embed(matrix, **options)
         except (ValueError, TypeError, MemoryError, ImportError) as error:

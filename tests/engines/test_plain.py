@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.spatial import cKDTree
 
 from isoweave._parallel import ONE_THREAD as TEAM
-from isoweave.engines import alignment, cholesky, neighbors, paths, plain, sparse
+from isoweave.engines import (
+    alignment,
+    cholesky,
+    local_mds,
+    neighbors,
+    paths,
+    plain,
+    plain_frames,
+    sparse,
+    stress,
+)  # fmt: skip
 from isoweave.graph import graph_from_matrix
 from isoweave.graph._graph import rows_by_length
 
@@ -38,6 +51,80 @@ def both(compiled, numpy, shape, *arrays, rows=None):
     assert found[0] == found[1]
 
 
+def same(compiled, numpy, n_items, shapes, *arrays, cut=0.4):
+    """Bits of either, of all items at once by the kernel and in two ranges by its twin."""
+    middle, found = int(cut * n_items), []
+    for function, bounds in ((compiled, (0, n_items)), (numpy, (0, middle, n_items))):
+        out = [np.full(shape, np.nan) for shape in shapes]
+        for lo, hi in pairwise(bounds):
+            function(lo, hi, *arrays, *out)
+        found.append([a.tobytes() for a in out])
+    assert found[0] == found[1]
+
+
+def points_graph(n, dimension, k, digits=16):
+    """Nearest neighbours of random points; with few digits many are as far as others."""
+    points = RNG.normal(size=(n, dimension))
+    distances, columns = cKDTree(points).query(points, k + 1)
+    rows, lengths = np.repeat(np.arange(n), k), np.round(distances[:, 1:].ravel(), digits) + 0.1
+    return graph_from_matrix(
+        sp.coo_array((lengths, (rows, columns[:, 1:].ravel())), shape=(n, n)), asymmetry="min"
+    )
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 5])
+def test_energies(graph, width):
+    n, m = graph.n_vertices, len(graph.indices)
+    x, weights = RNG.normal(size=(n, width)), RNG.random(m) * (RNG.random(m) < 0.9)
+    x[-4] = x[-5]
+    edges = (graph.indptr, graph.indices, graph.lengths, weights, weights + weights[graph.reverse], x)
+    same(stress.edge_stress, plain.edge_stress, n, [(n,), (n, width)], *edges)
+    long = RNG.normal(size=(2, 3000, width))
+    same(sparse.dot_chunks, plain.dot_chunks, 3, [(3, width)], *long)
+    if width != 2:
+        return
+    rows, included = RNG.normal(size=(m, 2)), RNG.random(m) < 0.8
+    for scale in (1.0, 1e-150, 0.0, 1e140):
+        shapes = [(n, 2, 2), (n,), (m, 2)]
+        arrays = (graph.indptr, graph.indices, weights, scale * rows, x)
+        same(alignment.align_edges_plane, plain.align_edges_plane, n, shapes, *arrays)
+        arrays = (graph.indptr, graph.indices, min(scale, 1.0) * rows, included)
+        shapes = [(m, 2, 2), (m,)]
+        same(alignment.frame_transitions_plane, plain.frame_transitions_plane, n, shapes, *arrays)
+
+
+@pytest.mark.parametrize(("n", "dimension", "k"), [(300, 2, 8), (140, 5, 14), (129, 3, 4), (12, 2, 3)])
+@pytest.mark.parametrize("n_components", [1, 2, 3])
+def test_frames(n, dimension, k, n_components):
+    """Also where the iteration gives up, and LAPACK finds all eigenvectors."""
+    graph = points_graph(n, dimension, k)
+    arrays = (graph.indptr, graph.indices, graph.lengths, *rows_by_length(graph, TEAM))
+    size = max(min(int(2.5 * k), n), n_components + 1) + 1
+    found = []
+    for _ in range(2):
+        m = len(graph.indices)
+        found.append((np.empty((m, n_components)), np.empty((n, n_components + 1)), np.empty(m, bool)))
+    rows, spectrum, included = found[0]
+    none, inverse = np.empty(0, bool), np.empty((0, n_components))
+    limits = (size, 2 * size, 200, False)
+    local_mds.local_mds(0, n, *arrays, *limits, none, rows, inverse, spectrum, included)
+    assert plain_frames.local_mds(*arrays, *limits[:2], *found[1])
+    for a, b in zip(*found, strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+def test_nearest_vertices():
+    for digits in (16, 1):
+        graph = points_graph(200, 2, 6, digits)
+        arrays = (graph.indptr, *rows_by_length(graph, TEAM))
+        found = [(np.empty((200, 15), np.int32), np.empty((200, 15))) for _ in range(2)]
+        paths.nearest_lists(0, 200, *arrays, *found[0])
+        # Where vertices are as far as others, the order is the kernel's.
+        assert plain_frames.nearest_lists(*arrays, *found[1]) == (digits == 16)
+        if digits == 16:
+            np.testing.assert_array_equal(found[0], found[1])
+
+
 @pytest.mark.parametrize("width", [1, 2, 3, 5])
 def test_sums_over_edges(graph, width):
     n, m = graph.n_vertices, len(graph.indices)
@@ -47,7 +134,7 @@ def test_sums_over_edges(graph, width):
     both(alignment.divergence, plain.divergence, [(n, width)], *arrays, rows=n)
     data = RNG.normal(size=m)
     arrays = (indptr, indices, data, x)
-    both(sparse.multiply_rows, plain.multiply, [(n, width)], arrays, arrays, rows=n)
+    same(sparse.multiply_rows, plain.multiply_rows, n, [(n, width)], *arrays)
     rest = (indices, RNG.random(m) < 0.8, flux, x)
     square = [(n, width, width)] * 2
     both(

@@ -135,6 +135,10 @@ def test_features(tmp_path, monkeypatch):
         8,
         0,
     )
+    # What is no array at all is refused in our words, not by numpy on the way to its checksum.
+    other = IsometricEmbedding(metric="precomputed", checkpoint=Checkpoint(tmp_path / "other"))
+    with pytest.raises(TypeError, match=r"anchors must be isoweave\.Anchors"):
+        other.fit(plain.graph_, anchors=10**400)
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from isoweave._lazy import computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave.energy._operators import divergence, edge_laplacian, paper_differential
+from isoweave.engines import plain
 from isoweave.geometry import SHORTEST_ROW, LocalFrames, long_edges, rigid_motion
 from isoweave.graph import NeighborGraph, rows_by_length
 
@@ -117,9 +118,12 @@ class EdgeEnergy(_OnFrames):
         return seen
 
     def evaluate(self, x: FloatArray) -> Evaluation:
-        from isoweave.engines import alignment as kernels
+        if x.shape[1] == 2:
+            kernel = plain.choose("alignment.align_edges_plane", len(self.seen))
+        else:
+            from isoweave.engines.alignment import align_edges as kernel
 
-        return self._aligned(kernels.align_edges_in(x.shape[1]), self.seen, self.team, x)
+        return self._aligned(kernel, self.seen, self.team, x)
 
     def _measure(self, x: FloatArray, energies: FloatArray, flux: FloatArray) -> None:
         if len(self.free) == 0:
@@ -259,11 +263,10 @@ class DistanceEnergy:
         return self.weights + self.weights[self.graph.reverse]
 
     def evaluate(self, x: FloatArray) -> Evaluation:
-        from isoweave.engines import stress as kernels
-
         graph, energies, half_gradient = self.graph, np.empty(len(x)), np.empty(x.shape)
         edges = (graph.indptr, graph.indices, graph.lengths, self.weights, self.both)
-        self.team.run(kernels.edge_stress, len(x), *edges, np.ascontiguousarray(x), energies, half_gradient)
+        kernel = plain.choose("stress.edge_stress", len(self.weights))
+        self.team.run(kernel, len(x), *edges, np.ascontiguousarray(x), energies, half_gradient)
         none = np.empty((0, self.n_components, self.n_components))
         return Evaluation(float(np.sum(energies)), half_gradient, none, energies)
 

@@ -20,7 +20,7 @@ The engine for CUDA (:mod:`isoweave.cuda`) has the same table with arrays on the
 share out vertices among ranks: evaluate exchanges the rows next door, solve and dot are PETSc's own.
 The optimisers call evaluate, solve and dot, nothing else. Beside the table there are kernels of starts,
 placing, neighbour searches and diagnoses (``coarse``, ``placing``, ``neighbors``, ``paths``, ``cells``).
-``plain`` has some of them in numpy for small problems, and ``ahead`` compiles several at once when nothing
-is compiled yet. Modules here but ``plain`` import numba, so whatever ``import isoweave`` loads imports them
-inside functions only.
+``plain`` and ``plain_frames`` have some of them in numpy for small problems, and ``ahead`` compiles several
+at once when nothing is compiled yet. All other modules here import numba, so they are imported inside
+functions only, or as a :class:`isoweave._lazy.LazyModule`.
 """

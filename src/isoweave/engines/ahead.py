@@ -18,10 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from numba import types
-from numba.core import event
-
-from isoweave.engines.plain import FEW
+from isoweave.engines.plain import FEW, LEAST_BANDED, MOST_BANDED, SOME, WORTH_COMPILING
 
 # In the order of need, with the types of the arguments: n an integer, t a truth value, and for arrays the
 # kind of their entries and the number of their axes. What depends on the dimension is there in every version.
@@ -55,25 +52,32 @@ _PLAIN = {
     "paths.common_neighbors", "paths.sort_rows_by_length", "cholesky.permute", "alignment.divergence",
     "sparse.project", "sparse.multiply_rows", "alignment.normal_equations",
 }  # fmt: skip
-_KINDS: dict[str, Any] = {
-    "n": types.int64, "i": types.int32, "s": types.int8, "f": types.float64, "t": types.boolean
-}  # fmt: skip
+_KINDS = {"n": "int64", "i": "int32", "s": "int8", "f": "float64", "t": "boolean"}
+# The graph that the synchronized start makes has at most about so many times the edges.
+_COMPANION = 3
 # The frames, which are compiled early, take as long as half of the others.
 _MOST_PROCESSES = 2
 _busy = threading.Lock()
+_fits: list[_Others] = []
 
 
-def needed(n_components: int, n_entries: int) -> list[str]:
-    """The kernels of an ordinary fit of a graph with so many stored edges, in the order of need."""
-    from isoweave.engines.alignment import align_edges_in, frame_transitions_in
+def needed(n_components: int, n_vertices: int, n_entries: int, *, spared: bool = True) -> list[str]:
+    """The kernels of an ordinary fit of a connected graph with so many stored edges, in the order of need.
 
-    chosen = (align_edges_in(n_components).__name__, frame_transitions_in(n_components).__name__)
+    ``spared``: without those that have twins, if the graph is small enough for them.
+    """
+    is_banded = LEAST_BANDED <= n_vertices <= MOST_BANDED
+    plane = n_components == 2
+    other = {f"alignment.{name}{'' if plane else '_plane'}" for name in ("align_edges", "frame_transitions")}
+    if n_components == 1:
+        other = {"alignment.align_edges_plane", "alignment.frame_transitions"}
 
     def is_needed(name: str) -> bool:
-        if n_entries <= FEW and name in _PLAIN:
+        if name in other or (n_entries <= FEW and name in _PLAIN):
             return False
-        function = name.split(".")[1]
-        return function in chosen or not function.startswith(("align_edges", "frame_transitions"))
+        if is_banded and name.startswith("cholesky."):
+            return False
+        return not (spared and name in WORTH_COMPILING and _COMPANION * n_entries <= SOME)
 
     return [name for name in KERNELS if is_needed(name)]
 
@@ -86,45 +90,55 @@ def kernel_and_types(name: str) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _type(word: str) -> Any:
-    kind, axes = _KINDS[word[0]], word[1:]
+    from numba import types
+
+    kind, axes = getattr(types, _KINDS[word[0]]), word[1:]
     return types.Array(kind, int(axes), "C") if axes else kind
 
 
 @contextmanager
-def compiled_ahead(n_threads: int, n_components: int, n_entries: int) -> Iterator[None]:
+def compiled_ahead(n_threads: int, n_components: int, n_vertices: int, n_entries: int) -> Iterator[None]:
     """Other processes compile, if there are cores for them and a kernel is compiled inside the block."""
     name = Path(sys.executable or "").name.lower()
     # A program that embeds Python, or was made of it, is not asked to run a module.
     if n_threads == 1 or getattr(sys, "frozen", False) or not name.startswith("python"):
         yield
         return
-    names = needed(n_components, n_entries)[::-1]
     count = min(n_threads - 1, _MOST_PROCESSES)
-    others = _Others([names[first::count] for first in range(count)])
+    # Those that have twins, too, if one of them has to be compiled.
+    names = [needed(n_components, n_vertices, n_entries, spared=spared)[::-1] for spared in (True, False)]
+    others = _Others(*([each[first::count] for first in range(count)] for each in names))
+    _fits.append(others)
     try:
-        with event.install_listener("numba:compile", others):
-            yield
+        yield
     finally:
+        _fits.remove(others)
         others.end()
 
 
-class _Others(event.Listener):
-    """The other processes, started by the first kernel that is compiled; one fit at a time has them."""
+def when_compiling(function: Any) -> None:
+    """Tell the fits that are running that numba begins to compile a Python function."""
+    name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+    if name in KERNELS:
+        for others in tuple(_fits):
+            others.begin(name)
 
-    def __init__(self, shares: list[list[str]]) -> None:
-        self.shares = shares
+
+class _Others:
+    """The other processes, started by the first kernel that is compiled; one fit at a time has them.
+
+    ``shares`` is what each of them compiles, ``with_twins`` if that first kernel has a twin.
+    """
+
+    def __init__(self, shares: list[list[str]], with_twins: list[list[str]] | None = None) -> None:
+        self.shares, self.with_twins = shares, with_twins or shares
         self.processes: list[subprocess.Popen[bytes]] | None = None
 
-    def on_start(self, event: Any) -> None:
-        function = event.data["dispatcher"].py_func
-        name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
-        if self.processes is None and name in KERNELS and _busy.acquire(blocking=False):
+    def begin(self, name: str) -> None:
+        if self.processes is None and _busy.acquire(blocking=False):
             self.processes = []
-            for names in self.shares:
+            for names in self.with_twins if name in WORTH_COMPILING else self.shares:
                 self._start(names)
-
-    def on_end(self, event: Any) -> None:
-        pass
 
     def _start(self, names: list[str]) -> None:
         path = os.pathsep.join(folder for folder in sys.path if folder)

@@ -7,7 +7,7 @@ There sums are in registers, and indices are unsigned, as in :mod:`isoweave.engi
 import numpy as np
 
 from isoweave.engines.compile import inlined, kernel
-from isoweave.engines.small import polar, polar_any, polar_plane, squares
+from isoweave.engines.small import LANES, polar, polar_any, polar_plane, squares
 
 
 def align_edges_in(n_components):
@@ -54,24 +54,33 @@ def align_edges(start, stop, indptr, indices, weights, frame, coordinates, align
     # residuals, not from the difference of norms, so that it keeps its digits when it is tiny.
     n = frame.shape[1]
     b, q, columns, rotation = squares(n)
+    width = b.shape[1]
+    step = np.zeros(width)
     for i in range(start, stop):
         b[:] = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             j, w = indices[e], weights[e]
+            for c in range(n):
+                step[c] = coordinates[j, c] - coordinates[i, c]
             for r in range(n):
                 left = w * frame[e, r]
-                for c in range(n):
-                    b[r, c] += left * (coordinates[j, c] - coordinates[i, c])
+                for k in range(0, width, LANES):
+                    for c in range(k, k + LANES):
+                        b[r, c] += left * step[c]
         polar_any(b, q, columns, rotation)
         total = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             j, w = indices[e], weights[e]
             for c in range(n):
-                value = coordinates[j, c] - coordinates[i, c]
-                for r in range(n):
-                    value -= frame[e, r] * q[r, c]
-                total += w * value * value
-                flux[e, c] = w * value
+                step[c] = coordinates[j, c] - coordinates[i, c]
+            for r in range(n):
+                left = frame[e, r]
+                for k in range(0, width, LANES):
+                    for c in range(k, k + LANES):
+                        step[c] -= left * q[r, c]
+            for c in range(n):
+                total += w * step[c] * step[c]
+                flux[e, c] = w * step[c]
         energies[i] = total
         for r in range(n):
             for c in range(n):

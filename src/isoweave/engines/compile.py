@@ -10,7 +10,10 @@ from typing import Any
 
 from llvmlite import ir
 from numba import njit, types
+from numba.core import event
 from numba.extending import intrinsic
+
+from isoweave.engines.ahead import when_compiling
 
 # Nothing calls kernels from C, so that entry is left out. (numba's type hints do not know the option.)
 _OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
@@ -23,6 +26,17 @@ reordering_kernel: Any = njit(cache=True, fastmath={"reassoc", "contract", "nsz"
 helper: Any = njit(**_OPTIONS | {"no_cpython_wrapper": True})
 # The same for the innermost loops of searches, copied before types are known.
 inlined: Any = njit(nogil=True, inline="always")
+
+
+class _Begin(event.Listener):
+    def on_start(self, event: Any) -> None:
+        when_compiling(event.data["dispatcher"].py_func)
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _Begin())
 
 
 def _smaller(_: Any, a: Any, b: Any) -> Any:

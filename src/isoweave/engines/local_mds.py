@@ -3,11 +3,11 @@
 import numpy as np
 
 from isoweave.engines.compile import helper, kernel, smaller
-from isoweave.engines.paths import TIE, find_edge, search_scratch, settle, within_hops
-from isoweave.engines.small import EXTRA_VECTORS, block_iteration, full_spectrum
-
-# Eigenvalues below this part of the largest one are rounding noise: the local rank is lower.
-_RANK_TOLERANCE = 1e-10
+from isoweave.engines.paths import find_edge, search_scratch, settle, within_hops
+from isoweave.engines.plain import TIE
+from isoweave.engines.plain_frames import EXTRA_VECTORS, RANK_TOLERANCE, SEVERAL
+from isoweave.engines.small import block_iteration, full_spectrum
+from isoweave.engines.tridiagonal import leading_pairs
 
 
 @helper
@@ -140,7 +140,7 @@ def local_mds(
     dense, through = np.empty((capacity, (capacity + 3) & ~3)), np.zeros(capacity + 3)
     values, vectors = np.empty(n_components), np.empty((capacity, n_components))
     block = n_components + EXTRA_VECTORS
-    rows, image = np.empty((block, capacity)), np.empty((block, capacity))
+    rows, image = np.empty((max(block, 11), capacity)), np.empty((block, capacity))
     small, rotation, order = np.empty((block, block)), np.empty((block, block)), np.empty(block, np.int32)
     mark = 0
     for i in range(start, stop):
@@ -174,12 +174,16 @@ def local_mds(
                 gram[u, v] = gram[v, u] = value
                 power += value * value * (2.0 if u != v else 1.0)
         # 4. Leading eigenpairs (eq. 3); directions that the neighbourhood does not have stay zero.
-        if not block_iteration(gram, values, vectors, rows, image, small, rotation, order):
+        if n_components < SEVERAL:
+            done = block_iteration(gram, values, vectors, rows, image, small, rotation, order)
+        else:
+            done = leading_pairs(gram, dense, values, vectors, rows)
+        if not done:
             full_spectrum(gram, values, vectors)
         spectrum[i, n_components] = power
         for c in range(n_components):
             spectrum[i, c] = max(values[c], 0.0) if c < m else 0.0
-        threshold = _RANK_TOLERANCE * spectrum[i, 0]
+        threshold = RANK_TOLERANCE * spectrum[i, 0]
         for e in range(indptr[i], indptr[i + 1]):
             v = indices[e]
             b = place[v] - 1

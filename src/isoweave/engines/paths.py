@@ -4,10 +4,6 @@ import numpy as np
 
 from isoweave.engines.compile import helper, inlined, kernel
 
-# Distances this close are equal: which of two such vertices comes first depends on the numbering and on the
-# order of a sum, so neither may be taken without the other.
-TIE = 1.0 + 1e-9
-
 
 @kernel
 def sort_rows_by_length(start, stop, longest, indptr, indices, lengths, near_indices, near_lengths):
@@ -212,28 +208,31 @@ def find_detours(
         mark = 2 * (s + 1)
         distance[u], stamp[u] = 0.0, mark
         keys[0], items[0] = 0.0, u
-        size, settled, scanned, is_open = 1, 0, 0, False
-        while size > 0:
+        size, is_open = 1, False
+        # Whatever is reached within the limit is in the ball, and counts long before it is settled.
+        reached, scanned = 1, indptr[u + 1] - indptr[u]
+        while size > 0 and found[s] == 0:
             d, w = keys[0], items[0]
             size = heap_pop(keys, items, size)
             if stamp[w] == mark + 1:
                 continue
             stamp[w] = mark + 1
-            if w == v:
-                found[s] = 1
-                break
             if len(rim) > 0 and rim[w] > 0:
                 rim[w], is_open = 2, True
-            settled += 1
-            scanned += indptr[w + 1] - indptr[w]
-            if settled > max_settled or scanned > max_scanned:
-                found[s] = 2
-                break
             for a in range(indptr[w], indptr[w + 1]):
                 t = d + lengths[a]
                 if not trusted[a] or t > limit:
                     continue
                 x = indices[a]
+                if x == v:
+                    found[s] = 1
+                    break
+                if stamp[x] < mark:
+                    reached += 1
+                    scanned += indptr[x + 1] - indptr[x]
+                    if reached > max_settled or scanned > max_scanned:
+                        found[s] = 2
+                        break
                 if stamp[x] < mark or (stamp[x] == mark and t < distance[x]):
                     stamp[x], distance[x] = mark, t
                     size = heap_push(keys, items, size, t, x)

@@ -8,10 +8,7 @@ import numpy as np
 
 from isoweave.engines.compile import kernel
 from isoweave.engines.paths import find_edge
-
-# Rows per partial sum. Sums are taken over chunks of this fixed size and then over chunks, so their
-# bits depend neither on the number of threads nor on the ranges the threads were given.
-CHUNK = 1024
+from isoweave.engines.plain import CHUNK
 
 
 @kernel

@@ -10,6 +10,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
+from isoweave.engines import plain, plain_frames
 from isoweave.geometry._frames import LocalFrames
 from isoweave.graph import NeighborGraph, edge_keys, is_edge, keep_edges, positions_of, rows_by_length
 
@@ -96,9 +97,6 @@ def local_frames(
     per vertex, O(frame^2 (room + N)), does not depend on the degrees. A graph of many small components has
     the first vertex of each, and the number of all, in ``starts``: each gets the frames it would get alone.
     """
-    # Compiled code is imported where it is used: importing isoweave must stay cheap.
-    from isoweave.engines import local_mds as kernels
-
     parts = [(0, graph.n_vertices, resolve_frame_size(graph.degrees, frame_size, n_components))]
     if starts is not None:
         sizes = zip(typical_degrees(graph.degrees, starts).tolist(), np.diff(starts).tolist(), strict=True)
@@ -125,6 +123,17 @@ def local_frames(
         # Small components, of which there may be many, have no hubs.
         hubs = edges_between_hubs(graph, limits[-1]) if starts is None else np.empty(0, dtype=bool)
         more = (*limits, size == 0, hubs, rows, inverse, spectrum, included)
+        is_plain = starts is None and size > 0 and not with_inverse and graph.degrees.max() <= limits[-1]
+        is_plain &= n_components < plain_frames.SEVERAL
+        if (
+            is_plain
+            and plain.is_spared("local_mds.local_mds", m)
+            and plain_frames.local_mds(*arrays, *limits[:2], rows, spectrum, included)
+        ):
+            break
+        # Compiled code is imported where it is used: importing isoweave must stay cheap.
+        from isoweave.engines import local_mds as kernels
+
         if starts is None:
             team.run(kernels.local_mds, n, *arrays, *more, grain=64)
         else:

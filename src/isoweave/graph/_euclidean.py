@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from isoweave._lazy import LazyModule
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
-from isoweave.engines.neighbors import k_smallest, measure_rows
 from isoweave.graph._features import FeatureSpace, row_norms
 
+kernels = LazyModule("isoweave.engines.neighbors")
 # Principal directions in which exact searches look first, if a sample of rows says that this saves time; with
 # fewer points or features there is nothing to save.
 _LEADING, _FEWEST_POINTS, _SAMPLE = (64, 128, 192), 16_000, 128
@@ -75,7 +76,7 @@ def nearest_of_all(
     def work(start: int, stop: int) -> None:
         for lo in range(start * step, min(stop * step, m), step):
             hi = min(lo + step, m)
-            k_smallest(0, hi - lo, to_all(lo, hi), own[lo:hi], neighbors[lo:hi], distances[lo:hi])
+            kernels.k_smallest(0, hi - lo, to_all(lo, hi), own[lo:hi], neighbors[lo:hi], distances[lo:hi])
 
     team.run(work, -(-m // step), grain=1)
     return neighbors, distances
@@ -134,7 +135,9 @@ class ProductSearch:
         """
         neighbors, distances = np.empty((len(queries), k), dtype=np.int32), np.empty((len(queries), k))
         floors = np.empty((len(queries), 0)) if floors is None else floors
-        team.run(measure_rows, len(queries), queries, own, self.points, near, floors, neighbors, distances)
+        team.run(
+            kernels.measure_rows, len(queries), queries, own, self.points, near, floors, neighbors, distances
+        )
         return neighbors, distances
 
     def _order(self, dtype: Any, team: ThreadTeam) -> Callable[[FloatArray], AnyArray]:

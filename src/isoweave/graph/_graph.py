@@ -9,11 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse import csgraph
 
-from isoweave._lazy import computed_once
+from isoweave._lazy import LazyModule, computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave._validation import check_integer, check_option, check_real
-from isoweave.engines import plain
+from isoweave.engines import plain, plain_frames
 from isoweave.graph._assembly import (
     LONGEST_INSERTED,
     MANY_ENTRIES,
@@ -27,6 +27,7 @@ from isoweave.graph._assembly import (
 from isoweave.graph._euclidean import block_rows, nearest_of_all
 from isoweave.graph._features import PointGroups, spread_neighbors
 
+kernels = LazyModule("isoweave.engines.paths")
 # Smaller graphs fit into the cache in any order.
 _SMALLEST_REORDERED = 20_000
 
@@ -326,11 +327,10 @@ def rows_by_length(graph: NeighborGraph, team: ThreadTeam) -> tuple[IntArray, Fl
     if len(graph.indices) <= plain.FEW:
         order = np.lexsort((graph.lengths, graph.sources))
         return graph.indices[order], graph.lengths[order]
-    from isoweave.engines.paths import sort_rows_by_length
-
     arrays = (graph.indptr, graph.indices, graph.lengths)
     near_indices, near_lengths = np.empty_like(graph.indices), np.empty_like(graph.lengths)
-    team.run(sort_rows_by_length, graph.n_vertices, LONGEST_INSERTED, *arrays, near_indices, near_lengths)
+    near = (near_indices, near_lengths)
+    team.run(kernels.sort_rows_by_length, graph.n_vertices, LONGEST_INSERTED, *arrays, *near)
     for i in np.flatnonzero(graph.degrees > LONGEST_INSERTED):
         first, last = graph.indptr[i : i + 2]
         order = first + np.argsort(graph.lengths[first:last], kind="stable")
@@ -379,8 +379,6 @@ def geodesics(graph: NeighborGraph, sources: Any = None) -> FloatArray:
 
 def geodesics_from(graph: NeighborGraph, sources: AnyArray, *, team: ThreadTeam = ONE_THREAD) -> FloatArray:
     """As :func:`geodesics`, on the threads of a team; sources int32 of shape (r,)."""
-    from isoweave.engines import paths as kernels
-
     distances = np.empty((len(sources), graph.n_vertices))
     arrays = (sources, graph.indptr, graph.indices, graph.lengths, distances)
     team.run(kernels.geodesics_from, len(sources), *arrays, grain=1)
@@ -413,10 +411,11 @@ def nearest_entries(
     graph: NeighborGraph, n_neighbors: int, *, team: ThreadTeam = ONE_THREAD
 ) -> tuple[AnyArray, AnyArray, FloatArray]:
     """Every vertex with those nearest to it along the graph, and the lengths of the paths."""
-    from isoweave.engines.paths import nearest_lists
-
     n, width = graph.n_vertices, min(n_neighbors, graph.n_vertices - 1)
     columns, distances = np.empty((n, width), dtype=np.int32), np.empty((n, width))
-    team.run(nearest_lists, n, graph.indptr, *rows_by_length(graph, team), columns, distances)
+    arrays = (graph.indptr, *rows_by_length(graph, team), columns, distances)
+    is_plain = plain.is_spared("paths.nearest_lists", len(graph.indices))
+    if not (is_plain and plain_frames.nearest_lists(*arrays)):
+        team.run(kernels.nearest_lists, n, *arrays)
     found = columns >= 0
     return np.nonzero(found)[0].astype(np.int32), columns[found], distances[found]

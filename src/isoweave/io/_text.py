@@ -45,7 +45,7 @@ _AMBIGUOUS = ("weight", "weights", "w", "value", "cost")
 _COMMA_NUMBER = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 # Rows that are looked at to tell what a table is.
 _LOOKED_AT = 1000
-_ASK = "; say which with --graph (as_graph=True) or --features (as_graph=False)"
+_ASK = "; choose --graph (as_graph=True) or --features (as_graph=False)"
 
 # Line, cells, and whether all is ASCII without underscores: then float takes nothing but numbers.
 Row: TypeAlias = tuple[int, list[str], bool]
@@ -102,15 +102,13 @@ def is_edge_list(path: Path, delimiter: str | None) -> bool:
     if names[:2] in _ENDS and names[2] in _DISTANCES:
         return True
     if names[:2] in _ENDS and names[2] in _AMBIGUOUS:
-        said = (
-            f"the header {', '.join(heads)} is that of a list of edges, whose third column may hold distances"
-        )
-        raise Fault(f"{said} or similarities, which must become distances first{_ASK}", line)
+        said = f"the header {', '.join(heads)} looks like a list of edges, whose weights may be distances"
+        raise Fault(f"{said} or similarities (convert these to distances first){_ASK}", line)
     entries = [cells for _, cells, _ in (rows if parse_number(heads[2]) is not None else body)]
     ends = [cells[:2] for cells in entries]
     whole = all(end.isascii() and end.isdigit() for pair in ends for end in pair)
     if whole and len(entries) > 2 and all(a != b for a, b in ends) and _is_like_a_graph(ends):
-        raise Fault(f"the first two of three columns hold row numbers, as lists of edges do{_ASK}", line)
+        raise Fault(f"the first two of three columns hold row numbers, as in a list of edges{_ASK}", line)
     return False
 
 

@@ -18,10 +18,12 @@ from scipy.sparse.csgraph import breadth_first_order
 from scipy.sparse.linalg import spilu, splu
 
 from isoweave._forks import forks_wait
+from isoweave._lazy import LazyModule
 from isoweave._parallel import ONE_THREAD, ThreadTeam, single_blas_thread
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
-from isoweave.engines import cholesky as kernels, plain
+from isoweave.engines import plain
 
+kernels = LazyModule("isoweave.engines.cholesky")
 # Entries of the largest factor a direct solver will make (2 GB of float64).
 MAX_FILL = 250_000_000
 # Above this many times the entries of the matrix a factor is no use, and minimum degree takes minutes to

@@ -11,12 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from isoweave._lazy import computed_once
+from isoweave._lazy import LazyModule, computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import FloatArray, IntArray
-from isoweave.engines import plain, sparse
+from isoweave.engines import plain
 from isoweave.linalg._cholesky import Elimination, elimination_order, plan_elimination
 
+sparse = LazyModule("isoweave.engines.sparse")
 # Part of the largest entry by which rounding may keep sums of rows from zero, and entries from their mirrors.
 _SLACK = 1e-8
 # Entries from which compiled code is worth loading to check them.
@@ -71,16 +72,14 @@ class Laplacian:
     def multiply(self, block: FloatArray, out: FloatArray, team: ThreadTeam) -> None:
         """Write ``L block`` to ``out``, both C-contiguous of shape (n, N)."""
         matrix = (self.indptr, self.indices, self.data)
-        run_evenly(team, sparse.multiply_rows, self.n, 2 * sparse.CHUNK, *matrix, block, out)
+        # A kernel that conjugate gradients have loaded is faster; it is not loaded for residuals alone.
+        kernel = plain.choose("sparse.multiply_rows", len(self.data))
+        run_evenly(team, kernel, self.n, 2 * plain.CHUNK, *matrix, block, out)
 
     def residual(self, rhs: FloatArray, value: FloatArray, team: ThreadTeam) -> tuple[FloatArray, FloatArray]:
         """``rhs - L value`` of shape (n, N) and the norms of its columns of shape (N,)."""
         out = np.empty_like(rhs)
-        # A kernel that conjugate gradients have loaded is faster; it is not loaded for this alone.
-        if len(self.data) <= plain.FEW and not sparse.multiply_rows.signatures:
-            plain.multiply(self.indptr, self.indices, self.data, value, out)
-        else:
-            self.multiply(value, out, team)
+        self.multiply(value, out, team)
         np.subtract(rhs, out, out=out)
         return out, np.sqrt(column_dots(out, out, team))
 
@@ -97,9 +96,9 @@ def run_evenly(team: ThreadTeam, kernel: Callable[..., Any], n_items: int, least
 
 def column_dots(a: FloatArray, b: FloatArray, team: ThreadTeam) -> FloatArray:
     """Dot products of matching columns of two blocks (n, N), in an order that never changes."""
-    n_chunks = -(-len(a) // sparse.CHUNK)
+    n_chunks = -(-len(a) // plain.CHUNK)
     partial = np.empty((n_chunks, a.shape[1]))
-    run_evenly(team, sparse.dot_chunks, n_chunks, 16, a, b, partial)
+    run_evenly(team, plain.choose("sparse.dot_chunks", a.size), n_chunks, 16, a, b, partial)
     return partial.sum(axis=0) if n_chunks > 1 else partial[0]
 
 

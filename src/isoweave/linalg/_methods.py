@@ -3,7 +3,7 @@
 A graph Laplacian has one constant per connected component in its kernel: :meth:`Laplacian.project` takes them
 out of right-hand sides and solutions, and methods see projected blocks only. A factor is that of the grounded
 Laplacian: one vertex per component is held at zero. With conjugate gradients all columns advance together,
-each with its own step lengths. Sums are taken in a fixed order (``engines.sparse.CHUNK``).
+each with its own step lengths. Sums are taken in a fixed order (``engines.plain.CHUNK``).
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from isoweave._forks import forks_wait
+from isoweave._lazy import LazyModule
 from isoweave._parallel import ThreadTeam, single_blas_thread
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.engines import incomplete, sparse
+from isoweave.engines import plain
+from isoweave.linalg._banded import INDEFINITE, PreparationError, banded_factor
 from isoweave.linalg._cholesky import (
     MAX_FILL,
     analyse,
@@ -28,6 +30,7 @@ from isoweave.linalg._cholesky import (
 )
 from isoweave.linalg._laplacian import Laplacian, column_dots, run_evenly
 
+incomplete, sparse = LazyModule("isoweave.engines.incomplete"), LazyModule("isoweave.engines.sparse")
 # The recursive residual drifts away from the true one; each restart from the true residual wins back
 # several digits, and more than a few mean that rounding, not the recursion, is the limit.
 _MAX_RESTARTS = 4
@@ -67,18 +70,17 @@ class SolverMethod:
         raise NotImplementedError
 
 
-class PreparationError(RuntimeError):
-    """A method could not be prepared: out of memory, or the matrix is not positive definite."""
-
-
 class Direct(SolverMethod):
-    """The factorisation of :mod:`isoweave.linalg._cholesky`."""
+    """The factorisation of :mod:`isoweave.linalg._cholesky`, or a band where that does as well."""
 
     name = "direct"
     refines = True
 
     def _prepare(self) -> None:
         lap, team = self._laplacian, self._team
+        self.band = banded_factor(lap.to_matrix(), lap.ground)
+        if self.band is not None:
+            return
         if lap.elimination.fill > MAX_FILL:
             raise PreparationError(f"the Cholesky factor would hold more than {MAX_FILL:,} entries")
         self.structure = analyse(lap.elimination)
@@ -91,9 +93,11 @@ class Direct(SolverMethod):
         except MemoryError as error:
             raise PreparationError("not enough memory for the Cholesky factor") from error
         if failed >= 0:
-            raise PreparationError(f"the Laplacian is not positive definite at vertex {failed}")
+            raise PreparationError(INDEFINITE.format(failed))
 
     def _substitute(self, rhs: FloatArray) -> FloatArray:
+        if self.band is not None:
+            return self.band.solve(rhs)
         return substitute(self.structure, self.values, rhs, self._team)
 
     def attempt(self, rhs: FloatArray, guess: FloatArray | None, goal: FloatArray) -> tuple[FloatArray, int]:
@@ -170,7 +174,7 @@ class ConjugateGradient(SolverMethod):
     ) -> int:
         """Improve the ``active`` columns of ``value`` in place by one conjugate gradient recursion."""
         lap, team = self._laplacian, self._team
-        n_chunks = -(-lap.n // sparse.CHUNK)
+        n_chunks = -(-lap.n // plain.CHUNK)
         r = np.ascontiguousarray(residual[:, active])
         x, z, q = np.zeros_like(r), np.empty_like(r), np.empty_like(r)
         self.apply(r, z)
@@ -217,7 +221,7 @@ class Jacobi(ConjugateGradient):
 
     def apply(self, residual: FloatArray, out: FloatArray) -> None:
         arrays = (self._inverse, residual, out)
-        run_evenly(self._team, sparse.scale_rows, len(residual), 16 * sparse.CHUNK, *arrays)
+        run_evenly(self._team, sparse.scale_rows, len(residual), 16 * plain.CHUNK, *arrays)
 
 
 class IncompleteCholesky(ConjugateGradient):

@@ -7,6 +7,7 @@ import numpy as np
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.energy import FrameEnergy
+from isoweave.engines import plain
 from isoweave.geometry import LocalFrames
 from isoweave.graph import NeighborGraph
 
@@ -20,12 +21,15 @@ def frame_transitions(
     graph: NeighborGraph, frames: LocalFrames, team: ThreadTeam
 ) -> tuple[FloatArray, FloatArray]:
     """Orthogonal maps between the frames at the ends of every edge, and how much they explain (eq. 14)."""
-    from isoweave.engines import alignment as kernels
-
     n_components, m = frames.n_components, len(graph.indices)
     transitions, weights = np.empty((m, n_components, n_components)), np.empty(m)
     arrays = (graph.indptr, graph.indices, frames.rows, frames.included)
-    kernel = kernels.frame_transitions_in(n_components)
+    if n_components == 2:
+        kernel = plain.choose("alignment.frame_transitions_plane", m)
+    else:
+        from isoweave.engines.alignment import frame_transitions_in
+
+        kernel = frame_transitions_in(n_components)
     team.run(kernel, graph.n_vertices, *arrays, transitions, weights)
     return transitions, weights
 

@@ -390,9 +390,10 @@ def prolong(graph: NeighborGraph, level: CoarseLevel, places: FloatArray, *, tea
     Every vertex is triangulated from its nearest anchors, and the noise of that is averaged away: left in,
     it would fold neighbourhoods over, and folds are local minima of the energy.
     """
-    from isoweave.engines import coarse as kernels, sparse
+    from isoweave.engines import coarse as kernels
 
     n, ones = graph.n_vertices, np.ones(len(graph.indices))
+    multiply = plain.choose("sparse.multiply_rows", len(ones))
     x = np.zeros((n, places.shape[1]))
     arrays = (level.filled, level.anchors, level.distances, np.ascontiguousarray(places))
     team.run(kernels.triangulate, n, *arrays, x)
@@ -405,10 +406,7 @@ def prolong(graph: NeighborGraph, level: CoarseLevel, places: FloatArray, *, tea
         x[missing] = x[nearest[missing]]
     for _ in range(_SMOOTHING_SWEEPS):
         around = np.empty_like(x)
-        if len(ones) <= plain.FEW:
-            plain.multiply(graph.indptr, graph.indices, ones, x, around)
-        else:
-            team.run(sparse.multiply_rows, n, graph.indptr, graph.indices, ones, x, around)
+        team.run(multiply, n, graph.indptr, graph.indices, ones, x, around)
         team.run(_towards_mean, n, graph.degrees, around, x, grain=_ROWS_AT_ONCE)
     return x
 

@@ -322,8 +322,8 @@ def _described(value: Any) -> Any:
     """What JSON does not have: type, shape and SHA-256 of an array, the name of a function."""
     if isinstance(value, np.generic):
         return value.item()
-    if not isinstance(value, np.ndarray):
-        # What a function computes cannot be compared.
+    if not isinstance(value, np.ndarray) or value.dtype.hasobject:
+        # What a function computes cannot be compared, and objects are refused by whoever reads them.
         name = getattr(value, "__qualname__", type(value).__qualname__)
         return f"{getattr(value, '__module__', '?')}.{name}"
     shape = " x ".join(map(str, value.shape)) or "scalar"

@@ -6,6 +6,7 @@ from isoweave.place._place import (
     embed_again as embed_again,
     finished_map as finished_map,
     nearest_columns as nearest_columns,
+    neighbors_apart as neighbors_apart,
     place_points as place_points,
     settle_on as settle_on,
     sparse_rows as sparse_rows,

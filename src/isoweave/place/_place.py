@@ -202,6 +202,17 @@ def nearest_columns(matrix: AnyArray, columns: IntArray, k: int) -> tuple[AnyArr
     return np.arange(m + 1) * k, columns[nearest.reshape(-1)], distances.reshape(-1)
 
 
+def neighbors_apart(
+    indptr: AnyArray, indices: AnyArray, distances: FloatArray
+) -> tuple[AnyArray, AnyArray, AnyArray, FloatArray]:
+    """Row, rank in it, index and distance of all neighbours at a distance; rows without any do not count."""
+    apart = distances > 0
+    rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))[apart]
+    _, rows, counts = np.unique(rows, return_inverse=True, return_counts=True)
+    rank = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return rows, rank, indices[apart], distances[apart]
+
+
 def embed_again(
     graph: NeighborGraph,
     options: EmbeddingOptions,

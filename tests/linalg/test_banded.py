@@ -1,0 +1,71 @@
+"""Factors of LAPACK, as bands, for small graphs: which ones have them, what they solve, where they fail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from isoweave.linalg import PoissonState, _banded, _methods
+
+RNG = np.random.default_rng(8021)
+
+
+def sheet(n_rows, n_columns):
+    """Laplacian of a grid in a random numbering, with weights of three orders of magnitude."""
+    number = RNG.permutation(n_rows * n_columns).reshape(n_rows, n_columns)
+    pairs = [(number[1:], number[:-1]), (number[:, 1:], number[:, :-1])]
+    i, j = (np.concatenate([pair[side].ravel() for pair in pairs]) for side in (0, 1))
+    weights = 10.0 ** RNG.uniform(0, 3, len(i))
+    half = sp.coo_array((weights, (i, j)), shape=(number.size,) * 2)
+    both = sp.csr_array(half + half.T)
+    return sp.csr_array(sp.diags_array(both.sum(axis=1)) - both)
+
+
+def test_solutions_are_those_of_the_other_factor(monkeypatch):
+    laplacian, rhs = sheet(25, 30), RNG.normal(size=(750, 3))
+    banded = PoissonState(laplacian, n_components=2, solver="direct")
+    monkeypatch.setattr(_methods, "banded_factor", lambda *_: None)
+    sparse = PoissonState(laplacian, n_components=2, solver="direct")
+    assert banded._method.band is not None
+    assert sparse._method.band is None
+    one, other = (state.solve(rhs) for state in (banded, sparse))
+    assert one.residual < 1e-10
+    assert one.solver == "direct"
+    np.testing.assert_allclose(one.value, other.value, atol=1e-9 * np.abs(other.value).max())
+
+
+@pytest.mark.parametrize(
+    ("laplacian", "is_banded"),
+    [
+        (sheet(20, 26), True),
+        (sheet(20, 25), False),  # as small as those that are embedded together
+        (sheet(40, 70), False),  # too many vertices
+        (sp.csr_array(sp.block_diag([sheet(20, 20)] * 2)), False),  # two components
+    ],
+)
+def test_only_connected_graphs_of_some_sizes_have_one(laplacian, is_banded):
+    method = PoissonState(laplacian, n_components=2, solver="direct")._method
+    assert (method.band is not None) == is_banded
+
+
+def test_no_band_that_is_too_wide():
+    n = 900
+    half = sp.triu(sp.random_array((n, n), density=0.02, rng=RNG), k=1)
+    both = sp.csr_array(half + half.T + sp.diags_array([np.ones(n - 1)] * 2, offsets=[-1, 1]))
+    laplacian = sp.csr_array(sp.diags_array(both.sum(axis=1)) - both)
+    ground = np.array([0])
+    assert _banded.banded_factor(laplacian, ground) is None
+    assert _banded.banded_factor(sheet(30, 30), ground) is not None
+
+
+@pytest.mark.parametrize("shift", [-1e4, -1e-14])
+def test_a_matrix_that_is_not_definite_is_refused_by_name(shift):
+    laplacian = sheet(20, 30)
+    if shift == -1e-14:
+        # Two halves that nothing but rounding joins: the last pivot of one of them is rounding, too.
+        laplacian = sp.csr_array(sp.block_diag([laplacian, laplacian]))
+    else:
+        laplacian = sp.csr_array(laplacian + sp.diags_array(np.where(np.arange(600) == 77, shift, 0.0)))
+    with pytest.raises(_banded.PreparationError, match="not positive definite at vertex"):
+        _banded.banded_factor(laplacian, np.array([0]))
