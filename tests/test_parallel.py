@@ -45,6 +45,23 @@ def test_small_jobs_and_one_thread_stay_in_the_caller():
     assert all(hi - lo >= 10 or hi == 100 for lo, hi, _ in seen[2:])
 
 
+@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize("shape", [(0,), (7,), (50_000, 2), (32_769,), (21_847, 3), (262_144,), (333_331,)])
+def test_vectors_have_the_bits_of_numpy(n_jobs, shape):
+    rng = np.random.default_rng(5)
+    a, b = rng.normal(size=shape), rng.normal(size=shape)
+    with thread_team(n_jobs) as team:
+        assert team.dot(a, b) == float(np.sum(a * b))
+        expected = a - 0.3 * b
+        np.testing.assert_array_equal(team.plus(a, -0.3, b), expected)
+        assert team.plus(a, -0.3, b, a) is a
+        np.testing.assert_array_equal(a, expected)
+        assert team.all_finite(a)
+        if a.size:
+            a.flat[-1] = np.inf
+            assert not team.all_finite(a)
+
+
 def test_errors_come_through():
     def fail(start, stop):
         if start > 0:

@@ -17,9 +17,17 @@ _EDGES_AT_ONCE = 2**16
 def at_lost_edges(graph: NeighborGraph, x: FloatArray, team: ThreadTeam) -> BoolArray:
     """Vertices with an edge that has no length in the map. Frames of a lower rank may not see it."""
     found = np.zeros(graph.n_vertices, dtype=np.bool_)
-    is_lost = (lengths_in(graph, x, team) <= NO_LENGTH * graph.lengths) & (graph.lengths > NO_LENGTH)
-    found[graph.sources[is_lost]] = True
+    team.run(_find_lost, len(graph.lengths), graph, x, found, grain=_EDGES_AT_ONCE)
     return found
+
+
+def _find_lost(start: int, stop: int, graph: NeighborGraph, x: FloatArray, found: BoolArray) -> None:
+    # Ranges that meet in a row write the same.
+    for lo in range(start, stop, _EDGES_AT_ONCE):
+        at = slice(lo, min(lo + _EDGES_AT_ONCE, stop))
+        sources, lengths = graph.sources[at], graph.lengths[at]
+        is_lost = (_measured(sources, graph.indices[at], x) <= NO_LENGTH * lengths) & (lengths > NO_LENGTH)
+        found[sources[is_lost]] = True
 
 
 def edge_factors(x: FloatArray, frames: FrameEnergy, graph: NeighborGraph, starts: AnyArray) -> FloatArray:
@@ -30,18 +38,18 @@ def edge_factors(x: FloatArray, frames: FrameEnergy, graph: NeighborGraph, start
     lengths = lengths_in(graph, x, frames.team)
     firsts, counts = graph.indptr[starts[:-1]], np.diff(graph.indptr[starts])
 
-    def sums(values: FloatArray) -> FloatArray:
+    def sums(weighted: FloatArray, other: FloatArray) -> FloatArray:
         # As np.sum adds each up; of many components, those with the same number of edges at once.
         if len(counts) == 1:
-            return np.array([values.sum()])
-        found = np.empty(len(counts))
+            return np.array([frames.team.dot(weighted, other)])
+        found, values = np.empty(len(counts)), weighted * other
         for count in np.unique(counts):
             same = counts == count
             found[same] = values[firsts[same][:, None] + np.arange(count)].sum(axis=1)
         return found
 
-    squares = sums(weights * lengths * lengths)
-    products = sums(weights * lengths * graph.lengths)
+    weighted = weights * lengths
+    squares, products = sums(weighted, lengths), sums(weighted, graph.lengths)
     return np.divide(products, squares, out=np.ones_like(squares), where=squares > 0)
 
 
@@ -57,5 +65,9 @@ def _measure(
 ) -> None:
     for lo in range(start, stop, _EDGES_AT_ONCE):
         at = slice(lo, min(lo + _EDGES_AT_ONCE, stop))
-        steps = x[indices[at]] - x[sources[at]]
-        lengths[at] = np.sqrt(np.einsum("ec,ec->e", steps, steps))
+        lengths[at] = _measured(sources[at], indices[at], x)
+
+
+def _measured(sources: IntArray, indices: IntArray, x: FloatArray) -> FloatArray:
+    steps = x[indices] - x[sources]
+    return np.sqrt(np.einsum("ec,ec->e", steps, steps))

@@ -20,11 +20,13 @@ import threadpoolctl
 from threadpoolctl import threadpool_limits
 
 from isoweave._forks import forks_wait
-from isoweave._typing import AnyArray
+from isoweave._typing import AnyArray, FloatArray
 
 # More ranges than threads, so that a range full of hubs does not leave the other threads idle.
 _RANGES_PER_THREAD = 8
 _MOST_THREADS = 2**16
+# Numbers of a vector that are worked on at once.
+_PIECE = 2**15
 
 
 def available_threads() -> int:
@@ -81,6 +83,52 @@ class ThreadTeam:
 
         self.run(work, len(rows), grain=1 << 15)
         return out
+
+    def dot(self, a: FloatArray, b: FloatArray) -> float:
+        """``np.sum(a * b)`` of contiguous arrays, bit by bit, in pieces that fit into the cache."""
+        a, b, ends = a.ravel(), b.ravel(), [(0, a.size)]
+        while ends[-1][1] - ends[-1][0] > _PIECE:
+            # As numpy halves what it sums up.
+            middles = [lo + (hi - lo) // 2 // 8 * 8 for lo, hi in ends]
+            halved = zip(ends, middles, strict=True)
+            ends = [part for (lo, hi), m in halved for part in ((lo, m), (m, hi))]
+        sums = np.empty(len(ends))
+
+        def work(start: int, stop: int) -> None:
+            for k in range(start, stop):
+                lo, hi = ends[k]
+                sums[k] = np.sum(a[lo:hi] * b[lo:hi])
+
+        self.run(work, len(ends), grain=1)
+        while len(sums) > 1:
+            sums = sums[::2] + sums[1::2]
+        return float(sums[0])
+
+    def plus(self, a: FloatArray, factor: float, b: FloatArray, out: FloatArray | None = None) -> FloatArray:
+        """``a + factor * b``, a part by each thread; ``out`` may be one of them."""
+        out = np.empty_like(a) if out is None else out
+        flat = out.reshape(-1)
+        a, b = a.reshape(-1), b.reshape(-1)
+
+        def work(start: int, stop: int) -> None:
+            for lo in range(start, stop, _PIECE):
+                at = slice(lo, min(lo + _PIECE, stop))
+                np.add(a[at], factor * b[at], out=flat[at])
+
+        self.run(work, len(a), grain=_PIECE)
+        return out
+
+    def all_finite(self, array: AnyArray) -> bool:
+        """``np.isfinite(array).all()``, a part by each thread."""
+        bad: list[int] = []
+        flat = array.reshape(-1)
+
+        def work(start: int, stop: int) -> None:
+            pieces = (flat[lo : min(lo + _PIECE, stop)] for lo in range(start, stop, _PIECE))
+            bad.extend(1 for piece in pieces if not np.isfinite(piece).all())
+
+        self.run(work, len(flat), grain=_PIECE)
+        return not bad
 
 
 _blas_lock = threading.RLock()  # entered again by a thread that forks from inside, as in a signal handler

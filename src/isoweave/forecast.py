@@ -261,7 +261,10 @@ def fit_sizes(
     largest = part_sizes(connected, options, n_threads)
     if largest.n <= counted:
         largest = with_factor(largest, connected)
-    sizes, edges = (np.bincount(which, minlength=n_parts)[1:] for which in (labels, labels[graph.sources]))
+    sizes = edges = np.empty(0, dtype=np.int64)
+    if n_parts > 1:
+        ends = labels[graph.sources]
+        sizes, edges = (np.bincount(which, minlength=n_parts)[1:] for which in (labels, ends))
     wanted = (sizes > 1) & (options.components != "largest")
     sizes, edges = sizes[wanted], edges[wanted]
     # A callback is called by each alone.

@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 import reference_graphs as ref
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave.graph import (
+    NeighborGraph,
     _index,
     connected_components,
     edge_distortion,
@@ -18,7 +19,9 @@ from isoweave.graph import (
     is_edge,
     join_along,
     knn_graph,
+    renumber,
 )
+from isoweave.graph._assembly import merge_entries, sort_entries
 from reference_graphs import assert_same_graph
 
 TEAM = ThreadTeam(1)
@@ -33,6 +36,34 @@ GRAPHS = {
     # Each end has more vertices than neighbours are asked for: nothing may fall apart.
     "dumbbell": ref.dumbbell(30, 5, 20.0, RNG)[1],
 }
+
+
+@pytest.mark.parametrize("asymmetry", ["max", "min", "mean", "error"])
+def test_rows_are_the_same_by_sorting_all_entries(asymmetry):
+    """Repeated entries in both directions, some of which disagree, and a hub too long for insertion."""
+    rng = np.random.default_rng(3)
+    rows, cols = rng.integers(0, 400, (2, 3000))
+    rows[:300], cols[:300] = 7, np.arange(50, 350)
+    rows, cols = np.concatenate((rows, cols[:1500])), np.concatenate((cols, rows[:1500]))
+    rows, cols = rows[rows != cols], cols[rows != cols]
+    lengths = (1 + (rows + cols) % 5) * (1.0 + 1e-3 * rng.integers(0, 2, len(rows)) * (rows % 2))
+    if asymmetry == "error":
+        assert merge_entries(400, rows, cols, lengths, asymmetry, 1e-6, TEAM) is None
+        asymmetry, lengths = "error", 1.0 + (rows + cols) % 5
+    expected = sort_entries(400, rows, cols, lengths, asymmetry, 1e-6)
+    for n_jobs in (1, 2):
+        with thread_team(n_jobs) as team:
+            found = merge_entries(400, rows, cols, lengths, asymmetry, 1e-6, team)
+        for one, other in zip(found, expected, strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other)
+    graph = NeighborGraph(*expected)
+    np.testing.assert_array_equal(graph.sources[graph.reverse], graph.indices)
+    np.testing.assert_array_equal(graph.indices[graph.reverse], graph.sources)
+    order = rng.permutation(400)
+    matrix, moved = graph.to_matrix()[order][:, order], renumber(graph, order)
+    matrix.sort_indices()
+    assert_same_graph(moved, NeighborGraph(matrix.indptr, matrix.indices, matrix.data))
 
 
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)

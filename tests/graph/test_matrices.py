@@ -157,7 +157,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("matrix", "options", "error", "text"), REFUSED)
 def test_what_is_refused(matrix, options, error, text, monkeypatch):
-    monkeypatch.setattr("isoweave.graph._graph.MAX_STORED_EDGES", 11)
+    monkeypatch.setattr("isoweave.graph._assembly.MAX_STORED_EDGES", 11)
     with pytest.raises(error, match=text):
         graph_from_matrix(matrix, **options)
 

@@ -15,7 +15,15 @@ from isoweave._parallel import ONE_THREAD as TEAM, thread_team
 from isoweave.energy import edge_laplacian, paper_energy
 from isoweave.geometry import local_frames
 from isoweave.graph import knn_graph
-from isoweave.linalg import _methods, _state, choose_solver, factor, factor_anchored, prepare_laplacian
+from isoweave.linalg import (
+    _laplacian,
+    _methods,
+    _state,
+    choose_solver,
+    factor,
+    factor_anchored,
+    prepare_laplacian,
+)
 from isoweave.linalg._methods import IncompleteCholesky, Jacobi, Multigrid, PreparationError
 
 
@@ -238,15 +246,27 @@ WRONG = [
     (matrix([1, 0], [0, 1]), {}, "row 0 sums to 1"),
     (matrix([1, -1], [-2, 2]), {}, r"symmetric, but entry \(0, 1\)"),
     (matrix([1, -1], [-1, np.nan]), {}, "not finite, the first in row 1, column 1: nan"),
+    (matrix([1, -1], [-1, np.inf]), {}, "not finite, the first in row 1, column 1: inf"),
+    (matrix([1, -1, 0], [0, 1, -1], [-1, 0, 1]), {}, r"symmetric, but entry \(0, 1\)"),
     (PLAIN, {"solver": "lu"}, r"solver must be one of 'auto', .*got 'lu'"),
     (PLAIN, {"tol": 0}, r"tol must lie between 0 and 1, got 0"),
 ]
 
 
-def test_wrong_matrices_settings_and_blocks():
+@pytest.mark.parametrize("many", [0, 10**6])
+def test_wrong_matrices(monkeypatch, many):
+    """By compiled code and without, which find the same where nothing is wrong."""
+    monkeypatch.setattr(_laplacian, "_MANY", many)
     for laplacian, options, message in WRONG:
         with pytest.raises((TypeError, ValueError), match=message):
             factored(laplacian, **options)
+    for lap in CASES.values():
+        found = prepare_laplacian(lap)
+        assert found.norm == (abs(sp.csr_array(lap)) @ np.ones(lap.shape[0])).max()
+        np.testing.assert_array_equal(found.diagonal, lap.diagonal())
+
+
+def test_wrong_blocks():
     state, bad = factored(PLAIN), np.zeros((N, 2))
     bad[4, 1] = np.inf
     with pytest.raises(ValueError, match=rf"rhs must have shape \({N}, N\), got \({N},\)"):

@@ -16,7 +16,13 @@ from isoweave._parallel import thread_team
 from isoweave.datasets import swiss_roll
 from isoweave.energy import edge_energy
 from isoweave.geometry import calibrate_frames, local_frames, typical_degree
-from isoweave.graph import connected_components, graph_from_matrix, join_along, knn_graph
+from isoweave.graph import (
+    connected_components,
+    graph_from_matrix,
+    join_along,
+    knn_graph,
+    sums_of_lengths,
+)
 from isoweave.linalg import lowest_eigenvectors
 from isoweave.metrics import procrustes_error
 from isoweave.optimise import _starts as module
@@ -236,6 +242,16 @@ def test_edges_and_anchors_of_the_sample_have_geodesic_lengths(graph):
         for i in range(len(level.sample)):
             for j in np.argsort(between[i])[1 : module._SAMPLE_NEIGHBORS + 1].tolist():
                 assert (min(i, j), max(i, j)) in joined
+
+
+def test_sample_is_the_first_of_all_in_order():
+    """Slow twin: all vertices sorted by their scrambles, equal ones (of a grid, nearly all) at random."""
+    for graph in (SHEET, replace(SHEET, lengths=np.ones(len(SHEET.lengths)))):
+        sums = sums_of_lengths(graph, TEAM)
+        scramble = np.modf(sums / np.median(sums) * (1e6 * np.sqrt(2.0)))[0]
+        ties = np.random.default_rng(11).permutation(graph.n_vertices)
+        first = np.sort(np.lexsort((ties, scramble))[:50])
+        np.testing.assert_array_equal(optimise.sample_vertices(graph, 50, team=TEAM), first)
 
 
 def test_sample_depends_on_neither_numbering_nor_unit():

@@ -165,7 +165,8 @@ def balls(
         at = slice(lo, lo + _BALLS_AT_ONCE)
         arrays = (centres[at].astype(np.int32), flags, n_wanted, graph.indptr, graph.indices, graph.lengths)
         some = (members[at], distances[at], counts[at])
-        team.run(kernels.sample_balls, len(some[2]), *arrays, *some, grain=32)
+        no_places = np.empty((len(some[2]), 0), dtype=np.int32)
+        team.run(kernels.sample_balls, len(some[2]), *arrays, *some, no_places, grain=32)
     return members, distances, counts
 
 

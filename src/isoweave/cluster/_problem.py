@@ -258,7 +258,7 @@ class ClusterProblem(Problem):
     def solve(self, rhs: FloatArray, tol: float | None = None) -> FloatArray:
         return self.metric.solve(rhs, tol)
 
-    def dot(self, a: FloatArray, b: FloatArray) -> float:  # type: ignore[override]
+    def dot(self, a: FloatArray, b: FloatArray) -> float:
         return total(self.ranks, a * b)
 
     def integrate(self, alignments: FloatArray) -> FloatArray:

@@ -209,7 +209,7 @@ def coarsen(share: Share, team: ThreadTeam, thinning: int = THINNING) -> ShareLe
             unfinished.append(patch.ids[centres[again]])
             reached.append(patch.ids[np.unique(members[outside])])
             counts[again] = 0
-            kernels.keep_nearest(lo, counts, members, distances, anchors, nearest, filled)
+            kernels.keep_nearest(0, n, lo, counts, members, distances, anchors, nearest, filled)
             ball, position = np.nonzero(np.arange(width) < counts[:, None])
             there, apart = numbers[members[ball, position]], distances[ball, position]
             hit = (there >= 0) & (apart > 0)

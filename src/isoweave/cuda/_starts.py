@@ -93,6 +93,12 @@ class DeviceProblem:
     def dot(self, a: Any, b: Any) -> float:
         return float(np.sum(self.graph.device.get(column_dots(self.graph.device, a, b))))
 
+    def plus(self, a: Any, factor: float, b: Any, out: Any = None) -> Any:
+        return self.graph.device.xp.add(a, factor * b, out=out)
+
+    def is_finite(self, array: Any) -> bool:
+        return bool(self.graph.device.xp.isfinite(array).all())
+
     def on_host(self, x: Any) -> Any:
         return self.graph.device.get(x)
 

@@ -111,6 +111,8 @@ class EdgeEnergy(_OnFrames):
     @computed_once
     def seen(self) -> FloatArray:
         """The weights of the other edges."""
+        if len(self.free) == 0:
+            return self.weights
         seen = self.weights.copy()
         seen[self.free] = 0.0
         return seen

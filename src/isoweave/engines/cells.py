@@ -57,7 +57,7 @@ def _grow_ball(i, mark, graph, parent, place, found, scratch):
     # ``parent[v]`` is the stored edge to v from the vertex before it, ``place[v]`` the rank of v.
     indptr, indices, lengths = graph
     distance, stamp = scratch[:2]
-    count = settle(i, len(found), stamp, mark + 1, 0.0, len(indices), found, mark, graph, scratch)
+    count = settle(i, len(found), stamp, mark + 1, 0.0, len(stamp), found, mark, graph, scratch)
     for b in range(count):
         place[found[b]] = b
         parent[found[b]] = -1

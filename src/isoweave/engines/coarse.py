@@ -8,28 +8,37 @@ from isoweave.engines.paths import search_scratch, settle
 
 @kernel
 def sample_balls(
-    start, stop, sample, is_sample, n_wanted, indptr, indices, lengths, members, distances, counts
+    start, stop, sample, is_sample, n_wanted, indptr, indices, lengths, members, distances, counts, others
 ):
     """Geodesic balls around samples start..stop, each grown until it holds ``n_wanted`` other samples."""
-    # ``members[s, :counts[s]]`` are the vertices of ball s in order of distance, cut at the width of that.
+    # ``members[s, :counts[s]]`` are the vertices of ball s in order of distance, cut at the width of that;
+    # ``others[s]``, of any width, the places of the other samples among them, then -1.
     n = len(indptr) - 1
     graph, scratch = (indptr, indices, lengths), search_scratch(n, len(indices))
     distance, found = scratch[0], np.empty(members.shape[1], dtype=np.int32)
     for s in range(start, stop):
         mark = 2 * (s + 1)
         counts[s] = settle(sample[s], n_wanted + 1, is_sample, 1, 0.0, n, found, mark, graph, scratch)
+        size = 0
         for a in range(counts[s]):
             members[s, a], distances[s, a] = found[a], distance[found[a]]
+            if a > 0 and size < others.shape[1] and is_sample[found[a]] == 1:
+                others[s, size] = a
+                size += 1
+        for a in range(size, others.shape[1]):
+            others[s, a] = -1
 
 
 @kernel
-def keep_nearest(first, counts, members, distances, anchors, lengths, filled):
-    """Insert the members of balls ``first, first + 1, ...`` into every vertex's list of nearest anchors."""
-    # Rows are nearest first, with ``filled`` entries in use. Runs in one thread: balls overlap.
+def keep_nearest(start, stop, first, counts, members, distances, anchors, lengths, filled):
+    """Insert balls ``first, first + 1, ...`` into the nearest anchors of the vertices start..stop."""
+    # Rows are nearest first, with ``filled`` entries in use.
     width = anchors.shape[1]
     for s in range(len(counts)):
         for b in range(counts[s]):
             v, d = members[s, b], distances[s, b]
+            if v < start or v >= stop:
+                continue
             a = filled[v]
             if a == width:
                 if d >= lengths[v, width - 1]:

@@ -80,12 +80,16 @@ def settle(i, n_wanted, wanted, label, tie, width, found, mark, graph, scratch):
     # Those up to ``tie`` times as far as the last one follow. ``stamp[v] == mark`` says reached, ``mark + 1``
     # settled. Of every row the first ``width`` edges are followed: if it is sorted by length only the first
     # ``len(found)`` can lead to a vertex to be found (the ends of the shorter ones are nearer), so a hub
-    # costs no more than any other vertex, and the heap holds ``len(found)**2 + 1``.
+    # costs no more than any other vertex, and the heap holds ``len(found)**2 + 1``. A width below n says so,
+    # and that all labels are wanted: once as many are reached, no longer path is looked at.
     indptr, indices, lengths = graph
     distance, stamp, keys, items = scratch
     distance[i], stamp[i] = 0.0, mark
     keys[0], items[0] = 0.0, i
     size, count, reach = 1, 0, np.inf
+    n_reached, enough, farthest, bound = 1, n_wanted, 0.0, np.inf
+    if width >= len(stamp):
+        enough = -1
     while size > 0 and count < len(found) and keys[0] <= reach:
         d, u = keys[0], items[0]
         size = heap_pop(keys, items, size)
@@ -101,9 +105,17 @@ def settle(i, n_wanted, wanted, label, tie, width, found, mark, graph, scratch):
         for e in range(indptr[u], min(indptr[u + 1], indptr[u] + width)):
             v = indices[e]
             t = d + lengths[e]
-            if stamp[v] < mark or (stamp[v] == mark and t < distance[v]):
-                stamp[v], distance[v] = mark, t
-                size = heap_push(keys, items, size, t, v)
+            if t > bound:
+                break
+            if stamp[v] < mark:
+                n_reached += 1
+                farthest = max(farthest, t)
+                if n_reached == enough:
+                    bound = farthest * max(tie, 1.0)
+            elif stamp[v] > mark or t >= distance[v]:
+                continue
+            stamp[v], distance[v] = mark, t
+            size = heap_push(keys, items, size, t, v)
     return count
 
 
@@ -255,7 +267,7 @@ def geodesics_within(start, stop, starts, offsets, indptr, indices, lengths, geo
         lo, size, at = starts[p], starts[p + 1] - starts[p], offsets[p]
         for i in range(lo, lo + size):
             mark = 2 * (i + 1)
-            settle(i, size, stamp, mark + 1, 0.0, size, found[:size], mark, graph, scratch)
+            settle(i, size, stamp, mark + 1, 0.0, n, found[:size], mark, graph, scratch)
             for j in range(lo, lo + size):
                 geodesics[at] = distance[j] if stamp[j] == mark + 1 else np.inf
                 at += 1

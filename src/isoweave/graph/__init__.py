@@ -1,5 +1,6 @@
 """From features or a matrix of local distances to a checked distance graph."""
 
+from isoweave.graph._assembly import counting_argsort as counting_argsort
 from isoweave.graph._components import (
     LARGEST_RATIO as LARGEST_RATIO,
     PreparedGraph as PreparedGraph,
@@ -20,13 +21,13 @@ from isoweave.graph._graph import (
     NeighborGraph as NeighborGraph,
     assemble_graph as assemble_graph,
     checked_sparse as checked_sparse,
-    counting_argsort as counting_argsort,
     edge_distortion as edge_distortion,
     edge_keys as edge_keys,
     edges_of as edges_of,
     geodesics as geodesics,
     geodesics_from as geodesics_from,
     graph_from_matrix as graph_from_matrix,
+    is_connected as is_connected,
     is_edge as is_edge,
     join_along as join_along,
     keep_edges as keep_edges,

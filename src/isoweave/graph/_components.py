@@ -19,6 +19,7 @@ from isoweave.graph._graph import (
     assemble_graph,
     edges_of,
     graph_from_matrix,
+    is_connected,
     is_edge,
     join,
     join_along,
@@ -38,6 +39,8 @@ LARGEST_RATIO = 1e70
 
 def connected_components(graph: NeighborGraph) -> tuple[int, IntArray]:
     """Number of components, and the label of each vertex: largest first, among equals by smallest vertex."""
+    if is_connected(graph):
+        return 1, np.zeros(graph.n_vertices, dtype=np.int32)
     n_components, labels = join(graph.n_vertices, graph.sources, graph.indices)
     number = np.empty(n_components, dtype=np.int32)
     number[np.argsort(-np.bincount(labels), kind="stable")] = np.arange(n_components, dtype=np.int32)
@@ -359,16 +362,21 @@ def prepare_graph(
     merged, representative = merge_duplicates(normal)
     order = local_order(merged)
     if order is not None:
-        merged = renumber(merged, order)
-        representative = np.argsort(order).astype(np.int32)[representative]
+        merged = renumber(merged, order, team)
+        place = np.empty(len(order), dtype=np.int32)
+        place[order] = np.arange(len(order), dtype=np.int32)
+        representative = place[representative]
     if dropped is True and merged.n_edges:
         on_stage("shortcuts")
         merged, pairs = drop_shortcuts(merged, team=team)
-        # Given edges between the groups of duplicates whose merged edge went.
-        n, ends = merged.n_vertices, np.sort(representative[[graph.sources, graph.indices]], axis=0)
-        gone = np.isin(ends[0] * np.int64(n) + ends[1], pairs[:, 0] * np.int64(n) + pairs[:, 1])
-    gone &= graph.sources < graph.indices
-    once = np.column_stack((graph.sources[gone], graph.indices[gone]))
+        if len(pairs):
+            # Given edges between the groups of duplicates whose merged edge went.
+            n, ends = merged.n_vertices, np.sort(representative[[graph.sources, graph.indices]], axis=0)
+            gone = np.isin(ends[0] * np.int64(n) + ends[1], pairs[:, 0] * np.int64(n) + pairs[:, 1])
+    once = np.empty((0, 2), dtype=np.int32)
+    if gone.any():
+        gone &= graph.sources < graph.indices
+        once = np.column_stack((graph.sources[gone], graph.indices[gone]))
     if along is not None and merged.n_edges:
         on_stage("paths")
         merged = join_along(merged, along, team=team)

@@ -139,7 +139,7 @@ class FeatureSpace:
         if self.cosine:
             # Parallel rows differ in their last bits once normalised; they are duplicates all the same.
             return np.where(distances < 1e-15, 0.0, 0.5 * distances**2)
-        return distances * self.scale
+        return distances if self.scale == 1.0 else distances * self.scale
 
     def new_rows(self, X: Any) -> Any:
         """Checked rows in the form of ``points``: dense or sparse, normalised, scaled, boolean."""

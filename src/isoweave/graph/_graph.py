@@ -14,17 +14,22 @@ from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave._validation import check_integer, check_option, check_real
 from isoweave.engines import plain, plain_frames
+from isoweave.graph._assembly import (
+    LONGEST_INSERTED,
+    MANY_ENTRIES,
+    MAX_STORED_EDGES,
+    counting_argsort,
+    merge_entries,
+    row_starts,
+    sort_entries,
+    sort_long_rows,
+)
 from isoweave.graph._euclidean import block_rows, nearest_of_all
 from isoweave.graph._features import PointGroups, spread_neighbors
 
 kernels = LazyModule("isoweave.engines.paths")
-# Vertices and stored edges (two per undirected edge) are numbered by int32 in every kernel.
-MAX_STORED_EDGES = 2**31 - 1
 # Smaller graphs fit into the cache in any order.
 _SMALLEST_REORDERED = 20_000
-# Rows up to this length are sorted by insertion in compiled code; compiling a sort for longer ones takes
-# longer than numpy takes for all of them.
-_LONGEST_INSERTED = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +67,8 @@ class NeighborGraph:
     def reverse(self) -> IntArray:
         """Position of the opposite edge (j, i) for every stored edge (i, j), shape (m,)."""
         # Rows and columns are sorted: listed by (column, row), the opposite edges come in storage order.
-        return np.argsort(self.indices, kind="stable").astype(np.int32)
+        here, shape = np.arange(len(self.indices), dtype=np.int32), (self.n_vertices,) * 2
+        return np.asarray(sp.csr_array((here, self.indices, self.indptr), shape=shape).tocsc().data)
 
     def to_matrix(self) -> sp.csr_array:
         """The graph as a scipy sparse array that shares its memory; zero lengths stay explicit."""
@@ -70,52 +76,20 @@ class NeighborGraph:
 
 
 def assemble_graph(
-    n: int, rows: AnyArray, cols: AnyArray, values: FloatArray, *, asymmetry: str = "max", rtol: float = 0.0
+    n: int,
+    rows: AnyArray,
+    cols: AnyArray,
+    values: FloatArray,
+    *,
+    asymmetry: str = "max",
+    rtol: float = 0.0,
+    team: ThreadTeam = ONE_THREAD,
 ) -> NeighborGraph:
     """Graph of n vertices from entries whose ends differ; repeated ones as :func:`graph_from_matrix` says."""
-    # Every edge as (smaller, larger) end, in linear time by two stable counting sorts, which unlike scipy's
-    # A.maximum(A.T) neither sum repeated entries nor drop explicit zeros.
-    small = np.minimum(rows, cols).astype(np.int32, copy=False)
-    large = np.maximum(rows, cols).astype(np.int32, copy=False)
-    order = counting_argsort(large, n)
-    order = order[counting_argsort(small[order], n)]
-    small, large, lengths = small[order], large[order], values[order]
-    first = np.ones(len(order), dtype=np.bool_)
-    first[1:] = (small[1:] != small[:-1]) | (large[1:] != large[:-1])
-    starts = np.flatnonzero(first)
-    small, large, m = small[starts], large[starts], len(starts)
-    if m < len(first):
-        lengths, smallest = np.maximum.reduceat(lengths, starts), np.minimum.reduceat(lengths, starts)
-        conflict = lengths - smallest > rtol * lengths
-        if asymmetry == "error" and conflict.any():
-            i, j = int(small[conflict][0]), int(large[conflict][0])
-            stored = []
-            for a, b in ((i, j), (j, i)):
-                found = values[(rows == a) & (cols == b)][:4].tolist()
-                stored += [f"entry ({a}, {b}) = {', '.join(map(repr, found))}"] if found else []
-            raise ValueError(
-                f"The distances of one edge disagree: {' and '.join(stored)}; they differ by more than "
-                f"rounding (rtol = {rtol:g}). Choose asymmetry='max', 'min' or 'mean' to resolve such edges."
-            )
-        if asymmetry == "min":
-            lengths = np.where(conflict, smallest, lengths)
-        elif asymmetry == "mean":
-            lengths = np.where(conflict, 0.5 * smallest + 0.5 * lengths, lengths)
-    if 2 * m > MAX_STORED_EDGES:
-        raise ValueError(
-            f"The graph has {m} edges, more than the {MAX_STORED_EDGES // 2} that 32-bit indices can number. "
-            "Use fewer neighbours per vertex."
-        )
-    upper, lower = row_starts(small, n), row_starts(large, n)
-    order = counting_argsort(large, n)
-    # In each row the edges to smaller vertices come first, then those to larger ones.
-    here = np.arange(m, dtype=np.int32)
-    at_upper = here + lower[1:][small]
-    at_lower = here + upper[:-1][large[order]]
-    indices, both = np.empty(2 * m, dtype=np.int32), np.empty(2 * m)
-    indices[at_upper], both[at_upper] = large, lengths
-    indices[at_lower], both[at_lower] = small[order], lengths[order]
-    return NeighborGraph(upper + lower, indices, both)
+    found = None
+    if len(rows) > MANY_ENTRIES and 2 * len(rows) <= MAX_STORED_EDGES:
+        found = merge_entries(n, rows, cols, values, asymmetry, rtol, team)
+    return NeighborGraph(*(found or sort_entries(n, rows, cols, values, asymmetry, rtol)))
 
 
 def graph_from_matrix(matrix: Any, *, asymmetry: str = "error", rtol: float = 1e-6) -> NeighborGraph:
@@ -277,22 +251,11 @@ def _check_distances(matrix: AnyArray) -> tuple[FloatArray, AnyArray]:
     return keys, np.concatenate(zeros)
 
 
-def counting_argsort(keys: AnyArray, n: int) -> AnyArray:
-    """Stable argsort of integers from 0 to ``n``, linear in their number."""
-    # A matrix with one entry per row turned into column order: scipy has this counting sort compiled, and it
-    # takes a third of the time of numpy's lexsort.
-    m = len(keys)
-    index_type = np.int32 if max(m, n) < 2**31 else np.int64
-    starts = np.arange(m + 1, dtype=index_type)
-    table = sp.csr_array((np.ones(m, np.int8), keys.astype(index_type, copy=False), starts), shape=(m, n))
-    return np.asarray(table.tocsc().indices)
-
-
-def row_starts(rows: AnyArray, n: int) -> IntArray:
-    """Where each of n rows begins, and where the last ends, if entries are listed row by row."""
-    starts = np.zeros(n + 1, dtype=np.int32)
-    np.cumsum(np.bincount(rows, minlength=n), out=starts[1:])
-    return starts
+def is_connected(graph: NeighborGraph) -> bool:
+    """Whether a search from the first vertex finds all, in a fraction of the time that components take."""
+    # Where csgraph does not see edges of length zero, the answer may be no.
+    n, matrix = graph.n_vertices, graph.to_matrix()
+    return n > 0 and len(csgraph.breadth_first_order(matrix, 0, return_predecessors=False)) == n
 
 
 def join(n: int, rows: AnyArray, cols: AnyArray) -> tuple[int, IntArray]:
@@ -367,8 +330,8 @@ def rows_by_length(graph: NeighborGraph, team: ThreadTeam) -> tuple[IntArray, Fl
     arrays = (graph.indptr, graph.indices, graph.lengths)
     near_indices, near_lengths = np.empty_like(graph.indices), np.empty_like(graph.lengths)
     near = (near_indices, near_lengths)
-    team.run(kernels.sort_rows_by_length, graph.n_vertices, _LONGEST_INSERTED, *arrays, *near)
-    for i in np.flatnonzero(graph.degrees > _LONGEST_INSERTED):
+    team.run(kernels.sort_rows_by_length, graph.n_vertices, LONGEST_INSERTED, *arrays, *near)
+    for i in np.flatnonzero(graph.degrees > LONGEST_INSERTED):
         first, last = graph.indptr[i : i + 2]
         order = first + np.argsort(graph.lengths[first:last], kind="stable")
         near_indices[first:last], near_lengths[first:last] = graph.indices[order], graph.lengths[order]
@@ -390,11 +353,20 @@ def local_order(graph: NeighborGraph) -> AnyArray | None:
     return np.asarray(csgraph.reverse_cuthill_mckee(graph.to_matrix(), symmetric_mode=True))
 
 
-def renumber(graph: NeighborGraph, order: AnyArray) -> NeighborGraph:
+def renumber(graph: NeighborGraph, order: AnyArray, team: ThreadTeam = ONE_THREAD) -> NeighborGraph:
     """The same graph with vertex ``order[r]`` in place r."""
-    matrix = graph.to_matrix()[order][:, order]
-    matrix.sort_indices()
-    return NeighborGraph(matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data)
+    from isoweave.engines.assembly import take_rows
+
+    n = graph.n_vertices
+    place, starts = np.empty(n, dtype=np.int32), np.zeros(n + 1, dtype=np.int32)
+    place[order] = np.arange(n, dtype=np.int32)
+    np.cumsum(graph.degrees[order], out=starts[1:])
+    indices, lengths = np.empty_like(graph.indices), np.empty_like(graph.lengths)
+    old = (graph.indptr, graph.indices, graph.lengths)
+    arrays = (order.astype(np.int32, copy=False), place, *old, starts, indices, lengths)
+    team.run(take_rows, n, LONGEST_INSERTED, *arrays)
+    sort_long_rows(starts, indices, lengths)
+    return NeighborGraph(starts, indices, lengths)
 
 
 def geodesics(graph: NeighborGraph, sources: Any = None) -> FloatArray:

@@ -82,6 +82,8 @@ class NeighborIndex:
     def _checked(self, found: Found, name: Callable[[int], str]) -> Found:
         """Distances in the user's metric, which may be anything: name the first query that has none."""
         neighbors, distances = found[0], self.space.to_user(found[1])
+        if distances.size == 0 or 0.0 <= distances.min() <= distances.max() < np.inf:
+            return neighbors, distances
         # Some formulas of correlation type come out a rounding below zero.
         distances[(distances < 0) & (distances > -1e-12)] = 0.0
         bad = ~(np.isfinite(distances) & (distances >= 0))
@@ -163,7 +165,7 @@ def knn_graph(
         if k >= n:
             raise ValueError(f"n_neighbors must be less than the number of samples, got {k} for {n} samples.")
         found = index.among_points(min(k, groups.n_groups - 1), team=team)
-    return assemble_graph(n, *spread_neighbors(groups, *found, k))
+        return assemble_graph(n, *spread_neighbors(groups, *found, k), team=team)
 
 
 def check_search_memory(n: int, d: int, k: int, limit: float | None, n_jobs: int | None = None) -> None:
@@ -309,18 +311,14 @@ def _tree_search(space: FeatureSpace) -> Search:
     def search(queries: FloatArray, own: IntArray, k: int, team: ThreadTeam) -> Found:
         # scikit-learn's object for mahalanobis holds a buffer that all queries of a tree write to.
         team = ONE_THREAD if metric == "mahalanobis" else team
-        if (own < 0).all():
-            return _query(tree, queries, k, p, team)
-        neighbors, distances = _query(tree, queries, k + 1, p, team)
-        # Each query's own entry goes, or the last one where it is missing.
-        drop = neighbors == own[:, None]
-        drop[~drop.any(axis=1), -1] = True
-        return neighbors[~drop].reshape(-1, k), distances[~drop].reshape(-1, k)
+        return _query(tree, queries, None if (own < 0).all() else own, k, p, team)
 
     return search
 
 
-def _query(tree: Any, queries: FloatArray, k: int, p: float | None, team: ThreadTeam) -> Found:
+def _query(
+    tree: Any, queries: FloatArray, own: IntArray | None, k: int, p: float | None, team: ThreadTeam
+) -> Found:
     """Neighbours from a k-d tree (with its exponent) or a ball tree, in pieces on the team's own threads."""
     # Those of cKDTree outlive an interrupted wait for them, and the process does not outlive that.
     m = len(queries)
@@ -328,10 +326,19 @@ def _query(tree: Any, queries: FloatArray, k: int, p: float | None, team: Thread
     # All points go in the order of the leaves: successive queries then touch the same part of the tree.
     order = tree.indices if p is not None and queries is tree.data else np.arange(m)
 
+    n_found = k if own is None else k + 1
+    ranks: Any = n_found if p is None else np.arange(1, n_found + 1)
+    more = {} if p is None else {"p": p}
+
     def work(lo: int, hi: int) -> None:
         at = order[lo:hi]
-        found = tree.query(queries[at], k) if p is None else tree.query(queries[at], np.arange(1, k + 1), p=p)
-        distances[at], neighbors[at] = found
+        far, near = tree.query(queries[at], ranks, **more)
+        if own is not None:
+            # Each query's own entry goes, or the last one where it is missing.
+            keep = near != own[at, None]
+            keep[keep.all(axis=1), -1] = False
+            far, near = far[keep].reshape(-1, k), near[keep].reshape(-1, k)
+        distances[at], neighbors[at] = far, near
 
     team.run(work, m)
     return neighbors, distances

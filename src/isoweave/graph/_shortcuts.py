@@ -25,13 +25,20 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import dijkstra, minimum_spanning_tree
+from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spanning_tree
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave.engines import plain
 from isoweave.engines.plain import repeat_and_count
-from isoweave.graph._graph import NeighborGraph, edge_keys, join, keep_edges, positions_of, rows_by_length
+from isoweave.graph._graph import (
+    NeighborGraph,
+    edge_keys,
+    is_connected,
+    keep_edges,
+    positions_of,
+    rows_by_length,
+)
 
 SUPPORT = 0.6
 CHANCE = 1.5
@@ -48,6 +55,7 @@ _SEARCHES = 500
 # that form a detour of a third, one is at least half as long and has at most four times its weight.
 TRUSTED_MORE = 10.0
 _PAIRS_AT_ONCE = 1 << 22
+_ALL = slice(None)
 _ROUNDED = 1.0 + 1e-9
 # A graph is measured along another if this part of its edges, of so many looked at, are as long as a detour,
 # up to the digits that a file may have lost.
@@ -78,22 +86,22 @@ def drop_shortcuts(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[NeighborG
     """
     share = shared_neighborhood(graph, team)
     trusted = share >= _support_threshold(graph, share)
-    forward = graph.sources < graph.indices
-    suspects = np.flatnonzero(~trusted & forward)
+    suspects = np.flatnonzero(~trusted)
+    suspects = suspects[graph.sources[suspects] < graph.indices[suspects]]
     if len(suspects) and _is_measured_along(graph):
         return graph, np.empty((0, 2), dtype=np.int32)
-    limits = detour_limits(graph, team) if len(suspects) else graph.lengths
+    limits = detour_limits(graph, team, suspects) if len(suspects) else graph.lengths[:0]
     n_rounds = 0
     while len(suspects):
-        found = _has_detour(graph, suspects, limits[suspects], trusted, team)
+        found = _has_detour(graph, suspects, limits, trusted, team)
         restored = suspects[found & (n_rounds < _MAX_ROUNDS)]
         if len(restored) == 0:
             restored = _rejoining_edges(graph, suspects, share, trusted)
         if len(restored) == 0:
             break
         trusted[restored] = trusted[graph.reverse[restored]] = True
-        suspects = np.flatnonzero(~trusted & forward)
-        n_rounds += 1
+        left = ~trusted[suspects]
+        suspects, limits, n_rounds = suspects[left], limits[left], n_rounds + 1
     dropped = np.column_stack((graph.sources[suspects], graph.indices[suspects])).astype(np.int32)
     return keep_edges(graph, trusted) if len(suspects) else graph, dropped
 
@@ -116,7 +124,10 @@ def _support_threshold(graph: NeighborGraph, share: FloatArray) -> float:
     A typical edge has c common neighbours; by chance alone the count varies by sqrt(c). An edge is
     suspect only if its count is also ``CHANCE`` such deviations under c.
     """
-    smaller = np.minimum(graph.degrees[graph.sources], graph.degrees[graph.indices])
+    # Both directions have the same share, so the median of one is that of all.
+    edges = np.flatnonzero(graph.sources < graph.indices)
+    share = share[edges]
+    smaller = np.minimum(graph.degrees[graph.sources[edges]], graph.degrees[graph.indices[edges]])
     typical = float(np.median(np.rint(share * smaller))) if len(share) else 0.0
     return ShortcutRule.threshold(typical, float(np.median(share)) if len(share) else 0.0)
 
@@ -130,19 +141,18 @@ def shared_neighborhood(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
         from isoweave.engines.paths import common_neighbors
 
         team.run(common_neighbors, graph.n_vertices, graph.indptr, graph.indices, share)
-    forward = graph.sources < graph.indices
-    share[graph.reverse[forward]] = share[forward]
-    return share
+    # The kernel leaves zeros in the other direction.
+    return np.maximum(share, team.take(share, graph.reverse), out=share)
 
 
-def detour_limits(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
-    """Longest detour that restores each stored edge: its length and some typical edges of its ends."""
+def detour_limits(graph: NeighborGraph, team: ThreadTeam, edges: AnyArray | slice = _ALL) -> FloatArray:
+    """Longest detour that restores each of these edges: its length and some typical edges of its ends."""
     _, near_lengths = rows_by_length(graph, team)
     middle = np.minimum(graph.indptr[:-1] + graph.degrees // 2, len(near_lengths) - 1)
     median = np.where(graph.degrees > 0, near_lengths[middle], 0.0)
-    typical = np.maximum(median[graph.sources], median[graph.indices])
+    typical = np.maximum(median[graph.sources[edges]], median[graph.indices[edges]])
     # A shorter edge counts as a typical one: not every tiny edge is a shortcut.
-    return np.maximum(graph.lengths, typical) + DETOUR * typical
+    return np.maximum(graph.lengths[edges], typical) + DETOUR * typical
 
 
 def _has_detour(
@@ -171,7 +181,10 @@ def _rejoining_edges(
     graph: NeighborGraph, suspects: AnyArray, share: FloatArray, trusted: BoolArray
 ) -> AnyArray:
     """Suspects that join what trusted edges leave apart."""
-    labels = join(graph.n_vertices, graph.sources[trusted], graph.indices[trusted])[1]
+    kept = keep_edges(graph, trusted)
+    if is_connected(kept):
+        return suspects[:0]
+    labels = connected_components(kept.to_matrix(), directed=False)[1]
     ends = np.column_stack((labels[graph.sources[suspects]], labels[graph.indices[suspects]]))
     return suspects[rejoining_edges(ends, share[suspects], graph.lengths[suspects])]
 

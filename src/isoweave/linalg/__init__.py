@@ -12,11 +12,8 @@ from isoweave.linalg._cholesky import (
     lowest_eigenvectors as lowest_eigenvectors,
     symmetric_solver as symmetric_solver,
 )
-from isoweave.linalg._methods import (
-    Laplacian as Laplacian,
-    SolveResult as SolveResult,
-    prepare_laplacian as prepare_laplacian,
-)
+from isoweave.linalg._laplacian import Laplacian as Laplacian, prepare_laplacian as prepare_laplacian
+from isoweave.linalg._methods import SolveResult as SolveResult
 from isoweave.linalg._state import (
     AnchoredState as AnchoredState,
     PoissonState as PoissonState,

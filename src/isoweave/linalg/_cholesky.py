@@ -56,13 +56,12 @@ def elimination_order(
     """
     n = len(indptr) - 1
     degrees = np.diff(indptr)
-    by_degree = np.argsort(degrees, kind="stable").astype(np.int32)
     hubs = degrees > max(16.0, 10.0 * np.sqrt(n))
     # Beside a separator of w vertices the factor holds w^2 / 2 entries.
     widest = np.sqrt(2 * MAX_FILL_RATIO * len(indices))
     middle, reached = _middle_level(indptr, indices, start, hubs) if n > widest else (0, 0)
     if n < 3 or middle > widest:
-        return by_degree
+        return np.argsort(degrees, kind="stable").astype(np.int32)
     rest = np.flatnonzero(~hubs).astype(np.int32)
     depth = int(np.log2(len(rest) / _SMALLEST_PART)) if len(rest) >= _SMALLEST_CUT else 0
     # Nothing of the factors may be left when a fork goes on: see symmetric_solver.
@@ -73,7 +72,9 @@ def elimination_order(
         else:
             pattern = sp.csc_array((np.ones(len(indices)), indices, indptr), shape=(n, n))
             inner = rest[_minimum_degree(pattern[rest][:, rest] if hubs.any() else pattern)]
-    return np.concatenate([inner, by_degree[len(rest) :]]).astype(np.int32)
+    if len(rest) < n:
+        inner = np.concatenate([inner, np.argsort(degrees, kind="stable")[len(rest) :]])
+    return inner.astype(np.int32, copy=False)
 
 
 def _minimum_degree(pattern: sp.csc_array) -> AnyArray:
@@ -114,9 +115,11 @@ def _order_parts(
 
 def _middle_level(indptr: IntArray, indices: IntArray, start: int, skipped: BoolArray) -> tuple[int, int]:
     """Size of the middle level of a search from the rim of the component of ``start``, and of all levels."""
-    kept, n = ~skipped[indices], len(skipped)
-    ends = np.append(0, np.cumsum(kept))[indptr].astype(np.int32)
-    graph = sp.csr_array((np.ones(ends[-1]), indices[kept], ends), shape=(n, n))
+    n = len(skipped)
+    if skipped.any():
+        kept = ~skipped[indices]
+        indices, indptr = indices[kept], np.append(0, np.cumsum(kept))[indptr].astype(np.int32)
+    graph = sp.csr_array((np.ones(len(indices)), indices, indptr), shape=(n, n))
     # Two searches: the first finds a vertex at the rim, from where levels are narrow.
     rim = breadth_first_order(graph, start, return_predecessors=False)[-1]
     order, before = breadth_first_order(graph, rim)

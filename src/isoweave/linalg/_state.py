@@ -12,6 +12,7 @@ from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave._validation import check_option
 from isoweave.linalg._cholesky import MAX_FILL, MAX_FILL_RATIO, Structure, substitute_block
+from isoweave.linalg._laplacian import column_dots, prepare_laplacian
 from isoweave.linalg._methods import (
     Cholmod,
     Direct,
@@ -21,8 +22,6 @@ from isoweave.linalg._methods import (
     PreparationError,
     SolveResult,
     SolverMethod,
-    column_dots,
-    prepare_laplacian,
 )
 
 _METHODS: dict[str, type[SolverMethod]] = {

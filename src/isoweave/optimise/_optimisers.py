@@ -102,7 +102,8 @@ class LBFGS:
                 return state
         for halvings in range(_MAX_HALVINGS):
             step = 0.5**halvings
-            accepted = checked_evaluation(problem, state.x + step * direction, where)
+            x = problem.plus(state.x, step, direction)
+            accepted = checked_evaluation(problem, x, where)
             if accepted.energy <= here.energy + _SUFFICIENT_DECREASE * step * slope:
                 break
         else:
@@ -112,18 +113,19 @@ class LBFGS:
             else:
                 state.status = "stalled"
             return state
-        move = step * direction
+        move = direction if step == 1.0 else step * direction
         preconditioned = checked_solve(problem, accepted.half_gradient, where, _SOLVE_TOL)
-        change = accepted.half_gradient - here.half_gradient
+        change = problem.plus(accepted.half_gradient, -1.0, here.half_gradient)
         curvature = problem.dot(move, change)
         if curvature > 1e-12 * abs(slope) * step:
-            pairs = (*pairs, move, change, preconditioned - state.preconditioned)[-3 * _MEMORY :]
+            image = problem.plus(preconditioned, -1.0, state.preconditioned)
+            pairs = (*pairs, move, change, image)[-3 * _MEMORY :]
             curvatures = (*curvatures, curvature)[-_MEMORY:]
         size = _relative(problem, accepted, preconditioned)
         history = [*state.history, StepRecord(state.iteration, accepted.energy, size, step)]
         idle = state.idle + 1 if here.energy - accepted.energy <= _NO_GAIN * accepted.energy else 0
         status = "stalled" if idle == _MAX_IDLE else RUNNING
-        here_now = (state.x + move, accepted, history, state.iteration + 1, status)
+        here_now = (x, accepted, history, state.iteration + 1, status)
         return LBFGSState(*here_now, preconditioned, idle, pairs, curvatures)
 
 
@@ -145,12 +147,14 @@ def _two_loop(
     factors = []
     for (move, change, image), curvature in zip(reversed(triples), reversed(curvatures), strict=True):
         factor = 1.0 / curvature * problem.dot(move, residual)
-        residual -= factor * change
-        result -= factor * image
+        residual = problem.plus(residual, -factor, change, residual)
+        result = problem.plus(result, -factor, image, result)
         factors.append(factor)
     for (move, change, _), curvature, factor in zip(triples, curvatures, reversed(factors), strict=True):
-        result += move * (factor - 1.0 / curvature * problem.dot(change, result))
-    return -result
+        factor -= 1.0 / curvature * problem.dot(change, result)
+        result = problem.plus(result, factor, move, result)
+    result *= -1.0
+    return result
 
 
 @dataclass(frozen=True)

@@ -80,9 +80,15 @@ class Problem:
         """The inverse of the metric applied to ``rhs``."""
         return self.metric.solve(rhs, tol=tol).value
 
-    @staticmethod
-    def dot(a: FloatArray, b: FloatArray) -> float:
-        return float(np.sum(a * b))
+    def dot(self, a: FloatArray, b: FloatArray) -> float:
+        return self.frames.team.dot(a, b)
+
+    def plus(self, a: FloatArray, factor: float, b: FloatArray, out: FloatArray | None = None) -> FloatArray:
+        """``a + factor * b``."""
+        return self.frames.team.plus(a, factor, b, out)
+
+    def is_finite(self, array: FloatArray) -> bool:
+        return self.frames.team.all_finite(array)
 
     @staticmethod
     def on_host(x: FloatArray) -> FloatArray:
@@ -128,7 +134,6 @@ def build_problem(
     near: FloatArray | None = None,
 ) -> Problem:
     """Assemble and factor the Laplacian, once for all steps; ``far`` enters with its springs at ``near``."""
-    laplacian = frames.laplacian()
     options: Any = {"solver": solver, "n_components": frames.frames.n_components, "team": frames.team}
     held, pulls = np.empty(0, dtype=np.int32), np.zeros(frames.graph.n_vertices)
     if far is not None:
@@ -141,8 +146,8 @@ def build_problem(
     pulled = np.flatnonzero(pulls)
     try:
         if anchors is None and far is None:
-            return Problem(frames, factor(laplacian, **options))
-        metric = factor_anchored(laplacian, held, pulled, pulls[pulled], **options)
+            return Problem(frames, factor(frames.laplacian(), **options))
+        metric = factor_anchored(frames.laplacian(), held, pulled, pulls[pulled], **options)
     except RuntimeError as error:
         raise _unsolved("operators", "no factor", (), frames, str(error).rstrip(".")) from error
     return Problem(frames, metric, anchors, far=far)
@@ -226,7 +231,7 @@ def numerical_stage(stage: str) -> Iterator[None]:
 def checked_evaluation(problem: Problem, x: FloatArray, stage: str) -> Evaluation:
     """The energy at ``x``; an error names the first array that is not finite."""
     here = problem.evaluate(x)
-    if isfinite(here.energy) and np.isfinite(here.half_gradient).all() and np.isfinite(here.alignments).all():
+    if isfinite(here.energy) and all(map(problem.is_finite, (here.half_gradient, here.alignments))):
         return here
     # What the energy was computed from first: the earliest bad array is nearest to the cause.
     check_finite(stage, "coordinates", x)
@@ -244,7 +249,7 @@ def checked_evaluation(problem: Problem, x: FloatArray, stage: str) -> Evaluatio
 def checked_solve(problem: Problem, rhs: FloatArray, stage: str, tol: float | None = None) -> FloatArray:
     """Solution of a Poisson problem, finite."""
     value = problem.solve(rhs, tol)
-    found = _first_not_finite(value)
+    found = None if problem.is_finite(value) else _first_not_finite(value)
     if found is not None:
         raise badly_solved(problem, stage, f"the solution of the Poisson problem{found[1]}", found[0])
     return value

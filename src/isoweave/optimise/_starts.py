@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components, dijkstra
+from scipy.sparse.csgraph import dijkstra
 
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.energy import EdgeEnergy, edge_energy
+from isoweave.engines import plain
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, typical_degree
-from isoweave.graph import NeighborGraph, graph_from_matrix, join_along, sums_of_lengths
+from isoweave.graph import NeighborGraph, assemble_graph, is_connected, join_along, sums_of_lengths
 from isoweave.linalg import lowest_eigenvectors
 from isoweave.optimise._blocks import Blocks, geodesic_tables
 from isoweave.optimise._lifted import is_trusted, lifted
@@ -50,6 +51,7 @@ _ANCHORS = 8
 _BALL_SLACK = 3
 _BALLS_AT_ONCE = 8192
 _SMOOTHING_SWEEPS = 5
+_ROWS_AT_ONCE = 2**15
 
 
 def minimise_from(
@@ -143,8 +145,7 @@ def _coarse(problem: Problem, tol: float, run: Run) -> FloatArray | None:
     """A sample embedded with its geodesics, the others placed around it; None if the sample falls apart."""
     graph, n_components, team = problem.graph, problem.shape[1], problem.frames.team
     level = coarsen(graph, team=team)
-    n_parts = connected_components(level.graph.to_matrix(), directed=False)[0]
-    if level.graph.n_vertices <= n_components + 1 or n_parts > 1:
+    if level.graph.n_vertices <= n_components + 1 or not is_connected(level.graph):
         return None
     sample = build_problem(sample_energy(level.graph, n_components, team=team))
     optimiser = LBFGS(tol, _AUXILIARY_STEPS)
@@ -365,19 +366,22 @@ def coarsen(graph: NeighborGraph, *, team: ThreadTeam, thinning: int = THINNING)
         shape = (len(centres), width)
         members, distances = np.empty(shape, dtype=np.int32), np.empty(shape)
         counts = np.empty(len(centres), dtype=np.int64)
+        others = np.empty((len(centres), _SAMPLE_NEIGHBORS), dtype=np.int32)
         arrays = (centres, is_sample, _SAMPLE_NEIGHBORS, graph.indptr, graph.indices, graph.lengths)
         # Every range has scratch as long as the graph.
         grain = max(32, -(-len(centres) // (2 * team.n_threads)))
-        team.run(kernels.sample_balls, len(centres), *arrays, members, distances, counts, grain=grain)
-        kernels.keep_nearest(lo, counts, members, distances, anchors, nearest, filled)
-        ball, position = np.nonzero((np.arange(width) < counts[:, None]) & (distances > 0))
-        found = number[members[ball, position]]
-        hit = found >= 0
-        edges.append((distances[ball[hit], position[hit]], lo + ball[hit], found[hit]))
+        balls = (members, distances, counts)
+        team.run(kernels.sample_balls, len(centres), *arrays, *balls, others, grain=grain)
+        # Every range looks at all balls.
+        lists, each = (members, distances, anchors, nearest, filled), -(-n // team.n_threads)
+        team.run(kernels.keep_nearest, n, lo, counts, *lists, grain=each)
+        ball, position = np.nonzero(others >= 0)
+        at = ball, others[ball, position]
+        edges.append((distances[at], lo + ball, number[members[at]]))
     lengths, rows, columns = (np.concatenate(parts) for parts in zip(*edges, strict=True))
-    matrix = sp.coo_array((lengths, (rows, columns)), shape=(n_sample, n_sample))
     # The two balls of a pair measure the same path, up to the last bit.
-    return CoarseLevel(sample, graph_from_matrix(matrix, asymmetry="min"), anchors, nearest, filled)
+    near = assemble_graph(n_sample, rows, columns, lengths, asymmetry="min", rtol=1e-6, team=team)
+    return CoarseLevel(sample, near, anchors, nearest, filled)
 
 
 def prolong(graph: NeighborGraph, level: CoarseLevel, places: FloatArray, *, team: ThreadTeam) -> FloatArray:
@@ -388,7 +392,8 @@ def prolong(graph: NeighborGraph, level: CoarseLevel, places: FloatArray, *, tea
     """
     from isoweave.engines import coarse as kernels
 
-    n = graph.n_vertices
+    n, ones = graph.n_vertices, np.ones(len(graph.indices))
+    multiply = plain.choose("sparse.multiply_rows", len(ones))
     x = np.zeros((n, places.shape[1]))
     arrays = (level.filled, level.anchors, level.distances, np.ascontiguousarray(places))
     team.run(kernels.triangulate, n, *arrays, x)
@@ -399,10 +404,15 @@ def prolong(graph: NeighborGraph, level: CoarseLevel, places: FloatArray, *, tea
             graph.to_matrix(), indices=np.flatnonzero(~missing), min_only=True, return_predecessors=True
         )
         x[missing] = x[nearest[missing]]
-    links = sp.csr_array((np.ones(len(graph.indices)), graph.indices, graph.indptr), shape=(n, n))
     for _ in range(_SMOOTHING_SWEEPS):
-        x = 0.5 * x + 0.5 * (links @ x) / graph.degrees[:, None]
+        around = np.empty_like(x)
+        team.run(multiply, n, graph.indptr, graph.indices, ones, x, around)
+        team.run(_towards_mean, n, graph.degrees, around, x, grain=_ROWS_AT_ONCE)
     return x
+
+
+def _towards_mean(start: int, stop: int, counts: IntArray, sums: FloatArray, x: FloatArray) -> None:
+    x[start:stop] = 0.5 * x[start:stop] + 0.5 * sums[start:stop] / counts[start:stop, None]
 
 
 def sample_vertices(graph: NeighborGraph, size: int, *, team: ThreadTeam) -> IntArray:
@@ -413,5 +423,9 @@ def sample_vertices(graph: NeighborGraph, size: int, *, team: ThreadTeam) -> Int
     """
     sums = sums_of_lengths(graph, team)
     scramble = np.modf(sums / np.median(sums) * (1e6 * np.sqrt(2.0)))[0]
-    ties = np.random.default_rng(11).permutation(graph.n_vertices)
-    return np.sort(np.lexsort((ties, scramble))[:size]).astype(np.int32)
+    last = np.partition(scramble, size - 1)[size - 1]
+    chosen, tied = np.flatnonzero(scramble < last), np.flatnonzero(scramble == last)
+    if len(chosen) + len(tied) > size:
+        ties = np.random.default_rng(11).permutation(graph.n_vertices)
+        tied = tied[np.argsort(ties[tied])[: size - len(chosen)]]
+    return np.sort(np.concatenate((chosen, tied))).astype(np.int32)
