@@ -76,7 +76,7 @@ STAGES = [
     (starts._STARTS, "coarse", spoiled, COARSE, START),
     (starts, "prolong", spoiled, COARSE, START),
     (_energies, "divergence", spoiled, {}, "optimise, step 0: gradient at"),
-    (_component, "_geodesic_factor", lambda v: np.nan, SCALE, "result: coordinates at"),
+    (_component, "geodesic_factor", lambda v: np.nan, SCALE, "result: coordinates at"),
     (_component, "local_stretch", spoiled, {}, "stretch: singular values at"),
 ]
 
@@ -87,7 +87,7 @@ def test_stages(monkeypatch, owner, name, spoil, settings, text):
     steps = []
     with pytest.raises((NumericalError, ValueError), match=text):
         embed_graph(MATRIX, 2, callback=steps.append, **settings)
-    assert not steps or name in ("_geodesic_factor", "local_stretch")
+    assert not steps or name in ("geodesic_factor", "local_stretch")
 
 
 def test_features_layout_and_the_entry_that_is_named(monkeypatch):

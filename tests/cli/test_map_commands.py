@@ -70,7 +70,7 @@ def test_features_and_boards(folder, run, run_json, refused, sheet):
     assert found == pytest.approx(board_scores(sheet, Y, labels=LABELS), rel=1e-9)
     shown = run(*board).stdout
     assert all(name in shown for name in found)
-    refused("no such board", "evaluate", "x.npy", "y.npy", "--board", "mteb")
+    refused("unknown board", "evaluate", "x.npy", "y.npy", "--board", "mteb")
     refused("leave out --n-neighbors", *board, "-k", 4)
     refused("leave out --graph", *board, "--graph")
     refused("--metric is for features", "evaluate", "a.npz", "y.npy", "--metric", "cosine")

@@ -61,7 +61,7 @@ def test_what_is_not_there_is_refused(monkeypatch, options, known, what):
     monkeypatch.setattr(component, "find_device", HostDevice)
     resolved = resolve_options(2, engine="cuda", **options)
     assert what in missing_feature(resolved, known)
-    with pytest.raises(ValueError, match="not there on the device yet: use engine='cpu'"):
+    with pytest.raises(ValueError, match="not supported on the GPU yet: use engine='cpu'"):
         device_for(GRAPH, resolved, known)
     assert device_for(GRAPH, resolve_options(2, engine="auto", **options), known) is None
 

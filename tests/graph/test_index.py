@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -295,13 +296,16 @@ def clusters(spread):
 @pytest.mark.parametrize(("spread", "stages"), [(1.0, "f"), (1e-5, "fd"), (1e-9, "fdd"), (1e-12, "fdd")])
 def test_exact_where_products_lose_all_digits(spread, stages, monkeypatch):
     seen = []
-    original = _euclidean.k_smallest
+    kernels = _euclidean.kernels
+    original = kernels.k_smallest
 
     def record(start, stop, scores, *rest):
         seen.append(scores.dtype.char)
         original(start, stop, scores, *rest)
 
-    monkeypatch.setattr(_euclidean, "k_smallest", record)
+    monkeypatch.setattr(
+        _euclidean, "kernels", SimpleNamespace(k_smallest=record, measure_rows=kernels.measure_rows)
+    )
     X = clusters(spread)
     graph = knn_graph(X, 5, n_jobs=1)
     assert "".join(seen) == stages

@@ -221,7 +221,6 @@ def check_edges(page, model):
 
 def check_lasso_and_pictures(page, model):
     """A line around the left half selects it; rows and pictures can be saved."""
-    page.evaluate("scrollTo(0, 0)")  # a picked vertex of a phone is below the map
     left, top, right, bottom = box_of(page, "map")
     width, height = right - left, bottom - top
     page.evaluate("document.getElementById('lasso').click()")

@@ -14,7 +14,7 @@ from scipy.linalg.lapack import dsyevd
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from isoweave.engines.plain import TIE
+from isoweave.engines.plain import TIE, repeat_and_count
 
 # Eigenvalues below this part of the largest one are rounding noise: the local rank is lower.
 RANK_TOLERANCE = 1e-10
@@ -25,8 +25,8 @@ SEVERAL = 4
 EXTRA_VECTORS = 2
 MAX_SWEEPS = 40
 TOLERANCE = 1e-11
-# Vertices at once; those of which the matrices stay in a processor's cache.
-_AT_ONCE, _IN_CACHE = 512, 64
+# Vertices at once, and distances from them to all; those of which the matrices stay in a processor's cache.
+_AT_ONCE, _MOST_DISTANCES, _IN_CACHE = 512, 2**21, 64
 
 # Vertices that tell how far to search.
 _SAMPLE = 8
@@ -62,7 +62,9 @@ class Nearest:
         there = np.take_along_axis(distances, near, axis=1)
         order = np.argsort(there, axis=1)
         near, there = np.take_along_axis(near, order, axis=1), np.take_along_axis(there, order, axis=1)
-        reach = np.where(self._n_wanted < self._most, there[:, self._n_wanted - 1] * self._tie, inf)
+        reach = np.full(len(there), inf)
+        if self._n_wanted < self._most:
+            reach = there[:, self._n_wanted - 1] * self._tie
         within = (there <= reach[:, None]) & np.isfinite(there)
         within[:, self._most :] = False
         # The next one may be as far as the last.
@@ -79,8 +81,9 @@ def nearest_lists(indptr: Any, indices: Any, lengths: Any, columns: Any, distanc
     n, width = columns.shape[0], columns.shape[1] + 1
     columns[:], distances[:] = -1, inf
     nearest = Nearest(indptr, indices, lengths, width, width, 0.0)
-    for first in range(0, n, _AT_ONCE):
-        found = nearest.around(np.arange(first, min(first + _AT_ONCE, n)))
+    step = _at_once(n)
+    for first in range(0, n, step):
+        found = nearest.around(np.arange(first, min(first + step, n)))
         if found is None:
             return False
         for i, (vertices, lengths_to) in enumerate(zip(*found, strict=True), first):
@@ -102,12 +105,10 @@ def local_mds(
     )
     # The neighbours are the first in a frame, in order of length.
     place = np.lexsort((near_indices, sources)) - indptr[sources]
-    edges = np.full((n + 1, n + 1), inf)
-    edges[sources, indices] = lengths
-    edges[np.arange(n), np.arange(n)] = 0.0
+    edges, step = (indptr, indices, lengths), _at_once(n)
     included[:] = True
-    for first in range(0, n, _AT_ONCE):
-        last = min(first + _AT_ONCE, n)
+    for first in range(0, n, step):
+        last = min(first + step, n)
         found = nearest.around(np.arange(first, last))
         if found is None:
             return False
@@ -152,12 +153,38 @@ def _gather(
     return room + [v for v in found if v not in seen], len(room)
 
 
-def _shortest_paths(edges: Any, rooms: Any, n_frame: int) -> Any:
+def _at_once(n: int) -> int:
+    return min(_AT_ONCE, max(_MOST_DISTANCES // max(n, 1), 1))
+
+
+def _lengths_between(edges: tuple[Any, Any, Any], rooms: Any, place: Any) -> Any:
+    """Lengths of the edges inside each room, a column: 0 from a vertex to itself, infinite without an edge.
+
+    ``place`` (n, b) is scratch, -1 everywhere before and after.
+    """
+    (indptr, indices, lengths), size = edges, len(rooms)
+    dense = np.full((size, size, rooms.shape[1]), inf)
+    at, room = np.nonzero(rooms < len(indptr) - 1)
+    vertices = rooms[at, room]
+    place[vertices, room] = at
+    dense[at, at, room] = 0.0
+    which, along = repeat_and_count(indptr[vertices + 1] - indptr[vertices])
+    edge = indptr[vertices][which] + along
+    to = place[indices[edge], room[which]]
+    inside = to >= 0
+    which, edge = which[inside], edge[inside]
+    dense[at[which], to[inside], room[which]] = lengths[edge]
+    place[vertices, room] = -1
+    return dense
+
+
+def _shortest_paths(edges: tuple[Any, Any, Any], rooms: Any, n_frame: int) -> Any:
     """Floyd-Warshall among the first vertices of each room, a column, through all of them, the last first."""
     found, size = np.empty((n_frame, n_frame, rooms.shape[1])), len(rooms)
+    place = np.full((len(edges[0]) - 1, min(_IN_CACHE, rooms.shape[1])), -1, dtype=np.int32)
     for lo in range(0, rooms.shape[1], _IN_CACHE):
         some = rooms[:, lo : lo + _IN_CACHE]
-        dense, sums = edges[some[:, None], some], np.empty((size, size, some.shape[1]))
+        dense, sums = _lengths_between(edges, some, place), np.empty((size, size, some.shape[1]))
         for k in range(size - 1, -1, -1):
             width = max(k, n_frame)
             through, part = dense[:width, k].copy(), dense[:width, :width]

@@ -41,6 +41,10 @@ class BandedCholesky:
         if failed or len(bad):
             raise PreparationError(INDEFINITE.format(order[failed - 1 if failed else bad[0]]))
 
+    @property
+    def n_entries(self) -> int:
+        return int(self._factor.size)
+
     def solve(self, rhs: FloatArray) -> FloatArray:
         """Solution for a block (n, N)."""
         out = np.zeros_like(rhs)
