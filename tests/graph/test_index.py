@@ -281,9 +281,11 @@ except KeyboardInterrupt:
 """
 
 
-def test_the_process_survives_an_interrupted_search():
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_the_process_survives_an_interrupted_search(name):
     """Threads that cKDTree starts itself go on writing into arrays that are freed by then."""
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True)
+    program = INTERRUPTED.replace("signal.SIGINT", f"signal.{name}")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, "interrupted"), done.stderr
 
 
