@@ -18,6 +18,7 @@ from isoweave._small_components import embed_many
 from isoweave._stages import arrays_of, finished_from, finished_record
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_array
+from isoweave.engines import plain
 from isoweave.forecast import check_memory
 from isoweave.geometry import typical_degrees
 from isoweave.graph import NeighborGraph, PreparedGraph, graph_from_matrix, is_edge, prepare_graph
@@ -296,6 +297,8 @@ def embed_parts(
             for c, degree in zip(small, typical, strict=True)
         }
         small.sort(key=lambda c: widths[c])
+        if len(small) > 1:
+            plain.expect(len(prepared.graph.indices))
         waiting = [c for c in waiting if c not in widths] + small
 
         def embed_range(start: int, stop: int, chosen: list[int], found: dict) -> None:

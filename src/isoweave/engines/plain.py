@@ -53,6 +53,12 @@ def is_spared(name: str, n_entries: int) -> bool:
     return True
 
 
+def expect(n_entries: int) -> None:
+    """Of that many entries, in problems that are small each, are more than is worth doing here."""
+    if n_entries > SOME:
+        _handled.update({name: limit + 1 for name, limit in WORTH_COMPILING.items()})
+
+
 def choose(name: str, n_entries: int) -> Any:
     """That kernel, or the function of the same name and arguments here."""
     module, function = name.split(".")
