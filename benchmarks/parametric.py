@@ -3,6 +3,7 @@
     python benchmarks/parametric.py swiss faces          # prints
     python benchmarks/parametric.py --write              # everything, into docs/parametric.md
     python benchmarks/parametric.py mnist --rows 5000    # a learning curve: of so many rows only
+    python benchmarks/parametric.py --beyond --write     # points outside the region of the fit
     python benchmarks/parametric.py --stream 1000000     # a file of so many rows x 50, and the peak of memory
 
 Beside it: `transform` of the map it was trained on, PCA, an autoencoder of the same layers, and, if --umap
@@ -179,8 +180,6 @@ def rows_of(name: str, args: argparse.Namespace) -> list[list[str]]:
     # Times per point are those of one thread, wherever training was.
     model.set_params(n_jobs=1, device="cpu")
     model.map_.set_params(n_jobs=1)
-    for one in (model._module(), network):
-        one.to("cpu")
     both = np.vstack([others, fitted])
     numbers = np.random.default_rng(seed).choice(len(others), min(200, len(others)), replace=False)
     graph = kneighbors_graph(both, k, mode="distance")
@@ -212,6 +211,40 @@ def rows_of(name: str, args: argparse.Namespace) -> list[list[str]]:
         lines.append([title if not lines else "", method, *cells])
         print(name, seed, *lines[-1][1:], flush=True)
     return lines
+
+
+def beyond(args: argparse.Namespace) -> list[list[str]]:
+    """A swiss roll without its last fifth: points of the fit's region, and farther and farther from it."""
+    roll = datasets.swiss_roll(5000, random_state=args.seed)
+    data, truth = roll.data.astype(np.float32), roll.truth
+    past = truth[:, 0] - np.quantile(truth[:, 0], 0.8)
+    is_fitted = (past < 0) & (np.random.default_rng(args.seed).random(len(past)) > 0.15)
+    options = {} if args.epochs is None else {"max_epochs": args.epochs}
+    model = ParametricIsometry(2, random_state=args.seed, n_jobs=args.jobs, device=args.device, **options)
+    model.fit(data[is_fitted])
+    search = NearestNeighbors(n_neighbors=10).fit(truth[is_fitted])
+    edge = float(np.median(search.kneighbors(truth[is_fitted])[0][:, 1:]))
+    lines = []
+    for low, high in ((-np.inf, 0), (0, 1), (1, 2), (2, 4), (4, 8), (8, 16)):
+        chosen = ~is_fitted & (past >= low * edge) & (past < high * edge)
+        distances, near = search.kneighbors(truth[chosen])
+        cells = ["in the region" if high == 0 else f"{low} to {high} edges outside", str(chosen.sum())]
+        for there, placed in (
+            (model.map_.embedding_, model.map_.transform(data[chosen])),
+            (model.transform(data[is_fitted]), model.transform(data[chosen])),
+        ):
+            found = np.linalg.norm(placed[:, None] - there[near], axis=2)
+            cells.append(f"{np.mean(np.abs(found - distances) / distances):.4f}")
+        lines.append(cells)
+    return lines
+
+
+def write(mark: str, table: list[str]) -> None:
+    """Into the page, between the mark and the next end."""
+    before, rest = PAGE.read_text(encoding="utf-8").split(f"<!-- {mark} -->\n")
+    after = rest.split("<!-- end -->", 1)[1]
+    text = f"{before}<!-- {mark} -->\n" + "\n".join(table) + f"\n<!-- end -->{after}"
+    PAGE.write_text(text, encoding="utf-8")
 
 
 def stream(n: int, epochs: int | None, n_features: int = 50) -> None:
@@ -255,6 +288,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="threads of the fit")
     parser.add_argument("--device", default="cpu", help="where the network is trained")
     parser.add_argument("--stream", type=int, help="so many rows from a file")
+    parser.add_argument("--beyond", action="store_true", help="outside the region of the fit")
     parser.add_argument("--write", action="store_true")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -262,16 +296,20 @@ def main() -> None:
         stream(args.stream, args.epochs)
         return
     torch.set_num_threads(1)
+    if args.beyond:
+        head = ["points", "number", "edge error of `transform`", "edge error of the network"]
+        table = markdown_table(head, beyond(args))
+        if args.write:
+            write("beyond", table)
+        print("\n".join(table))
+        return
     head = ["data", "", "edge error", "ratio", "neighbours kept", "Pearson", "µs per point", "times faster"]
     head.append("CPU s of the fit")
     lines: list[list[str]] = []
     for name in args.names or SETS:
         lines += rows_of(name, args)
         if args.write:
-            text = PAGE.read_text(encoding="utf-8")
-            before, rest = text.split("<!-- table -->\n")
-            table, after = "\n".join(markdown_table(head, lines)), rest.split("<!-- end -->")[1]
-            PAGE.write_text(f"{before}<!-- table -->\n{table}\n<!-- end -->{after}", encoding="utf-8")
+            write("table", markdown_table(head, lines))
     print("\n".join(markdown_table(head, lines)))
 
 
