@@ -30,22 +30,21 @@ from isoweave.experiments._run import KEYS
 
 def publish(source: Path, target: Path) -> None:
     """Tables and figures of every experiment there are runs of."""
-    folders = dict.fromkeys((target, source))
-    files = [path for folder in folders for name in EXPERIMENTS if (path := folder / f"{name}.csv").exists()]
-    runs = read_runs(files).drop_duplicates(list(KEYS), keep="last", ignore_index=True)
-    is_new = source != target
-    is_whole = is_new and set(read_runs(source.glob("*.csv"))["method"]) == set(runs["method"])
-    (target / "figures").mkdir(parents=True, exist_ok=True)
+    new, old = (
+        [path for name in EXPERIMENTS if (path := f / f"{name}.csv").exists()] for f in (source, target)
+    )
+    runs = read_runs([*old, *new]).drop_duplicates(list(KEYS), keep="last", ignore_index=True)
+    is_whole = set(read_runs(new)["method"]) == set(runs["method"])
+    figures = target / "figures"
+    figures.mkdir(parents=True, exist_ok=True)
     for name in runs.loc[runs["scale"] == FULL.name, "experiment"].unique():
         markdown, _ = write_tables(EXPERIMENTS[name], runs, FULL, target)
-        if is_new:
-            draw_experiment(EXPERIMENTS[name], runs, FULL, target / "figures")
-        for figure in (
-            (source / "figures").glob(f"{name}_*_maps.png") if source != target and is_whole else ()
-        ):
-            shutil.copyfile(figure, target / "figures" / figure.name)
+        if source != target:
+            draw_experiment(EXPERIMENTS[name], runs, FULL, figures)
+            for figure in (source / "figures").glob(f"{name}_*_maps.png") if is_whole else ():
+                shutil.copyfile(figure, figures / figure.name)
         with markdown.open("a", encoding="utf-8") as file:
-            for figure in sorted((target / "figures").glob(f"{name}_*.png")):
+            for figure in sorted(figures.glob(f"{name}_*.png")):
                 file.write(f"\n![{figure.stem.replace('_', ' ')}](figures/{figure.name})\n")
     (target / "summary.md").write_text(summary_markdown(compare(runs, FULL)), encoding="utf-8")
 
