@@ -72,6 +72,7 @@ Written by `benchmarks/quality.py`; do not edit by hand. What the defaults must 
 samples of 1,500 points, ten groups of MNIST or the single sets of [the results](results/README.md), where
 every method, the paper's among them, has its tables. "First" are the floors that the first version was built
 against, "today" those that came with `global_weight` and `refine="auto"`. Fresh samples: seeds 701 to 715.
+Floors of roads and flat outlines, and more samples of the torus: [the dial](dial.md#floors).
 
 F1: neighbourhoods kept. Edge error: mean relative error of edge lengths. Procrustes: residual of the
 best rigid motion onto the truth, over its variance. Parameter error: the same for the best affine map
