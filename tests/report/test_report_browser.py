@@ -107,6 +107,24 @@ def test_swiss_roll(open_report, size, dark):
     check_nothing_can_be_loaded_or_sent_away(page)
 
 
+def test_large_numbers_and_many_classes_are_not_cut_off(open_report):
+    """On a phone, twelve classes are all in sight, and so are the ends of the axes of an energy of 1e10."""
+    roll = 1e5 * swiss_roll(200, random_state=7).data
+    model = IsometricEmbedding(n_components=2, n_neighbors=8).fit(roll)
+    assert model.energy_ > 1e6
+    page = open_report(model, (320, 700), columns={"month": np.arange(200) % 12})
+    assert page.evaluate("document.querySelectorAll('#legend button').length") == 12
+    assert page.evaluate("(({scrollHeight, clientHeight}) => scrollHeight <= clientHeight)(legend)")
+    outside = """[...document.querySelectorAll("#history text")].filter((text) => {
+      const box = text.getBoundingClientRect(), all = text.ownerSVGElement.getBoundingClientRect();
+      return box.left < all.left || box.right > all.right || box.top < all.top || box.bottom > all.bottom;
+    }).map((text) => text.textContent)"""
+    assert page.evaluate(outside) == []
+    ends = page.evaluate("[...document.querySelectorAll('#history text')].map((text) => text.textContent)")
+    energies = [record.energy for record in model.history_]
+    assert [float(end) for end in ends[2:4]] == [float(f"{e:.2e}") for e in (min(energies), max(energies))]
+
+
 def check_drawn(page, model, truth, middle, dark):
     np.testing.assert_allclose(drawn(page, 0, 1), model.embedding_, atol=1e-6 * np.ptp(truth))
     picture = np.asarray(page.screenshot(), dtype=int)

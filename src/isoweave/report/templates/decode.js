@@ -57,7 +57,8 @@ function valueOf(column, v) {
 
 function format(x) {
   if (Number.isNaN(x)) return "missing";
-  return x === 0 || (Math.abs(x) >= 1e-3 && Math.abs(x) < 1e6) ? String(Number(x.toPrecision(6))) : x.toExponential(3);
+  if (x === 0 || (Math.abs(x) >= 1e-3 && Math.abs(x) < 1e6)) return String(Number(x.toPrecision(6)));
+  return x.toExponential(3).replace(/\.?0*e\+?/, "e");
 }
 
 function mapDistance(i, j) {
