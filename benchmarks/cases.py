@@ -1,6 +1,6 @@
-"""The data sets of the quality tables, how a map of them is scored, and a cache of finished cases.
+"""The data sets of docs/choices.md, how a map of them is scored, and a cache of finished cases.
 
-Shared by ``quality.py`` and ``choices.py``; see there for the commands.
+Of ``choices.py``; see there for the commands. Others take a data set or a table from here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SEEDS = tuple(range(501, 516))
 N_GROUPS = 10
 
 _SCORING = ("metrics", "datasets")
-ENGINE = ("embedding", "energy", "engines", "geometry", "graph", "linalg", "optimise")
+ENGINE = (".", "energy", "engines", "geometry", "graph", "linalg", "optimise")
 
 Record = dict[str, object]
 
@@ -304,7 +304,7 @@ def show(value: float, column: str) -> str:
 
 
 def page_parser(doc: str, n_seeds: int) -> argparse.ArgumentParser:
-    """The options that quality.py and choices.py share."""
+    """The options of choices.py."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="two seeds; prints the page, writes nothing")
     parser.add_argument("--rows", nargs="+", help="rows to run; all by default")

@@ -3,7 +3,8 @@
     python benchmarks/choices.py --quick --rows swiss10 torus     # two seeds, prints only
     python benchmarks/choices.py                                  # three seeds, writes docs/choices.md
 
-Rows, scores, records (build/benchmarks/choices.jsonl) and real data as in quality.py.
+Rows and scores are those of cases.py, records are kept in build/benchmarks/choices.jsonl; real data need
+ISOWEAVE_DATA.
 """
 
 from __future__ import annotations
@@ -99,10 +100,10 @@ _HEAD = """# Choices
 
 Written by `benchmarks/choices.py`; do not edit by hand. Each line changes one thing against the default;
 means over {seeds} seeds (flat torus: 15). The line ± is the standard error of the default's means: smaller
-differences mean little. Synthetic samples are not those of [the quality table](quality.md); real data are the
-same in both (MNIST: the first groups). Energy is relative to the collapsed map and
+differences mean little. Synthetic samples are not those of [the results](results/README.md); real data are
+the same in both (MNIST: the first groups). Energy is relative to the collapsed map and
 comparable only between lines with the same weights, frames and calibration. Seconds: processor time of one
-thread, without the neighbour search. Columns as in the quality table.
+thread, without the neighbour search. Columns as in [quality](quality.md).
 """
 
 _ELSEWHERE = [
@@ -113,7 +114,7 @@ _ELSEWHERE = [
 
 
 def seeds_of(row: Row, n_seeds: int) -> tuple[int, ...]:
-    """Other samples than the quality table's."""
+    """Other samples than the results'."""
     if len(row.seeds) < 15:
         return row.seeds[:n_seeds]
     # Maps of the torus differ so much from sample to sample that three tell nothing.

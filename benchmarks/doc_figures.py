@@ -1,9 +1,11 @@
-"""The figures of README.md, docs/plotting.md and docs/report.md.
+"""The figures of README.md, docs/plotting.md, docs/report.md and docs/dial.md.
 
-    python benchmarks/doc_figures.py [roads] [plots]
+    python benchmarks/doc_figures.py [roads] [plots] [front]
 
 ``roads`` needs road_usa78k.npz in the folder ISOWEAVE_DATA: pictures of it are kept here, the data are not.
-The page is photographed in a headless Chromium, driven as in the tests.
+The page is photographed in a headless Chromium, driven as in the tests. ``front`` is what
+``isoweave reproduce front`` draws, from published runs: weights in docs/results/front.csv, other
+methods beside it.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 from matplotlib.collections import LineCollection
 from PIL import Image
@@ -22,7 +25,8 @@ from cases import ROOT
 from isoweave import IsometricEmbedding, embed_graph
 from isoweave._files import atomic_write
 from isoweave.datasets import load_road, swiss_roll
-from isoweave.experiments import save_png
+from isoweave.experiments import read_runs, save_png
+from isoweave.experiments.front import draw_front
 from isoweave.geometry import rigid_motion
 from isoweave.metrics import procrustes_error
 from isoweave.plot import plot_edges, plot_embedding, plot_history, plot_neighborhood, plot_shepard
@@ -30,13 +34,24 @@ from isoweave.report import write_report
 
 sys.path.insert(0, str(ROOT / "tests" / "reference"))
 FIGURES = ROOT / "docs" / "figures"
+RESULTS = ROOT / "docs" / "results"
 VERTEX = 700
 
 
 def main() -> None:
-    parts = {"roads": roads, "plots": plots}
+    parts = {"roads": roads, "plots": plots, "front": front}
     for name in sys.argv[1:] or parts:
         parts[name]()
+
+
+def front() -> None:
+    """Over global_weight, with the other methods on the same samples."""
+    runs = read_runs([RESULTS / "front.csv"])
+    cases = ["experiment", "row", "seed"]
+    others = read_runs(RESULTS / f"{name}.csv" for name in runs["experiment"].unique())
+    others = others[others["method"].isin(["isomap", "umap", "tsne", "mde"])]
+    others = others.merge(runs[cases].drop_duplicates(), on=cases)
+    draw_front(pd.concat([runs, others]), FIGURES / "front.svg")
 
 
 def roads() -> None:

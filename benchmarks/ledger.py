@@ -99,7 +99,7 @@ def code_of(method: str) -> str:
     """Hash of what the numbers of a method depend on."""
     scoring = hash_folders("metrics", "datasets")
     if method == "isoweave":
-        parts = [hash_folders(*ENGINE, ".")]
+        parts = [hash_folders(*ENGINE)]
     else:
         package = METHODS[method].package
         parts = [package, metadata.version(package)] if _is_installed(package) else [package]

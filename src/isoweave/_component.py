@@ -165,17 +165,10 @@ def _embed_once(
     elif options.refine == "distances":
         mass, result = refine_from(problem, graph, options, 1.0, result, run.within("refine"))
     elif options.refine == "auto" and weight == 0.0:
-        local = result
-        mass, result = refine_if_flat(problem, graph, options, local, run)
-        refined = result is not local and result.status not in ENDED_EARLY
-        if refined and graph.n_vertices > AT_ONCE and _is_plain(graph, known):
-            whole = mended(graph, result.coordinates, team, run)
-            if whole is not None:
-                is_exact, result = True, replace(result, coordinates=whole)
+        mend: Any = (lambda x: mended(graph, x, team, run)) if _is_plain(graph, known) else None
+        mass, result = refine_if_flat(problem, graph, options, result, run, mend)
     if is_exact and options.inner_product == "edge":
-        measured, here = problem.of_distances(graph), problem.evaluate(result.coordinates)
-        energy = measured.evaluate(result.coordinates).energy
-        mass, result = measured.mass, replace(result, energy=energy, alignments=here.alignments)
+        mass, result = _at_exact_distances(problem, graph, result)
     if options.scale == "geodesics":
         spread = find_landmarks(paths, options.n_components, team=team)
         places = result.coordinates[spread.vertices]
@@ -396,9 +389,36 @@ def refine_from(
 
 
 def refine_if_flat(
+    problem: Any,
+    graph: Any,
+    options: EmbeddingOptions,
+    result: IterationResult,
+    run: Run,
+    mend: Callable[[FloatArray], FloatArray | None] | None = None,
+) -> tuple[float, IterationResult]:
+    """Let the distances count as far as the data are flat and the distances agree with each other.
+
+    ``mend`` finds the map that has all distances where they are exact and this one is stuck.
+    """
+    mass, refined = _refined_if_flat(problem, graph, options, result, run)
+    whole = None
+    if mend and refined is not result and refined.status not in ENDED_EARLY and graph.n_vertices > AT_ONCE:
+        whole = mend(refined.coordinates)
+    if whole is None:
+        return mass, refined
+    return _at_exact_distances(problem, graph, replace(refined, coordinates=whole))
+
+
+def _at_exact_distances(problem: Any, graph: Any, result: IterationResult) -> tuple[float, IterationResult]:
+    """The energy of the collapsed map, and the map with the energy of its distances."""
+    measured, here = problem.of_distances(graph), problem.evaluate(result.coordinates)
+    energy = measured.evaluate(result.coordinates).energy
+    return measured.mass, replace(result, energy=energy, alignments=here.alignments)
+
+
+def _refined_if_flat(
     problem: Any, graph: Any, options: EmbeddingOptions, result: IterationResult, run: Run
 ) -> tuple[float, IterationResult]:
-    """Let the distances count as far as the data are flat and the distances agree with each other."""
     share = result.energy / problem.mass if problem.mass > 0 else 0.0
     part = flatness(mean_degree(graph), options.n_components, share)
     if part == 0.0:

@@ -224,6 +224,16 @@ def test_distances_of_any_size(comm):
     assert sum(said) == 1
 
 
+def test_stuck_maps_of_exact_distances_are_mended_by_one_rank(comm, monkeypatch):
+    u = np.random.default_rng(11).random((600, 2))
+    angle, radius = np.pi * (0.15 + 1.7 * u[:, 0]), 1.0 + 0.5 * u[:, 1]
+    strip = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
+    share = cut(in_order(knn_graph(strip, 8)), comm)
+    assert on_all_ranks(share, start="coarse")[1]["relative_energy"] < 1e-20
+    monkeypatch.setattr("isoweave.cluster._fit.MENDED", 599)
+    assert on_all_ranks(share, start="coarse")[1]["relative_energy"] > 1e-8
+
+
 def test_the_start_at_the_identity(comm):
     _, facts = on_all_ranks(cut(ROLL, comm), start="identity", max_iter=1, refine="none", global_weight=0.0)
     one = on_one(ROLL, start="identity", max_iter=1, refine="none", global_weight=0.0)

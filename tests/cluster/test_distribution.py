@@ -171,3 +171,28 @@ def test_a_message_of_petsc_is_counted_where_it_is_sent(comm):
     sent, iterations = zip(*share.ranks.gather(counts[1]), strict=True)
     assert len(sent) < 3 or sent[1] - sent[0] == iterations[0] > 0
     assert len(sent) > 1 or sent[0] == 0
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_full_disk_leaves_what_was_there_before(comm, tmp_path_factory, monkeypatch, is_there):
+    from isoweave.cluster import ElsewhereError, _output, embed_file
+
+    folder = comm.bcast(tmp_path_factory.mktemp("full") if comm.rank == 0 else None)
+    if comm.rank == 0:
+        sp.save_npz(folder / "g.npz", GRAPHS["plane"].to_matrix())
+        if is_there:
+            (folder / "map").mkdir()
+    comm.Barrier()
+
+    def full(file, arrays):
+        assert is_there or (folder / "map").is_dir()
+        file.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    if comm.rank == comm.size - 1:
+        monkeypatch.setattr(_output, "write_arrays", full)
+    with pytest.raises((OSError, ElsewhereError)):
+        embed_file(folder / "g.npz", folder / "map", max_iter=2)
+    comm.Barrier()
+    assert [path.name for path in sorted(folder.iterdir())] == ["g.npz", "map"][: 1 + is_there]
+    assert not is_there or not any((folder / "map").iterdir())

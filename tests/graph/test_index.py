@@ -230,6 +230,8 @@ BAD_INPUT = [
     (np.eye(5), {"metric": "precomputed"}, ValueError, "knn_from_distances"),
     (np.eye(5), {"metric": 3}, TypeError, "metric must be one of"),
     (np.eye(5), {"metric_params": 3}, TypeError, "metric_params must be a dict"),
+    (np.eye(5), {"metric_params": {"p": 3}}, TypeError, "metric_params .p. do not fit metric='euclidean'"),
+    (np.eye(5), {"metric": "seuclidean", "metric_params": {"V": [1.0]}}, ValueError, "metric_params .V."),
     (np.eye(5), {"metric": "minkowski", "metric_params": {"p": 0.5}}, ValueError, "'p'.*>= 1"),
     (np.ones((5, 2)), {"metric": "mahalanobis"}, ValueError, "the 2 features, which is singular"),
     (np.eye(5), {"metric": "haversine"}, ValueError, "latitude and longitude.*got 5 features"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from isoweave.cluster._patch import Patch, around, restricted
 from isoweave.cluster._problem import ClusterProblem, ShareAnchors, cluster_problem
 from isoweave.cluster._share import Ranks, Share
 from isoweave.cluster._shortcuts import without_shortcuts
-from isoweave.cluster._starts import STARTS, far_vertices
+from isoweave.cluster._starts import STARTS, far_vertices, gathered, to_owners
 from isoweave.embed import STATUSES, check_components, in_users_unit
 from isoweave.energy import AnchorEnergy
 from isoweave.geometry import local_stretch
@@ -37,10 +38,12 @@ from isoweave.graph import NeighborGraph, longer_than_detours
 from isoweave.optimise import (
     ALONE,
     ENDED_EARLY,
+    MENDED,
     SYNCHRONIZED_LIMIT,
     Run,
     check_finite,
     long_distances,
+    mended,
     numerical_stage,
 )
 from isoweave.options import EmbeddingOptions
@@ -230,7 +233,8 @@ def embed_large(
     if options.refine == "distances" and result.status not in ENDED_EARLY:
         mass, result = refine_from(problem, frames.graph, options, 1.0, result, run.within("refine"))
     elif options.refine == "auto" and weight == 0.0 and result.status not in ENDED_EARLY:
-        mass, result = refine_if_flat(problem, frames.graph, options, result, run)
+        mend = partial(_mended, share, team) if anchors is None and share.weights is None else None
+        mass, result = refine_if_flat(problem, frames.graph, options, result, run, mend)
     x = result.coordinates
     if options.scale == "geodesics":
         paths = frames.patch.share
@@ -243,6 +247,18 @@ def embed_large(
     if ranks.max(bool(lost.any())) and result.status in ("converged", "stalled"):
         result = replace(result, status="collapsed")
     return ComponentResult(replace(result, coordinates=x), stretch, mass, name, solver, kept)
+
+
+def _mended(share: Share, team: ThreadTeam, x: FloatArray) -> FloatArray | None:
+    """By one rank, because what is mended is small."""
+    if share.n_vertices > MENDED:
+        return None
+    graph, found = gathered(share), None
+    (places,) = share.ranks.send(np.zeros(len(x), dtype=np.int64), x)
+    with share.ranks.together():
+        if graph is not None:
+            found = mended(graph, places, team)
+    return to_owners(share, found, x.shape[1])
 
 
 def _factored(

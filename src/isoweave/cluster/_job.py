@@ -14,7 +14,7 @@ from isoweave._typing import FloatArray
 from isoweave.cluster._build import digest, read_share
 from isoweave.cluster._fit import check_cluster_options, embed_share
 from isoweave.cluster._journal import ClusterInterrupt, ClusterJournal
-from isoweave.cluster._output import check_output, write_map
+from isoweave.cluster._output import checked_output, write_map
 from isoweave.cluster._share import CallerRows, Ranks, Share
 from isoweave.io import read_anchors
 from isoweave.known import Anchors, check_anchors, merge_anchors
@@ -82,7 +82,13 @@ def embed_file(
         check_cluster_options(chosen)
     if options.get("n_jobs") is None:
         chosen.n_jobs = 1
-    check_output(ranks, output)
+    with checked_output(ranks, output):
+        return _embed(ranks, path, output, chosen, anchors, anchor_weight)
+
+
+def _embed(
+    ranks: Ranks, path: Path, output: Path, chosen: EmbeddingOptions, anchors: Any, weight: float | None
+) -> dict[str, Any]:
     say = _CountingReporter(ranks, chosen.verbose if ranks.rank == 0 else 0)
     say.stage("reading")
     share, rows = read_share(ranks, path, asymmetry=chosen.asymmetry)
@@ -96,7 +102,7 @@ def embed_file(
     if anchors is not None:
         with ranks.together():
             index, places = read_anchors(anchors, n_rows)
-        given, held, origin = _own_anchors(share, rows, Anchors(index, places, anchor_weight), chosen)
+        given, held, origin = _own_anchors(share, rows, Anchors(index, places, weight), chosen)
     interrupt = ClusterInterrupt(ranks, chosen.on_interrupt)
     with thread_team(chosen.n_jobs) as team, interrupt:
         callback = agreed_callback(ranks, chosen)

@@ -7,6 +7,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,22 +31,37 @@ def part_of(path: Path, ranks: Ranks) -> Path:
     return path / f"part-{ranks.rank:05d}-of-{ranks.size:05d}.npz"
 
 
-def check_output(ranks: Ranks, path: Path) -> None:
-    """Refuse an output that could not be written, before hours are spent computing it."""
-    with ranks.together():
-        if ranks.rank == 0:
-            if not is_folder(path):
-                check_output_path(path)
-            elif path.is_dir() and any(path.iterdir()):
-                raise ValueError(f"cannot write {path}: the folder is not empty; name another, or empty it.")
-            else:
-                try:
-                    path.mkdir(exist_ok=True)
-                except OSError as error:
-                    raise write_error(error, path) from error
-    if is_folder(path):
+@contextmanager
+def checked_output(ranks: Ranks, path: Path) -> Iterator[None]:
+    """Refuse an output that could not be written, before hours are spent computing it in the block.
+
+    A folder is made at once, so that every rank can try it; it goes if the block fails with nothing in it.
+    """
+    made = False
+    try:
         with ranks.together():
-            check_writable(part_of(path, ranks))
+            if ranks.rank == 0:
+                if not is_folder(path):
+                    check_output_path(path)
+                elif not path.is_dir():
+                    try:
+                        path.mkdir()
+                    except OSError as error:
+                        raise write_error(error, path) from error
+                    made = True
+                elif any(path.iterdir()):
+                    raise ValueError(
+                        f"cannot write {path}: the folder is not empty; name another, or empty it."
+                    )
+        if is_folder(path):
+            with ranks.together():
+                check_writable(part_of(path, ranks))
+        yield
+    except BaseException:
+        if made:
+            with suppress(OSError):
+                path.rmdir()
+        raise
 
 
 def write_map(
@@ -62,8 +78,10 @@ def write_map(
         try:
             with ranks.together(), atomic_write(part_of(path, ranks)) as file:
                 write_arrays(file, {**columns, "rows": own, "n_rows": rows.offsets[-1], **_plain(facts)})
-        except ElsewhereError:
-            part_of(path, ranks).unlink(missing_ok=True)  # half a map is none
+        except Exception as error:
+            if isinstance(error, ElsewhereError):
+                part_of(path, ranks).unlink(missing_ok=True)  # half a map is none
+            ranks.comm.Barrier()  # before the folder goes, its parts have gone
             raise
         return
     n, points = int(rows.offsets[-1]), columns["embedding"]

@@ -137,19 +137,22 @@ def _on_all_ranks(sample: Share, width: int, tol: float, team: ThreadTeam) -> Fl
 
 
 def _on_one_rank(sample: Share, width: int, tol: float, team: ThreadTeam) -> FloatArray | None:
-    graph, comm = gathered(sample), sample.comm
-    found = None
+    graph, found = gathered(sample), None
     if graph is not None and connected_components(graph.to_matrix(), directed=False)[0] == 1:
         here = build_problem(sample_energy(graph, width, team=team))
         optimiser = LBFGS(tol, _AUXILIARY_STEPS)
         found = minimise_from(here, optimiser, "auto", tol, "coarse start", ALONE)[1].coordinates
-    if not comm.bcast(found is not None, root=0):
+    return to_owners(sample, found, width)
+
+
+def to_owners(share: Share, found: FloatArray | None, width: int) -> FloatArray | None:
+    """The owned ones of rows that the first rank has; None where it has none."""
+    if not share.comm.bcast(found is not None, root=0):
         return None
-    # Rows go to their owners.
-    counts, rows = (0 * sample.offsets[1:], np.empty((0, width)))
+    counts, rows = (0 * share.offsets[1:], np.empty((0, width)))
     if found is not None:
-        counts, rows = np.diff(sample.offsets), found
-    return sample.ranks.exchange(counts, rows)[1][0]
+        counts, rows = np.diff(share.offsets), found
+    return share.ranks.exchange(counts, rows)[1][0]
 
 
 def gathered(share: Share) -> NeighborGraph | None:

@@ -191,6 +191,8 @@ def prepare_features(X: Any, metric: Metric, metric_params: Params, team: Thread
     points = features[groups.first]
     if boolean:
         points = points.astype(np.bool_)
+    if metric_params and not callable(name):
+        _check_params(name, params, points[:1])
     return FeatureSpace(points, groups, name, params, squared, cosine, scale)
 
 
@@ -242,6 +244,17 @@ def _check_metric(metric: Metric, metric_params: Params) -> tuple[Metric, dict[s
             if p == exponent and params.get("w") is None:
                 return simpler, {}
     return name, params
+
+
+def _check_params(metric: str, params: dict[str, Any], point: Any) -> None:
+    """Refuse what the metric does not take, by the distance of one point from itself."""
+    from sklearn.metrics import pairwise_distances
+
+    try:
+        pairwise_distances(point, point, metric=metric, **params)
+    except (TypeError, ValueError) as error:
+        names = ", ".join(map(str, params))
+        raise type(error)(f"metric_params ({names}) do not fit metric={metric!r}: {error}") from error
 
 
 def _boolean_metrics() -> list[str]:

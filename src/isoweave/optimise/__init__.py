@@ -18,6 +18,7 @@ from isoweave.optimise._global import (
 )
 from isoweave.optimise._lifted import (
     EXTRA as EXTRA,
+    MENDED as MENDED,
     LiftedFit as LiftedFit,
     is_met as is_met,
     is_trusted as is_trusted,

@@ -41,7 +41,7 @@ _NEARLY_MET = 2e-3
 # Of maps of exact distances that are stuck: vertices at most, misfit, and the error of the median vertex over
 # the mean. Sheets of 600 to 1,500 points have 1e-4 and .3 where nothing is wrong, 1e-2 and 2e-4 where a piece
 # is folded. A swiss roll in three dimensions, whose chords are exact, has 5e-3 and .7.
-_MENDED, _STUCK, _ELSEWHERE = 5_000, 3e-4, 0.01
+MENDED, _STUCK, _ELSEWHERE = 5_000, 3e-4, 0.01
 # Cliques of N + 2 vertices looked at; part of them to be flat, and the square of their height that is none.
 _CLIQUES, _FEWEST_CLIQUES, _FLAT_PART, _NO_HEIGHT = 100, 10, 0.9, 1e-9
 # Of placing vertices again: times, growth between two fits of all that is placed, squared errors of a vertex
@@ -216,7 +216,7 @@ def mended(graph: NeighborGraph, x: FloatArray, team: ThreadTeam, run: Run = ALO
     Somewhere a piece is folded over, which no descent undoes, and what hangs on it leans.
     """
     errors = _errors(graph, x)
-    is_stuck = graph.n_vertices <= _MENDED and misfit(graph, x) > _STUCK
+    is_stuck = graph.n_vertices <= MENDED and misfit(graph, x) > _STUCK
     if not is_stuck or np.median(errors) > _ELSEWHERE * errors.mean():
         return None
     # Lengths that are wrong have errors of their own.
