@@ -129,8 +129,8 @@ def test_a_page_is_drawn_once_with_what_it_needs(open_report, browser):
     """Without a graphics card, every picture and every program that draws takes a while."""
     counting = """window.used = [];
       for (const name of ["drawArrays", "drawArraysInstanced", "linkProgram"]) {
-        const plain = WebGL2RenderingContext.prototype[name];
-        WebGL2RenderingContext.prototype[name] = function (...given) { used.push(name); return plain.apply(this, given); };
+        const kind = WebGL2RenderingContext.prototype, plain = kind[name];
+        kind[name] = function (...given) { used.push(name); return plain.apply(this, given); };
       }"""
     added = browser.call("Page.addScriptToEvaluateOnNewDocument", source=counting)
     try:
