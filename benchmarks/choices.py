@@ -109,7 +109,8 @@ thread, without the neighbour search. Columns as in [quality](quality.md).
 _ELSEWHERE = [
     "## Elsewhere",
     "",
-    "What was tried against noise, and where it fails: [noise](noise.md#what-was-tried).",
+    "What was tried against noise, and where it fails: [noise](noise.md#what-was-tried). "
+    "For views: [views](plotting.md#what-was-tried).",
 ]
 
 

@@ -135,6 +135,8 @@ def test_estimators_say_what_to_call():
     for metric in ("euclidean", "precomputed"):
         with pytest.raises(TypeError, match=r"call isoweave.tl.embed\(adata\)"):
             IsometricEmbedding(metric=metric).fit(cells)
+    with pytest.raises(TypeError, match=r"call isoweave.tl.embed\(adata\), or pass adata.obsp"):
+        isoweave.embed_graph(cells)
 
 
 def test_reports_of_annotated_data(tmp_path):

@@ -125,6 +125,25 @@ def test_large_numbers_and_many_classes_are_not_cut_off(open_report):
     assert [float(end) for end in ends[2:4]] == [float(f"{e:.2e}") for e in (min(energies), max(energies))]
 
 
+def test_a_page_is_drawn_once_with_what_it_needs(open_report, browser):
+    """Without a graphics card, every picture and every program that draws takes a while."""
+    counting = """window.used = [];
+      for (const name of ["drawArrays", "drawArraysInstanced", "linkProgram"]) {
+        const kind = WebGL2RenderingContext.prototype, plain = kind[name];
+        kind[name] = function (...given) { used.push(name); return plain.apply(this, given); };
+      }"""
+    added = browser.call("Page.addScriptToEvaluateOnNewDocument", source=counting)
+    try:
+        page = open_report(BOX[:, :2])
+        page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert page.evaluate("used") == ["linkProgram", "drawArrays"]
+        page.resize(700, 760)
+        page.wait("used.length > 2 && document.getElementById('map').width < 700")
+        assert page.evaluate("used.slice(2)") == ["drawArrays"]
+    finally:
+        browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
+
+
 def check_drawn(page, model, truth, middle, dark):
     np.testing.assert_allclose(drawn(page, 0, 1), model.embedding_, atol=1e-6 * np.ptp(truth))
     picture = np.asarray(page.screenshot(), dtype=int)

@@ -116,6 +116,11 @@ def graph_from_matrix(matrix: Any, *, asymmetry: str = "error", rtol: float = 1e
     rtol = check_real("rtol", rtol, minimum=0, maximum=1, include_maximum=False)
     if isinstance(matrix, NeighborGraph):
         return matrix
+    if type(matrix).__name__ == "AnnData":
+        raise TypeError(
+            "Expected a scipy sparse matrix of distances, got AnnData: call isoweave.tl.embed(adata), or "
+            "pass adata.obsp['distances']."
+        )
     if not sp.issparse(matrix):
         raise TypeError(
             f"Expected a scipy sparse matrix of distances, got {type(matrix).__name__}. A dense array does "

@@ -124,7 +124,9 @@ function find(text) {
 }
 
 // A picture that was not moved yet is fitted again when the window changes; otherwise its middle and scale stay.
+// Browsers report the first size, too, after the first picture.
 new ResizeObserver(() => {
+  if (!resized()) return;
   for (const panel of panelsNow()) if (panel.camera.isFitted) fit(panel);
   placeLegend();
   draw();

@@ -283,13 +283,17 @@ function inSight(view, positions) {
   return count;
 }
 
-function paint() {
-  const canvas = element("map");
+// Brings the canvases to the size of the stage; false if they have it already.
+function resized() {
   const ratio = window.devicePixelRatio || 1;
-  const size = stageSize().map((side) => Math.max(1, Math.round(side * ratio)));
-  for (const each of [canvas, element("marks")]) {
-    if (each.width !== size[0] || each.height !== size[1]) [each.width, each.height] = size;
-  }
+  const [width, height] = stageSize().map((side) => Math.max(1, Math.round(side * ratio)));
+  const changed = [element("map"), element("marks")].filter((each) => each.width !== width || each.height !== height);
+  changed.forEach((each) => Object.assign(each, { width, height }));
+  return changed.length > 0;
+}
+
+function paint() {
+  resized();
   painter.clear();
   state.isDense = false;
   if (state.picture !== "matrix") panelsNow().forEach(paintPanel);

@@ -68,6 +68,13 @@ function glPainter(canvas) {
   const gl = canvas.getContext("webgl2", { antialias: Boolean(data.faces), premultipliedAlpha: true });
   if (!gl) return null;
   const canAdd = Boolean(gl.getExtension("EXT_color_buffer_float") || gl.getExtension("EXT_color_buffer_half_float"));
+  const texts = {
+    points: [POINTS_VERTEX, POINTS_FRAGMENT], lines: [LINES_VERTEX, LINES_FRAGMENT], shade: [SHADE_VERTEX, SHADE_FRAGMENT],
+    faces: [FACES_VERTEX, FACES_FRAGMENT],
+  };
+  // Without a graphics card every program takes a while to build: those that are never used are not.
+  const programs = {};
+  const programOf = (name) => (programs[name] ??= build(...texts[name]));
   const build = (vertex, fragment) => {
     const program = gl.createProgram();
     for (const [kind, text] of [[gl.VERTEX_SHADER, vertex], [gl.FRAGMENT_SHADER, fragment]]) {
@@ -79,10 +86,6 @@ function glPainter(canvas) {
     gl.linkProgram(program);
     if (!gl.getProgramParameter(program, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(program));
     return program;
-  };
-  const programs = {
-    points: build(POINTS_VERTEX, POINTS_FRAGMENT), lines: build(LINES_VERTEX, LINES_FRAGMENT), shade: build(SHADE_VERTEX, SHADE_FRAGMENT),
-    faces: build(FACES_VERTEX, FACES_FRAGMENT),
   };
   const corners = gl.createBuffer();
   gl.bindBuffer(gl.ARRAY_BUFFER, corners);
@@ -155,7 +158,7 @@ function glPainter(canvas) {
       gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
     },
     points(view, positions, colors, size, rate = 0) {
-      const program = programs.points;
+      const program = programOf("points");
       if (rate) {
         gl.bindFramebuffer(gl.FRAMEBUFFER, sumTarget().frame);
         gl.disable(gl.SCISSOR_TEST);
@@ -169,16 +172,17 @@ function glPainter(canvas) {
       finish(used);
       if (!rate) return;
       gl.bindFramebuffer(gl.FRAMEBUFFER, null);
-      start(programs.shade, view);
+      const shade = programOf("shade");
+      start(shade, view);
       gl.activeTexture(gl.TEXTURE0);
       gl.bindTexture(gl.TEXTURE_2D, sums.texture);
-      gl.uniform1f(gl.getUniformLocation(programs.shade, "rate"), rate);
-      const at = attribute(programs.shade, "corner", null, 2);
+      gl.uniform1f(gl.getUniformLocation(shade, "rate"), rate);
+      const at = attribute(shade, "corner", null, 2);
       gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
       finish([at]);
     },
     lines(view, ends, colors, width) {
-      const program = programs.lines;
+      const program = programOf("lines");
       const ratio = start(program, view);
       const pixel = view.size.map((side) => 2 / (side * ratio));
       uniforms(program, view, { pixel, width: Math.max(1, width * ratio) });
@@ -190,7 +194,7 @@ function glPainter(canvas) {
       finish(used);
     },
     faces(view, positions, colors, corners) {
-      const program = programs.faces;
+      const program = programOf("faces");
       start(program, view);
       uniforms(program, view, { lit: view.depth ? 1 : 0 });
       const used = [attribute(program, "place", positions, 3, `places ${view.slot}`), attribute(program, "tint", colors, 4, "tints")];
