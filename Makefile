@@ -62,7 +62,7 @@ $(MIN_STAMP): pyproject.toml requirements/minimum.txt
 	  || { echo "the oldest versions have wheels for Python 3.11 and 3.12; try: make MIN_PYTHON=python3.11 test-min" >&2; exit 1; }
 	$(MIN_PYTHON) -m venv $(MIN_VENV)
 	$(MIN_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/minimum.txt \
-	  --editable ".[dev,knn]"
+	  --editable ".[dev]"
 	@touch $@
 
 # Kernels of two versions of numba would push each other out of one cache.

@@ -230,7 +230,8 @@ CASES: dict[str, Case] = {
     # Clusters and hubs.
     "barbell": Case(graph(nx.barbell_graph(8, 3)), (1, 0.67, 0.42, 0.18, 0.0038)),
     "two cliques, one bridge": Case(graph(nx.barbell_graph(10, 0)), (1, 0.57, 0.48, 0.2, 0.083)),
-    "ring of cliques": Case(graph(nx.ring_of_cliques(5, 5)), (0.25, 0.42, 0.18, 0.11, 0.019)),
+    # On a line, where rounding decides, 30 numberings of its vertices end between 0.236 and 0.41.
+    "ring of cliques": Case(graph(nx.ring_of_cliques(5, 5)), (0.42, 0.42, 0.18, 0.11, 0.019)),
     "lollipop": Case(graph(nx.lollipop_graph(9, 8)), (0.96, 0.49, 0.39, 0.095, 0.0027)),
     "wheel": Case(graph(nx.wheel_graph(14)), (0.69, 0.3, 0.13, 0.0083, 0.013)),
     "hub of degree n - 1": Case(plane(180, 6, 17, hubs=1), (0.17, 0.0084, 0.015, 0.014, 0.017)),

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from isoweave.engines import small
+from isoweave.engines import lanes, small
 from isoweave.engines.compile import kernel
 from isoweave.engines.plain_frames import EXTRA_VECTORS
 from reference_graphs import random_rotations
 
 # Helpers are compiled into the kernels that call them; for these tests they are kernels, kept on disk.
-HELPERS = (small.block_iteration, small.full_spectrum, small.newton_polar, small.polar)
-block_iteration, full_spectrum, newton_polar, polar = (kernel(f.py_func) for f in HELPERS)
+HELPERS = (small.block_iteration, small.full_spectrum, small.polar, lanes.polar_lanes)
+block_iteration, full_spectrum, polar, polar_lanes = (kernel(f.py_func) for f in HELPERS)
 scratch = kernel(lambda n: small.squares(n)[2:])
 
 
@@ -71,20 +71,37 @@ def test_polar(n):
         np.testing.assert_allclose(polar_of(3.0 * u), u, atol=1e-13)
 
 
-def test_newton_finds_the_same_factor_or_gives_up():
-    """On what is nearly singular, or out of range."""
-    for n, smallest in product((3, 8, 13, 20), (1.0, 1e-3, 1e-6)):
-        u, v = random_rotations(2, n, np.random.default_rng(430 + n))
-        q = np.empty((n, n))
-        assert newton_polar((u * np.geomspace(1.0, smallest, n)) @ v, q, *scratch(n))
-        np.testing.assert_allclose(q, u @ v, atol=1e-14 / smallest)
+def lanes_of(matrices):
+    """Polar factors of matrices side by side, and the sums of their squared singular values."""
+    n, width = len(matrices[0]), lanes.LANES
+    x = np.zeros((n, n, width))
+    x[..., : len(matrices)] = np.moveaxis(matrices, 0, -1)
+    row = np.empty((n, width))
+    q = polar_lanes(x, np.empty_like(x), np.empty_like(x), row)
+    return np.moveaxis(q, -1, 0)[: len(matrices)], row[0, : len(matrices)]
+
+
+@pytest.mark.parametrize("n", [3, 8, 13, 20])
+def test_polar_factors_side_by_side(n):
+    """The same as alone, whatever stands beside, or said to be of no use: near singular or out of range."""
+    rng = np.random.default_rng(430 + n)
+    u, v = random_rotations(2, n, rng)
+    smallest = np.array([1.0, 1e-1, 1e-2, 1e-3, 1e-4])
+    # Relative to the norm, which is that of the others together.
+    good = np.array(
+        [(u * np.r_[np.full(n - 1, 1.0), s]) @ v * 10.0 ** rng.integers(-90, 90) for s in smallest]
+    )
+    factors, sums = lanes_of(good)
+    np.testing.assert_allclose(sums, n, atol=1e-12)
+    for q, s in zip(factors, smallest, strict=True):
+        np.testing.assert_allclose(q, u @ v, atol=1e-14 / s)
         np.testing.assert_allclose(q.T @ q, np.eye(n), atol=1e-13)
-    for matrix in (np.zeros((8, 8)), np.ones((8, 8)), np.diag([1.0] * 7 + [1e-9])):
-        assert not newton_polar(matrix, np.empty((8, 8)), *scratch(8))
-    matrix, q = np.random.default_rng(441).normal(size=(9, 9)) + 3.0 * np.eye(9), np.empty((9, 9))
-    for scale in (1e-300, 1e-160, 1e160, 1e300):
-        if newton_polar(scale * matrix, q, *scratch(9)):
-            np.testing.assert_allclose(q, polar_of(scale * matrix), atol=1e-12)
+    useless = np.array(
+        [np.zeros((n, n)), np.ones((n, n)), np.diag(np.r_[np.ones(n - 1), 1e-9]), 1e200 * u, 1e-200 * u]
+    )
+    assert not (lanes_of(useless)[1] > n - 1e-12).any()
+    mixed = np.array([useless[0], good[3], useless[3], good[4]])
+    np.testing.assert_array_equal(lanes_of(mixed)[0][[1, 3]], factors[[3, 4]])
 
 
 def iterate(matrix, n_wanted):

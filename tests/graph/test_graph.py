@@ -11,9 +11,11 @@ import reference_graphs as ref
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave.graph import (
     NeighborGraph,
+    _graph,
     _index,
     connected_components,
     edge_distortion,
+    geodesics_from,
     intrinsic_dimension,
     intrinsic_dimension_graph,
     is_edge,
@@ -84,6 +86,20 @@ def test_geodesic_neighbours_agree_with_scipy(graph, n_neighbors):
     assert set(found) == set(expected) | set(own)
     assert connected_components(dense)[0] == connected_components(graph)[0]
     np.testing.assert_allclose(dijkstra(dense.to_matrix()), distances, rtol=1e-12)
+
+
+def test_searching_from_several_sources_together_has_the_same_bits(monkeypatch):
+    """On graphs of few and of many hops, connected or not."""
+    points = np.random.default_rng(524).normal(size=(400, 6))
+    ring = knn_graph(np.column_stack((np.cos(np.arange(300) / 48), np.sin(np.arange(300) / 48))), 2)
+    for graph in (knn_graph(points, 8), knn_graph(np.vstack((points, points + 50.0)), 8), ring):
+        sources = np.arange(0, graph.n_vertices, 21, dtype=np.int32)
+        alone = geodesics_from(graph, sources)
+        np.testing.assert_allclose(alone, dijkstra(graph.to_matrix(), indices=sources), rtol=1e-12)
+        monkeypatch.setattr(_graph, "_MANY_GEODESICS", 0)
+        with thread_team(2) as team:
+            np.testing.assert_array_equal(geodesics_from(graph, sources, team=team), alone)
+        monkeypatch.undo()
 
 
 def test_edges_longer_than_their_detour_get_its_length_whatever_the_threads():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -15,12 +14,20 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances
 
 from isoweave._parallel import ThreadTeam, thread_team
-from isoweave.graph import _euclidean, _index, build_index, connected_components, knn_graph, merge_duplicates
-from isoweave.graph._euclidean import GraphSearch, ProductSearch, project
+from isoweave.graph import (
+    _cells,
+    _euclidean,
+    _index,
+    build_index,
+    connected_components,
+    knn_graph,
+    merge_duplicates,
+)
+from isoweave.graph._cells import CellSearch, project
+from isoweave.graph._euclidean import ProductSearch, nearest_by_scores
 from reference_graphs import as_dense, assert_permuted, assert_same_graph, twin
 
 TEAM = ThreadTeam(1)
-needs_faiss = pytest.mark.skipif(importlib.util.find_spec("faiss") is None, reason="needs the extra knn")
 
 
 def normal(n, d, seed):
@@ -210,7 +217,7 @@ def test_integer_points_with_ties_and_duplicates(points, k, wide, seed):
     np.testing.assert_array_equal(as_dense(reduced)[np.ix_(match, match)], as_dense(other))
 
 
-@pytest.mark.parametrize("largest_exact", [50_000, pytest.param(500, marks=needs_faiss)])
+@pytest.mark.parametrize("largest_exact", [50_000, 500])
 @pytest.mark.parametrize("n_features", [3, 25])
 def test_neither_row_order_nor_threads_matter(n_features, largest_exact, monkeypatch):
     monkeypatch.setattr(_index, "EXACT_SAMPLES", largest_exact)
@@ -344,15 +351,15 @@ def low_rank(n, n_features, n_directions, noise, seed):
     return points - points.mean(axis=0)
 
 
-@pytest.mark.parametrize(("rank", "n_features", "n_directions"), [(20, 300, 32), (60, 400, 64), (90, 90, 0)])
+@pytest.mark.parametrize(("rank", "n_features", "n_directions"), [(20, 300, 32), (60, 400, 64), (40, 40, 40)])
 def test_points_are_projected_if_nothing_is_lost(rank, n_features, n_directions):
-    points = low_rank(1500, n_features, rank, 0.0, 401)
-    projected = project(points.astype(np.float32), 8, 24, TEAM, seed=7)
-    assert (projected is None) == (n_directions == 0)
-    if projected is not None:
-        assert projected.shape == (1500, n_directions)
-        differences = np.linalg.norm(projected[1:] - projected[0], axis=1)
-        np.testing.assert_allclose(differences, np.linalg.norm(points[1:] - points[0], axis=1), rtol=1e-4)
+    points = low_rank(1500, n_features, rank, 0.0, 401).astype(np.float32)
+    sample = np.arange(0, 1500, 7, dtype=np.int32)
+    wanted = nearest_by_scores(points, sample, 8, TEAM)
+    projected = project(points, sample, wanted, TEAM, np.random.default_rng(7))
+    assert projected.shape == (1500, n_directions)
+    differences = np.linalg.norm(projected[1:] - projected[0], axis=1)
+    np.testing.assert_allclose(differences, np.linalg.norm(points[1:] - points[0], axis=1), rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -380,23 +387,23 @@ def test_looking_in_leading_directions_first_finds_the_same(rank, looks_first, s
     np.testing.assert_array_equal(search(points, own, 7, TEAM)[1], distances)
 
 
-@needs_faiss
 @pytest.mark.parametrize(("rank", "n_features"), [(12, 200), (12, 40), (16, 16)])
-def test_approximate_search_finds_nearly_all_and_measures_in_all_features(rank, n_features, monkeypatch):
+def test_cells_hold_nearly_all_neighbours_which_are_measured_in_all_features(rank, n_features, monkeypatch):
     points = low_rank(3000, n_features, rank, 0.05, 409)
-    new, rows = points[:100] + 0.1, np.arange(0, 3000, 3, dtype=np.int32)
-    nobody = np.full(100, -1, dtype=np.int32)
-    search, products = GraphSearch(points, 5, TEAM), ProductSearch(points, TEAM)
+    every, nobody = np.arange(3000, dtype=np.int32), np.full(100, -1, dtype=np.int32)
+    search, products = CellSearch(points, 5, TEAM), ProductSearch(points, TEAM)
+    exact = products(points, every, 10, TEAM)
     with thread_team(2) as team:
-        for queries, own in ((points[rows], rows), (new, nobody)):
-            exact = products(queries, own, 10, team)
-            neighbors, distances = search(queries, own, 10, team)
-            np.testing.assert_array_equal(search(queries, own, 10, TEAM), (neighbors, distances))
-            assert (neighbors[:, :, None] == exact[0][:, None, :]).any(axis=2).mean() > 0.98
-            measured = np.linalg.norm(queries[:, None] - points[neighbors], axis=2)
-            np.testing.assert_allclose(distances, measured, rtol=1e-12)
-    np.testing.assert_array_equal(search(new[99:], nobody[99:], 10, TEAM)[1][0], distances[99])
-    assert (search(points[:100], nobody, 3, TEAM)[1][:, 0] == 0).all()
+        neighbors, distances = search(points, every, 10, team)
+    np.testing.assert_array_equal(search(points, every, 10, TEAM), (neighbors, distances))
+    assert (neighbors[:, :, None] == exact[0][:, None, :]).any(axis=2).mean() > 0.98
+    measured = np.linalg.norm(points[:, None] - points[neighbors], axis=2)
+    np.testing.assert_allclose(distances, measured, rtol=1e-12)
+    # New rows and parts of the points are searched exactly.
+    new = points[:100] + 0.1
+    np.testing.assert_array_equal(search(new, nobody, 10, TEAM), products(new, nobody, 10, TEAM))
+    some = search(points[::3], every[::3], 10, TEAM)
+    np.testing.assert_array_equal(some[0], exact[0][::3])
     # Large graphs are approximate, and the same for the same seed.
     exact = knn_graph(points, 10)
     monkeypatch.setattr(_index, "EXACT_SAMPLES", 1000)
@@ -406,7 +413,12 @@ def test_approximate_search_finds_nearly_all_and_measures_in_all_features(rank, 
     assert (exact.to_matrix() != found.to_matrix()).nnz < 0.05 * len(exact.indices)
 
 
-def test_without_faiss_large_searches_stay_exact(monkeypatch):
-    monkeypatch.setattr(_index, "EXACT_SAMPLES", 50)
-    monkeypatch.setattr(_index.importlib.util, "find_spec", lambda name: None)
-    assert build_index(normal(80, 15, 59), team=TEAM).search == "brute"
+def test_cells_with_too_few_points_are_searched_exactly(monkeypatch):
+    """Clusters far apart and smaller than the number of neighbours."""
+    monkeypatch.setattr(_cells, "_CELL", 4)
+    points = np.repeat(100.0 * normal(100, 12, 411), 5, axis=0) + normal(500, 12, 412)
+    every = np.arange(500, dtype=np.int32)
+    neighbors, distances = CellSearch(points, None, TEAM)(points, every, 12, TEAM)
+    assert (neighbors >= 0).all()
+    assert np.isfinite(distances).all()
+    assert all(len(set(row)) == 12 for row in neighbors.tolist())

@@ -6,8 +6,14 @@ There sums are in registers, and indices are unsigned, as in :mod:`isoweave.engi
 
 import numpy as np
 
-from isoweave.engines.compile import inlined, kernel
-from isoweave.engines.small import LANES, polar, polar_any, polar_plane, squares
+from isoweave.engines.compile import helper, inlined, kernel
+from isoweave.engines.lanes import LANES, add_multiples, polar_lanes
+from isoweave.engines.small import polar, polar_plane, squares
+
+# Edges of a vertex that are held at a time: hubs have many.
+_EDGES = 32
+# What squares of singular values may add up to less than their number.
+_ORTHOGONAL = 1e-12
 
 
 def align_edges_in(n_components):
@@ -46,45 +52,73 @@ def align_edges_plane(start, stop, indptr, indices, weights, frame, coordinates,
         alignments[i, 1, 0], alignments[i, 1, 1] = q10, q11
 
 
+@helper
+def _differences(first, last, i, indices, weights, coordinates, steps):
+    """Rows of ``w_ij (x_j - x_i)`` for the edges first..last, padded with zeros to whole vectors."""
+    n = coordinates.shape[1]
+    for e in range(first, last):
+        j, w = np.uint32(indices[e]), weights[e]
+        for c in range(n):
+            steps[e - first, c] = w * (coordinates[j, c] - coordinates[i, c])
+
+
+@helper
+def _cross_product(i, indptr, indices, weights, frame, coordinates, steps, b):
+    """``B = E^T W dphi`` of one vertex; rows of b are padded to whole vectors."""
+    n, width = frame.shape[1], b.shape[1]
+    b[:] = 0.0
+    for first in range(indptr[i], indptr[i + 1], len(steps)):
+        last = min(first + len(steps), indptr[i + 1])
+        _differences(first, last, i, indices, weights, coordinates, steps)
+        for r in range(n):
+            for c in range(0, width, LANES):
+                at = r * width + c
+                add_multiples(b, at, 1.0, frame, first * n + r, n, steps, c, width, last - first)
+
+
 @kernel
 def align_edges(start, stop, indptr, indices, weights, frame, coordinates, alignments, energies, flux):
     """Best alignments for the diagonal inner product, with energies and fluxes (eqs. 9, 10, 12)."""
     # For every vertex i: ``B = E^T W dphi``, ``Q = polar(B)``, ``energies[i] = sum_j w_ij |residual|^2`` and
     # ``flux[ij] = w_ij residual`` with the residual ``dphi_ij - E_ij Q``. The energy is summed from
-    # residuals, not from the difference of norms, so that it keeps its digits when it is tiny.
+    # residuals, not from the difference of norms, so that it keeps its digits when it is tiny. Polar factors
+    # of several vertices are computed side by side: what one gets does not depend on the others.
     n = frame.shape[1]
-    b, q, columns, rotation = squares(n)
-    width = b.shape[1]
-    step = np.zeros(width)
-    for i in range(start, stop):
-        b[:] = 0.0
-        for e in range(indptr[i], indptr[i + 1]):
-            j, w = indices[e], weights[e]
-            for c in range(n):
-                step[c] = coordinates[j, c] - coordinates[i, c]
+    # Rows end on whole vectors.
+    width = (n + LANES - 1) // LANES * LANES
+    steps, b, q = np.zeros((_EDGES, width)), np.zeros((n, width)), np.zeros((n, width))
+    x, y, gram = np.zeros((n, n, LANES)), np.empty((n, n, LANES)), np.empty((n, n, LANES))
+    row, columns, rotation = np.empty((n, LANES)), np.empty((n, n)), np.empty((n, n))
+    for first in range(start, stop, LANES):
+        last = min(first + LANES, stop)
+        for i in range(first, last):
+            _cross_product(i, indptr, indices, weights, frame, coordinates, steps, b)
             for r in range(n):
-                left = w * frame[e, r]
-                for k in range(0, width, LANES):
-                    for c in range(k, k + LANES):
-                        b[r, c] += left * step[c]
-        polar_any(b, q, columns, rotation)
-        total = 0.0
-        for e in range(indptr[i], indptr[i + 1]):
-            j, w = indices[e], weights[e]
-            for c in range(n):
-                step[c] = coordinates[j, c] - coordinates[i, c]
+                for c in range(n):
+                    x[r, c, i - first] = b[r, c]
+        found = polar_lanes(x, y, gram, row)
+        for i in range(first, last):
+            if row[0, i - first] > n - _ORTHOGONAL:
+                for r in range(n):
+                    for c in range(n):
+                        q[r, c] = found[r, c, i - first]
+            else:
+                _cross_product(i, indptr, indices, weights, frame, coordinates, steps, b)
+                polar(b, q, columns, rotation)
+            total = 0.0
+            for e in range(indptr[i], indptr[i + 1]):
+                j, w = np.uint32(indices[e]), weights[e]
+                for c in range(n):
+                    steps[0, c] = coordinates[j, c] - coordinates[i, c]
+                for c in range(0, width, LANES):
+                    add_multiples(steps, c, -1.0, frame, e * n, 1, q, c, width, n)
+                for c in range(n):
+                    total += w * steps[0, c] * steps[0, c]
+                    flux[e, c] = w * steps[0, c]
+            energies[i] = total
             for r in range(n):
-                left = frame[e, r]
-                for k in range(0, width, LANES):
-                    for c in range(k, k + LANES):
-                        step[c] -= left * q[r, c]
-            for c in range(n):
-                total += w * step[c] * step[c]
-                flux[e, c] = w * step[c]
-        energies[i] = total
-        for r in range(n):
-            for c in range(n):
-                alignments[i, r, c] = q[r, c]
+                for c in range(n):
+                    alignments[i, r, c] = q[r, c]
 
 
 @kernel

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from isoweave.engines.ahead import when_compiling
 
 # Nothing calls kernels from C, so that entry is left out. (numba's type hints do not know the option.)
-_OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
+_OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
 
 # Called from Python and cached on disk.
 kernel: Any = njit(cache=True, **_OPTIONS)
@@ -25,7 +25,7 @@ reordering_kernel: Any = njit(cache=True, fastmath={"reassoc", "contract", "nsz"
 # Called from kernels, which hold a copy of it: no cache file and no entry from Python of its own.
 helper: Any = njit(**_OPTIONS | {"no_cpython_wrapper": True})
 # The same for the innermost loops of searches, copied before types are known.
-inlined: Any = njit(nogil=True, inline="always")
+inlined: Any = njit(nogil=True, inline="always", error_model="numpy")
 
 
 class _Begin(event.Listener):

@@ -2,7 +2,11 @@
 
 import numpy as np
 
-from isoweave.engines.compile import helper, inlined, kernel
+from isoweave.engines.compile import inlined, kernel
+from isoweave.engines.lanes import LANES, set_products
+
+# Scores that are looked at together.
+_BLOCK = 32
 
 
 @inlined
@@ -25,7 +29,10 @@ def measure_rows(start, stop, queries, own, points, candidates, floors, neighbor
     """Nearest candidates of each query by coordinate differences, sorted; ties go to the lower index."""
     # ``own`` is the number of a query among the points, -1 if it is none: no point is its own neighbour.
     # ``floors`` has a column for each candidate, in ascending order, or none: it is no nearer than that.
-    last = neighbors.shape[1] - 1
+    last, d = neighbors.shape[1] - 1, points.shape[1]
+    # Ends on a whole vector, with zeros.
+    width = (d + LANES - 1) // LANES * LANES
+    step, total = np.zeros(width), np.empty(LANES)
     for r in range(start, stop):
         neighbors[r] = -1
         distances[r] = np.inf
@@ -35,39 +42,41 @@ def measure_rows(start, stop, queries, own, points, candidates, floors, neighbor
                 break
             if j < 0 or j == own[r]:
                 continue
-            total = 0.0
-            for a in range(points.shape[1]):
-                step = queries[r, a] - points[j, a]
-                total += step * step
-            _insert(r, np.sqrt(total), j, distances, neighbors)
+            for a in range(d):
+                step[a] = queries[r, a] - points[j, a]
+            set_products(total, 0, 1.0, step, 0, LANES, step, 0, LANES, width // LANES)
+            _insert(r, np.sqrt(total.sum()), j, distances, neighbors)
 
 
 @kernel
-def k_smallest(start, stop, scores, own, indices, values):
-    """Smallest entries of each row of ``scores`` but its own, sorted; ties go to the lower index."""
+def k_smallest(start, stop, scores, column, own, indices, values):
+    """Put entries of each row of ``scores`` but its own among its smallest so far, sorted.
+
+    Columns are numbered from ``column``; ties go to the lower index.
+    """
     last = indices.shape[1] - 1
     for r in range(start, stop):
-        indices[r] = -1
-        values[r] = worst = np.inf
-        for j in range(scores.shape[1]):
-            if scores[r, j] < worst and j != own[r]:
-                _insert(r, scores[r, j], j, values, indices)
-                worst = values[r, last]
-
-
-@helper
-def _mix(x):
-    """Finaliser of splitmix64: every bit of the result depends on every bit of ``x``."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+        worst = values[r, last]
+        for first in range(0, scores.shape[1], _BLOCK):
+            end = min(first + _BLOCK, scores.shape[1])
+            # Few blocks hold one that is small enough: those are counted by vector instructions.
+            count = 0
+            for j in range(first, end):
+                count += scores[r, j] < worst
+            if count == 0:
+                continue
+            for j in range(first, end):
+                if scores[r, j] < worst and column + j != own[r]:
+                    _insert(r, scores[r, j], column + j, values, indices)
+                    worst = values[r, last]
 
 
 @kernel
-def hash_rows(start, stop, bits, hashes):
-    """Hash of each row's bit patterns."""
+def hash_rows(start, stop, bits, factors, hashes):
+    """Hash of each row's bit patterns: their sum with factors, one for each column."""
     for i in range(start, stop):
         h = np.uint64(0)
         for j in range(bits.shape[1]):
-            h = _mix(h + bits[i, j] + np.uint64(0x9E3779B97F4A7C15))
-        hashes[i] = h
+            # Numbers of few digits differ in their first bits only, which a product would lose.
+            h += (bits[i, j] ^ (bits[i, j] >> np.uint64(22)) ^ (bits[i, j] >> np.uint64(44))) * factors[j]
+        hashes[i] = h ^ (h >> np.uint64(32))

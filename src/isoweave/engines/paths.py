@@ -3,6 +3,10 @@
 import numpy as np
 
 from isoweave.engines.compile import helper, inlined, kernel
+from isoweave.engines.lanes import LANES, lower
+
+# Edges from a source to any vertex, at most, for a search from several sources together.
+_FEW_HOPS = 20
 
 
 @kernel
@@ -252,6 +256,42 @@ def geodesics_from(start, stop, sources, indptr, indices, lengths, geodesics):
         settle(np.int64(sources[s]), n, stamp, mark + 1, 0.0, n, found, mark, graph, scratch)
         for i in range(n):
             geodesics[s, i] = distance[i] if stamp[i] == mark + 1 else np.inf
+
+
+@kernel
+def geodesics_together(start, stop, sources, indptr, indices, lengths, geodesics):
+    """The same, bit by bit, for the groups ``start .. stop`` of ``LANES`` sources each."""
+    # Where no vertex is many edges away, the paths from all sources of a group are shortened together,
+    # vertex after vertex, until none can be: several times as fast as one search after the other.
+    n = len(indptr) - 1
+    distances, waiting = np.empty((n, LANES)), np.empty(n, np.int32)
+    stamp, found = np.zeros(n, np.int32), np.empty(n, np.int32)
+    for group in range(start, stop):
+        first, last = group * LANES, min((group + 1) * LANES, len(sources))
+        source = np.int64(sources[first])
+        if within_hops(source, _FEW_HOPS, n, indptr, indices, stamp, group + 1, found)[1] < n:
+            geodesics_from(first, last, sources, indptr, indices, lengths, geodesics)
+            continue
+        distances[:] = np.inf
+        waiting[:] = 0
+        for s in range(first, last):
+            distances[sources[s], s - first] = 0.0
+            waiting[sources[s]] = 1
+        changed = True
+        while changed:
+            changed = False
+            for u in range(n):
+                if waiting[u] == 0:
+                    continue
+                waiting[u] = 0
+                for e in range(indptr[u], indptr[u + 1]):
+                    v = np.int64(indices[e])
+                    if lower(distances, v * LANES, u * LANES, lengths[e]):
+                        waiting[v] = 1
+                        changed = True
+        for s in range(first, last):
+            for i in range(n):
+                geodesics[s, i] = distances[i, s - first]
 
 
 @kernel

@@ -137,14 +137,11 @@ def common_neighbors(sources: Any, indptr: Any, indices: Any, share: Any) -> Non
     share[forward] = np.bincount(edge[found], minlength=len(forward)) / degrees[short]
 
 
-def hash_rows(bits: Any, hashes: Any) -> None:
+def hash_rows(bits: Any, factors: Any, hashes: Any) -> None:
     """As :func:`isoweave.engines.neighbors.hash_rows`."""
-    hashes[:] = 0
-    for column in bits.T:
-        x = hashes + column + np.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        hashes[:] = x ^ (x >> np.uint64(31))
+    mixed = bits ^ (bits >> np.uint64(22)) ^ (bits >> np.uint64(44))
+    hashes[:] = (mixed * factors).sum(axis=1, dtype=np.uint64)
+    hashes ^= hashes >> np.uint64(32)
 
 
 def dot_chunks(start: int, stop: int, a: Any, b: Any, partial: Any) -> None:

@@ -6,20 +6,12 @@ from isoweave.engines.compile import helper, inlined
 from isoweave.engines.plain_frames import MAX_SWEEPS, TOLERANCE
 
 _TWO_600 = 2.0**600
-# Newton is faster than Jacobi from here on.
-MANY_DIMENSIONS = 8
-# Entries that loops take at once.
-LANES = 16
-_NEWTON_SWEEPS = 15
-# Square of the largest condition number (Frobenius) that Newton's iteration is trusted with.
-_LARGEST_CONDITION = 1e16
 
 
 @inlined
 def squares(n):
-    """A matrix, its polar factor, and scratch; rows end on whole vectors, with zeros in the first two."""
-    width = (n + LANES - 1) // LANES * LANES
-    return np.zeros((n, width)), np.zeros((n, width)), np.empty((n + 1, width)), np.empty((n, width))
+    """A matrix, its polar factor, and scratch."""
+    return np.empty((n, n)), np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
 
 
 @helper
@@ -153,79 +145,6 @@ def _normalise_columns(columns, scratch):
         square = _dot(columns, p, columns, p, n)
         for k in range(n):
             columns[p, k] /= np.sqrt(square)
-
-
-@helper
-def newton_polar(b, q, work, inverse):
-    """The same as :func:`polar` by ``q <- (g q + q^-T / g) / 2`` from b, several times as fast."""
-    # False if b is near singular, or its squares are out of range: q is then useless. g balances the two.
-    # Rows of the scratch are read in blocks of a constant length, which become vector instructions.
-    n, width = len(b), inverse.shape[1]
-    pivots, row = work[0], work[1]
-    for r in range(n):
-        for c in range(n):
-            q[r, c] = b[r, c]
-        for c in range(n, width):
-            inverse[r, c] = 0.0
-    for _ in range(_NEWTON_SWEEPS):
-        for r in range(n):
-            for c in range(n):
-                inverse[r, c] = q[r, c]
-        # Gauss-Jordan with row pivots, in place; columns are put back in order at the end.
-        for p in range(n):
-            best, largest = p, abs(inverse[p, p])
-            for r in range(p + 1, n):
-                if abs(inverse[r, p]) > largest:
-                    best, largest = r, abs(inverse[r, p])
-            if largest == 0.0:
-                return False
-            pivots[p], scale = best, 1.0 / inverse[best, p]
-            for k in range(0, width, LANES):
-                for c in range(k, k + LANES):
-                    row[c] = inverse[best, c] * scale
-                if best != p:
-                    for c in range(k, k + LANES):
-                        inverse[best, c] = inverse[p, c]
-            row[p] = scale
-            for r in range(n):
-                x = inverse[r, p]
-                inverse[r, p] = 0.0
-                for k in range(0, width, LANES):
-                    for c in range(k, k + LANES):
-                        inverse[r, c] -= x * row[c]
-            for c in range(width):
-                inverse[p, c] = row[c]
-        for p in range(n - 1, -1, -1):
-            best = int(pivots[p])
-            if best != p:
-                for r in range(n):
-                    inverse[r, p], inverse[r, best] = inverse[r, best], inverse[r, p]
-        size = inverse_size = 0.0
-        for r in range(n):
-            for c in range(n):
-                size += q[r, c] * q[r, c]
-                inverse_size += inverse[r, c] * inverse[r, c]
-        if not size * inverse_size < _LARGEST_CONDITION:
-            return False
-        balance = np.sqrt(np.sqrt(inverse_size / size))
-        left, right = 0.5 * balance, 0.5 / balance
-        change = 0.0
-        for r in range(n):
-            for c in range(n):
-                x = left * q[r, c] + right * inverse[c, r]
-                change += (x - q[r, c]) * (x - q[r, c])
-                q[r, c] = x
-        # What is left after a step is about half the square of its change.
-        if change < 1e-16 * n:
-            return True
-    return False
-
-
-@helper
-def polar_any(b, q, work, inverse):
-    """The same as :func:`polar`, in many dimensions by Newton's iteration."""
-    if len(b) < MANY_DIMENSIONS or not newton_polar(b, q, work, inverse):
-        polar(b, q, work, inverse)
 
 
 @helper

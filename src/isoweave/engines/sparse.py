@@ -7,6 +7,7 @@ for negative ones: together two to four times faster than the general loop.
 import numpy as np
 
 from isoweave.engines.compile import kernel
+from isoweave.engines.lanes import LANES, set_gathered
 from isoweave.engines.paths import find_edge
 from isoweave.engines.plain import CHUNK
 
@@ -24,6 +25,12 @@ def multiply_rows(start, stop, indptr, indices, data, x, out):
                 a0 += weight * x[j, 0]
                 a1 += weight * x[j, 1]
             out[i, 0], out[i, 1] = a0, a1
+            continue
+        if width >= LANES:
+            # By vectors, of which the last may share columns with the one before.
+            for k in range(0, width, LANES):
+                c = min(k, width - LANES)
+                set_gathered(out, i * width + c, 1.0, data, first, indices, x, c, width, last - first)
             continue
         # Three at a time; the last stands in for those that are not there.
         for k in range(0, width, 3):

@@ -3,6 +3,10 @@
 import numpy as np
 
 from isoweave.engines.compile import kernel
+from isoweave.engines.lanes import LANES, ONE, add_multiples, set_multiples, set_products
+
+# Vertices whose pulls the landmarks feel together.
+_AT_ONCE = 16
 
 
 @kernel
@@ -52,25 +56,50 @@ def landmark_stress(
     # distance and ``g`` the geodesic, ``cross`` is the sum of ``d g``, ``squares`` that of ``d d``, and
     # ``pulls`` that of ``g / d`` times the difference. Landmarks may stand behind the vertices that have
     # geodesics.
-    n, n_components = len(geodesics), coordinates.shape[1]
-    step = np.empty(n_components)
+    n, n_components, n_landmarks = len(geodesics), coordinates.shape[1], len(landmarks)
+    # A row for each coordinate of the landmarks; rows end on whole vectors.
+    width = (n_landmarks + LANES - 1) // LANES * LANES
+    n_vectors = width // LANES
+    places, pulled = np.zeros((n_components, width)), np.empty((n_components, width))
+    square, distance, geodesic = np.empty(width), np.zeros(width), np.zeros(width)
+    ratios, weights, total = np.zeros((_AT_ONCE, width)), np.empty(width), np.empty(LANES)
+    for a in range(n_landmarks):
+        for c in range(n_components):
+            places[c, a] = coordinates[landmarks[a], c]
     for block in range(start, stop):
-        landmark_pulls[block] = 0.0
-        for i in range(block * size, min((block + 1) * size, n)):
-            cross[i] = squares[i] = 0.0
-            pulls[i] = 0.0
-            for a in range(len(landmarks)):
-                square = 0.0
+        pulled[:] = 0.0
+        weights[:] = 0.0
+        end = min((block + 1) * size, n)
+        for first in range(block * size, end, _AT_ONCE):
+            last = min(first + _AT_ONCE, end)
+            for i in range(first, last):
+                square[:] = 0.0
                 for c in range(n_components):
-                    step[c] = coordinates[i, c] - coordinates[landmarks[a], c]
-                    square += step[c] * step[c]
-                if square == 0.0:
+                    x = coordinates[i, c]
+                    for a in range(width):
+                        square[a] += (x - places[c, a]) * (x - places[c, a])
+                for a in range(n_landmarks):
+                    geodesic[a], distance[a] = geodesics[i, a], np.sqrt(square[a])
+                for a in range(width):
                     # Ends that coincide may part in any direction: none is taken.
-                    continue
-                distance = np.sqrt(square)
-                squares[i] += square
-                cross[i] += distance * geodesics[i, a]
-                ratio = geodesics[i, a] / distance
+                    ratios[i - first, a] = geodesic[a] / distance[a] if distance[a] > 0.0 else 0.0
+                set_products(total, 0, 1.0, distance, 0, LANES, distance, 0, LANES, n_vectors)
+                squares[i] = total.sum()
+                set_products(total, 0, 1.0, distance, 0, LANES, geodesic, 0, LANES, n_vectors)
+                cross[i] = total.sum()
+                at = (i - first) * width
+                set_multiples(total, 0, 1.0, ONE, 0, 0, ratios, at, LANES, n_vectors)
+                weight = total.sum()
                 for c in range(n_components):
-                    pulls[i, c] += ratio * step[c]
-                    landmark_pulls[block, a, c] -= ratio * step[c]
+                    set_products(total, 0, 1.0, ratios, at, LANES, places, c * width, LANES, n_vectors)
+                    pulls[i, c] = weight * coordinates[i, c] - total.sum()
+            for a in range(0, width, LANES):
+                add_multiples(weights, a, 1.0, ONE, 0, 0, ratios, a, width, last - first)
+                for c in range(n_components):
+                    at, x = c * width + a, first * n_components + c
+                    add_multiples(
+                        pulled, at, 1.0, coordinates, x, n_components, ratios, a, width, last - first
+                    )
+        for a in range(n_landmarks):
+            for c in range(n_components):
+                landmark_pulls[block, a, c] = weights[a] * places[c, a] - pulled[c, a]

@@ -7,7 +7,7 @@ import numpy as np
 
 from isoweave.engines.alignment import align_edges, align_edges_plane, divergence
 from isoweave.engines.compile import helper, kernel
-from isoweave.engines.stress import edge_stress
+from isoweave.engines.stress import edge_stress, landmark_stress
 
 # numpy sums up to so many values in eight strands, and halves what is longer.
 _STRANDS = 128
@@ -91,29 +91,18 @@ def _column_sums(rows, values, lo, hi, sums, column):
 def _add_stress(p, lo, hi, far, x, gradient, scratch):
     """Add half the gradient of the long distances; their energy and sums (:class:`GlobalEnergy`)."""
     two, weights, totals, offsets, marks, landmarks, geodesics = far
-    cross, squares, pulls, back, is_landmark, sums, places, column = scratch
+    cross, squares, pulls, is_landmark, sums, places, column = scratch
     n, n_components = hi - lo, x.shape[1]
     first, last = marks[p], marks[p + 1]
+    n_landmarks, at = last - first, offsets[p]
+    chosen, felt = np.empty(n_landmarks, np.int32), np.empty((1, n_landmarks, n_components))
+    for a in range(n_landmarks):
+        chosen[a] = landmarks[first + a] - lo
+    paths = geodesics[at : at + n * n_landmarks].reshape((n, n_landmarks))
+    own = (x[lo:hi], chosen, paths, cross[lo:hi], squares[lo:hi], pulls[lo:hi], felt)
+    landmark_stress(0, 1, n, *own)
     for i in range(lo, hi):
-        cross[i] = squares[i] = is_landmark[i] = 0.0
-        for c in range(n_components):
-            pulls[i, c] = back[i, c] = 0.0
-    at = offsets[p]
-    for i in range(lo, hi):
-        for a in range(first, last):
-            j, geodesic, square = landmarks[a], geodesics[at], 0.0
-            at += 1
-            for c in range(n_components):
-                square += (x[i, c] - x[j, c]) * (x[i, c] - x[j, c])
-            if square == 0.0:
-                continue
-            distance = np.sqrt(square)
-            squares[i] += square
-            cross[i] += distance * geodesic
-            ratio = geodesic / distance
-            for c in range(n_components):
-                pulls[i, c] += ratio * (x[i, c] - x[j, c])
-                back[j, c] -= ratio * (x[i, c] - x[j, c])
+        is_landmark[i] = 0.0
     product, square = _total(cross, lo, n), _total(squares, lo, n)
     if product == 0.0:
         return weights[p], product, square
@@ -121,14 +110,16 @@ def _add_stress(p, lo, hi, far, x, gradient, scratch):
     _column_sums(landmarks[:0], x, lo, hi, sums, column)
     # The power is that of Python, whose last bit is not always that of a product.
     spring, away = weights[p] * (product / square) ** two / totals[p], square / product
-    for a in range(first, last):
-        is_landmark[landmarks[a]] = 1.0
+    for a in range(n_landmarks):
+        is_landmark[lo + chosen[a]] = 1.0
+        for c in range(n_components):
+            pulls[lo + chosen[a], c] += felt[0, a, c]
     for i in range(lo, hi):
         for c in range(n_components):
-            value = (last - first) * x[i, c] - places[c]
+            value = n_landmarks * x[i, c] - places[c]
             if is_landmark[i] > 0.0:
                 value += n * x[i, c] - sums[c]
-            value -= away * (pulls[i, c] + back[i, c])
+            value -= away * pulls[i, c]
             gradient[i, c] += value * spring
     value = weights[p] * max(0.0, 1.0 - product * product / (square * totals[p]))
     return value, product, square

@@ -1,4 +1,4 @@
-"""Neighbours from all pairs, Euclidean ones by matrix products or an index of faiss.
+"""Neighbours from all pairs, Euclidean ones by matrix products.
 
 A search is called with queries and their numbers ``own`` among the points, so that no point is its own
 neighbour; all are -1 for new rows, and what one finds does not depend on the others of its batch.
@@ -6,10 +6,7 @@ neighbour; all are -1 for new rows, and what one finds does not depend on the ot
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,22 +32,10 @@ _WORTHWHILE = 0.7
 DEFAULT_SEED = 20_170_921
 # Farther out than this, in radii of the points, queries would overflow single precision.
 _FARTHEST = 1e15
-# Before this version of faiss the HNSW graph depends on the number of threads that build it: it is given one.
-_FAISS_DETERMINISTIC = (1, 15, 1)
-# Directions tried, in order, while they are at most a third of the features: beyond that nothing is gained.
-_DIRECTIONS = (32, 64, 128)
-# Candidates per wanted neighbour when the index is projected: 70,000 MNIST images in 64 directions, 10
-# neighbours: twice as many hold 96.7 % of the true ones, three times 99.1 %, four times 99.6 %.
-_CANDIDATES = 4
-# Share of the true neighbours of the sample that must be among its candidates.
-_LEAST_RECALL = 0.985
-# efConstruction of faiss: candidates compared for every point that is added.
-_FULL_EFFORT = 100
-_PROJECTED_EFFORT = 60
 # Dense metrics that scikit-learn computes by matrix products: their bits depend on the rows of a block.
 _BY_PRODUCTS = ("cosine", "euclidean", "sqeuclidean", "nan_euclidean")
-# Rows that one thread takes at a time.
-_ROW_BLOCK = 4096
+# Rows that one thread takes at a time, and of a few.
+_ROW_BLOCK, _FEW_ROWS = 4096, 16
 
 Found = tuple[IntArray, FloatArray]
 
@@ -71,18 +56,19 @@ def nearest_of_all(
 ) -> tuple[IntArray, AnyArray]:
     """The k smallest distances of every query, given for those of lo..hi; ties go to the lower index."""
     m = len(own)
-    neighbors, distances = np.empty((m, k), dtype=np.int32), np.empty((m, k), dtype=dtype)
+    neighbors, distances = np.full((m, k), -1, dtype=np.int32), np.full((m, k), np.inf, dtype=dtype)
 
     def work(start: int, stop: int) -> None:
         for lo in range(start * step, min(stop * step, m), step):
             hi = min(lo + step, m)
-            kernels.k_smallest(0, hi - lo, to_all(lo, hi), own[lo:hi], neighbors[lo:hi], distances[lo:hi])
+            found = (neighbors[lo:hi], distances[lo:hi])
+            kernels.k_smallest(0, hi - lo, to_all(lo, hi), 0, own[lo:hi], *found)
 
     team.run(work, -(-m // step), grain=1)
     return neighbors, distances
 
 
-def _by_blocks(task: Callable[..., AnyArray], rows: AnyArray, out: AnyArray, team: ThreadTeam) -> AnyArray:
+def by_blocks(task: Callable[..., AnyArray], rows: AnyArray, out: AnyArray, team: ThreadTeam) -> AnyArray:
     """A function of all rows, in blocks: they and hence the bits do not depend on the number of threads."""
 
     def work(start: int, stop: int) -> None:
@@ -93,10 +79,23 @@ def _by_blocks(task: Callable[..., AnyArray], rows: AnyArray, out: AnyArray, tea
     return out
 
 
-def _scores(table: AnyArray, halves: AnyArray, rows: AnyArray) -> AnyArray:
+def scores(table: AnyArray, halves: AnyArray, rows: AnyArray) -> AnyArray:
     """The score |y|^2 / 2 - x.y of some rows x against all y, which orders y as |x - y| does."""
     block = rows @ table.T
     return np.subtract(halves, block, out=block)
+
+
+def half_squares(table: AnyArray) -> AnyArray:
+    """``|y|^2 / 2`` of every row."""
+    return 0.5 * np.einsum("ij,ij->i", table, table)
+
+
+def nearest_by_scores(table: AnyArray, own: IntArray, k: int, team: ThreadTeam) -> IntArray:
+    """The ``k`` nearest of all float32 points to a few of them, by products."""
+    halves = half_squares(table)
+    return nearest_of_all(
+        lambda lo, hi: scores(table, halves, table[own[lo:hi]]), own, k, team, _FEW_ROWS, np.float32
+    )[0]
 
 
 class ProductSearch:
@@ -108,7 +107,7 @@ class ProductSearch:
 
     def __init__(self, points: FloatArray, team: ThreadTeam) -> None:
         self.points, self.centre = points, points.mean(axis=0)
-        lengths = _by_blocks(lambda rows: row_norms(rows - self.centre), points, np.empty(len(points)), team)
+        lengths = by_blocks(lambda rows: row_norms(rows - self.centre), points, np.empty(len(points)), team)
         self.radius = float(lengths.max()) or 1.0
         self.norms = lengths / self.radius
         self.single = self._table(np.float32, team)
@@ -118,7 +117,7 @@ class ProductSearch:
         return (rows - self.centre) / self.radius
 
     def _table(self, dtype: Any, team: ThreadTeam) -> AnyArray:
-        return _by_blocks(self.scaled, self.points, np.empty(self.points.shape, dtype), team)
+        return by_blocks(self.scaled, self.points, np.empty(self.points.shape, dtype), team)
 
     def measured(
         self,
@@ -146,7 +145,7 @@ class ProductSearch:
             return lambda rows: cdist(rows, self.points)
         table = self.single if dtype == np.float32 else self._table(dtype, team)
         halves = (0.5 * self.norms**2).astype(dtype)
-        return lambda rows: _scores(table, halves, self.scaled(rows).astype(dtype))
+        return lambda rows: scores(table, halves, self.scaled(rows).astype(dtype))
 
     def __call__(self, queries: FloatArray, own: IntArray, k: int, team: ThreadTeam) -> Found:
         n, m = len(self.points), len(queries)
@@ -179,9 +178,7 @@ class ProductSearch:
         first = None if is_new or m < n else self._leading(k, team)
         if first is not None:
             table, halves, wide = first
-            pending = settle(
-                lambda at: _scores(table, halves, table[own[at]]), pending, np.float32, wide, 1.0
-            )
+            pending = settle(lambda at: scores(table, halves, table[own[at]]), pending, np.float32, wide, 1.0)
         for dtype in (np.float32, np.float64, None):
             pending = np.sort(np.concatenate((pending, far))) if dtype is None else pending
             if len(pending):
@@ -206,21 +203,21 @@ class ProductSearch:
         rough = randomized_svd(self.single[spread], sizes[-1], random_state=0)[2]
         directions = np.linalg.qr(rough.T.astype(np.float64))[0]
         out = np.empty((n, sizes[-1]))
-        projected = _by_blocks(lambda rows: self.scaled(rows) @ directions, self.points, out, team)
+        projected = by_blocks(lambda rows: self.scaled(rows) @ directions, self.points, out, team)
         halves, every = (0.5 * self.norms**2).astype(np.float32), np.arange(_SAMPLE)
 
-        def scores(table: AnyArray) -> AnyArray:
-            found = _scores(table, halves, table[sample])
+        def of_sample(table: AnyArray) -> AnyArray:
+            found = scores(table, halves, table[sample])
             found[every, sample] = np.inf
             return found
 
-        kth = np.partition(scores(self.single), k - 1, axis=1)[:, k - 1 : k]
+        kth = np.partition(of_sample(self.single), k - 1, axis=1)[:, k - 1 : k]
         best, least = None, _WORTHWHILE * n * d
         for size in sizes:
             part = projected[:, :size]
             rest = np.sqrt(np.maximum(self.norms**2 - np.einsum("ij,ij->i", part, part), 0.0))
             table = np.column_stack((part, rest)).astype(np.float32)
-            needed = np.sort((scores(table) <= kth).sum(axis=1))
+            needed = np.sort((of_sample(table) <= kth).sum(axis=1))
             # Enough for all but a twentieth of the queries, and a few more.
             wide = n_candidates(int(needed[-(_SAMPLE // 20)]), n - 1)
             again = _MEASURED * d + _PLACED * np.log(n / wide)
@@ -228,115 +225,6 @@ class ProductSearch:
             if cost < least:
                 best, least = (table, halves, wide), cost
         return best
-
-
-class GraphSearch:
-    """Neighbours from a navigable graph of all points (HNSW, faiss).
-
-    For the neighbours of the points themselves the index holds the points projected to their leading
-    principal directions, several times faster, if a sample says that this keeps the neighbours. Candidates
-    are measured again in all features.
-    """
-
-    def __init__(self, points: FloatArray, random_state: Any, team: ThreadTeam) -> None:
-        from sklearn.utils import check_random_state
-
-        random = check_random_state(DEFAULT_SEED if random_state is None else random_state)
-        self.seed = int(random.randint(2**31 - 1))
-        self.exact = ProductSearch(points, team)
-        self._index: Any = None
-
-    def __call__(self, queries: FloatArray, own: IntArray, k: int, team: ThreadTeam) -> Found:
-        near = self._near_new(queries, k, team) if (own < 0).all() else self._near_points(own, k, team)
-        neighbors, distances = self.exact.measured(queries, own, near, k, team)
-        missed = np.flatnonzero(neighbors[:, -1] < 0)
-        if len(missed):
-            neighbors[missed], distances[missed] = self.exact(queries[missed], own[missed], k, team)
-        return neighbors, distances
-
-    def _near_points(self, own: IntArray, k: int, team: ThreadTeam) -> IntArray:
-        table, n_others = self.exact.single, len(self.exact.points) - 1
-        width, build_effort = min(_CANDIDATES * k, n_others), _PROJECTED_EFFORT
-        searched, effort = project(table, k, width, team, self.seed), max(64, width + k)
-        if searched is None:
-            searched, width, build_effort = table, n_candidates(k, n_others), _FULL_EFFORT
-            effort = max(64, 3 * width)
-        index = _build_hnsw(searched, build_effort, team, self.seed)
-        # Every point finds itself too.
-        return _search_hnsw(index, searched[own], width + 1, effort, team)
-
-    def _near_new(self, queries: FloatArray, k: int, team: ThreadTeam) -> IntArray:
-        if self._index is None:
-            self._index = _build_hnsw(self.exact.single, _FULL_EFFORT, team, DEFAULT_SEED)
-        width = n_candidates(k, len(self.exact.points) - 1)
-        rows = np.clip(self.exact.scaled(queries), -_FARTHEST, _FARTHEST).astype(np.float32)
-        return _search_hnsw(self._index, rows, width, max(64, 3 * width), team)
-
-
-def project(table: AnyArray, k: int, width: int, team: ThreadTeam, seed: int) -> AnyArray | None:
-    """Centred points in as few principal directions as keep the neighbours; None if too many are needed.
-
-    Neighbours are kept if the ``width`` nearest points in the projection hold 98.5 % of the ``k`` nearest,
-    for 128 points drawn at random.
-    """
-    n, n_features = table.shape
-    tried = [size for size in _DIRECTIONS if 3 * size <= n_features]
-    if not tried:
-        return None
-    random = np.random.default_rng(seed)
-    spread = table[np.sort(random.choice(n, min(n, 4000), replace=False))].astype(np.float64)
-    directions = np.linalg.eigh(spread.T @ spread)[1][:, ::-1]
-    queries = np.sort(random.choice(n, min(n, 128), replace=False)).astype(np.int32)
-
-    def nearest(points: AnyArray, k: int) -> IntArray:
-        halves = 0.5 * np.einsum("ij,ij->i", points, points)
-
-        def to_all(lo: int, hi: int) -> AnyArray:
-            return _scores(points, halves, points[queries[lo:hi]])
-
-        return nearest_of_all(to_all, queries, k, team, 16, np.float32)[0]
-
-    wanted = nearest(table, k)
-    for n_directions in tried:
-        leading = np.ascontiguousarray(directions[:, :n_directions], np.float32)
-        out = np.empty((n, n_directions), dtype=np.float32)
-        projected = _by_blocks(partial(np.dot, b=leading), table, out, team)
-        kept = (wanted[:, :, None] == nearest(projected, width)[:, None, :]).any(axis=2)
-        if kept.mean() >= _LEAST_RECALL:
-            return projected
-    return None
-
-
-def _build_hnsw(table: AnyArray, effort: int, team: ThreadTeam, seed: int) -> Any:
-    """Navigable graph of float32 points; the same for any number of threads."""
-    with _faiss(team) as faiss:
-        version = tuple(int(part) for part in faiss.__version__.split(".")[:3] if part.isdigit())
-        if version < _FAISS_DETERMINISTIC:
-            faiss.omp_set_num_threads(1)
-        index = faiss.IndexHNSWFlat(table.shape[1], 16)
-        index.hnsw.rng = faiss.RandomGenerator(seed)
-        index.hnsw.efConstruction = effort
-        index.add(table)
-    return index
-
-
-def _search_hnsw(index: Any, queries: AnyArray, width: int, effort: int, team: ThreadTeam) -> IntArray:
-    """The ``width`` nearest points of float32 queries, -1 where the index finds fewer."""
-    with _faiss(team) as faiss:
-        _, found = index.search(queries, width, params=faiss.SearchParametersHNSW(efSearch=effort))
-    return np.asarray(found, dtype=np.int32)
-
-
-@contextmanager
-def _faiss(team: ThreadTeam) -> Iterator[Any]:
-    """The module, held to the threads of a team."""
-    faiss: Any = importlib.import_module("faiss")
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(team.n_threads)
-    try:
-        yield faiss
-    finally:
-        faiss.omp_set_num_threads(before)
 
 
 def pairwise_search(space: FeatureSpace, queries: Any, own: IntArray, k: int, team: ThreadTeam) -> Found:

@@ -25,6 +25,7 @@ _MANY_NEIGHBORS, _LARGE_PART = 100, 0.1
 _ALIASES = {"l1": "manhattan", "cityblock": "manhattan", "l2": "euclidean", "infinity": "chebyshev"}
 # Sparse features are made dense, and searched much faster, as long as they stay under 256 MiB.
 _DENSE_ENTRIES = 2**25
+_SEED = 20_231_107  # of the hashes
 
 Metric = str | Callable[..., float]
 Params = dict[str, Any] | None
@@ -70,13 +71,15 @@ def _hashes(features: Any, team: ThreadTeam) -> AnyArray:
         indices, data = features.indices, features.data
         rows = (indices[a:b].tobytes() + data[a:b].tobytes() for a, b in pairwise(features.indptr))
         return np.frombuffer(b"".join(blake2b(row, digest_size=8).digest() for row in rows), np.uint64)
-    hashes = np.empty(len(features), dtype=np.uint64)
+    hashes, bits = np.empty(len(features), dtype=np.uint64), features.view(np.uint64)
+    # Odd ones can be divided by: two rows that differ in one column never have the same hash.
+    factors = np.random.default_rng(_SEED).integers(2**64, size=bits.shape[1], dtype=np.uint64) | np.uint64(1)
     if features.size <= plain.FEW:
-        plain.hash_rows(features.view(np.uint64), hashes)
+        plain.hash_rows(bits, factors, hashes)
     else:
         from isoweave.engines.neighbors import hash_rows
 
-        team.run(hash_rows, len(features), features.view(np.uint64), hashes)
+        team.run(hash_rows, len(features), bits, factors, hashes)
     return hashes
 
 

@@ -30,6 +30,8 @@ from isoweave.graph._features import PointGroups, spread_neighbors
 kernels = LazyModule("isoweave.engines.paths")
 # Smaller graphs fit into the cache in any order.
 _SMALLEST_REORDERED = 20_000
+# Geodesics from which searching from several sources together is worth another kernel.
+_MANY_GEODESICS = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,7 +388,10 @@ def geodesics_from(graph: NeighborGraph, sources: AnyArray, *, team: ThreadTeam 
     """As :func:`geodesics`, on the threads of a team; sources int32 of shape (r,)."""
     distances = np.empty((len(sources), graph.n_vertices))
     arrays = (sources, graph.indptr, graph.indices, graph.lengths, distances)
-    team.run(kernels.geodesics_from, len(sources), *arrays, grain=1)
+    if distances.size > _MANY_GEODESICS:
+        team.run(kernels.geodesics_together, -(-len(sources) // kernels.LANES), *arrays, grain=1)
+    else:
+        team.run(kernels.geodesics_from, len(sources), *arrays, grain=1)
     return distances
 
 

@@ -15,6 +15,7 @@ from isoweave.linalg._cholesky import (
 from isoweave.linalg._laplacian import Laplacian as Laplacian, prepare_laplacian as prepare_laplacian
 from isoweave.linalg._methods import SolveResult as SolveResult
 from isoweave.linalg._state import (
+    FACTOR_TOL as FACTOR_TOL,
     AnchoredState as AnchoredState,
     PoissonState as PoissonState,
     SolverChoice as SolverChoice,

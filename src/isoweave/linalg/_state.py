@@ -32,6 +32,8 @@ SOLVERS = ("auto", *_METHODS)
 _LADDERS = {"direct": ("jacobi",), "cholmod": ("direct", "jacobi"), "jacobi": ("direct",)}
 # Up to here even a full factor takes a fraction of a second.
 _SMALL = 3000
+# What a factor misses by more than this it has lost to rounding.
+FACTOR_TOL = 1e-5
 # From this dimension on neighbourhood graphs are so well connected that diagonal preconditioning needs few
 # iterations and beats a multigrid cycle; in five dimensions they take about as long.
 _WELL_CONDITIONED = 8
@@ -127,10 +129,11 @@ class PoissonState:
     def solve(self, rhs: FloatArray, *, tol: float | None = None) -> SolveResult:
         """Solve ``L x = b`` for all columns at once; b is ``rhs`` (n, N) less its mean over every component.
 
-        ``tol`` is the largest allowed ``||b - L x|| / ||b||`` of a column instead of the state's own. A
-        residual that is rounding, ``4 eps ||L|| ||x||``, also counts as converged.
+        ``tol`` is the largest allowed ``||b - L x|| / ||b||`` of a column, instead of the state's own; a
+        factor has to reach 1e-5 whatever it is. A residual that is rounding, ``4 eps ||L|| ||x||``, also
+        counts as converged.
         """
-        tol = self._tol if tol is None else _check_tol(tol)
+        asked = self._tol if tol is None else _check_tol(tol)
         rhs = self._laplacian.project(_as_block(rhs, self._laplacian.n))
         sizes = np.sqrt(column_dots(rhs, rhs, self._team))
         guess: FloatArray | None = None
@@ -138,6 +141,7 @@ class PoissonState:
         best_method = self._method
         while True:
             method = self._method
+            tol = min(asked, FACTOR_TOL) if method.refines else asked
             result = self._attempt(method, rhs, None if method.refines else guess, sizes, tol)
             if method.refines and result.status == "stalled":
                 result = self._attempt(method, rhs, result.value, sizes, tol)

@@ -17,7 +17,7 @@ from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave.energy import DistanceEnergy, EdgeEnergy, Sum
 from isoweave.geometry import LocalFrames, typical_degree
 from isoweave.graph import join_along, subgraph
-from isoweave.linalg import AnchoredState, factor_grounded
+from isoweave.linalg import FACTOR_TOL, AnchoredState, factor_grounded
 from isoweave.optimise._blocks import Blocks, geodesic_tables, mean_degrees
 from isoweave.optimise._global import (
     NO_WEIGHT,
@@ -36,7 +36,6 @@ from isoweave.optimise._optimisers import (
     _MEMORY,
     _NO_GAIN,
     _ROUNDING,
-    _SOLVE_TOL,
     _SUFFICIENT_DECREASE,
     LBFGS,
 )
@@ -65,7 +64,7 @@ _SMALL = 512
 _MOST_STEPS = 1000
 # In the order of :mod:`isoweave.engines.together`.
 _STATUSES = ("running", "converged", "stalled", "max_iter", "odd")
-_RULES = (_GOOD_FIT, _SUFFICIENT_DECREASE, _NO_GAIN, _SOLVE_TOL)
+_RULES = (_GOOD_FIT, _SUFFICIENT_DECREASE, _NO_GAIN, FACTOR_TOL)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +182,7 @@ class LongDistances:
 
     def arguments(self, shape: tuple[int, ...]) -> tuple[Any, Any]:
         """What kernels take, and their scratch."""
-        vectors = (*np.empty((2, shape[0])), *np.empty((2, *shape)), np.empty(shape[0]))
+        vectors = (*np.empty((2, shape[0])), np.empty(shape), np.empty(shape[0]))
         vectors += (*np.empty((2, shape[1])),)
         terms = (self.weights, self.squares, self.offsets, self.marks, self.landmarks, self.geodesics)
         return (2.0, *terms), (*vectors, np.empty(shape[0]))
