@@ -14,7 +14,7 @@ from isoweave.cluster._frames import ShareEnergy
 from isoweave.cluster._measure import everywhere, total
 from isoweave.cluster._share import Ranks, Share
 from isoweave.energy import AnchorEnergy, Evaluation, differences, divergence
-from isoweave.linalg import SolverChoice
+from isoweave.linalg import FACTOR_TOL, SolverChoice
 from isoweave.optimise import Problem
 
 # Relative residual of a column, as on the GPU: energies of finished embeddings agree to ten digits.
@@ -167,10 +167,13 @@ class ClusterSolver:
                 del given[name]
 
     def solve(self, rhs: FloatArray, tol: float | None = None) -> FloatArray:
-        """Solution of zero mean where the Laplacian is free, zero where it is held."""
+        """Solution of zero mean where the Laplacian is free, zero where it is held.
+
+        As exact as a factor, whatever is asked: the answer must be that of one machine, which has factors.
+        """
         value = np.empty_like(rhs)
         for c in range(rhs.shape[1]):
-            value[:, c] = self._column(rhs[:, c], TOLERANCE if tol is None else tol)
+            value[:, c] = self._column(rhs[:, c], min(TOLERANCE if tol is None else tol, FACTOR_TOL))
         self._count()
         return value
 
