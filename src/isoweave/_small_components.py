@@ -6,16 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from isoweave._component import (
-    ENOUGH,
-    GLOBAL_TOL,
-    MOST_ENERGY,
-    MOST_STEPS,
-    ComponentResult,
-    frames_of,
-    stretch_of,
-)
+from isoweave._component import frames_of, stretch_of
 from isoweave._edges import edge_factors
+from isoweave._engine import ENOUGH, GLOBAL_TOL, MOST_ENERGY, MOST_STEPS, ComponentResult
 from isoweave._parallel import ONE_THREAD
 from isoweave._typing import FloatArray
 from isoweave.graph import NeighborGraph, subgraph
