@@ -98,7 +98,7 @@ def test_ranks_without_vertices(comm, name):
 
 
 def test_duplicates_and_the_partition_of_the_engine_itself(comm):
-    from isoweave.cluster import share_of
+    from isoweave.cluster._build import share_of
 
     rng = np.random.default_rng(2)
     points = rng.random((200, 2))

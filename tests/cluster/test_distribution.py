@@ -48,7 +48,8 @@ GRAPHS = dict(graphs())
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_shares_are_the_graph_that_one_machine_prepares(comm, name):
-    from isoweave.cluster import Ranks, distribute
+    from isoweave.cluster import Ranks
+    from isoweave.cluster._build import distribute
 
     graph, ranks = GRAPHS[name], Ranks(comm)
     # Both directions, in pieces, somewhere.
@@ -82,7 +83,7 @@ def test_shares_are_the_graph_that_one_machine_prepares(comm, name):
 
 
 def test_shares_are_balanced_and_cut_few_edges(comm):
-    from isoweave.cluster import share_of
+    from isoweave.cluster._build import share_of
 
     rng = np.random.default_rng(1)
     share = share_of(shuffled(knn_graph(rng.random((3000, 2)), 8), rng), comm)
@@ -93,7 +94,7 @@ def test_shares_are_balanced_and_cut_few_edges(comm):
 
 
 def test_small_components_stay_whole(comm):
-    from isoweave.cluster import share_of
+    from isoweave.cluster._build import share_of
 
     rng = np.random.default_rng(2)
     points = np.concatenate([rng.random((30, 2)) + 9 * k for k in range(40)])
@@ -103,7 +104,8 @@ def test_small_components_stay_whole(comm):
 
 
 def test_components_of_some_of_the_edges(comm):
-    from isoweave.cluster import components_of, share_of
+    from isoweave.cluster._build import share_of
+    from isoweave.cluster._components import components_of
 
     graph = GRAPHS["plane"]
     share = share_of(graph, comm)
@@ -120,7 +122,8 @@ def test_components_of_some_of_the_edges(comm):
 
 
 def test_disagreeing_lengths_are_refused_by_one_rank(comm):
-    from isoweave.cluster import ElsewhereError, Ranks, distribute
+    from isoweave.cluster import ElsewhereError, Ranks
+    from isoweave.cluster._build import distribute
 
     ranks = Ranks(comm)
     ends = np.array([4, 7]), np.array([7, 4])
@@ -140,7 +143,8 @@ def test_disagreeing_lengths_are_refused_by_one_rank(comm):
 
 
 def test_every_message_is_counted(comm):
-    from isoweave.cluster import Halo, Ranks
+    from isoweave.cluster import Ranks
+    from isoweave.cluster._share import Halo
 
     ranks = Ranks(comm)
     offsets = np.arange(ranks.size + 1) * 5

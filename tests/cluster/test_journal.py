@@ -22,7 +22,9 @@ def folder(comm, tmp_path_factory):
 
 def journal(comm, path, *, fields=None, **how):
     """A journal on some of the ranks, with their share."""
-    from isoweave.cluster import ClusterJournal, Ranks, distribute
+    from isoweave.cluster import Ranks
+    from isoweave.cluster._build import distribute
+    from isoweave.cluster._journal import ClusterJournal
 
     graph, ranks = knn_graph(POINTS, 5), Ranks(comm)
     ends = graph.sources.astype(np.int64), graph.indices.astype(np.int64)
@@ -168,7 +170,7 @@ def refusals(comm, function):
 
 
 def test_a_part_that_cannot_be_written_is_a_warning(comm, folder, monkeypatch):
-    from isoweave.cluster import _journal
+    from isoweave.cluster._job import _journal
 
     share, one = journal(comm, folder / "c")
     one.keep("state", lambda: record(share))
@@ -191,7 +193,8 @@ def test_a_part_that_cannot_be_written_is_a_warning(comm, folder, monkeypatch):
 
 
 def test_an_interrupt_of_one_rank_is_one_of_all(comm):
-    from isoweave.cluster import ClusterInterrupt, Ranks
+    from isoweave.cluster import Ranks
+    from isoweave.cluster._journal import ClusterInterrupt
 
     interrupt = ClusterInterrupt(Ranks(comm))
     assert interrupt.ending == ""

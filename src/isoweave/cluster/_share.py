@@ -105,22 +105,18 @@ class Ranks:
         if self.size == 1:
             result[:] = array
             return result
+        from mpi4py import MPI
+
         others = np.arange(self.size) != self.rank
         self.counted(int(np.count_nonzero(counts[others])), int(counts[others].sum()) * width)
         # A row is the unit, because counts of bytes would not fit into 32 bits.
-        row = _row_type(width)
+        row = MPI.BYTE.Create_contiguous(max(width, 1)).Commit()
         try:
             sends, receives = (_layout(c) for c in (counts, received))
             self.comm.Alltoallv([array, *sends, row], [result, *receives, row])
         finally:
             row.Free()
         return result
-
-
-def _row_type(width: int) -> Any:
-    from mpi4py import MPI
-
-    return MPI.BYTE.Create_contiguous(max(width, 1)).Commit()
 
 
 def _layout(counts: AnyArray) -> tuple[AnyArray, AnyArray]:
@@ -211,10 +207,6 @@ class CallerRows:
     offsets: AnyArray  #: int64 (size + 1): rank r answers for the rows offsets[r] : offsets[r + 1]
     vertex: AnyArray  #: int64: vertex of each in the distributed numbering; duplicates share one
 
-    def values(self, share: Share, values: AnyArray) -> AnyArray:
-        """Values of the vertices, of which every rank has its own, in the order of these rows."""
-        return share.fetch(self.vertex, values)
-
     def vertices(self, rows: AnyArray) -> AnyArray:
         """Vertices of any rows."""
         return fetch(self.ranks, self.offsets, rows, self.vertex)
@@ -250,10 +242,6 @@ class Share:
     weights: FloatArray | None = None  #: of edges, the same in both directions
     unit: float = 1.0  #: of the lengths, a power of two near their median
     facts: dict[str, Any] = field(default_factory=dict)  #: what was found on the way: duplicates, cut edges
-
-    @property
-    def comm(self) -> Any:
-        return self.ranks.comm
 
     @property
     def start(self) -> int:

@@ -21,7 +21,8 @@ import numpy as np
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.io import _source
 from isoweave.io._read import check_installed
-from isoweave.io._source import Fault, InputFileError, brief, quoted, reading, within
+from isoweave.io._source import Fault, InputFileError, brief, quoted, reading
+from isoweave.io._sparse import MAX_EMPTY_VERTICES, VERTICES_PER_ENTRY, check_part, sparse_parts
 
 Piece = tuple[AnyArray, AnyArray, FloatArray]
 # Edges at a time: 24 bytes each.
@@ -29,8 +30,6 @@ _AT_ONCE = 1 << 19
 _ROWS_AT_ONCE = 1 << 15
 _COLUMNS = ("source", "target", "distance")
 _NUMBERED = re.compile(r"(.*?)(\d+)(?:-of-(\d+))?$")
-# As in `_sparse`: vertices without any edge are few in an honest file.
-_MAX_EMPTY_VERTICES, _VERTICES_PER_ENTRY = 1_000_000, 100
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class EdgeList:
 
     def check_size(self, n_vertices: int) -> None:
         """Refuse a graph that is out of proportion to the number of its edges."""
-        if n_vertices > max(_MAX_EMPTY_VERTICES, _VERTICES_PER_ENTRY * self.n_entries):
+        if n_vertices > max(MAX_EMPTY_VERTICES, VERTICES_PER_ENTRY * self.n_entries):
             said = f"a graph of {n_vertices:,} vertices with only {self.n_entries:,} edges is refused"
             raise InputFileError(self.path, f"{said}; number the vertices from 0 without gaps")
 
@@ -194,7 +193,7 @@ def _open_parquet(path: Path) -> EdgeFile:
 @dataclass(frozen=True)
 class _ArchiveEdges(EdgeFile):
     #: names of the arrays: of row pointers or rows, of columns, of distances
-    names: tuple[str, str, str] = _COLUMNS
+    names: tuple[str, ...] = _COLUMNS
     by_rows: bool = False
 
     def read(self, start: int, stop: int, at_once: int) -> Iterator[Piece]:
@@ -228,18 +227,15 @@ class _ArchiveEdges(EdgeFile):
 
 def _open_npz(path: Path) -> EdgeFile:
     headers = _source.read_headers(path)
+    names: tuple[str, ...] = _COLUMNS
+    by_rows, n = False, 0
     if set(_COLUMNS) <= headers.keys():
-        names, by_rows, n = _COLUMNS, False, 0
+        for name in _COLUMNS:
+            check_part(name, *headers[name])
     else:
         names, by_rows, n = _sparse_names(path, headers)
-    sizes = set()
-    for name, kinds in zip(names, ("iu", "iu", "biuf"), strict=True):
-        dtype, shape = headers[name]
-        with within(name):
-            if len(shape) != 1 or getattr(dtype, "kind", "") not in kinds:
-                wanted = "numbers" if "f" in kinds else "whole numbers"
-                raise Fault(f"must be 1-D {wanted}, got {dtype} of shape {shape}")
-        sizes.add(shape[0] if not (by_rows and name == "indptr") else headers["data"][1][0])
+    # Row pointers are counted by the vertices.
+    sizes = {headers["data" if by_rows and name == "indptr" else name][1][0] for name in names}
     if len(sizes) > 1:
         said = ", ".join(f"{name} {headers[name][1][0]:,}" for name in names)
         raise Fault(f"the arrays of a list of edges must be equally long; they have {said} values")
@@ -248,29 +244,21 @@ def _open_npz(path: Path) -> EdgeFile:
     return _ArchiveEdges(path, sizes.pop(), n, names, by_rows)
 
 
-def _sparse_names(path: Path, headers: dict[str, Any]) -> tuple[tuple[str, str, str], bool, int]:
+def _sparse_names(path: Path, headers: dict[str, Any]) -> tuple[tuple[str, ...], bool, int]:
     """Arrays of a matrix that scipy has saved, whether its rows are compressed, and its size."""
     if not {"format", "shape", "data"} <= headers.keys():
         shown = ", ".join(f"{quoted(name)} {shape}" for name, (_, shape) in list(headers.items())[:6])
         wanted = f"arrays {', '.join(_COLUMNS)}, or a sparse matrix by scipy.sparse.save_npz"
         raise Fault(f"expected {wanted}; found {shown or 'nothing readable'}")
     with zipfile.ZipFile(path) as archive:
-        small = {}
-        for name in ("format", "shape"):
-            with _source.open_array(archive, name) as take:
-                small[name] = take(math.prod(headers[name][1][:1]))
-    layout = small["format"].tobytes()[:32].replace(b"\0", b"").decode("ascii", "replace")
-    shape = small["shape"]
-    if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape[0] != shape[1] or shape[0] < 0:
-        raise Fault(f"a distance graph needs a square matrix, got shape {quoted(shape.tolist())}")
-    names = {"coo": ("row", "col", "data")} | dict.fromkeys(("csr", "csc"), ("indptr", "indices", "data"))
-    if layout not in names:
-        raise Fault(f"sparse format {quoted(layout)} is not supported; save the matrix as csr")
-    lacking = [name for name in names[layout] if name not in headers]
-    if lacking:
-        raise Fault(f"sparse {layout} matrix without its array {lacking[0]!r}")
+        with _source.open_array(archive, "format") as take:
+            kept = take(1)
+        with _source.open_array(archive, "shape") as take:
+            layout, names, shape = sparse_parts(kept, take(math.prod(headers["shape"][1][:1])), headers)
+    if shape[0] != shape[1]:
+        raise Fault(f"a distance graph needs a square matrix, got {shape[0]} x {shape[1]}")
     # Columns of a symmetric graph are its rows.
-    return names[layout], layout != "coo", int(shape[0])
+    return names, layout != "coo", shape[0]
 
 
 _OPENERS = {".parquet": _open_parquet, ".npz": _open_npz}
