@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from isoweave._edges import NO_LENGTH, at_lost_edges, edge_factors, lengths_in
-from isoweave._engine import ComponentResult, Engine, check_start, embed_frames, geodesic_factor
+from isoweave._engine import ComponentResult, Engine, check_start, geodesic_factor
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave.energy import AnchorEnergy, FrameEnergy, edge_energy, paper_energy
@@ -114,6 +114,7 @@ def _embed_once(
         return geodesic_factor(x, x[spread.vertices], spread.distances, np.sum)
 
     engine = Engine(
+        *(frames, graph, options, known.anchors, run),
         factored=lambda anchors: _factored(frames, options, anchors),
         far_problem=lambda far, near: build_problem(
             frames, solver=options.solver, anchors=known.anchors, far=far, near=near
@@ -124,7 +125,7 @@ def _embed_once(
         mend=(lambda x: mended(graph, x, team, run)) if is_plain else None,
         is_exact=lambda x: is_plain and is_trusted(graph, x),
     )
-    return embed_frames(frames, graph, options, known.anchors, start, run, engine)
+    return engine.embed(start)
 
 
 def stretch_of(graph: NeighborGraph, frames: FrameEnergy, x: FloatArray) -> tuple[FloatArray, BoolArray]:

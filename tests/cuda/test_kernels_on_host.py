@@ -13,6 +13,7 @@ from host_device import HostDevice, needs_compiler
 from isoweave import embed_graph
 from isoweave._parallel import ONE_THREAD
 from isoweave.cuda import embed_on_device, prepare_on_device
+from isoweave.cuda._component import _stretch
 from isoweave.cuda._frames import (
     DeviceDistances,
     DeviceEdgeEnergy,
@@ -327,8 +328,6 @@ def test_whole_fits_agree(graph, options):
 
 def test_a_collapsed_frame_is_told():
     """Edges without length in the map: their vertices have no stretch in the last direction."""
-    from isoweave.cuda._component import _stretch
-
     graph = roll()
     energy = DeviceEdgeEnergy(on_host(graph), local_frames(graph, 2), np.ones(len(graph.indices)))
     x = np.random.default_rng(0).standard_normal((graph.n_vertices, 2))

@@ -81,10 +81,18 @@ def embed(
     from isoweave import Anchors, Checkpoint
     from isoweave.cli._cluster import embed_on_ranks, is_for_ranks
 
+    def check_pairs() -> None:
+        if anchor_weight is not None and anchors is None:
+            raise ValueError("--anchor-weight was given without --anchors; give both.")
+        if checkpoint is not None:
+            options["checkpoint"] = Checkpoint(checkpoint, every=every, resume=resume)
+        elif every is not None or resume:
+            raise ValueError(f"--{'resume' if every is None else 'every'} needs --checkpoint FILE.")
+
     if is_for_ranks(options):
         given: Any = {"anchors": anchors, "anchor_weight": anchor_weight, "report": report, "quiet": quiet}
-        kept = (checkpoint, every, resume)
-        embed_on_ranks(input_file, output, options, as_graph, kept, columns_file, verbose=verbose, **given)
+        what = (input_file, output, options, as_graph, columns_file, check_pairs)
+        embed_on_ranks(*what, verbose=verbose, **given)
         return
     from isoweave.cli._maps import mesh_page, page_columns
     from isoweave.diagnostics import edge_errors
@@ -101,12 +109,7 @@ def embed(
     elif columns_file is not None or genes is not None:
         name = "genes" if columns_file is None else "columns"
         raise ValueError(f"--{name} is for the page of --report; give both.")
-    if anchor_weight is not None and anchors is None:
-        raise ValueError("--anchor-weight was given without --anchors; give both.")
-    if checkpoint is not None:
-        options["checkpoint"] = Checkpoint(checkpoint, every=every, resume=resume)
-    elif every is not None or resume:
-        raise ValueError(f"--{'resume' if every is None else 'every'} needs --checkpoint FILE.")
+    check_pairs()
     with sigterm_as_interrupt(), printed_warnings(quiet), ProgressLine(enabled=not quiet, verbose=verbose):
         loaded = _read_data(input_file, as_graph, options)
         columns = page_columns(columns_file, None, loaded.n_rows, loaded.names, genes)

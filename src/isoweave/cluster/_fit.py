@@ -11,7 +11,7 @@ import numpy as np
 
 from isoweave._component import embed_in_rounds
 from isoweave._edges import NO_LENGTH
-from isoweave._engine import ComponentResult, Engine, check_start, embed_frames, geodesic_factor
+from isoweave._engine import ComponentResult, Engine, check_start, geodesic_factor
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._far import ShareGlobal, scaled_share, share_global
@@ -216,6 +216,7 @@ def embed_large(
         return geodesic_factor(x, paths.fetch(landmarks, x), distances, lambda values: total(ranks, values))
 
     engine = Engine(
+        *(frames, frames.graph, options, anchors, run),
         factored=lambda anchors: cluster_problem(frames, anchors),
         far_problem=far_problem,
         geodesic_factor=geodesics,
@@ -226,7 +227,7 @@ def embed_large(
         long_distances=(partial(share_global, team=team), scaled_share, partial(_extent, ranks)),
         any_of=lambda lost: ranks.max(bool(lost.any())),
     )
-    return embed_frames(frames, frames.graph, options, anchors, start, run, engine)
+    return engine.embed(start)
 
 
 def _mended(share: Share, team: ThreadTeam, x: FloatArray) -> FloatArray | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from isoweave._edges import NO_LENGTH
-from isoweave._engine import ComponentResult, Engine, embed_frames, geodesic_factor
+from isoweave._engine import ComponentResult, Engine, geodesic_factor
 from isoweave._memory import show_bytes
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray
@@ -112,6 +112,7 @@ def embed_on_device(
         energy = device_energy(paths, frames, None if confidence is None else device.put(confidence))
         check_finite("inner product", "weights", energy.weights)
         engine = Engine(
+            *(energy, measured, options, None, run),
             factored=lambda anchors: device_problem(energy, team),
             far_problem=lambda far, near: replace(device_problem(energy, team, far.springs(near)), far=far),
             geodesic_factor=lambda x: _geodesic_factor(x, paths),
@@ -120,8 +121,7 @@ def embed_on_device(
             starts=DEVICE_STARTS,
             long_distances=(_far_energy, _scaled),
         )
-        start = None if start is None else device.put(start)
-        found = embed_frames(energy, measured, options, None, start, run, engine)
+        found = engine.embed(None if start is None else device.put(start))
         arrays = (found.iteration.coordinates, found.iteration.alignments, found.stretch)
         x, alignments, stretch = map(device.get, arrays)
     iteration = replace(found.iteration, coordinates=x, alignments=alignments)
