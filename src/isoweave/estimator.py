@@ -316,10 +316,8 @@ class IsometricEmbedding(  # type: ignore[misc]
                 value = graphs.intrinsic_dimension(X, n_jobs=self.n_jobs, **self._metric_and_params())
         except ValueError as error:
             raise ValueError(f"n_components='auto' finds no dimension: {error} Give a number.") from error
-        most = graph.n_vertices - 1
-        if not self._is_precomputed():
-            most = min(most, X.shape[1])
-        return min(max(1, round(value)), most)
+        n_columns = graph.n_vertices if self._is_precomputed() else X.shape[1]
+        return min(max(1, round(value)), graph.n_vertices - 1, n_columns)
 
     def _joined(self, X: Any, graph: NeighborGraph, n_components: int) -> NeighborGraph:
         """The graph, its components bridged if that is asked for."""
@@ -441,8 +439,7 @@ class IsometricEmbedding(  # type: ignore[misc]
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.pairwise = self._is_precomputed()
-        tags.input_tags.positive_only = tags.input_tags.pairwise
+        tags.input_tags.pairwise = tags.input_tags.positive_only = self._is_precomputed()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

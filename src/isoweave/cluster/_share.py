@@ -182,20 +182,30 @@ class Halo:
 
 @dataclass(frozen=True, eq=False)
 class RowEdges:
-    """Rows of the caller's numbering with their edges, as many on one rank as on the next."""
+    """The rows of one rank with their edges; of the caller's, as many on one rank as on the next."""
 
     ranks: Ranks
-    offsets: AnyArray  #: int64 (size + 1): rank r has the rows offsets[r] : offsets[r + 1]
-    indptr: AnyArray
-    indices: AnyArray  #: in the caller's numbering
+    offsets: AnyArray  #: int64 (size + 1): rank r has the rows offsets[r] : offsets[r + 1], possibly none
+    indptr: AnyArray  #: int64 (n_owned + 1)
+    indices: AnyArray  #: int64, of all ranks
     lengths: FloatArray
 
     @property
     def start(self) -> int:
+        """Number of the first owned row."""
         return int(self.offsets[self.ranks.rank])
 
+    @property
+    def n_owned(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def n_vertices(self) -> int:
+        """Of the whole graph."""
+        return int(self.offsets[-1])
+
     def fetch(self, rows: AnyArray, values: AnyArray) -> AnyArray:
-        """Values at any rows, of which every rank has its own."""
+        """Rows of ``values``, of which every rank has its own, at any of them; each is asked for once."""
         return fetch(self.ranks, self.offsets, rows, values)
 
 
@@ -224,18 +234,13 @@ def fetch(ranks: Ranks, offsets: AnyArray, vertices: AnyArray, values: AnyArray)
 
 
 @dataclass(frozen=True, eq=False)
-class Share:
+class Share(RowEdges):
     """The vertices of one rank with all their edges: a contiguous range of the distributed numbering.
 
     Distinct vertices only, as in :class:`isoweave.graph.PreparedGraph`: duplicates are merged, lengths are
     positive and multiples of ``unit``. Rows are sorted, and both directions of every edge are stored.
     """
 
-    ranks: Ranks
-    offsets: AnyArray  #: int64 (size + 1): rank r owns offsets[r] : offsets[r + 1], possibly nothing
-    indptr: AnyArray  #: int64 (n_owned + 1)
-    indices: AnyArray  #: int64, in the distributed numbering
-    lengths: FloatArray
     caller_ids: AnyArray  #: int64 (n_owned): the first row of the user's numbering that is this vertex
     component: AnyArray  #: int64 (n_owned): connected component, largest first, the same on all ranks
     component_sizes: AnyArray  #: int64: distinct vertices of every component, the same on all ranks
@@ -243,27 +248,9 @@ class Share:
     unit: float = 1.0  #: of the lengths, a power of two near their median
     facts: dict[str, Any] = field(default_factory=dict)  #: what was found on the way: duplicates, cut edges
 
-    @property
-    def start(self) -> int:
-        """Number of the first owned vertex."""
-        return int(self.offsets[self.ranks.rank])
-
-    @property
-    def n_owned(self) -> int:
-        return len(self.indptr) - 1
-
-    @property
-    def n_vertices(self) -> int:
-        """Of the whole graph."""
-        return int(self.offsets[-1])
-
     def owner_of(self, vertices: AnyArray) -> AnyArray:
         """Rank of each of these vertices."""
         return owners(self.offsets, vertices)
-
-    def fetch(self, vertices: AnyArray, values: AnyArray) -> AnyArray:
-        """Rows of ``values``, of which every rank has its own, at any vertices; each is asked for once."""
-        return fetch(self.ranks, self.offsets, vertices, values)
 
     def halo(self, vertices: AnyArray) -> Halo:
         """The way to the values of these vertices."""
