@@ -70,7 +70,8 @@ def compare(names: list[str], folder: Path) -> None:
     """On every rank: the fits of all graphs; the first compares them and writes a line for each."""
     from mpi4py import MPI
 
-    from isoweave.cluster import embed_share, share_of
+    from isoweave.cluster import embed_share
+    from isoweave.cluster._build import share_of
 
     comm = MPI.COMM_WORLD
     for name, graph, n_components, more in (one for kind in names for one in graphs(kind)):

@@ -71,7 +71,8 @@ def on_threads(path: Path, n_threads: int) -> dict[str, Any]:
 
 def on_ranks(path: Path) -> dict[str, Any]:
     """The fit of every rank; the seconds and the peak of the busiest, on the first rank."""
-    from isoweave.cluster import Ranks, all_ranks, embed_share, read_share, share_of
+    from isoweave.cluster import Ranks, all_ranks, embed_share
+    from isoweave.cluster._build import read_share, share_of
     from isoweave.cluster._job import _CountingReporter
     from isoweave.optimise import Run
 

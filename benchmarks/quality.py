@@ -21,7 +21,15 @@ import scipy.sparse as sp
 
 from cases import RECORDS, ROOT, markdown_table
 from isoweave import embed_graph
-from isoweave.experiments import EXPERIMENTS, FULL, Records, plan_tasks, read_runs, run_experiments
+from isoweave.experiments import (
+    EXPERIMENTS,
+    FULL,
+    Records,
+    plan_tasks,
+    read_runs,
+    run_experiments,
+    runs_frame,
+)
 from isoweave.metrics import procrustes_error
 
 RESULTS = ROOT / "docs" / "results"
@@ -153,7 +161,7 @@ def run_fresh(n_jobs: int) -> None:
     later = [t._replace(seed=t.seed + LATER) for t in tasks if t[:2] in FLOORS and t.experiment in synthetic]
     records = Records(RECORDS / "fresh" / "records.jsonl")
     run_experiments(later, records, n_jobs=n_jobs)
-    FRESH.write_text(records.frame().to_csv(index=False, lineterminator="\n"), encoding="utf-8")
+    FRESH.write_text(runs_frame(records.values()).to_csv(index=False, lineterminator="\n"), encoding="utf-8")
 
 
 def main() -> None:

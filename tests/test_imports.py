@@ -28,7 +28,7 @@ LEVELS = (
     ("optimise",),
     ("known", "result"),
     ("_part_costs", "forecast"),
-    ("_reporter", "_stages", "_edges", "_component", "_small_components", "cuda", "embed"),
+    ("_reporter", "_stages", "_edges", "_engine", "_component", "_small_components", "cuda", "embed"),
     ("place", "interop"),
     ("_sklearn_callbacks", "estimator"),
     ("tl",),

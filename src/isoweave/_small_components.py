@@ -6,16 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from isoweave._component import (
-    ENOUGH,
-    GLOBAL_TOL,
-    MOST_ENERGY,
-    MOST_STEPS,
-    ComponentResult,
-    frames_of,
-    stretch_of,
-)
+from isoweave._component import frames_of, stretch_of
 from isoweave._edges import edge_factors
+from isoweave._engine import ENOUGH, GLOBAL_TOL, MOST_ENERGY, MOST_STEPS, ComponentResult
 from isoweave._parallel import ONE_THREAD
 from isoweave._typing import FloatArray
 from isoweave.graph import NeighborGraph, subgraph
@@ -48,8 +41,6 @@ def embed_many(
     Each has the bits of :func:`embed_component`, or None if it has to be embedded alone: where something is
     unusual, or wrong, which is then said of the component by name.
     """
-    assert options.tol is not None
-    assert options.max_iter is not None
     blocks = Blocks(np.concatenate([[0], np.cumsum(sizes)]))
     try:
         energy = frames_of(graph, graph, options, Known(), ONE_THREAD, blocks.starts)
@@ -95,7 +86,6 @@ def _refine_many(
     interrupt: Interrupt,
 ) -> None:
     """Refine where data are flat and no long distances have been ``tried``."""
-    assert options.max_iter is not None
     share = found.share
     flat = np.array([
         0.0 if weight > 0.0 or status in ENDED_EARLY else flatness(degree, options.n_components, part)

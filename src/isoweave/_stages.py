@@ -18,7 +18,7 @@ from isoweave.graph import NeighborGraph
 from isoweave.optimise import IterationResult, Record, StepRecord
 
 if TYPE_CHECKING:
-    from isoweave._component import ComponentResult
+    from isoweave._engine import ComponentResult
 
 
 def arrays_of(name: str, value: Any) -> dict[str, AnyArray]:
@@ -112,7 +112,7 @@ def finished_from(
     record: Record | None, parts: Sequence[AnyArray], n_components: int
 ) -> dict[int, ComponentResult]:
     """Results by the number of the component."""
-    from isoweave._component import ComponentResult
+    from isoweave._engine import ComponentResult
 
     if record is None:
         return {}

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from isoweave._component import ComponentResult, embed_component
+from isoweave._component import embed_component
+from isoweave._engine import ComponentResult
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._reporter import Reporter
 from isoweave._small_components import embed_many

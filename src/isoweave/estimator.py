@@ -25,7 +25,7 @@ from isoweave.embed import embed, running
 from isoweave.graph import NeighborGraph, graph_from_matrix
 from isoweave.interop import distances_of
 from isoweave.known import Anchors, check_known
-from isoweave.optimise import Record, Run
+from isoweave.optimise import ALONE, Record, Run
 from isoweave.options import EmbeddingOptions, FitOptions, SearchOptions, documented, option, resolve_options
 from isoweave.place import FinishedMap, Placement
 from isoweave.result import Embedding
@@ -119,13 +119,18 @@ class IsometricEmbedding(  # type: ignore[misc]
         """Embed X and return the embedding, shape (n_samples, n_components); keywords as in :meth:`fit`."""
         return self.fit(X, **known).embedding_
 
+    def graph_of(self, X: Any) -> tuple[NeighborGraph, int]:
+        """The graph that :meth:`fit` would embed, and its dimension."""
+        model, seed = copy.copy(self), self._options(1).seed
+        return model._graph_and_dimension(model._checked_input(X), seed, ALONE, None)
+
     def transform(self, X: Any) -> AnyArray:
         """Coordinates of new points in the map, which does not change; see :meth:`place`.
 
         X has shape (m, n_features), or with ``metric="precomputed"`` (m, n_samples), distances to the points
         of the fit. A point of the fit gets its own row of ``embedding_``.
         """
-        return self._place(X).coordinates
+        return self.place(X).coordinates
 
     def place(self, X: Any) -> Placement:
         """Place new points in the map, and say how well they fit.
@@ -136,7 +141,11 @@ class IsometricEmbedding(  # type: ignore[misc]
         ``residual`` (0 is an exact fit, infinite is a guess), ``n_iter``, ``n_used`` and ``n_given``. New
         points do not influence each other: each gets the same bits alone or in any batch.
         """
-        return self._place(X)
+        check_is_fitted(self)
+        with thread_team(self.n_jobs) as team:
+            rows = self._neighbors_of(X, self.n_neighbors_ or self.n_neighbors, team)
+            placement = self._placement(*rows, team=team)
+        return replace(placement, coordinates=placement.coordinates.astype(self.embedding_.dtype))
 
     def score(self, X: Any, y: Any = None) -> float:
         """How well the map keeps the distances of new points to their neighbours; 0 is best.
@@ -307,10 +316,8 @@ class IsometricEmbedding(  # type: ignore[misc]
                 value = graphs.intrinsic_dimension(X, n_jobs=self.n_jobs, **self._metric_and_params())
         except ValueError as error:
             raise ValueError(f"n_components='auto' finds no dimension: {error} Give a number.") from error
-        most = graph.n_vertices - 1
-        if not self._is_precomputed():
-            most = min(most, X.shape[1])
-        return min(max(1, round(value)), most)
+        n_columns = graph.n_vertices if self._is_precomputed() else X.shape[1]
+        return min(max(1, round(value)), graph.n_vertices - 1, n_columns)
 
     def _joined(self, X: Any, graph: NeighborGraph, n_components: int) -> NeighborGraph:
         """The graph, its components bridged if that is asked for."""
@@ -334,13 +341,6 @@ class IsometricEmbedding(  # type: ignore[misc]
         self.n_components_ = result.n_components
         for name in (*_KEPT, "component_labels", "stretch", "dropped_edges"):
             setattr(self, f"{name}_", getattr(result, name))
-
-    def _place(self, X: Any) -> Placement:
-        check_is_fitted(self)
-        with thread_team(self.n_jobs) as team:
-            rows = self._neighbors_of(X, self.n_neighbors_ or self.n_neighbors, team)
-            placement = self._placement(*rows, team=team)
-        return replace(placement, coordinates=placement.coordinates.astype(self.embedding_.dtype))
 
     def _placement(self, *rows: AnyArray, team: ThreadTeam) -> Placement:
         placement = placing.place_points(self._placed(team), *rows, team=team)
@@ -439,8 +439,7 @@ class IsometricEmbedding(  # type: ignore[misc]
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.pairwise = self._is_precomputed()
-        tags.input_tags.positive_only = tags.input_tags.pairwise
+        tags.input_tags.pairwise = tags.input_tags.positive_only = self._is_precomputed()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

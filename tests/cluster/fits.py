@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 
 from isoweave import embed_graph
+from isoweave.cluster import Ranks, Share, embed_share
 from isoweave.geometry import rigid_motion
 from isoweave.graph import connected_components, normalise_lengths
 from isoweave.options import resolve_options
@@ -14,8 +15,6 @@ from isoweave.options import resolve_options
 
 def cut(graph, comm, offsets=None, **more):
     """The share of this rank of a graph that every rank has, in its own order, cut where it is said."""
-    from isoweave.cluster import Ranks, Share
-
     ranks = Ranks(comm)
     if offsets is None:
         offsets = graph.n_vertices * np.arange(ranks.size + 1) // ranks.size
@@ -30,8 +29,6 @@ def cut(graph, comm, offsets=None, **more):
 
 def on_all_ranks(share, n_components=2, *, anchors=None, alone_up_to=0, **options):
     """All coordinates, on every rank, and the facts; components of two vertices and more by all ranks."""
-    from isoweave.cluster import embed_share
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = embed_share(

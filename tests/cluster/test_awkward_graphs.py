@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from fits import apart, cut, on_all_ranks, on_one
+from isoweave.cluster._build import share_of
 from isoweave.datasets import flat_torus
 from isoweave.graph import assemble_graph, graph_from_matrix, knn_graph, renumber
 
@@ -98,8 +99,6 @@ def test_ranks_without_vertices(comm, name):
 
 
 def test_duplicates_and_the_partition_of_the_engine_itself(comm):
-    from isoweave.cluster import share_of
-
     rng = np.random.default_rng(2)
     points = rng.random((200, 2))
     graph = knn_graph(rng.permutation(np.concatenate((points, points[:50]))), 8)

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from fits import apart, cut, on_all_ranks, on_one
-from isoweave.datasets import swiss_roll
+from isoweave import Anchors
+from isoweave._parallel import ONE_THREAD
+from isoweave.cluster import ElsewhereError, Ranks, embed_share
+from isoweave.cluster._frames import share_frames
+from isoweave.cluster._job import agreed_callback
+from isoweave.cluster._shortcuts import without_shortcuts
+from isoweave.datasets import sphere, swiss_roll
+from isoweave.energy import edge_energy
+from isoweave.geometry import calibrate_frames, local_frames
 from isoweave.graph import assemble_graph, graph_from_matrix, knn_graph, prepare_graph, renumber
+from isoweave.optimise import Run
 from isoweave.options import resolve_options
 
 TIGHT = {"tol": 1e-10, "max_iter": 5000}
@@ -15,8 +25,6 @@ TIGHT = {"tol": 1e-10, "max_iter": 5000}
 
 def in_order(graph):
     """Neighbours near each other, so that cuts are short."""
-    from scipy.sparse.csgraph import reverse_cuthill_mckee
-
     return renumber(graph, reverse_cuthill_mckee(graph.to_matrix(), symmetric_mode=True))
 
 
@@ -40,11 +48,6 @@ def test_the_roll_is_that_of_one_machine(comm, refine):
 
 
 def test_frames_and_energies_have_the_bits_of_one_machine(comm):
-    from isoweave._parallel import ONE_THREAD
-    from isoweave.cluster._frames import share_frames
-    from isoweave.energy import edge_energy
-    from isoweave.geometry import calibrate_frames, local_frames
-
     graph = prepare_graph(ROLL, False).graph
     share = cut(ROLL, comm)
     here = share_frames(share, 2, team=ONE_THREAD)
@@ -72,9 +75,6 @@ def test_the_same_bits_every_time(comm):
 
 
 def test_shortcuts_are_those_of_one_machine(comm):
-    from isoweave._parallel import ONE_THREAD
-    from isoweave.cluster._shortcuts import without_shortcuts
-
     graph = in_order(knn_graph(swiss_roll(1500, random_state=1).data, 20))
     share, n_dropped = without_shortcuts(cut(graph, comm), ONE_THREAD)
     one = prepare_graph(graph)
@@ -122,8 +122,6 @@ def test_single_vertices_have_a_place_too(comm, components):
 
 @pytest.mark.parametrize("weight", [np.inf, 2.0])
 def test_anchors_hold_or_pull(comm, weight):
-    from isoweave import Anchors
-
     rng = np.random.default_rng(6)
     points = rng.random((400, 2)) * 10 + 100
     graph = in_order(graph_from_matrix(knn_graph(points, 8)))
@@ -143,8 +141,6 @@ def test_anchors_hold_or_pull(comm, weight):
 
 @pytest.mark.parametrize("global_weight", ["auto", 2.0])
 def test_long_distances_count_as_on_one_machine(comm, global_weight):
-    from isoweave.datasets import sphere
-
     graph = in_order(knn_graph(sphere(600, random_state=2).data, 10))
     x, facts = on_all_ranks(cut(graph, comm), start="landmark", global_weight=global_weight, **TIGHT)
     one = on_one(graph, start="landmark", global_weight=global_weight, **TIGHT)
@@ -173,10 +169,6 @@ def test_a_start_of_ones_own_and_the_scale_of_geodesics(comm):
 
 
 def test_one_rank_can_end_the_fit_of_all(comm):
-    from isoweave.cluster import Ranks, embed_share
-    from isoweave.cluster._job import agreed_callback
-    from isoweave.optimise import Run
-
     seen = []
 
     def last_rank_has_enough(state):
@@ -209,8 +201,6 @@ def test_wrong_lengths_count_less_as_on_one_machine(comm):
 
 def test_distances_of_any_size(comm):
     """Squares beyond the largest number are infinite, and a map beyond it is refused by one rank."""
-    from isoweave.cluster import ElsewhereError
-
     graph = in_order(knn_graph(np.random.default_rng(8).random((150, 2)), 9))
     here = on_all_ranks(cut(graph, comm), max_iter=5)
     large = type(graph)(graph.indptr, graph.indices, np.ldexp(graph.lengths, 600))

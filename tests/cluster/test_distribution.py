@@ -6,6 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from fits import cut
+from isoweave.cluster import ElsewhereError, Ranks, _output, embed_file
+from isoweave.cluster._build import distribute, share_of
+from isoweave.cluster._components import components_of
+from isoweave.cluster._problem import ClusterSolver
+from isoweave.cluster._share import Halo
 from isoweave.graph import (
     connected_components,
     graph_from_matrix,
@@ -48,8 +54,6 @@ GRAPHS = dict(graphs())
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_shares_are_the_graph_that_one_machine_prepares(comm, name):
-    from isoweave.cluster import Ranks, distribute
-
     graph, ranks = GRAPHS[name], Ranks(comm)
     # Both directions, in pieces, somewhere.
     mine = np.arange(len(graph.indices))[ranks.rank :: ranks.size]
@@ -82,8 +86,6 @@ def test_shares_are_the_graph_that_one_machine_prepares(comm, name):
 
 
 def test_shares_are_balanced_and_cut_few_edges(comm):
-    from isoweave.cluster import share_of
-
     rng = np.random.default_rng(1)
     share = share_of(shuffled(knn_graph(rng.random((3000, 2)), 8), rng), comm)
     work = comm.allgather(len(share.indices) + share.n_owned)
@@ -93,8 +95,6 @@ def test_shares_are_balanced_and_cut_few_edges(comm):
 
 
 def test_small_components_stay_whole(comm):
-    from isoweave.cluster import share_of
-
     rng = np.random.default_rng(2)
     points = np.concatenate([rng.random((30, 2)) + 9 * k for k in range(40)])
     share = share_of(shuffled(knn_graph(points, 4), rng), comm)
@@ -103,8 +103,6 @@ def test_small_components_stay_whole(comm):
 
 
 def test_components_of_some_of_the_edges(comm):
-    from isoweave.cluster import components_of, share_of
-
     graph = GRAPHS["plane"]
     share = share_of(graph, comm)
     keep = share.lengths < np.quantile(graph.lengths, 0.3) / share.unit
@@ -120,8 +118,6 @@ def test_components_of_some_of_the_edges(comm):
 
 
 def test_disagreeing_lengths_are_refused_by_one_rank(comm):
-    from isoweave.cluster import ElsewhereError, Ranks, distribute
-
     ranks = Ranks(comm)
     ends = np.array([4, 7]), np.array([7, 4])
     pieces = [(*ends, np.array([1.0, 2.0]))] if ranks.rank == ranks.size - 1 else []
@@ -140,8 +136,6 @@ def test_disagreeing_lengths_are_refused_by_one_rank(comm):
 
 
 def test_every_message_is_counted(comm):
-    from isoweave.cluster import Halo, Ranks
-
     ranks = Ranks(comm)
     offsets = np.arange(ranks.size + 1) * 5
     halo = Halo(ranks, offsets, np.arange(5 * ranks.size)[::-1].copy())
@@ -156,9 +150,6 @@ def test_every_message_is_counted(comm):
 
 
 def test_a_message_of_petsc_is_counted_where_it_is_sent(comm):
-    from fits import cut
-    from isoweave.cluster._problem import ClusterSolver
-
     share = cut(edges(60, np.arange(59), np.arange(1, 60), np.ones(59)), comm)
     # On a path with the diagonal alone: in an iteration the first rank has one neighbour, the second two.
     solver = ClusterSolver(share, np.ones(len(share.indices)), 8)
@@ -175,8 +166,6 @@ def test_a_message_of_petsc_is_counted_where_it_is_sent(comm):
 
 @pytest.mark.parametrize("is_there", [False, True])
 def test_a_full_disk_leaves_what_was_there_before(comm, tmp_path_factory, monkeypatch, is_there):
-    from isoweave.cluster import ElsewhereError, _output, embed_file
-
     folder = comm.bcast(tmp_path_factory.mktemp("full") if comm.rank == 0 else None)
     if comm.rank == 0:
         sp.save_npz(folder / "g.npz", GRAPHS["plane"].to_matrix())

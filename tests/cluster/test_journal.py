@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from isoweave.cluster import ElsewhereError, Ranks, _journal
+from isoweave.cluster._build import distribute
+from isoweave.cluster._journal import ClusterInterrupt, ClusterJournal
 from isoweave.graph import knn_graph
 from isoweave.optimise import Record
-from isoweave.persist import Checkpoint, CheckpointError, StoreError
+from isoweave.persist import Checkpoint, CheckpointError, StoreError, write_store
 
 POINTS = np.concatenate(
     [np.random.default_rng(0).random((90, 2)), np.random.default_rng(1).random((40, 2)) + 9]
@@ -22,8 +25,6 @@ def folder(comm, tmp_path_factory):
 
 def journal(comm, path, *, fields=None, **how):
     """A journal on some of the ranks, with their share."""
-    from isoweave.cluster import ClusterJournal, Ranks, distribute
-
     graph, ranks = knn_graph(POINTS, 5), Ranks(comm)
     ends = graph.sources.astype(np.int64), graph.indices.astype(np.int64)
     share, rows = distribute(ranks, [(*ends, graph.lengths)] if ranks.rank == 0 else [], graph.n_vertices)
@@ -143,8 +144,6 @@ def test_what_others_have_put_there_stays(comm, folder):
 
 
 def test_an_index_of_somebody_elses_making(comm, folder):
-    from isoweave.persist import write_store
-
     whole = {"generation": 1, "parts": 1, "slots": {}, "fingerprint": {"tol": 1}, "finished": False}
     odd = ({"generation": "x"}, {"generation": -1}, {"parts": 0}, {"parts": 1e300}, {"slots": [1]})
     odd += ({"slots": {"a": 1}}, {"slots": {"a": {"values": {}, "arrays": [1]}}}, {"fingerprint": None})
@@ -159,8 +158,6 @@ def test_an_index_of_somebody_elses_making(comm, folder):
 
 def refusals(comm, function):
     """What the ranks say that refuse: one of them, the others end without a word."""
-    from isoweave.cluster import ElsewhereError
-
     with pytest.raises((CheckpointError, StoreError, ElsewhereError)) as caught:
         function()
     said = comm.allgather("" if isinstance(caught.value, ElsewhereError) else str(caught.value))
@@ -168,8 +165,6 @@ def refusals(comm, function):
 
 
 def test_a_part_that_cannot_be_written_is_a_warning(comm, folder, monkeypatch):
-    from isoweave.cluster import _journal
-
     share, one = journal(comm, folder / "c")
     one.keep("state", lambda: record(share))
     assert one.write()
@@ -191,8 +186,6 @@ def test_a_part_that_cannot_be_written_is_a_warning(comm, folder, monkeypatch):
 
 
 def test_an_interrupt_of_one_rank_is_one_of_all(comm):
-    from isoweave.cluster import ClusterInterrupt, Ranks
-
     interrupt = ClusterInterrupt(Ranks(comm))
     assert interrupt.ending == ""
     if comm.rank == comm.size - 1:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from isoweave.cuda import kernel_defines, kernel_source
+from isoweave.cuda._device import kernel_defines, kernel_source
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run the kernels with")

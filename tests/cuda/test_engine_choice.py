@@ -10,7 +10,9 @@ import pytest
 import isoweave.cuda._component as component
 from host_device import HostDevice
 from isoweave import Anchors, Checkpoint, embed_graph
-from isoweave.cuda import CudaDevice, DeviceError, device_bytes, device_for, missing_feature
+from isoweave.cuda import device_for
+from isoweave.cuda._component import device_bytes, missing_feature
+from isoweave.cuda._device import CudaDevice, DeviceError
 from isoweave.graph import knn_graph
 from isoweave.known import Known
 from isoweave.options import resolve_options

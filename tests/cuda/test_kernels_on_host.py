@@ -12,26 +12,22 @@ from scipy.sparse.csgraph import dijkstra
 from host_device import HostDevice, needs_compiler
 from isoweave import embed_graph
 from isoweave._parallel import ONE_THREAD
-from isoweave.cuda import (
+from isoweave.cuda import embed_on_device, prepare_on_device
+from isoweave.cuda._component import _stretch
+from isoweave.cuda._frames import (
     DeviceDistances,
     DeviceEdgeEnergy,
     DeviceGlobal,
-    DeviceGraph,
-    DeviceSolver,
     calibrated,
-    coarsen,
     device_energy,
     device_frames,
-    device_geodesics,
-    device_landmarks,
-    embed_on_device,
-    is_connected,
     long_edges,
-    neighbor_graph,
-    prepare_on_device,
-    prolong,
-    without_shortcuts,
 )
+from isoweave.cuda._graph import DeviceGraph
+from isoweave.cuda._neighbors import neighbor_graph
+from isoweave.cuda._prepare import is_connected, without_shortcuts
+from isoweave.cuda._solver import DeviceSolver
+from isoweave.cuda._starts import coarsen, device_geodesics, device_landmarks, prolong
 from isoweave.datasets import swiss_roll
 from isoweave.energy import DistanceEnergy, EdgeEnergy, GlobalEnergy, edge_energy
 from isoweave.geometry import calibrate_frames, local_frames, long_edges as long_edges_on_cpu, rigid_motion
@@ -332,8 +328,6 @@ def test_whole_fits_agree(graph, options):
 
 def test_a_collapsed_frame_is_told():
     """Edges without length in the map: their vertices have no stretch in the last direction."""
-    from isoweave.cuda._component import _stretch
-
     graph = roll()
     energy = DeviceEdgeEnergy(on_host(graph), local_frames(graph, 2), np.ones(len(graph.indices)))
     x = np.random.default_rng(0).standard_normal((graph.n_vertices, 2))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from isoweave import embed_graph
-from isoweave.cuda import CudaDevice, DeviceError, knn_on_device
+from isoweave.cuda import knn_on_device
+from isoweave.cuda._device import CudaDevice, DeviceError
 from isoweave.datasets import swiss_roll
 from isoweave.geometry import rigid_motion
 from isoweave.graph import knn_graph

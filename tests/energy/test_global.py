@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.spatial.distance import cdist
 from scipy.stats import pearsonr, spearmanr
 
-from isoweave import Anchors, IsometricEmbedding, _component, embed_graph
+from isoweave import Anchors, IsometricEmbedding, _engine, embed_graph
 from isoweave._parallel import thread_team
 from isoweave.datasets import flat_torus, klein_bottle
 from isoweave.energy import GlobalEnergy
@@ -265,14 +265,14 @@ def test_coming_from_above_ends_no_higher(monkeypatch):
         ends.append(minimise(optimiser, problem, start, **options))
         return ends[-1]
 
-    monkeypatch.setattr(_component, "minimise", kept)
+    monkeypatch.setattr(_engine, "minimise", kept)
     embed_graph(matrix, 3, global_weight=0.25, n_jobs=1)
     direct, _, again = ends[-3:]
     lower = min(direct, again, key=lambda end: end.energy)
     factor = size(lower.coordinates) / size(both.coordinates)
     assert procrustes_error(lower.coordinates, factor * both.coordinates) < 1e-12
     # Above so many vertices only the direct way is taken.
-    monkeypatch.setattr(_component, "SYNCHRONIZED_LIMIT", 0)
+    monkeypatch.setattr(_engine, "SYNCHRONIZED_LIMIT", 0)
     alone = embed_graph(matrix, 3, global_weight=0.25, n_jobs=1).coordinates
     factor = size(direct.coordinates) / size(alone)
     assert procrustes_error(direct.coordinates, factor * alone) < 1e-12

@@ -85,7 +85,7 @@ def changed(column, at, value):
         (changed("target", 0, LIST["source"][0]), "from itself; that must be zero"),
         ({k: LIST[k] for k in ("source", "target")}, "expected arrays source, target, distance, or a sparse"),
         (LIST | {"distance": COO.data[:-1]}, "must be equally long; they have source"),
-        (LIST | {"source": COO.row.astype(float)}, "must be 1-D whole numbers, got float64"),
+        (LIST | {"source": COO.row.astype(float)}, "must be 1-D integers, got float64"),
         ({"features": np.zeros((4, 2))}, "found 'features' (4, 2)"),
     ],
 )

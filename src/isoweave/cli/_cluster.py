@@ -6,19 +6,13 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from isoweave.cli._console import (
-    ProgressLine,
-    one_line,
-    print_rows,
-    printed_warnings,
-    sigterm_as_interrupt,
-)
+from isoweave.cli._console import ProgressLine, one_line, print_rows, printed_warnings, sigterm_as_interrupt
 from isoweave.options import SearchOptions
 
 # Exit code of errors, as for every command.
@@ -43,8 +37,8 @@ def embed_on_ranks(
     output: Path,
     options: dict[str, Any],
     as_graph: bool | None,
-    kept: tuple[Path | None, float | None, bool],
     columns_file: Path | None,
+    check_pairs: Callable[[], None],
     *,
     report: Path | None,
     quiet: bool,
@@ -52,7 +46,6 @@ def embed_on_ranks(
     **anchors: Any,
 ) -> None:
     """Embed a graph in parts, and write its map."""
-    from isoweave import Checkpoint
     from isoweave.cluster import all_ranks, embed_file
 
     ranks = all_ranks()
@@ -60,13 +53,7 @@ def embed_on_ranks(
     with _ending_together(ranks, verbose):
         with ranks.together():
             _refuse(options, as_graph, report, columns_file)
-            checkpoint, every, resume = kept
-            if checkpoint is not None:
-                options["checkpoint"] = Checkpoint(checkpoint, every=every, resume=resume)
-            elif every is not None or resume:
-                raise ValueError(f"--{'resume' if every is None else 'every'} needs --checkpoint FOLDER.")
-            if anchors["anchor_weight"] is not None and anchors["anchors"] is None:
-                raise ValueError("--anchor-weight was given without --anchors; give both.")
+            check_pairs()
         options["engine"] = "petsc"
         started = time.perf_counter()
         shown = {"enabled": not quiet and first, "verbose": verbose and first}

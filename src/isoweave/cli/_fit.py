@@ -15,7 +15,6 @@ from isoweave.cli._console import ProgressLine, duration, print_rows, printed_wa
 
 if TYPE_CHECKING:
     from isoweave.forecast import ResourceEstimate
-    from isoweave.graph import NeighborGraph
     from isoweave.io import LoadedInput
 
 # Options that mean nothing for one kind of input: refused, because the user expects them to do something.
@@ -37,12 +36,13 @@ def _read_data(input_file: Path, as_graph: bool | None, options: dict[str, Any])
     return loaded
 
 
-def _fitted(loaded: LoadedInput, options: dict[str, Any], known: dict[str, Any]) -> Any:
+def _model_and_data(loaded: LoadedInput, options: dict[str, Any]) -> tuple[Any, Any]:
+    """An estimator with these options, and what to fit it to."""
     from isoweave import IsometricEmbedding
 
     if loaded.kind == "graph":
-        return IsometricEmbedding(**options, metric="precomputed").fit(loaded.graph, **known)
-    return IsometricEmbedding(**options).fit(loaded.features, **known)
+        return IsometricEmbedding(**options, metric="precomputed"), loaded.graph
+    return IsometricEmbedding(**options), loaded.features
 
 
 @command(
@@ -81,10 +81,18 @@ def embed(
     from isoweave import Anchors, Checkpoint
     from isoweave.cli._cluster import embed_on_ranks, is_for_ranks
 
+    def check_pairs() -> None:
+        if anchor_weight is not None and anchors is None:
+            raise ValueError("--anchor-weight was given without --anchors; give both.")
+        if checkpoint is not None:
+            options["checkpoint"] = Checkpoint(checkpoint, every=every, resume=resume)
+        elif every is not None or resume:
+            raise ValueError(f"--{'resume' if every is None else 'every'} needs --checkpoint FILE.")
+
     if is_for_ranks(options):
         given: Any = {"anchors": anchors, "anchor_weight": anchor_weight, "report": report, "quiet": quiet}
-        kept = (checkpoint, every, resume)
-        embed_on_ranks(input_file, output, options, as_graph, kept, columns_file, verbose=verbose, **given)
+        what = (input_file, output, options, as_graph, columns_file, check_pairs)
+        embed_on_ranks(*what, verbose=verbose, **given)
         return
     from isoweave.cli._maps import mesh_page, page_columns
     from isoweave.diagnostics import edge_errors
@@ -101,12 +109,7 @@ def embed(
     elif columns_file is not None or genes is not None:
         name = "genes" if columns_file is None else "columns"
         raise ValueError(f"--{name} is for the page of --report; give both.")
-    if anchor_weight is not None and anchors is None:
-        raise ValueError("--anchor-weight was given without --anchors; give both.")
-    if checkpoint is not None:
-        options["checkpoint"] = Checkpoint(checkpoint, every=every, resume=resume)
-    elif every is not None or resume:
-        raise ValueError(f"--{'resume' if every is None else 'every'} needs --checkpoint FILE.")
+    check_pairs()
     with sigterm_as_interrupt(), printed_warnings(quiet), ProgressLine(enabled=not quiet, verbose=verbose):
         loaded = _read_data(input_file, as_graph, options)
         columns = page_columns(columns_file, None, loaded.n_rows, loaded.names, genes)
@@ -114,7 +117,8 @@ def embed(
         if anchors is not None:
             known["anchors"] = Anchors(*read_anchors(anchors, loaded.n_rows, loaded.names), anchor_weight)
         started = time.perf_counter()
-        estimator = _fitted(loaded, options, known)
+        model, data = _model_and_data(loaded, options)
+        estimator = model.fit(data, **known)
         seconds = time.perf_counter() - started
     write_embedding(output, estimator, names=loaded.names)
     if report is not None:
@@ -147,49 +151,23 @@ def forecast(
     The exit code is 0 if it stays within its memory limit, 3 if it does not, and 2 after an error.
     """
     from isoweave.forecast import estimate_resources
-    from isoweave.options import resolve_options
 
     with printed_warnings(), ProgressLine() as progress:
         loaded = _read_data(input_file, as_graph, options)
-        n_components = options.pop("n_components", 2)
-        search = {name: options.pop(name) for name in ("metric", "n_neighbors", "denoise") if name in options}
-        # Bad options are refused before the search for neighbours.
-        resolve_options(1 if n_components == "auto" else n_components, **options)
         progress.describe("neighbours")
-        graph, n_components = _graph_of(loaded, options | search, n_components)
+        # Whether the fit is within its limit is said of all of it.
+        model, data = _model_and_data(loaded, options | {"memory_limit": "none"})
+        graph, n_components = model.graph_of(data)
         progress.describe("counting")
+        of_fit = {k: v for k, v in options.items() if k not in ("n_components", *_FOREIGN["graph"])}
         source = graph if loaded.graph is None else loaded.graph
-        estimate = estimate_resources(source, n_components, **options)
+        estimate = estimate_resources(source, n_components, **of_fit)
     if as_json:
         print(json.dumps({**asdict(estimate), "n_components": n_components, "fits": estimate.fits}, indent=2))
     else:
         _print_forecast(estimate, input_file, n_components)
     if not estimate.fits:
         raise Exit(_DOES_NOT_FIT)
-
-
-def _graph_of(loaded: LoadedInput, options: dict[str, Any], n_components: Any) -> tuple[NeighborGraph, Any]:
-    """The graph that a fit would embed, and its dimension."""
-    from isoweave import graph as graphs
-
-    metric, is_auto = options.get("metric", "euclidean"), n_components == "auto"
-    if loaded.kind == "graph":
-        graph = graphs.graph_from_matrix(loaded.graph, asymmetry=options.get("asymmetry", "error"))
-        estimated = graphs.intrinsic_dimension_graph(graph) if is_auto else 0.0
-    else:
-        search = {"metric": metric, "n_jobs": options.get("n_jobs")}
-        features = graphs.NeighborhoodMeans(loaded.features, options.get("denoise"), **search).points
-        n_neighbors = min(options.get("n_neighbors", 10), loaded.n_rows - 1)
-        graph = graphs.knn_graph(features, n_neighbors, **search)
-        estimated = graphs.intrinsic_dimension(features, **search) if is_auto else 0.0
-    if is_auto:
-        n_components = min(max(1, round(estimated)), graph.n_vertices - 1)
-    if options.get("components") == "bridge":
-        if loaded.kind == "graph":
-            raise ValueError("components='bridge' needs features to measure distances between components.")
-        bridges = {"metric": metric, "n_bridges": n_components + 1}
-        graph = graphs.bridge_components(graph, features, **bridges)
-    return graph, n_components
 
 
 def _print_forecast(estimate: ResourceEstimate, input_file: Path, n_components: int) -> None:
@@ -255,13 +233,14 @@ def diagnose(
     with printed_warnings(), ProgressLine() as progress:
         loaded = _read_data(input_file, as_graph, options)
         progress.describe("neighbours")
+        model, data = _model_and_data(loaded, options)
         if solve:
-            result: Any = _fitted(loaded, options, {})
+            result: Any = model.fit(data)
         else:
             common |= {name: options[name] for name in ("shortcuts", "along_graph") if name in options}
             if loaded.kind == "features":
                 common["n_neighbors"] = options.get("n_neighbors", 10)
-            result, common["n_components"] = _graph_of(loaded, options, options.pop("n_components", 2))
+            result, common["n_components"] = model.graph_of(data)
         if embedding_file is not None:
             del common["n_components"]
             common["graph"] = result

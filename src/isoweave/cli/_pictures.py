@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typer import Option
 
@@ -11,13 +11,10 @@ from isoweave.cli._app import command
 from isoweave.cli._console import ProgressLine, printed_warnings
 from isoweave.cli._maps import MAP_ARGUMENT, page_columns
 
-if TYPE_CHECKING:
-    from isoweave.result import Embedding
-
 _FIGURES = (".png", ".svg", ".pdf")
 
 
-def _color(source: Embedding, color: str | None, columns: dict[str, Any]) -> Any:
+def _color(color: str | None, columns: dict[str, Any]) -> Any:
     """What to colour by: a column, or something that is known about the map."""
     known = ("stretch", "edge_error", "component")
     if color is None:
@@ -80,7 +77,7 @@ def plot(
                 raise ValueError("--edges are coloured by their distortion; leave --color out.")
             ax = plot_edges(turned, components=first)
         else:
-            ax = plot_embedding(turned, _color(found, color, columns), components=first)
+            ax = plot_embedding(turned, _color(color, columns), components=first)
         if title is not None:
             ax.set_title(title)
         _save_figure(output, ax, caption)
@@ -129,9 +126,7 @@ def view(
         if suffix in _FIGURES:
             from isoweave.plot import plot_embedding
 
-            _save_figure(
-                output, plot_embedding(made.coordinates, _color(found, color, columns)), made.caption
-            )
+            _save_figure(output, plot_embedding(made.coordinates, _color(color, columns)), made.caption)
         elif suffix in (".html", ".htm"):
             write_report(found, output, columns=columns, names=found.names, view=made, title=map_file.name)
         else:

@@ -68,7 +68,7 @@ def reproduce(
     figures: dict[str, dict[str, Path]] = {}
     # A reason begins with the name of its experiment.
     reasons = {name: [r for r in skipped if r.split(",")[0] == name] for name in experiments.EXPERIMENTS}
-    runs = records.frame()
+    runs = experiments.runs_frame(records.values())
     present = set(runs.loc[runs["scale"] == scale.name, "experiment"])
     for name, experiment in experiments.EXPERIMENTS.items():
         if name in present:
@@ -113,12 +113,12 @@ def _front(out: Path, scale: Any, given: dict[str, Any]) -> None:
     """Neighbourhoods against long distances: records, a table and a figure."""
     from rich.console import Console
 
-    from isoweave.experiments import Records, front
+    from isoweave.experiments import Records, front, runs_frame
 
     tasks, skipped = front.plan_front(scale)
     records = Records(out / "front.jsonl")
     _run(tasks, records, skipped, **given)
-    runs = records.frame()
+    runs = runs_frame(records.values())
     runs = runs[(runs["scale"] == scale.name) & runs["error"].isna()]
     if runs.empty:
         return

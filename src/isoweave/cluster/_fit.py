@@ -9,17 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from isoweave._component import (
-    ComponentResult,
-    check_start,
-    embed_in_rounds,
-    geodesic_factor,
-    globalise,
-    optimised,
-    refine_from,
-    refine_if_flat,
-)
+from isoweave._component import embed_in_rounds
 from isoweave._edges import NO_LENGTH
+from isoweave._engine import ComponentResult, Engine, check_start, geodesic_factor
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._far import ShareGlobal, scaled_share, share_global
@@ -37,12 +29,10 @@ from isoweave.geometry import local_stretch
 from isoweave.graph import NeighborGraph, longer_than_detours
 from isoweave.optimise import (
     ALONE,
-    ENDED_EARLY,
     MENDED,
     SYNCHRONIZED_LIMIT,
     Run,
     check_finite,
-    long_distances,
     mended,
     numerical_stage,
 )
@@ -216,37 +206,28 @@ def embed_large(
         confidence=share.weights,
         team=team,
     )
-    name, problem, result = optimised(frames, options, anchors, start, run, _factored, STARTS)
-    solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
-    tools: Any = (lambda e, x, w: share_global(e, x, w, team), scaled_share, lambda x: _extent(ranks, x))
-    weight, part, far = long_distances(frames, anchors, result, options.global_weight, run, *tools)
-    kept = weight
-    if far is not None:
 
-        def build(far: ShareGlobal, near: Any) -> ClusterProblem:
-            return replace(cluster_problem(frames, anchors, far.springs(near)), far=far)
+    def far_problem(far: ShareGlobal, near: FloatArray) -> ClusterProblem:
+        return replace(cluster_problem(frames, anchors, far.springs(near)), far=far)
 
-        local = result
-        problem, result = globalise(frames, frames.graph, options, far, part, result, run, build)
-        kept = 0.0 if result is local else weight
-    mass = problem.mass
-    if options.refine == "distances" and result.status not in ENDED_EARLY:
-        mass, result = refine_from(problem, frames.graph, options, 1.0, result, run.within("refine"))
-    elif options.refine == "auto" and weight == 0.0 and result.status not in ENDED_EARLY:
-        mend = partial(_mended, share, team) if anchors is None and share.weights is None else None
-        mass, result = refine_if_flat(problem, frames.graph, options, result, run, mend)
-    x = result.coordinates
-    if options.scale == "geodesics":
+    def geodesics(x: FloatArray) -> float:
         paths = frames.patch.share
         landmarks, distances = far_vertices(paths, width, team)
-        x = x * geodesic_factor(x, paths.fetch(landmarks, x), distances, lambda v: total(ranks, v))
-    elif options.keeps_lengths and anchors is None:
-        x = x * _edge_factor(frames, x)
-    check_finite("result", "coordinates", x)
-    stretch, lost = _stretch(frames, x)
-    if ranks.max(bool(lost.any())) and result.status in ("converged", "stalled"):
-        result = replace(result, status="collapsed")
-    return ComponentResult(replace(result, coordinates=x), stretch, mass, name, solver, kept)
+        return geodesic_factor(x, paths.fetch(landmarks, x), distances, lambda values: total(ranks, values))
+
+    engine = Engine(
+        *(frames, frames.graph, options, anchors, run),
+        factored=lambda anchors: cluster_problem(frames, anchors),
+        far_problem=far_problem,
+        geodesic_factor=geodesics,
+        edge_factor=lambda x: _edge_factor(frames, x),
+        stretch=lambda x: _stretch(frames, x),
+        mend=partial(_mended, share, team) if anchors is None and share.weights is None else None,
+        starts=STARTS,
+        long_distances=(partial(share_global, team=team), scaled_share, partial(_extent, ranks)),
+        any_of=lambda lost: ranks.max(bool(lost.any())),
+    )
+    return engine.embed(start)
 
 
 def _mended(share: Share, team: ThreadTeam, x: FloatArray) -> FloatArray | None:
@@ -259,13 +240,6 @@ def _mended(share: Share, team: ThreadTeam, x: FloatArray) -> FloatArray | None:
         if graph is not None:
             found = mended(graph, places, team)
     return to_owners(share, found, x.shape[1])
-
-
-def _factored(
-    frames: ShareEnergy, options: EmbeddingOptions, anchors: AnchorEnergy | None, run: Run
-) -> ClusterProblem:
-    run.stage("factor")
-    return cluster_problem(frames, anchors)
 
 
 def _embed_robustly(

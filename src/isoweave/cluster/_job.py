@@ -126,7 +126,7 @@ def _embed(
     after = np.array([ranks.messages, ranks.bytes])
     say.stage("writing")
     columns = {"embedding": coordinates, "component_labels": share.component, "stretch": facts.pop("stretch")}
-    columns = {name: rows.values(share, array) for name, array in columns.items()}
+    columns = {name: share.fetch(rows.vertex, array) for name, array in columns.items()}
     whole = {name: value for name, value in facts.items() if isinstance(value, int | float | str)}
     parameters = {k: v for k, v in chosen.fingerprint().items() if isinstance(v, int | float | str | None)}
     write_map(output, rows, columns, whole | {"parameters": parameters})

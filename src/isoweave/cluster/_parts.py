@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from isoweave._component import ComponentResult
+from isoweave._engine import ComponentResult
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._share import Share

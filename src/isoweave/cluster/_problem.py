@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._frames import ShareEnergy
 from isoweave.cluster._measure import everywhere, total
-from isoweave.cluster._share import Ranks, Share
+from isoweave.cluster._share import Ranks, Share, starts_of
 from isoweave.energy import AnchorEnergy, Evaluation, differences, divergence
 from isoweave.linalg import FACTOR_TOL, SolverChoice
 from isoweave.optimise import Problem
@@ -83,8 +84,8 @@ class ClusterSolver:
         self._ksp: Any = None
         if not PETSc.Log.isActive():
             PETSc.Log.begin()
-        if share.comm.py2f() not in _KEPT:
-            _KEPT[share.comm.py2f()] = PETSc.Vec().createMPI((0, 0), comm=share.comm)
+        if share.ranks.comm.py2f() not in _KEPT:
+            _KEPT[share.ranks.comm.py2f()] = PETSc.Vec().createMPI((0, 0), comm=share.ranks.comm)
         self._sent = self._so_far()
         self._x, self._b = self._matrix.createVecs()
         self.iterations = 0
@@ -101,23 +102,18 @@ class ClusterSolver:
         if not self._is_free:
             there = share.fetch(share.indices, self._held)
             keep &= ~self._held[rows] & ~there
-        # The diagonal goes into its place in the sorted row.
-        own = np.arange(n) + share.start
-        before = np.bincount(rows[keep & (share.indices < own[rows])], minlength=n)
-        counts = np.bincount(rows[keep], minlength=n)
-        starts = np.concatenate(([0], np.cumsum(counts + 1)))
-        columns, values = np.empty(starts[-1], dtype=self._petsc.IntType), np.empty(starts[-1])
-        at = starts[:-1] + before
-        off = np.ones(len(columns), dtype=bool)
-        off[at] = False
-        columns[at], values[at] = own, diagonal
-        columns[off], values[off] = share.indices[keep], -both[keep]
-        sizes = ((n, share.n_vertices), (n, share.n_vertices))
-        csr = (starts.astype(self._petsc.IntType), columns, values)
-        matrix = self._petsc.Mat().createAIJ(size=sizes, csr=csr, comm=share.comm)
+        shape, starts = (n, share.n_vertices), starts_of(rows[keep], n)
+        off = sp.csr_array((-both[keep], share.indices[keep], starts), shape=shape)
+        own = np.arange(n + 1)
+        rows_here = off + sp.csr_array((diagonal, own[:-1] + share.start, own), shape=shape)
+        pointers, columns = (
+            part.astype(self._petsc.IntType) for part in (rows_here.indptr, rows_here.indices)
+        )
+        csr = (pointers, columns, rows_here.data)
+        matrix = self._petsc.Mat().createAIJ(size=(shape, shape), csr=csr, comm=share.ranks.comm)
         matrix.setOption(self._petsc.Mat.Option.SPD, True)
         if self._is_free:
-            matrix.setNullSpace(self._petsc.NullSpace().create(constant=True, comm=share.comm))
+            matrix.setNullSpace(self._petsc.NullSpace().create(constant=True, comm=share.ranks.comm))
         return matrix
 
     @property
@@ -138,7 +134,7 @@ class ClusterSolver:
 
     def _prepared(self) -> Any:
         if self._ksp is None:
-            ksp = self._petsc.KSP().create(comm=self._share.comm)
+            ksp = self._petsc.KSP().create(comm=self._share.ranks.comm)
             ksp.setOptionsPrefix(PREFIX)
             ksp.setOperators(self._matrix)
             ksp.setType("cg")

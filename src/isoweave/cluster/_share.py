@@ -105,22 +105,18 @@ class Ranks:
         if self.size == 1:
             result[:] = array
             return result
+        from mpi4py import MPI
+
         others = np.arange(self.size) != self.rank
         self.counted(int(np.count_nonzero(counts[others])), int(counts[others].sum()) * width)
         # A row is the unit, because counts of bytes would not fit into 32 bits.
-        row = _row_type(width)
+        row = MPI.BYTE.Create_contiguous(max(width, 1)).Commit()
         try:
             sends, receives = (_layout(c) for c in (counts, received))
             self.comm.Alltoallv([array, *sends, row], [result, *receives, row])
         finally:
             row.Free()
         return result
-
-
-def _row_type(width: int) -> Any:
-    from mpi4py import MPI
-
-    return MPI.BYTE.Create_contiguous(max(width, 1)).Commit()
 
 
 def _layout(counts: AnyArray) -> tuple[AnyArray, AnyArray]:
@@ -186,20 +182,30 @@ class Halo:
 
 @dataclass(frozen=True, eq=False)
 class RowEdges:
-    """Rows of the caller's numbering with their edges, as many on one rank as on the next."""
+    """The rows of one rank with their edges; of the caller's, as many on one rank as on the next."""
 
     ranks: Ranks
-    offsets: AnyArray  #: int64 (size + 1): rank r has the rows offsets[r] : offsets[r + 1]
-    indptr: AnyArray
-    indices: AnyArray  #: in the caller's numbering
+    offsets: AnyArray  #: int64 (size + 1): rank r has the rows offsets[r] : offsets[r + 1], possibly none
+    indptr: AnyArray  #: int64 (n_owned + 1)
+    indices: AnyArray  #: int64, of all ranks
     lengths: FloatArray
 
     @property
     def start(self) -> int:
+        """Number of the first owned row."""
         return int(self.offsets[self.ranks.rank])
 
+    @property
+    def n_owned(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def n_vertices(self) -> int:
+        """Of the whole graph."""
+        return int(self.offsets[-1])
+
     def fetch(self, rows: AnyArray, values: AnyArray) -> AnyArray:
-        """Values at any rows, of which every rank has its own."""
+        """Rows of ``values``, of which every rank has its own, at any of them; each is asked for once."""
         return fetch(self.ranks, self.offsets, rows, values)
 
 
@@ -210,10 +216,6 @@ class CallerRows:
     ranks: Ranks
     offsets: AnyArray  #: int64 (size + 1): rank r answers for the rows offsets[r] : offsets[r + 1]
     vertex: AnyArray  #: int64: vertex of each in the distributed numbering; duplicates share one
-
-    def values(self, share: Share, values: AnyArray) -> AnyArray:
-        """Values of the vertices, of which every rank has its own, in the order of these rows."""
-        return share.fetch(self.vertex, values)
 
     def vertices(self, rows: AnyArray) -> AnyArray:
         """Vertices of any rows."""
@@ -232,18 +234,13 @@ def fetch(ranks: Ranks, offsets: AnyArray, vertices: AnyArray, values: AnyArray)
 
 
 @dataclass(frozen=True, eq=False)
-class Share:
+class Share(RowEdges):
     """The vertices of one rank with all their edges: a contiguous range of the distributed numbering.
 
     Distinct vertices only, as in :class:`isoweave.graph.PreparedGraph`: duplicates are merged, lengths are
     positive and multiples of ``unit``. Rows are sorted, and both directions of every edge are stored.
     """
 
-    ranks: Ranks
-    offsets: AnyArray  #: int64 (size + 1): rank r owns offsets[r] : offsets[r + 1], possibly nothing
-    indptr: AnyArray  #: int64 (n_owned + 1)
-    indices: AnyArray  #: int64, in the distributed numbering
-    lengths: FloatArray
     caller_ids: AnyArray  #: int64 (n_owned): the first row of the user's numbering that is this vertex
     component: AnyArray  #: int64 (n_owned): connected component, largest first, the same on all ranks
     component_sizes: AnyArray  #: int64: distinct vertices of every component, the same on all ranks
@@ -251,31 +248,9 @@ class Share:
     unit: float = 1.0  #: of the lengths, a power of two near their median
     facts: dict[str, Any] = field(default_factory=dict)  #: what was found on the way: duplicates, cut edges
 
-    @property
-    def comm(self) -> Any:
-        return self.ranks.comm
-
-    @property
-    def start(self) -> int:
-        """Number of the first owned vertex."""
-        return int(self.offsets[self.ranks.rank])
-
-    @property
-    def n_owned(self) -> int:
-        return len(self.indptr) - 1
-
-    @property
-    def n_vertices(self) -> int:
-        """Of the whole graph."""
-        return int(self.offsets[-1])
-
     def owner_of(self, vertices: AnyArray) -> AnyArray:
         """Rank of each of these vertices."""
         return owners(self.offsets, vertices)
-
-    def fetch(self, vertices: AnyArray, values: AnyArray) -> AnyArray:
-        """Rows of ``values``, of which every rank has its own, at any vertices; each is asked for once."""
-        return fetch(self.ranks, self.offsets, vertices, values)
 
     def halo(self, vertices: AnyArray) -> Halo:
         """The way to the values of these vertices."""

@@ -40,17 +40,11 @@ def without_shortcuts(share: Share, team: ThreadTeam) -> tuple[Share, int]:
             restored = _rejoining(share, suspects, rows[suspects], support, trusted)
         if not ranks.max(len(restored)):
             break
-        trusted = _with(patch, trusted, restored)
+        trusted[restored] = True
+        here = patch.on_edges(trusted)
+        trusted = (here | here[patch.graph.reverse])[patch.own_edges]
     dropped = int(ranks.sum(int(np.count_nonzero(~trusted & forward))))
     return kept_edges(share, trusted), dropped
-
-
-def _with(patch: Patch, trusted: BoolArray, restored: AnyArray) -> BoolArray:
-    """Trusted edges with those that were restored, in both directions."""
-    trusted = trusted.copy()
-    trusted[restored] = True
-    here = patch.on_edges(trusted)
-    return (here | here[patch.graph.reverse])[patch.own_edges]
 
 
 def _is_measured_along(patch: Patch, forward: BoolArray) -> bool:

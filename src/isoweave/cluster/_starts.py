@@ -120,20 +120,16 @@ def _coarse(problem: ClusterProblem, tol: float, run: Run) -> FloatArray | None:
         return None
     if sample.n_vertices <= GATHERED:
         places = _on_one_rank(sample, width, tol, team)
-    elif len(components_of(sample)[1]) == 1:
-        places = _on_all_ranks(sample, width, tol, team)
+    elif len(components_of(sample)[1]) > 1:
+        return None
     else:
-        places = None
+        there = cluster_problem(share_frames(sample, width, frame_size=SAMPLE_FRAME, team=team))
+        how = (LBFGS(tol, _AUXILIARY_STEPS), "auto", tol, "coarse start", ALONE, STARTS)
+        places = minimise_from(there, *how)[1].coordinates
     return None if places is None else prolong(problem.frames.patch, level, places, team)
 
 
 STARTS: dict[str, Any] = {"coarse": _coarse, "landmark": _landmark, "identity": _identity}
-
-
-def _on_all_ranks(sample: Share, width: int, tol: float, team: ThreadTeam) -> FloatArray:
-    there = cluster_problem(share_frames(sample, width, frame_size=SAMPLE_FRAME, team=team))
-    optimiser = LBFGS(tol, _AUXILIARY_STEPS)
-    return minimise_from(there, optimiser, "auto", tol, "coarse start", ALONE, STARTS)[1].coordinates
 
 
 def _on_one_rank(sample: Share, width: int, tol: float, team: ThreadTeam) -> FloatArray | None:
@@ -147,7 +143,7 @@ def _on_one_rank(sample: Share, width: int, tol: float, team: ThreadTeam) -> Flo
 
 def to_owners(share: Share, found: FloatArray | None, width: int) -> FloatArray | None:
     """The owned ones of rows that the first rank has; None where it has none."""
-    if not share.comm.bcast(found is not None, root=0):
+    if not share.ranks.comm.bcast(found is not None, root=0):
         return None
     counts, rows = (0 * share.offsets[1:], np.empty((0, width)))
     if found is not None:

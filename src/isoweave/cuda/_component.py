@@ -5,15 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from isoweave._component import (
-    ComponentResult,
-    check_energy,
-    check_start,
-    globalise,
-    refine_from,
-    refine_if_flat,
-)
 from isoweave._edges import NO_LENGTH
+from isoweave._engine import ComponentResult, Engine, geodesic_factor
 from isoweave._memory import show_bytes
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import FloatArray
@@ -22,7 +15,6 @@ from isoweave.cuda._frames import DeviceEdgeEnergy, DeviceGlobal, calibrated, de
 from isoweave.cuda._graph import DeviceGraph, total
 from isoweave.cuda._starts import (
     DEVICE_STARTS,
-    DeviceProblem,
     device_geodesics,
     device_landmarks,
     device_problem,
@@ -30,18 +22,7 @@ from isoweave.cuda._starts import (
 )
 from isoweave.graph import NeighborGraph, bypass_doubtful
 from isoweave.known import Known
-from isoweave.optimise import (
-    ENDED_EARLY,
-    LBFGS,
-    SYNCHRONIZED_LIMIT,
-    Run,
-    check_finite,
-    far_landmarks,
-    long_distances,
-    minimise,
-    minimise_from,
-    numerical_stage,
-)
+from isoweave.optimise import SYNCHRONIZED_LIMIT, Run, check_finite, far_landmarks
 from isoweave.options import EmbeddingOptions
 
 _MOST_DIMENSIONS = 64
@@ -116,77 +97,35 @@ def embed_on_device(
     device: Any = None,
 ) -> ComponentResult:
     """The stages in order, as on the CPU."""
-    check_finite("distance graph", "lengths", graph.lengths)
-    check_start(start)
     device = device or find_device()
     with device.busy():
-        return _embed(DeviceGraph.of(graph, device), graph, options, known, team, start, run)
-
-
-def _embed(
-    measured: DeviceGraph,
-    graph: NeighborGraph,
-    options: EmbeddingOptions,
-    known: Known,
-    team: ThreadTeam,
-    start: FloatArray | None,
-    run: Run,
-) -> ComponentResult:
-    assert options.tol is not None
-    assert options.max_iter is not None
-    device, width, paths = measured.device, options.n_components, measured
-    if known.edge_weights is not None:
-        doubtless = bypass_doubtful(graph, known.edge_weights)
-        paths = replace(measured, lengths=device.put(doubtless.lengths))
-    run.stage("frames")
-    raw = device_frames(paths, width, options.frame_size)
-    check_finite("local frames", "rows", raw.rows)
-    frames = calibrated(measured, raw, options.calibrate)
-    check_finite("calibration", "rows", frames.rows)
-    confidence = known.per_edge(graph)
-    energy = device_energy(paths, frames, None if confidence is None else device.put(confidence))
-    check_finite("inner product", "weights", energy.weights)
-    run.stage("factor")
-    problem = device_problem(energy, team)
-    optimiser = LBFGS(options.tol, options.max_iter)
-    if start is None:
-        with numerical_stage(f"start {options.start!r}"):
-            name, result = minimise_from(
-                problem, optimiser, options.start, options.energy_tol, "optimise", run, DEVICE_STARTS
-            )
-    else:
-        run.stage("optimise")
-        name, result = "given", minimise(optimiser, problem, device.put(start), stage="optimise", run=run)
-    check_energy(problem, options, result)
-    solver = f"{problem.metric.solver}: {problem.metric.choice.reason}"
-    tools = (_far_energy, _scaled)
-    weight, part, far = long_distances(energy, None, result, options.global_weight, run, *tools)
-    kept = weight
-    if far is not None:
-
-        def build(far: DeviceGlobal, near: Any) -> DeviceProblem:
-            return replace(device_problem(energy, team, far.springs(near)), far=far)
-
-        local = result
-        problem, result = globalise(energy, measured, options, far, part, result, run, build)
-        kept = 0.0 if result is local else weight
-    mass = problem.mass
-    if options.refine == "distances" and result.status not in ENDED_EARLY:
-        mass, result = refine_from(problem, measured, options, 1.0, result, run.within("refine"))
-    elif options.refine == "auto" and weight == 0.0 and result.status not in ENDED_EARLY:
-        mass, result = refine_if_flat(problem, measured, options, result, run)
-    x = result.coordinates
-    if options.scale == "geodesics":
-        x = x * _geodesic_factor(x, paths)
-    elif options.keeps_lengths:
-        x = x * _edge_factor(x, energy, measured)
-    check_finite("result", "coordinates", x)
-    stretch, lost = _stretch(measured, energy, x)
-    check_finite("stretch", "singular values", stretch)
-    if bool(lost.any()) and result.status in ("converged", "stalled"):
-        result = replace(result, status="collapsed")
-    result = replace(result, coordinates=device.get(x), alignments=device.get(result.alignments))
-    return ComponentResult(result, device.get(stretch), mass, name, solver, kept)
+        measured = paths = DeviceGraph.of(graph, device)
+        if known.edge_weights is not None:
+            doubtless = bypass_doubtful(graph, known.edge_weights)
+            paths = replace(measured, lengths=device.put(doubtless.lengths))
+        run.stage("frames")
+        raw = device_frames(paths, options.n_components, options.frame_size)
+        check_finite("local frames", "rows", raw.rows)
+        frames = calibrated(measured, raw, options.calibrate)
+        check_finite("calibration", "rows", frames.rows)
+        confidence = known.per_edge(graph)
+        energy = device_energy(paths, frames, None if confidence is None else device.put(confidence))
+        check_finite("inner product", "weights", energy.weights)
+        engine = Engine(
+            *(energy, measured, options, None, run),
+            factored=lambda anchors: device_problem(energy, team),
+            far_problem=lambda far, near: replace(device_problem(energy, team, far.springs(near)), far=far),
+            geodesic_factor=lambda x: _geodesic_factor(x, paths),
+            edge_factor=lambda x: _edge_factor(x, energy, measured),
+            stretch=lambda x: _stretch(measured, energy, x),
+            starts=DEVICE_STARTS,
+            long_distances=(_far_energy, _scaled),
+        )
+        found = engine.embed(None if start is None else device.put(start))
+        arrays = (found.iteration.coordinates, found.iteration.alignments, found.stretch)
+        x, alignments, stretch = map(device.get, arrays)
+    iteration = replace(found.iteration, coordinates=x, alignments=alignments)
+    return replace(found, iteration=iteration, stretch=stretch)
 
 
 def _far_energy(frames: DeviceEdgeEnergy, x: Any, weight: float | str) -> DeviceGlobal:
@@ -215,15 +154,8 @@ def _edge_factor(x: Any, energy: DeviceEdgeEnergy, graph: DeviceGraph) -> float:
 def _geodesic_factor(x: Any, graph: DeviceGraph) -> float:
     """The factor that brings distances to the landmarks nearest to their geodesics."""
     landmarks, geodesics = device_landmarks(graph, x.shape[1])
-    cross = square = 0.0
-    for a, vertex in enumerate(landmarks):
-        away = x - x[int(vertex)]
-        straight = graph.device.xp.sqrt((away * away).sum(axis=1))
-        cross += total(graph.device, straight * geodesics[:, a])
-        square += total(graph.device, straight * straight)
-    factor = cross / square if square > 0 else 1.0
-    check_finite("scale", "factor to the geodesics", factor)
-    return factor
+    places = x[graph.device.put(landmarks)]
+    return geodesic_factor(x, places, geodesics.T, lambda values: total(graph.device, values))
 
 
 def _stretch(graph: DeviceGraph, energy: DeviceEdgeEnergy, x: Any) -> tuple[Any, Any]:
@@ -235,5 +167,6 @@ def _stretch(graph: DeviceGraph, energy: DeviceEdgeEnergy, x: Any) -> tuple[Any,
     device.module("align.cu", width).teams("local_stretch", n, n, *edges, x, stretch, words=words)
     at = (_lengths(graph, x) <= NO_LENGTH * graph.lengths) & (graph.lengths > NO_LENGTH)
     lost[graph.sources[at]] = True
+    check_finite("stretch", "singular values", stretch)
     stretch[lost, -1] = 0.0
     return stretch, lost

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from isoweave._lazy import computed_once
-from isoweave.cuda._graph import DeviceGraph, column_dots, total
+from isoweave.cuda._graph import DeviceGraph, column_dots, team_memory, total
 from isoweave.energy import Evaluation
 from isoweave.geometry import HUB_LIMIT, SHORTEST_ROW, LocalFrames, edges_between_hubs, resolve_frame_size
 
@@ -129,16 +129,9 @@ class _Maker:
     def _fits(self, words: int) -> bool:
         return bool(8 * words <= self.graph.device.shared_bytes)
 
-    def _memory(self, words: int, n_items: int) -> tuple[Any, dict[str, int]]:
-        """Scratch on the device where fast memory is too small, and what a launch needs to know."""
-        if self._fits(words):
-            return None, {"words": words}
-        teams = min(n_items, _TEAMS_WITH_SCRATCH)
-        return self.graph.device.xp.empty(teams * words), {"most": teams}
-
     def _find(self, items: Any, slots: Any, capacity: int, room: int, tables: tuple[Any, ...]) -> None:
         graph, words = self.graph, 3 * capacity + (self.most + 1) // 2
-        scratch, more = self._memory(words, len(items))
+        scratch, more = team_memory(graph.device, words, len(items), _TEAMS_WITH_SCRATCH)
         sizes = (self.size + 1, self.room_size, self.row_limit, self.most, capacity, room, words, scratch)
         edges = (graph.indptr, graph.indices, *graph.by_length, self.forced)
         kernels = graph.device.module("frames.cu", self.n_components)
@@ -150,7 +143,7 @@ class _Maker:
     ) -> None:
         graph, size = self.graph, _power_of_two(room)
         kernels, words = graph.device.module("frames.cu", self.n_components), self._words(room, frame, full)
-        scratch, more = self._memory(words, len(items))
+        scratch, more = team_memory(graph.device, words, len(items), _TEAMS_WITH_SCRATCH)
         sizes = (self.row_limit, room, size, frame, int(full), words, scratch)
         edges = (graph.indptr, graph.indices, graph.lengths)
         arrays = (items, slots, *sizes, *edges, *tables, self.rows, self.included, self.spectrum, self.status)
@@ -200,16 +193,9 @@ def calibrated(graph: DeviceGraph, frames: LocalFrames, mode: str) -> LocalFrame
         factors = xp.where(usable, graph.lengths / xp.where(usable, norms, 1.0), 1.0)
     else:
         products = xp.where(frames.included, norms * graph.lengths, 0.0)
-        cross, square = (_sums_of_rows(graph, values) for values in (products, norms * norms))
+        cross, square = map(graph.sums_of_rows, (products, norms * norms))
         factors = xp.where(square > 0, cross / xp.where(square > 0, square, 1.0), 1.0)[graph.sources]
     return replace(frames, rows=frames.rows * factors[:, None])
-
-
-def _sums_of_rows(graph: DeviceGraph, values: Any) -> Any:
-    sums = graph.device.xp.empty(graph.n_vertices)
-    arrays = (graph.n_vertices, graph.indptr, values, sums)
-    graph.device.module("balls.cu", 2).each("sums_of_lengths", graph.n_vertices, *arrays)
-    return sums
 
 
 @dataclass(frozen=True, eq=False)

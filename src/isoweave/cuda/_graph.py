@@ -89,8 +89,12 @@ class DeviceGraph:
     @computed_once
     def sums_of_lengths(self) -> Any:
         """At every vertex, shortest first."""
+        return self.sums_of_rows(self.by_length[1])
+
+    def sums_of_rows(self, values: Any) -> Any:
+        """Of the edges (m,) of every vertex, in their order."""
         sums = self.device.xp.empty(self.n_vertices)
-        arrays = (self.n_vertices, self.indptr, self.by_length[1], sums)
+        arrays = (self.n_vertices, self.indptr, values, sums)
         self.device.module("balls.cu", 2).each("sums_of_lengths", self.n_vertices, *arrays)
         return sums
 
@@ -113,6 +117,16 @@ def joined(device: Any, n: int, rows: Any, columns: Any, lengths: Any) -> Device
     keys, both = keys[order], xp.concatenate((once, once))[order]
     indptr = xp.searchsorted(keys, xp.arange(n + 1, dtype=xp.int64) * n).astype(xp.int32)
     return DeviceGraph(device, indptr, (keys % n).astype(xp.int32), both)
+
+
+def team_memory(
+    device: Any, words: int, n_items: int, most: int, part: int = 1
+) -> tuple[Any, dict[str, int]]:
+    """Scratch where ``words`` exceed a part of the fast memory, and what a launch needs to know."""
+    if 8 * words <= device.shared_bytes // part:
+        return None, {"words": words}
+    teams = min(n_items, most)
+    return device.xp.empty(teams * words), {"most": teams}
 
 
 def n_chunks(n: int) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from isoweave.cuda._graph import DeviceGraph
+from isoweave.cuda._graph import DeviceGraph, team_memory
 from isoweave.cuda._solver import Csr, aggregates
 from isoweave.graph import (
     LARGEST_RATIO,
@@ -161,11 +161,9 @@ def _has_detour(graph: DeviceGraph, suspects: Any, limits: Any, trusted: Any) ->
     kernels.each("short_detours", len(suspects), len(suspects), suspects, limits, *edges)
     items, capacity = xp.flatnonzero(found == 0).astype(xp.int32), _FIRST_BALL
     while len(items):
-        words, teams = 3 * capacity, min(len(items), 2048)
-        shared = 8 * words <= device.shared_bytes // 4
-        scratch = None if shared else xp.empty(teams * words)
+        words = 3 * capacity
+        scratch, more = team_memory(device, words, len(items), 2048, part=4)
         bounds = (ShortcutRule.max_settled, ShortcutRule.max_scanned, capacity, words, scratch)
-        more = {"words": words} if shared else {"most": teams}
         arrays = (items, suspects, limits, *bounds, *edges)
         kernels.teams("find_detours", len(items), len(items), *arrays, **more)
         items, capacity = items[found[items] < 0], min(8 * capacity, _LARGEST_BALL)

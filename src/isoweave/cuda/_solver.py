@@ -284,10 +284,6 @@ def _prolongation(
     return Csr(indptr, (keys % n_coarse).astype(xp.int32), merged)
 
 
-def _single(device: Any, matrix: Csr) -> Csr:
-    return Csr(matrix.indptr, matrix.indices, matrix.data.astype(device.xp.float32))
-
-
 def _hierarchy(device: Any, matrix: Csr, diagonal: Any, width: int) -> tuple[list[_Level], Any]:
     """The levels of the cycle, and the pseudo-inverse of the coarsest matrix."""
     xp, sparse = device.xp, device.sparse
@@ -304,7 +300,7 @@ def _hierarchy(device: Any, matrix: Csr, diagonal: Any, width: int) -> tuple[lis
         a = sparse.csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape=(n, n))
         restrict = p.T.tocsr()
         product = restrict @ (a @ p)
-        single = (_single(device, m) for m in (matrix, prolong, _csr(xp, restrict)))
+        single = (m._replace(data=m.data.astype(xp.float32)) for m in (matrix, prolong, _csr(xp, restrict)))
         blocks = (xp.zeros((k, width), xp.float32) for k in (n, n, n_coarse, n_coarse))
         weights = tuple(part * 2.0 / largest for part in _SWEEPS)
         arrays: Any = (*single, inverse.astype(xp.float32), weights, *blocks)
@@ -323,5 +319,4 @@ def _hierarchy(device: Any, matrix: Csr, diagonal: Any, width: int) -> tuple[lis
 
 
 def _csr(xp: Any, matrix: Any) -> Csr:
-    arrays = (matrix.indptr.astype(xp.int32), matrix.indices.astype(xp.int32), matrix.data)
-    return Csr(*arrays)
+    return Csr(matrix.indptr.astype(xp.int32), matrix.indices.astype(xp.int32), matrix.data)

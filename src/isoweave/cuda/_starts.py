@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,16 +9,9 @@ import numpy as np
 from scipy.sparse.csgraph import dijkstra
 
 from isoweave._lazy import computed_once
-from isoweave._parallel import ThreadTeam
-from isoweave.cuda._frames import (
-    DeviceDistances,
-    DeviceEdgeEnergy,
-    DeviceGlobal,
-    calibrated,
-    device_energy,
-    device_frames,
-)
-from isoweave.cuda._graph import DeviceGraph, column_dots, joined
+from isoweave._parallel import ONE_THREAD, ThreadTeam
+from isoweave.cuda._frames import DeviceDistances, DeviceEdgeEnergy, calibrated, device_energy, device_frames
+from isoweave.cuda._graph import DeviceGraph, column_dots, joined, team_memory
 from isoweave.cuda._prepare import is_connected
 from isoweave.cuda._solver import DeviceSolver
 from isoweave.energy import Evaluation
@@ -29,6 +21,7 @@ from isoweave.optimise import (
     SAMPLE_FRAME,
     SYNCHRONIZED_LIMIT,
     THINNING,
+    Problem,
     Run,
     build_problem,
     landmark_projector,
@@ -45,26 +38,21 @@ _RELAXATIONS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class DeviceProblem:
-    """:class:`isoweave.optimise.Problem` on the device; ``team`` is for what stays on the host."""
+class DeviceProblem(Problem):
+    """The problem on the device; ``team`` is for what stays on the host."""
 
-    frames: DeviceEdgeEnergy
-    metric: DeviceSolver
-    team: ThreadTeam
-    measured: DeviceDistances | None = None
-    far: DeviceGlobal | None = None
-    anchors = None
+    frames: Any
+    metric: Any
+    measured: Any = None
+    far: Any = None
+    team: ThreadTeam = ONE_THREAD
 
     @property
-    def graph(self) -> DeviceGraph:
+    def graph(self) -> Any:
         return self.frames.graph
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return self.graph.n_vertices, self.frames.frames.n_components
-
-    @property
-    def energy(self) -> DeviceProblem:
+    def energy(self) -> DeviceProblem:  # type: ignore[override]
         return self
 
     def suspects(self) -> dict[str, Any]:
@@ -87,9 +75,6 @@ class DeviceProblem:
         energies = here.energies + there.energies
         return Evaluation(here.energy + there.energy, half, here.alignments, energies)
 
-    def solve(self, rhs: Any, tol: float | None = None) -> Any:
-        return self.metric.solve(rhs, tol=tol).value
-
     def dot(self, a: Any, b: Any) -> float:
         return float(np.sum(self.graph.device.get(column_dots(self.graph.device, a, b))))
 
@@ -99,10 +84,10 @@ class DeviceProblem:
     def is_finite(self, array: Any) -> bool:
         return bool(self.graph.device.xp.isfinite(array).all())
 
-    def on_host(self, x: Any) -> Any:
+    def on_host(self, x: Any) -> Any:  # type: ignore[override]
         return self.graph.device.get(x)
 
-    def of_distances(self, graph: DeviceGraph, part: float = 1.0) -> DeviceProblem:
+    def of_distances(self, graph: Any = None, part: float = 1.0) -> DeviceProblem:
         weights, rest = self.frames.weights, None
         if part < 1.0:
             rest = replace(self.frames, weights=(1.0 - part) * weights)
@@ -112,7 +97,8 @@ class DeviceProblem:
 def device_problem(frames: DeviceEdgeEnergy, team: ThreadTeam, more: Any = None) -> DeviceProblem:
     """The energy with its Laplacian, and ``more`` (n,) on the diagonal, prepared."""
     both = frames.weights + frames.weights[frames.graph.reverse]
-    return DeviceProblem(frames, DeviceSolver(frames.graph, both, frames.frames.n_components, more), team)
+    solver = DeviceSolver(frames.graph, both, frames.frames.n_components, more)
+    return DeviceProblem(frames, solver, team=team)
 
 
 def device_geodesics(graph: DeviceGraph, sources: Any) -> Any:
@@ -171,16 +157,12 @@ def _coarse(problem: DeviceProblem, tol: float, run: Run) -> Any:
     else:
         frames = calibrated(sample, device_frames(sample, width, SAMPLE_FRAME), "rows")
         there = device_problem(device_energy(sample, frames), problem.team)
-        places = minimise_from(there, optimiser, "auto", tol, "coarse start", aside, DEVICE_STARTS)[
-            1
-        ].coordinates
+        found = minimise_from(there, optimiser, "auto", tol, "coarse start", aside, DEVICE_STARTS)[1]
+        places = found.coordinates
     return prolong(graph, anchors, distances, filled, places)
 
 
-DEVICE_STARTS: dict[str, Callable[[Any, float, Run], Any]] = {
-    "landmark": _landmark,
-    "coarse": _coarse,
-}
+DEVICE_STARTS: dict[str, Any] = {"landmark": _landmark, "coarse": _coarse}
 
 
 def sampled(graph: DeviceGraph, size: int) -> Any:
@@ -215,11 +197,8 @@ def coarsen(graph: DeviceGraph) -> tuple[DeviceGraph, Any, Any, Any]:
         items, capacity = xp.arange(count, dtype=xp.int32), 512
         while len(items):
             words = 3 * capacity + (width + 1) // 2
-            shared = 8 * words <= device.shared_bytes // 4
-            teams = min(len(items), 256)
-            scratch = None if shared else xp.empty(teams * words)
+            scratch, more = team_memory(device, words, len(items), 256, part=4)
             sizes = (items, centres, is_sample, _SAMPLE_NEIGHBORS, width, capacity, words, scratch)
-            more = {"words": words} if shared else {"most": teams}
             kernels.teams("sample_balls", len(items), len(items), *sizes, *edges, **more)
             items, capacity = items[counts[items] < 0], 16 * capacity
         ball, position = xp.nonzero(xp.arange(width, dtype=xp.int32) < counts[:, None])

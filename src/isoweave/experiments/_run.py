@@ -291,10 +291,6 @@ class Records(dict[tuple[Any, ...], RunRecord]):
         append_text(self._path, f"{self._before}{json.dumps(kept)}\n")
         self._before = ""
 
-    def frame(self) -> pd.DataFrame:
-        """All runs, see :func:`runs_frame`."""
-        return runs_frame(self.values())
-
 
 def runs_frame(records: Iterable[RunRecord]) -> pd.DataFrame:
     """A line per run, in order of seeds: fixed columns, then every metric that any run has."""

@@ -172,9 +172,13 @@ def prepare_features(X: Any, metric: Metric, metric_params: Params, team: Thread
         raise ValueError(
             f"metric='haversine' is for latitude and longitude in radians, got {features.shape[1]} features."
         )
-    squared = cosine = False
+    squared = cosine = boolean = False
     scale = 1.0
-    boolean = name != "euclidean" and name in _boolean_metrics()
+    if name != "euclidean":
+        # scikit-learn's neighbours and metrics take longer to load than most of a small fit.
+        from sklearn.metrics.pairwise import PAIRWISE_BOOLEAN_FUNCTIONS
+
+        boolean = name in PAIRWISE_BOOLEAN_FUNCTIONS
     if boolean:
         features = (features != 0).astype(np.float64)
     elif name in ("seuclidean", "mahalanobis") and not params and not sp.issparse(features):
@@ -258,13 +262,6 @@ def _check_params(metric: str, params: dict[str, Any], point: Any) -> None:
     except (TypeError, ValueError) as error:
         names = ", ".join(map(str, params))
         raise type(error)(f"metric_params ({names}) do not fit metric={metric!r}: {error}") from error
-
-
-def _boolean_metrics() -> list[str]:
-    # scikit-learn's neighbours and metrics take longer to load than most of a small fit.
-    from sklearn.metrics.pairwise import PAIRWISE_BOOLEAN_FUNCTIONS
-
-    return PAIRWISE_BOOLEAN_FUNCTIONS
 
 
 def _spread(metric: Metric, features: FloatArray) -> dict[str, Any]:

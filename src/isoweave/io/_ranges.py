@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ import numpy as np
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.io import _source
 from isoweave.io._read import check_installed
-from isoweave.io._source import Fault, InputFileError, brief, quoted, reading, within
+from isoweave.io._source import Fault, InputFileError, brief, quoted, reading
+from isoweave.io._sparse import MAX_EMPTY_VERTICES, VERTICES_PER_ENTRY, check_part, sparse_parts
 
 Piece = tuple[AnyArray, AnyArray, FloatArray]
 # Edges at a time: 24 bytes each.
@@ -29,8 +31,6 @@ _AT_ONCE = 1 << 19
 _ROWS_AT_ONCE = 1 << 15
 _COLUMNS = ("source", "target", "distance")
 _NUMBERED = re.compile(r"(.*?)(\d+)(?:-of-(\d+))?$")
-# As in `_sparse`: vertices without any edge are few in an honest file.
-_MAX_EMPTY_VERTICES, _VERTICES_PER_ENTRY = 1_000_000, 100
 
 
 @dataclass(frozen=True)
@@ -66,21 +66,19 @@ class EdgeList:
 
     def check_size(self, n_vertices: int) -> None:
         """Refuse a graph that is out of proportion to the number of its edges."""
-        if n_vertices > max(_MAX_EMPTY_VERTICES, _VERTICES_PER_ENTRY * self.n_entries):
+        if n_vertices > max(MAX_EMPTY_VERTICES, VERTICES_PER_ENTRY * self.n_entries):
             said = f"a graph of {n_vertices:,} vertices with only {self.n_entries:,} edges is refused"
             raise InputFileError(self.path, f"{said}; number the vertices from 0 without gaps")
 
 
 @dataclass(frozen=True)
 class EdgeFile:
-    """One file of an :class:`EdgeList`."""
+    """One file of an :class:`EdgeList`; ``read(start, stop, at_once)`` yields its entries."""
 
     path: Path
     n_entries: int
-    n_vertices: int = 0
-
-    def read(self, start: int, stop: int, at_once: int) -> Iterator[Piece]:
-        raise NotImplementedError
+    n_vertices: int
+    read: Callable[[int, int, int], Iterator[Piece]]
 
 
 def open_edges(path: str | Path) -> EdgeList:
@@ -142,27 +140,26 @@ def _check_piece(piece: Piece, n_vertices: int) -> None:
         raise Fault(f"vertex {i[at]} is at distance {lengths[at]:g} from itself; that must be zero")
 
 
-class _ParquetEdges(EdgeFile):
-    def read(self, start: int, stop: int, at_once: int) -> Iterator[Piece]:
-        import pyarrow.parquet
+def _parquet_pieces(path: Path, start: int, stop: int, at_once: int) -> Iterator[Piece]:
+    import pyarrow.parquet
 
-        with pyarrow.parquet.ParquetFile(self.path) as opened, _said_by_arrow():
-            sizes = [opened.metadata.row_group(k).num_rows for k in range(opened.num_row_groups)]
-            ends = np.cumsum(sizes)
-            groups = [k for k, end in enumerate(ends) if end > start and end - sizes[k] < stop]
-            at = int(ends[groups[0]]) - sizes[groups[0]]
-            columns = opened.schema_arrow.names[:3]
-            for batch in opened.iter_batches(at_once, row_groups=groups, columns=columns, use_threads=False):
-                first, last = max(start - at, 0), min(stop - at, batch.num_rows)
-                at += batch.num_rows
-                if first >= last:
-                    continue
-                batch = batch.slice(first, last - first)
-                for name, column in zip(columns, batch.columns, strict=True):
-                    if column.null_count:
-                        raise Fault(f"column {quoted(name)} has no value in {column.null_count} rows")
-                i, j, lengths = (np.asarray(c.to_numpy(zero_copy_only=False)) for c in batch.columns)
-                yield i.astype(np.int64), j.astype(np.int64), lengths.astype(np.float64)
+    with pyarrow.parquet.ParquetFile(path) as opened, _said_by_arrow():
+        sizes = [opened.metadata.row_group(k).num_rows for k in range(opened.num_row_groups)]
+        ends = np.cumsum(sizes)
+        groups = [k for k, end in enumerate(ends) if end > start and end - sizes[k] < stop]
+        at = int(ends[groups[0]]) - sizes[groups[0]]
+        columns = opened.schema_arrow.names[:3]
+        for batch in opened.iter_batches(at_once, row_groups=groups, columns=columns, use_threads=False):
+            first, last = max(start - at, 0), min(stop - at, batch.num_rows)
+            at += batch.num_rows
+            if first >= last:
+                continue
+            batch = batch.slice(first, last - first)
+            for name, column in zip(columns, batch.columns, strict=True):
+                if column.null_count:
+                    raise Fault(f"column {quoted(name)} has no value in {column.null_count} rows")
+            i, j, lengths = (np.asarray(c.to_numpy(zero_copy_only=False)) for c in batch.columns)
+            yield i.astype(np.int64), j.astype(np.int64), lengths.astype(np.float64)
 
 
 @contextmanager
@@ -188,89 +185,85 @@ def _open_parquet(path: Path) -> EdgeFile:
             found = ", ".join(f"{quoted(n)} ({str(t)[:20]})" for n, t in zip(names[:6], types, strict=False))
             wanted = f"{', '.join(_COLUMNS)}: two columns of vertex numbers and one of distances"
             raise Fault(f"a list of edges has {wanted}; found {found or 'none'}")
-        return _ParquetEdges(path, opened.metadata.num_rows)
+        return EdgeFile(path, opened.metadata.num_rows, 0, partial(_parquet_pieces, path))
 
 
-@dataclass(frozen=True)
-class _ArchiveEdges(EdgeFile):
-    #: names of the arrays: of row pointers or rows, of columns, of distances
-    names: tuple[str, str, str] = _COLUMNS
-    by_rows: bool = False
+def _archive_pieces(
+    path: Path,
+    names: tuple[str, ...],
+    n_rows: int | None,
+    n_entries: int,
+    start: int,
+    stop: int,
+    at_once: int,
+) -> Iterator[Piece]:
+    """Of arrays of these names: of rows, or of pointers to ``n_rows`` of them, of columns, of distances."""
+    with zipfile.ZipFile(path) as archive, ExitStack() as stack:
+        takes = [stack.enter_context(_source.open_array(archive, name, start)) for name in names[1:]]
+        take = stack.enter_context(_source.open_array(archive, names[0], start if n_rows is None else 0))
+        rows: Iterator[AnyArray] = (take(min(at_once, stop - k)) for k in range(start, stop, at_once))
+        if n_rows is not None:
+            rows = _rows(take, n_rows, n_entries, start, stop)
+        for i in rows:
+            j, lengths = (take(len(i)) for take in takes)
+            yield i.astype(np.int64), j.astype(np.int64), lengths.astype(np.float64)
 
-    def read(self, start: int, stop: int, at_once: int) -> Iterator[Piece]:
-        with zipfile.ZipFile(self.path) as archive, ExitStack() as stack:
-            takes = [stack.enter_context(_source.open_array(archive, name, start)) for name in self.names[1:]]
-            first = 0 if self.by_rows else start
-            take = stack.enter_context(_source.open_array(archive, self.names[0], first))
-            rows: Iterator[AnyArray] = (take(min(at_once, stop - k)) for k in range(start, stop, at_once))
-            if self.by_rows:
-                rows = self._rows(take, start, stop)
-            for i in rows:
-                j, lengths = (take(len(i)) for take in takes)
-                yield i.astype(np.int64), j.astype(np.int64), lengths.astype(np.float64)
 
-    def _rows(self, take: Callable[[int], AnyArray], start: int, stop: int) -> Iterator[AnyArray]:
-        """Row of every entry of a range, from the row pointers, of which a block is read at a time."""
-        first, last = take(1)[0], 0
-        for lo in range(0, self.n_vertices, _ROWS_AT_ONCE):
-            hi = min(lo + _ROWS_AT_ONCE, self.n_vertices)
-            ends = np.append(first, take(hi - lo)).astype(np.int64)
-            if ends[0] != last or (ends[1:] < ends[:-1]).any() or ends[-1] > self.n_entries:
-                raise Fault(f"array 'indptr' must rise from 0 to {self.n_entries}; rows {lo} to {hi} do not")
-            first = last = int(ends[-1])
-            inside = np.clip(ends, start, stop)
-            if inside[-1] > inside[0]:
-                yield np.repeat(np.arange(lo, hi), inside[1:] - inside[:-1])
-            if last >= stop:
-                return
-        raise Fault(f"array 'indptr' must rise from 0 to {self.n_entries}; it ends at {last}")
+def _rows(
+    take: Callable[[int], AnyArray], n_rows: int, n_entries: int, start: int, stop: int
+) -> Iterator[AnyArray]:
+    """Row of every entry of a range, from the row pointers, of which a block is read at a time."""
+    first, last = take(1)[0], 0
+    for lo in range(0, n_rows, _ROWS_AT_ONCE):
+        hi = min(lo + _ROWS_AT_ONCE, n_rows)
+        ends = np.append(first, take(hi - lo)).astype(np.int64)
+        if ends[0] != last or (ends[1:] < ends[:-1]).any() or ends[-1] > n_entries:
+            raise Fault(f"array 'indptr' must rise from 0 to {n_entries}; rows {lo} to {hi} do not")
+        first = last = int(ends[-1])
+        inside = np.clip(ends, start, stop)
+        if inside[-1] > inside[0]:
+            yield np.repeat(np.arange(lo, hi), inside[1:] - inside[:-1])
+        if last >= stop:
+            return
+    raise Fault(f"array 'indptr' must rise from 0 to {n_entries}; it ends at {last}")
 
 
 def _open_npz(path: Path) -> EdgeFile:
     headers = _source.read_headers(path)
+    names: tuple[str, ...] = _COLUMNS
+    by_rows, n = False, 0
     if set(_COLUMNS) <= headers.keys():
-        names, by_rows, n = _COLUMNS, False, 0
+        for name in _COLUMNS:
+            check_part(name, *headers[name])
     else:
         names, by_rows, n = _sparse_names(path, headers)
-    sizes = set()
-    for name, kinds in zip(names, ("iu", "iu", "biuf"), strict=True):
-        dtype, shape = headers[name]
-        with within(name):
-            if len(shape) != 1 or getattr(dtype, "kind", "") not in kinds:
-                wanted = "numbers" if "f" in kinds else "whole numbers"
-                raise Fault(f"must be 1-D {wanted}, got {dtype} of shape {shape}")
-        sizes.add(shape[0] if not (by_rows and name == "indptr") else headers["data"][1][0])
+    # Row pointers are counted by the vertices.
+    sizes = {headers["data" if by_rows and name == "indptr" else name][1][0] for name in names}
     if len(sizes) > 1:
         said = ", ".join(f"{name} {headers[name][1][0]:,}" for name in names)
         raise Fault(f"the arrays of a list of edges must be equally long; they have {said} values")
     if by_rows and headers["indptr"][1] != (n + 1,):
         raise Fault(f"array 'indptr' must have {n + 1} values, has {headers['indptr'][1][0]}")
-    return _ArchiveEdges(path, sizes.pop(), n, names, by_rows)
+    n_entries = sizes.pop()
+    pieces = partial(_archive_pieces, path, names, n if by_rows else None, n_entries)
+    return EdgeFile(path, n_entries, n, pieces)
 
 
-def _sparse_names(path: Path, headers: dict[str, Any]) -> tuple[tuple[str, str, str], bool, int]:
+def _sparse_names(path: Path, headers: dict[str, Any]) -> tuple[tuple[str, ...], bool, int]:
     """Arrays of a matrix that scipy has saved, whether its rows are compressed, and its size."""
     if not {"format", "shape", "data"} <= headers.keys():
         shown = ", ".join(f"{quoted(name)} {shape}" for name, (_, shape) in list(headers.items())[:6])
         wanted = f"arrays {', '.join(_COLUMNS)}, or a sparse matrix by scipy.sparse.save_npz"
         raise Fault(f"expected {wanted}; found {shown or 'nothing readable'}")
     with zipfile.ZipFile(path) as archive:
-        small = {}
-        for name in ("format", "shape"):
-            with _source.open_array(archive, name) as take:
-                small[name] = take(math.prod(headers[name][1][:1]))
-    layout = small["format"].tobytes()[:32].replace(b"\0", b"").decode("ascii", "replace")
-    shape = small["shape"]
-    if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape[0] != shape[1] or shape[0] < 0:
-        raise Fault(f"a distance graph needs a square matrix, got shape {quoted(shape.tolist())}")
-    names = {"coo": ("row", "col", "data")} | dict.fromkeys(("csr", "csc"), ("indptr", "indices", "data"))
-    if layout not in names:
-        raise Fault(f"sparse format {quoted(layout)} is not supported; save the matrix as csr")
-    lacking = [name for name in names[layout] if name not in headers]
-    if lacking:
-        raise Fault(f"sparse {layout} matrix without its array {lacking[0]!r}")
+        with _source.open_array(archive, "format") as take:
+            kept = take(1)
+        with _source.open_array(archive, "shape") as take:
+            layout, names, shape = sparse_parts(kept, take(math.prod(headers["shape"][1][:1])), headers)
+    if shape[0] != shape[1]:
+        raise Fault(f"a distance graph needs a square matrix, got {shape[0]} x {shape[1]}")
     # Columns of a symmetric graph are its rows.
-    return names[layout], layout != "coo", int(shape[0])
+    return names, layout != "coo", shape[0]
 
 
 _OPENERS = {".parquet": _open_parquet, ".npz": _open_npz}

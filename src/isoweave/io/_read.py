@@ -140,7 +140,10 @@ def _read_matrix(path: Path, suffix: str, as_graph: bool | None) -> _Found:
     if suffix == ".graphml" and as_graph is not False:
         return read_graphml(path, as_graph)
     if suffix in (".parquet", ".h5ad"):
-        return _read_isolated(path, suffix[1:], bool(as_graph))
+        arrays, size = _isolated_arrays(path, suffix[1:], "graph" if as_graph else "features")
+        words = arrays.pop("vertex_names", None)
+        found = _sparse.matrix_from_npz(path, arrays)
+        return found, None if words is None else _source.words_from_array(words, found.shape[0], size)
     if suffix in DELIMITERS and not as_graph:
         cells = read_table(path, DELIMITERS[suffix])
         return cells.numbers, tuple(cells.words[0]) if cells.words else None
@@ -157,14 +160,6 @@ def check_installed(kind: str) -> None:
     package, message = _NEEDED[kind]
     if importlib.util.find_spec(package) is None:
         raise ImportError(message)
-
-
-def _read_isolated(path: Path, kind: str, as_graph: bool) -> _Found:
-    """What a worker makes of a file."""
-    arrays, size = _isolated_arrays(path, kind, "graph" if as_graph else "features")
-    names = arrays.pop("vertex_names", None)
-    found = _sparse.matrix_from_npz(path, arrays)
-    return found, None if names is None else _source.words_from_array(names, found.shape[0], size)
 
 
 def read_annotations(

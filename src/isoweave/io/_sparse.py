@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,9 +15,9 @@ from isoweave._typing import AnyArray
 from isoweave.io._source import Fault, check_expansion, quoted, within
 from isoweave.io._text import check_words, is_number, next_row, parse_number, read_cells, read_rows
 
-# A graph this much larger than its number of entries is a mistake (or an attack), not a data set.
-_MAX_EMPTY_VERTICES = 1_000_000
-_VERTICES_PER_ENTRY = 100
+# Vertices without any edge are few in an honest file: not more than so many, or so many per entry.
+MAX_EMPTY_VERTICES, VERTICES_PER_ENTRY = 1_000_000, 100
+_PARTS = {"coo": ("row", "col", "data")} | dict.fromkeys(("csr", "csc"), ("indptr", "indices", "data"))
 # A dense matrix of distances is taken in blocks of this many values.
 _BLOCK_VALUES = 1 << 22
 _TOP = 2**31 - 1
@@ -74,28 +76,38 @@ def graph_from_square(array: AnyArray) -> sp.csr_array:
     return sp.vstack([sp.csr_array(as_float64(array[at : at + step])) for at in starts], format="csr")
 
 
-def _sparse_from_arrays(arrays: dict[str, AnyArray], file_size: int) -> sp.csr_array:
-    """The sparse matrix of an archive in compressed rows, every index checked."""
-    kept = arrays["format"]
+def sparse_parts(
+    kept: AnyArray, sizes: AnyArray, headers: Mapping[str, tuple[Any, Any]]
+) -> tuple[str, tuple[str, ...], tuple[int, int]]:
+    """Format, arrays and shape of a matrix by scipy, from its arrays "format" and "shape", headers of all."""
     layout = f"{kept.dtype} of shape {kept.shape}"
     # scipy stores three bytes; text, which numpy keeps in four bytes a letter, need not even be valid.
     if kept.size == 1 and kept.dtype.kind in "SU":
         layout = kept.tobytes()[:32].replace(b"\0", b"").decode("ascii", "replace")
-    if layout not in ("csr", "csc", "coo"):
+    if layout not in _PARTS:
         raise Fault(f"sparse format {quoted(layout)} is not supported; save the matrix as csr")
-    for key in ("data", "row", "col") if layout == "coo" else ("data", "indices", "indptr"):
-        if key not in arrays:
+    for key in _PARTS[layout]:
+        if key not in headers:
             raise Fault(f"sparse {layout} matrix without its array {key!r}")
-        wanted, kinds = ("numbers", "biuf") if key == "data" else ("integers", "iu")
-        found = arrays[key]
-        if found.ndim != 1 or found.dtype.kind not in kinds:
-            said = f"must be 1-D {wanted}, got {found.dtype} of shape {found.shape}"
-            raise Fault(f"array {key!r} of a sparse matrix {said}")
-    sizes = arrays["shape"]
+        check_part(key, *headers[key], " of a sparse matrix")
     if sizes.shape != (2,) or sizes.dtype.kind not in "iu" or (sizes < 0).any():
         found_sizes = quoted(sizes[:3].tolist() if sizes.ndim else sizes)
         raise Fault(f"array 'shape' of a sparse matrix must be two sizes, got {found_sizes}")
-    data, shape = as_float64(arrays["data"]), (int(sizes[0]), int(sizes[1]))
+    return layout, _PARTS[layout], (int(sizes[0]), int(sizes[1]))
+
+
+def check_part(name: str, dtype: Any, shape: tuple[int, ...], of: str = "") -> None:
+    """Refuse vertices that are not whole numbers, and distances that are not numbers."""
+    wanted, kinds = ("numbers", "biuf") if name in ("data", "distance") else ("integers", "iu")
+    if len(shape) != 1 or getattr(dtype, "kind", "") not in kinds:
+        raise Fault(f"array {name!r}{of} must be 1-D {wanted}, got {dtype} of shape {shape}")
+
+
+def _sparse_from_arrays(arrays: dict[str, AnyArray], file_size: int) -> sp.csr_array:
+    """The sparse matrix of an archive in compressed rows, every index checked."""
+    headers = {name: (array.dtype, array.shape) for name, array in arrays.items()}
+    layout, _, shape = sparse_parts(arrays["format"], arrays["shape"], headers)
+    data = as_float64(arrays["data"])
     _check_size(shape, len(data), file_size)
 
     if layout == "coo":
@@ -134,7 +146,7 @@ def _check_square(shape: tuple[int, ...]) -> None:
 def _check_size(shape: tuple[int, int], n_entries: int, file_size: int, line: int | None = None) -> None:
     """Refuse a sparse matrix whose declared size is out of proportion to what the file holds."""
     largest, what = max(shape), f"a {shape[0]} x {shape[1]} matrix"
-    if largest > max(_MAX_EMPTY_VERTICES, _VERTICES_PER_ENTRY * n_entries) or largest > _TOP:
+    if largest > max(MAX_EMPTY_VERTICES, VERTICES_PER_ENTRY * n_entries) or largest > _TOP:
         raise Fault(f"{what} with only {n_entries} entries is refused", line)
     # Row pointers, and what it takes to make them.
     check_expansion(16 * largest, file_size, what)

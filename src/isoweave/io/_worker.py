@@ -16,6 +16,7 @@ import sys
 from typing import IO, Any
 
 _WORDS_AT_ONCE = 4096
+GRAPH, FEATURES = ("obsp/distances",), ("obsm/X_pca", "X")
 _INDEX_COLUMN = re.compile(r"__index_level_[0-9]+__")  # how pandas names an index without a name
 
 
@@ -161,7 +162,7 @@ def h5ad_arrays(path: str, as_graph: bool, max_bytes: int) -> dict[str, Any]:
 
     left = max_bytes
     with h5py.File(path, "r") as file:
-        arrays, datasets = find_matrix(h5py, file, as_graph)
+        arrays, datasets = find_matrix(h5py, file, *(GRAPH if as_graph else FEATURES))
         for name, found in datasets.items():
             left -= check_dataset(h5py, name, found, left)
             arrays[name] = numpy.asarray(found)
@@ -240,28 +241,26 @@ def gene_columns(h5py: Any, file: Any, genes: list[str], left: int, max_bytes: i
     for gene in genes:
         if gene not in at:
             raise Refused(f"there is no gene {gene[:40]!r} among the {len(words)} of var")
-    found = element(h5py, file, "X")
-    if isinstance(found, h5py.Dataset) and found.ndim == 2:
-        check_dataset(h5py, "X", found, max_bytes)
-        for gene in genes:
-            yield gene, numpy.asarray(found[:, at[gene]], dtype=float)
-        return
-    layout = str(found.attrs.get("encoding-type", ""))[:20] if isinstance(found, h5py.Group) else ""
-    parts = {name: element(h5py, found, name) for name in ("data", "indices", "indptr")} if layout else {}
-    if layout not in ("csr_matrix", "csc_matrix") or not all(
-        isinstance(p, h5py.Dataset) for p in parts.values()
-    ):
-        raise Refused(f"X is stored as {layout!r}; only arrays and csr or csc matrices are read")
+    known, parts = find_matrix(h5py, file, "X")
     for name, part in parts.items():
         left -= check_dataset(h5py, name, part, left)
-    data, indices, indptr = (numpy.asarray(parts[name]) for name in ("data", "indices", "indptr"))
-    steps = numpy.diff(indptr)
-    if len(indptr) == 0 or indptr[0] != 0 or (steps < 0).any() or not indptr[-1] == len(data) == len(indices):
-        raise Refused("the parts of the sparse matrix X do not fit together")
-    n_rows = int(found.attrs["shape"][0])
-    outer = numpy.repeat(numpy.arange(len(steps)), steps)
-    rows, columns = (outer, indices) if layout == "csr_matrix" else (indices, outer)
-    if not 0 <= 8 * n_rows <= max_bytes or (len(rows) and not 0 <= rows.min() <= rows.max() < n_rows):
+    if "X" in parts and parts["X"].ndim == 2:
+        for gene in genes:
+            yield gene, numpy.asarray(parts["X"][:, at[gene]], dtype=float)
+        return
+    if "X" in parts:
+        raise Refused(f"X has the shape {parts['X'].shape}; only matrices are read")
+    data, indices, indptr = (numpy.asarray(part) for part in parts.values())
+    steps, n_rows = numpy.diff(indptr), int(known["shape"][0])
+    fits = (
+        len(indptr) > 0 and indptr[0] == 0 and (steps >= 0).all() and indptr[-1] == len(data) == len(indices)
+    )
+    outer = numpy.repeat(numpy.arange(len(steps)), steps) if fits else steps
+    rows, columns = (outer, indices) if known["format"] == b"csr" else (indices, outer)
+    fits = (
+        fits and 0 <= 8 * n_rows <= max_bytes and (len(rows) == 0 or 0 <= rows.min() <= rows.max() < n_rows)
+    )
+    if not fits:
         raise Refused("the parts of the sparse matrix X do not fit together")
     for gene in genes:
         here = columns == at[gene]
@@ -270,9 +269,9 @@ def gene_columns(h5py: Any, file: Any, genes: list[str], left: int, max_bytes: i
         yield gene, values
 
 
-def find_matrix(h5py: Any, file: Any, as_graph: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is known of the matrix asked for, and the datasets it is in, by the names they get."""
-    places = ("obsp/distances",) if as_graph else ("obsm/X_pca", "X")
+def find_matrix(h5py: Any, file: Any, *places: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is known of the first matrix of these that is there, and its datasets, by the names they get."""
+    as_graph = places == GRAPH
     elements = ((where, element(h5py, file, where)) for where in places)
     where, found = next((pair for pair in elements if pair[1] is not None), ("", None))
     if found is None and as_graph:
