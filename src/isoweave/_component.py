@@ -50,8 +50,8 @@ _LARGEST_START = 1e75
 MOST_ENERGY = 1.0 + 1e-6
 # Long bends relax last, and the misfit that the tolerance is relative to is large where there are any.
 GLOBAL_TOL = 1 / 3
-# Larger weight of the long distances that small problems come down from.
-_ABOVE = 100.0
+# Larger weights of the long distances that small problems come down from, each ending in a minimum of its own.
+_ABOVE = (100.0, 1000.0)
 # Of a robust loss: rounds at most, weight of an edge that is surely wrong, change of weights that is none,
 # and the relative error of an edge that any map has.
 _ROUNDS = 8
@@ -329,7 +329,7 @@ def globalise(
     """Continue with the long distances in the energy; energy and rotations are those of the frames there.
 
     ``part`` of the frames' weight goes to the distances. With refine="auto", small problems that are not flat
-    are also solved coming from a larger weight of the long distances, and the lower minimum is taken.
+    are also solved coming from larger weights of the long distances, and the lowest minimum is taken.
     ``build(far, near)`` is the problem with these long distances, of any engine. Where they would ruin the
     map and the weight is "auto", the local result itself is returned.
     """
@@ -347,10 +347,12 @@ def globalise(
     n, n_components = graph.n_vertices, options.n_components
     is_small = n_components <= LOW_DIMENSION and AT_ONCE < n <= SYNCHRONIZED_LIMIT // n_components
     is_open = opened(frames, result)[1] > 0.0
-    if is_auto and is_open and is_small and moved.status not in ENDED_EARLY:
-        _, above = descend(replace(far, weight=_ABOVE * far.weight), result.coordinates, "from above")
+    for larger in _ABOVE if is_auto and is_open and is_small else ():
+        if moved.status in ENDED_EARLY:
+            break
+        _, above = descend(replace(far, weight=larger * far.weight), result.coordinates, f"from {larger:g}")
         if above.status not in ENDED_EARLY:
-            _, above = descend(far, above.coordinates, "global again")
+            _, above = descend(far, above.coordinates, f"again from {larger:g}")
         if above.status in ENDED_EARLY:
             moved = replace(moved, status=above.status)
         elif above.energy < moved.energy:
