@@ -39,8 +39,8 @@ _LARGEST_START = 1e75
 MOST_ENERGY = 1.0 + 1e-6
 # Long bends relax last, and the misfit that the tolerance is relative to is large where there are any.
 GLOBAL_TOL = 1 / 3
-# Larger weight of the long distances that small problems come down from.
-_ABOVE = 100.0
+# Larger weights of the long distances that small problems come down from, each to a minimum of its own.
+_ABOVE = (100.0, 1000.0)
 # Part of their lengths by which edges still move when refine="auto" ends, for up to so many vertices; it
 # grows with their number, because every step costs more, a hundred times at most.
 ENOUGH, _MANY = 1e-5, 10_000
@@ -192,10 +192,13 @@ class Engine:
         most = SYNCHRONIZED_LIMIT // n_components
         is_small = n_components <= LOW_DIMENSION and AT_ONCE < self.graph.n_vertices <= most
         is_open = opened(frames, result)[1] > 0.0
-        if is_auto and is_open and is_small and moved.status not in ENDED_EARLY:
-            _, above = descend(replace(far, weight=_ABOVE * far.weight), result.coordinates, "from above")
+        for larger in _ABOVE if is_auto and is_open and is_small else ():
+            if moved.status in ENDED_EARLY:
+                break
+            more = replace(far, weight=larger * far.weight)
+            _, above = descend(more, result.coordinates, f"from {larger:g}")
             if above.status not in ENDED_EARLY:
-                _, above = descend(far, above.coordinates, "global again")
+                _, above = descend(far, above.coordinates, f"again from {larger:g}")
             if above.status in ENDED_EARLY:
                 moved = replace(moved, status=above.status)
             elif above.energy < moved.energy:

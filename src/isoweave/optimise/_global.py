@@ -33,7 +33,7 @@ _AGREE, _DISAGREE = 0.1, 0.3
 # A vertex with few more than N neighbours fits any frame, so that the energy says nothing about flatness.
 _WELL_CONNECTED = 4.0
 # The stress that classical scaling leaves, weighted, is this part of the energy that the frames leave.
-_SHARE = 0.08
+_SHARE = 0.1
 _MOST_WEIGHT = 1.2
 # Of the distances beside the frames on data that are not flat. In full they would crumple the map.
 _MIXED = 0.7
