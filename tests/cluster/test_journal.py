@@ -1,7 +1,5 @@
 """A run kept in parts goes on with another number of ranks, and says what is wrong with a folder."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
