@@ -28,15 +28,20 @@ def _read_data(input_file: Path, as_graph: bool | None, options: dict[str, Any])
     from isoweave.io import read_input
 
     loaded = read_input(input_file, as_graph=as_graph)
+    check_foreign(loaded, input_file, options)
+    return loaded
+
+
+def check_foreign(loaded: LoadedInput, input_file: Path, options: dict[str, Any]) -> None:
+    """Refuse options that mean nothing for these data."""
     for name in options.keys() & _FOREIGN[loaded.kind]:
         is_graph = loaded.kind == "graph"
         what, other = ("features", "--features") if is_graph else ("distance graphs", "--graph")
         said = f"--{name.replace('_', '-')} is for {what}, but {input_file} holds {loaded.kind}"
         raise ValueError(f"{said}; leave it out, or read the file with {other}.")
-    return loaded
 
 
-def _model_and_data(loaded: LoadedInput, options: dict[str, Any]) -> tuple[Any, Any]:
+def model_and_data(loaded: LoadedInput, options: dict[str, Any]) -> tuple[Any, Any]:
     """An estimator with these options, and what to fit it to."""
     from isoweave import IsometricEmbedding
 
@@ -117,7 +122,7 @@ def embed(
         if anchors is not None:
             known["anchors"] = Anchors(*read_anchors(anchors, loaded.n_rows, loaded.names), anchor_weight)
         started = time.perf_counter()
-        model, data = _model_and_data(loaded, options)
+        model, data = model_and_data(loaded, options)
         estimator = model.fit(data, **known)
         seconds = time.perf_counter() - started
     write_embedding(output, estimator, names=loaded.names)
@@ -156,7 +161,7 @@ def forecast(
         loaded = _read_data(input_file, as_graph, options)
         progress.describe("neighbours")
         # Whether the fit is within its limit is said of all of it.
-        model, data = _model_and_data(loaded, options | {"memory_limit": "none"})
+        model, data = model_and_data(loaded, options | {"memory_limit": "none"})
         graph, n_components = model.graph_of(data)
         progress.describe("counting")
         of_fit = {k: v for k, v in options.items() if k not in ("n_components", *_FOREIGN["graph"])}
@@ -233,7 +238,7 @@ def diagnose(
     with printed_warnings(), ProgressLine() as progress:
         loaded = _read_data(input_file, as_graph, options)
         progress.describe("neighbours")
-        model, data = _model_and_data(loaded, options)
+        model, data = model_and_data(loaded, options)
         if solve:
             result: Any = model.fit(data)
         else:
