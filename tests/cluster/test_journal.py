@@ -183,6 +183,14 @@ def test_a_part_that_cannot_be_written_is_a_warning(comm, folder, monkeypatch):
     check(other.load("state"), here)
 
 
+def test_a_file_system_without_locks(comm, folder, monkeypatch):
+    def none(*_):
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", none)
+    journal(comm, folder / "c")[1].close()
+
+
 def test_an_interrupt_of_one_rank_is_one_of_all(comm):
     interrupt = ClusterInterrupt(Ranks(comm))
     assert interrupt.ending == ""
