@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +12,14 @@ from typer import Exit, Option
 
 from isoweave.cli._app import command
 from isoweave.cli._console import ProgressLine, duration, print_rows, printed_warnings, sigterm_as_interrupt
+from isoweave.options import SearchOptions
 
 if TYPE_CHECKING:
     from isoweave.forecast import ResourceEstimate
     from isoweave.io import LoadedInput
 
 # Options that mean nothing for one kind of input: refused, because the user expects them to do something.
-_FOREIGN = {"graph": ("metric", "n_neighbors", "denoise"), "features": ("asymmetry",)}
+_FOREIGN = {"graph": [f.name for f in fields(SearchOptions)], "features": ["asymmetry"]}
 # Exit code of a fit that does not fit; 2 is for errors.
 _DOES_NOT_FIT = 3
 
@@ -34,7 +35,7 @@ def _read_data(input_file: Path, as_graph: bool | None, options: dict[str, Any])
 
 def check_foreign(loaded: LoadedInput, input_file: Path, options: dict[str, Any]) -> None:
     """Refuse options that mean nothing for these data."""
-    for name in options.keys() & _FOREIGN[loaded.kind]:
+    for name in options.keys() & {*_FOREIGN[loaded.kind]}:
         is_graph = loaded.kind == "graph"
         what, other = ("features", "--features") if is_graph else ("distance graphs", "--graph")
         said = f"--{name.replace('_', '-')} is for {what}, but {input_file} holds {loaded.kind}"
