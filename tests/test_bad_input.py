@@ -4,8 +4,6 @@ Values that no distance can have are in tests/adversarial, every kind of matrix 
 in tests/embed; features of the wrong form are refused in scikit-learn's own checks of estimators.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """The estimator: parameters, fitted attributes, features, parts, and its place in scikit-learn."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

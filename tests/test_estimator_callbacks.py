@@ -1,7 +1,5 @@
 """scikit-learn's callbacks, where the installed version has them."""
 
-from __future__ import annotations
-
 import pytest
 from sklearn.datasets import make_swiss_roll
 from sklearn.pipeline import make_pipeline

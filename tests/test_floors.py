@@ -4,8 +4,6 @@ The seeds are fresh: none of those the parameters were chosen on. Where the floo
 tested on every seed.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Forks wait for other threads that are in the middle of something."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

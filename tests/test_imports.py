@@ -1,7 +1,5 @@
 """The layers of the package, checked by reading its imports."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import json

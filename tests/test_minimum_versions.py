@@ -1,7 +1,5 @@
 """The lane with the oldest versions installs what pyproject.toml promises, no more and no less."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

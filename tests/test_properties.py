@@ -1,7 +1,5 @@
 """What an embedding may not depend on: numbering, motions, units, seeds, twins, axes of the frames."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Checks of single values: what they return, and what their errors say."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,6 +1,6 @@
 """What the stages of an embedding hand on, as records of a checkpoint, and back.
 
-A record may come from a file of somebody else's making: types, shapes and indices are checked, because
+A record may come from a file that somebody has tampered with: types, shapes and indices are checked, because
 kernels trust them. The errors are plain; :func:`isoweave.embed.running` says which file they are about.
 """
 

@@ -1,7 +1,5 @@
 """Every graph of the table at every N: the promised result, or the promised error."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One NaN put into the output of any stage is met within a step, by an error that names the stage."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 from unittest.mock import Mock

@@ -5,8 +5,6 @@ inner products and all solvers, with a tolerance that only rounding ends. Every 
 the one before, and every fiftieth with the energy that plain numpy finds at the coordinates of the step.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

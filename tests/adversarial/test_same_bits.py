@@ -3,8 +3,6 @@
 Whatever the graph, N, start or solver; tests/processes compares fresh processes.
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 

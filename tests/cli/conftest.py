@@ -1,7 +1,5 @@
 """One folder with the files that commands take, and a way to run them there."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

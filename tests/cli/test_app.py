@@ -1,7 +1,5 @@
 """The application: options come from their declaration, help is quick, errors are one line."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import tomllib

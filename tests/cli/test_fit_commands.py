@@ -1,7 +1,5 @@
 """Commands that take data: embed, forecast, dimension, diagnose."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """Commands that take maps: evaluate and report."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """What is shown on a terminal while a command works."""
 
-from __future__ import annotations
-
 import io
 import logging
 import time

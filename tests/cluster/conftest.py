@@ -1,7 +1,5 @@
 """Tests of the cluster engine: under mpiexec by `make test-cluster`, skipped where there is no PETSc."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Fits by all ranks beside those of one machine, for the tests of the cluster engine."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Twenty awkward graphs, cut in awkward places: the minimum is that of one machine on any number of ranks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """A graph in shares has the map that one machine makes of it, for any number of ranks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.sparse.csgraph import reverse_cuthill_mckee

@@ -1,7 +1,5 @@
 """`mpiexec isoweave embed --engine petsc` from file to file, and what it says when something goes wrong."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Every rank gets its share of the graph that one machine would embed, and nothing else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

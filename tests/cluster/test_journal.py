@@ -1,7 +1,5 @@
 """A run kept in parts goes on with another number of ranks, and says what is wrong with a folder."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -183,6 +181,14 @@ def test_a_part_that_cannot_be_written_is_a_warning(comm, folder, monkeypatch):
     comm.Barrier()
     here, other = journal(comm, folder / "c", resume=True)
     check(other.load("state"), here)
+
+
+def test_a_file_system_without_locks(comm, folder, monkeypatch):
+    def none(*_):
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", none)
+    journal(comm, folder / "c")[1].close()
 
 
 def test_an_interrupt_of_one_rank_is_one_of_all(comm):

@@ -1,7 +1,5 @@
 """What is said about engine="petsc" where there is no MPI job."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

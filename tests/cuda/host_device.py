@@ -1,7 +1,5 @@
 """A device that is none: numpy for CuPy, and the CUDA kernels compiled as C++, one thread a team."""
 
-from __future__ import annotations
-
 import ctypes
 import shutil
 import subprocess

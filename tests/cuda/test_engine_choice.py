@@ -1,7 +1,5 @@
 """Which engine a fit runs on, and what is said where there is no device."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

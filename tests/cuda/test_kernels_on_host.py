@@ -1,7 +1,5 @@
 """The CUDA kernels, compiled as C++ for the host, against the numba kernels."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Generators; loaders on tiny files of the expected layout, and on the real ones where they are."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from unittest.mock import Mock
 

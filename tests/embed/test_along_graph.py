@@ -1,7 +1,5 @@
 """Neighbours along the graph: for roads, whose neighbours are hardly ever neighbours of each other."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

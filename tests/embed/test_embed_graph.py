@@ -1,7 +1,5 @@
 """The whole pipeline on graphs: exact recovery, what it returns, parts, duplicates, odd shapes, stopping."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is known beside the distances: anchors hard and soft, confidence in edges and vertices."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """Thousands of small components: embedded together with the bits of each alone, and little set-up each."""
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Options: declared once and found everywhere, presets resolved, every value checked."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import fields
 

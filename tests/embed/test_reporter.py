@@ -1,7 +1,5 @@
 """What a run says: stages, steps, and the time left."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A finished map: what it says of itself, and any other map in its clothes."""
 
-from __future__ import annotations
-
 import matplotlib.axes
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Wrong distances: a robust loss finds the map that the others agree on."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

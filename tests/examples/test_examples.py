@@ -1,7 +1,5 @@
 """Every example runs, without warnings, and what it says comes true."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

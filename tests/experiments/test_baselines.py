@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import sys
 from unittest.mock import Mock
 

@@ -1,7 +1,5 @@
 """Tiny versions of every experiment and what happens around them; ``isoweave reproduce`` and ``demo``."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

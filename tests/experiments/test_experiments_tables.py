@@ -1,7 +1,5 @@
 """Tables, figures, the page and who wins where, of made-up runs and of those in the documentation."""
 
-from __future__ import annotations
-
 import csv
 import re
 import runpy

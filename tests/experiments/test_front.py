@@ -1,7 +1,5 @@
 """F1 against Pearson over the dial: the runs are kept, the figure is drawn, the command does both."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """The fuzzer lies beside the tests, because long runs need no pytest."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 100 inputs, and 20,000 with ``make test-full``.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

@@ -1,7 +1,5 @@
 """Local frames: against loops, of odd neighbourhoods, calibrated, compared with maps; volumes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Means of neighbourhoods, by themselves and as an option of a fit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

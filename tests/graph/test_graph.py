@@ -1,7 +1,5 @@
 """Edges among pairs, their lengths in a map, neighbours along the graph, intrinsic dimension."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.sparse.csgraph import dijkstra

@@ -1,7 +1,5 @@
 """Neighbours of points and of new rows: against all pairs, alone and in batches, in every kind of search."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The shortcut filter: its rule edge by edge, what it finds and what it leaves alone."""
 
-from __future__ import annotations
-
 import hypothesis.strategies as st
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """AnnData in and out, and scanpy's neighbour matrices."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Graphs of networkx and igraph as distance matrices."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """Roads of geopandas as distance graphs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

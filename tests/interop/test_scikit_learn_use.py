@@ -1,7 +1,5 @@
 """What scikit-learn users do with transformers: data frames, pipelines, searches, scores."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Files of one test, and a quick way to run the readers that have a process of their own."""
 
-from __future__ import annotations
-
 import pytest
 
 from isoweave.io import _read, _source, _worker

@@ -1,7 +1,5 @@
 """Files made by hand, in which every field can lie."""
 
-from __future__ import annotations
-
 import io
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """Columns of obs and genes of .h5ad files, as anndata writes them, and damaged."""
 
-from __future__ import annotations
-
 import h5py
 import numpy as np
 import pytest

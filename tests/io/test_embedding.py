@@ -1,7 +1,5 @@
 """Maps in files: what was written comes back, whole or not at all."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Files as people have them: pandas' headers, edge tables, semicolons, compressed files, meshes."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 

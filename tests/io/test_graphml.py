@@ -1,7 +1,5 @@
 """Distance graphs in GraphML: those of networkx, and damaged or hostile ones."""
 
-from __future__ import annotations
-
 import networkx as nx
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Files that are no files, that change, or that are of the wrong kind, for every reader."""
 
-from __future__ import annotations
-
 import os
 import signal
 import stat

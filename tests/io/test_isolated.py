@@ -1,7 +1,5 @@
 """Parquet and AnnData files, whose libraries run in a process of their own and may crash there."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import sys

@@ -1,7 +1,5 @@
 """Edges read by ranges: the same whoever reads which part, and damaged files refused with a reason."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the readers make of sound files, and that the limits are neither too tight nor too wide."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import pickle

@@ -1,7 +1,5 @@
 """What every reader says about damaged and malicious files: one table per kind of file."""
 
-from __future__ import annotations
-
 import json
 import re
 import struct

@@ -1,7 +1,5 @@
 """Slow versions of the metrics, straight from their definitions."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.spatial.distance import cdist
 

@@ -1,7 +1,5 @@
 """Measures of the openproblems board against their definitions, and UMAP's own radii."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """Metrics against slow loops, scikit-learn, scipy and known values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.linalg

@@ -1,7 +1,5 @@
 """The suite's modules lie beside the package; tests import them by name."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The performance suite itself: stages, records, comparisons, targets and the page."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import math

@@ -3,8 +3,6 @@
 Where a number has become worse for a good reason: ``python benchmarks/guard.py --accept``.
 """
 
-from __future__ import annotations
-
 import sys
 
 import pytest

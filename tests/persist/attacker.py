@@ -5,8 +5,6 @@ is used: 0 as it is, 1 with the checksum made right so that the checks behind it
 same with mapped arrays.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

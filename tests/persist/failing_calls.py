@@ -1,7 +1,5 @@
 """A stand-in for a full disk, a spent quota or a dying device: chosen system calls fail."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

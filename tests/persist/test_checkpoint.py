@@ -1,7 +1,5 @@
 """Runs that go on from a checkpoint, in one process: a crash is an exception after a chosen write."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections import Counter

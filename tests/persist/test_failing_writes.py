@@ -1,7 +1,5 @@
 """Every system call of every writer fails once, with every error a disk has: nothing is ever lost."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import itertools

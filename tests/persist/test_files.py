@@ -1,7 +1,5 @@
 """Single files: links, permissions, pipes, devices, and names that cannot be written."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os

@@ -1,7 +1,5 @@
 """Files that are damaged, or made to do harm: StoreError, always, and nothing else."""
 
-from __future__ import annotations
-
 import copy
 import os
 import pickle

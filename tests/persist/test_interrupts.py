@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM: raise or return, with and without a checkpoint, in Python and on the command line."""
 
-from __future__ import annotations
-
 import logging
 import signal
 from concurrent.futures import ThreadPoolExecutor

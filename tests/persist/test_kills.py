@@ -5,8 +5,6 @@ random calls of their writes, resumes them and compares the results byte by byte
 processes, so that a kill costs a fraction of a second; the test starts it as a process.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

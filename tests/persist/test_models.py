@@ -1,7 +1,5 @@
 """Embeddings and estimators come back with the same bits; what cannot be stored is refused by name."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import os

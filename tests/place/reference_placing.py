@@ -1,7 +1,5 @@
 """New points placed in plain numpy, one at a time, as docs/new_points.md says."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist

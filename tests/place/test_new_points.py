@@ -1,7 +1,5 @@
 """Fitted estimators: ``transform`` and ``place``, more samples, changed graphs."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

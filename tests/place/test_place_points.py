@@ -1,7 +1,5 @@
 """New points by their distances, and where to begin when a graph has grown."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist

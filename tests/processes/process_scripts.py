@@ -1,7 +1,5 @@
 """Programs run in processes of their own: a deadlock or a crash fails one test, not the whole run."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Fits in child processes: forked, spawned, by joblib; in a notebook; and many in one."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

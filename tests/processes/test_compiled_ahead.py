@@ -1,7 +1,5 @@
 """Kernels of a first fit compiled by other processes: which ones, where they go, when they end."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Fits in several threads of one process: the same bits as one after the other, and BLAS left as it was."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np

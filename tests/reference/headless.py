@@ -4,8 +4,6 @@ Commands and answers are JSON, ended by NUL, on the file descriptors 3 and 4 of 
 (``--remote-debugging-pipe``).
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -1,7 +1,5 @@
 """Triangles by plain loops, the parts of the energy by dense least squares."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Little data files in the layout of the real ones."""
 
-from __future__ import annotations
-
 import numpy as np
 
 N = 130

@@ -1,7 +1,5 @@
 """Small graphs to try every stage on, comparison of graphs, and of maps up to a rigid motion."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Slow twins by loops and dense algebra: frames, the shortcut filter, starts, operators and energies."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

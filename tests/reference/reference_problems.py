@@ -1,7 +1,5 @@
 """Energies and problems to try the optimisers on."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Graphs of known shape, drawn with explicit seeds."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra, minimum_spanning_tree

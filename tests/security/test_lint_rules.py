@@ -1,7 +1,5 @@
 """The lint rules that keep code out of load paths are on for the package, and are not switched off in it."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import re

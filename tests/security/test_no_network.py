@@ -1,7 +1,5 @@
 """Nothing opens a socket: programs run with an audit hook that raises whenever the socket module is used."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

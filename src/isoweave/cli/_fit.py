@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +12,14 @@ from typer import Exit, Option
 
 from isoweave.cli._app import command
 from isoweave.cli._console import ProgressLine, duration, print_rows, printed_warnings, sigterm_as_interrupt
+from isoweave.options import SearchOptions
 
 if TYPE_CHECKING:
     from isoweave.forecast import ResourceEstimate
     from isoweave.io import LoadedInput
 
 # Options that mean nothing for one kind of input: refused, because the user expects them to do something.
-_FOREIGN = {"graph": ("metric", "n_neighbors", "denoise"), "features": ("asymmetry",)}
+_FOREIGN = {"graph": [f.name for f in fields(SearchOptions)], "features": ["asymmetry"]}
 # Exit code of a fit that does not fit; 2 is for errors.
 _DOES_NOT_FIT = 3
 
@@ -28,15 +29,20 @@ def _read_data(input_file: Path, as_graph: bool | None, options: dict[str, Any])
     from isoweave.io import read_input
 
     loaded = read_input(input_file, as_graph=as_graph)
-    for name in options.keys() & _FOREIGN[loaded.kind]:
+    check_foreign(loaded, input_file, options)
+    return loaded
+
+
+def check_foreign(loaded: LoadedInput, input_file: Path, options: dict[str, Any]) -> None:
+    """Refuse options that mean nothing for these data."""
+    for name in options.keys() & {*_FOREIGN[loaded.kind]}:
         is_graph = loaded.kind == "graph"
         what, other = ("features", "--features") if is_graph else ("distance graphs", "--graph")
         said = f"--{name.replace('_', '-')} is for {what}, but {input_file} holds {loaded.kind}"
         raise ValueError(f"{said}; leave it out, or read the file with {other}.")
-    return loaded
 
 
-def _model_and_data(loaded: LoadedInput, options: dict[str, Any]) -> tuple[Any, Any]:
+def model_and_data(loaded: LoadedInput, options: dict[str, Any]) -> tuple[Any, Any]:
     """An estimator with these options, and what to fit it to."""
     from isoweave import IsometricEmbedding
 
@@ -117,7 +123,7 @@ def embed(
         if anchors is not None:
             known["anchors"] = Anchors(*read_anchors(anchors, loaded.n_rows, loaded.names), anchor_weight)
         started = time.perf_counter()
-        model, data = _model_and_data(loaded, options)
+        model, data = model_and_data(loaded, options)
         estimator = model.fit(data, **known)
         seconds = time.perf_counter() - started
     write_embedding(output, estimator, names=loaded.names)
@@ -156,7 +162,7 @@ def forecast(
         loaded = _read_data(input_file, as_graph, options)
         progress.describe("neighbours")
         # Whether the fit is within its limit is said of all of it.
-        model, data = _model_and_data(loaded, options | {"memory_limit": "none"})
+        model, data = model_and_data(loaded, options | {"memory_limit": "none"})
         graph, n_components = model.graph_of(data)
         progress.describe("counting")
         of_fit = {k: v for k, v in options.items() if k not in ("n_components", *_FOREIGN["graph"])}
@@ -233,7 +239,7 @@ def diagnose(
     with printed_warnings(), ProgressLine() as progress:
         loaded = _read_data(input_file, as_graph, options)
         progress.describe("neighbours")
-        model, data = _model_and_data(loaded, options)
+        model, data = model_and_data(loaded, options)
         if solve:
             result: Any = model.fit(data)
         else:

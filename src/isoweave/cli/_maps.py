@@ -111,6 +111,7 @@ def evaluate(
 
     from rich.console import Console
 
+    from isoweave.cli._fit import check_foreign, model_and_data
     from isoweave.io import read_labels
     from isoweave.metrics import board_scores, evaluate as evaluated
 
@@ -133,7 +134,9 @@ def evaluate(
         if board is not None:
             scores = board_scores(loaded.features, points, labels=known.get("labels"))
         else:
-            graph = _reference_graph(loaded, n_neighbors, options)
+            check_foreign(loaded, input_file, options)
+            model, data = model_and_data(loaded, options)
+            graph, _ = model.set_params(n_neighbors=n_neighbors or min(10, n - 1)).graph_of(data)
             scores = evaluated(graph, points, n_neighbors=n_neighbors, **known)
     if as_json:
         print(json.dumps({k: None if math.isnan(v) else v for k, v in scores.items()}, indent=2))
@@ -148,18 +151,6 @@ def _read_reference(input_file: Path, as_graph: bool | None, board: str | None) 
     loaded = read_input(input_file, as_graph=False if board else as_graph)
     square = loaded.features is not None and loaded.features.shape[0] == loaded.features.shape[1]
     return read_input(input_file, as_graph=True) if square and as_graph is None and not board else loaded
-
-
-def _reference_graph(loaded: LoadedInput, n_neighbors: int | None, options: dict[str, Any]) -> Any:
-    from isoweave.graph import graph_from_matrix, knn_graph
-
-    foreign = "metric" if loaded.kind == "graph" else "asymmetry"
-    if foreign in options:
-        what = "features" if loaded.kind == "graph" else "distance graphs"
-        raise ValueError(f"--{foreign} is for {what}; leave it out.")
-    if loaded.kind == "graph":
-        return graph_from_matrix(loaded.graph, **options)
-    return knn_graph(loaded.features, n_neighbors or min(10, loaded.n_rows - 1), **options)
 
 
 def _scores_table(scores: dict[str, float], n: int) -> Any:

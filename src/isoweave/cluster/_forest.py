@@ -13,8 +13,8 @@ _MAX_ROUNDS = 100
 def spanning_edges(share: Share) -> BoolArray:
     """Owned stored edges that are in the minimum spanning forest, by Boruvka's rounds.
 
-    Every tree takes its shortest edge out (of equal ones that with the smallest ends), and trees that are so
-    joined become one. The number of trees halves at least in every round.
+    Every tree takes its shortest outgoing edge (ties: the smallest ends), and trees joined in this way
+    merge. Every round at least halves the number of trees.
     """
     ranks, offsets, n = share.ranks, share.offsets, share.n_owned
     rows = np.repeat(np.arange(n), np.diff(share.indptr))

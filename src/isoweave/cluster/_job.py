@@ -1,4 +1,4 @@
-"""One job on all ranks: read a graph in parts, embed it, write the map."""
+"""A job of all ranks: read a graph in parts, embed it, write the map."""
 
 from __future__ import annotations
 

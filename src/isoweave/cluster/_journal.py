@@ -22,7 +22,7 @@ from isoweave._files import atomic_write, write_error
 from isoweave._typing import AnyArray
 from isoweave.cluster._share import CallerRows, Share
 from isoweave.optimise import Interrupt, Record
-from isoweave.persist import Checkpoint, CheckpointError, Journal, Store, StoreError, write_store
+from isoweave.persist import Checkpoint, CheckpointError, Journal, Store, StoreError, is_at, lock, write_store
 
 _INDEX_KIND, _PART_KIND = "checkpoint in parts", "part of a checkpoint"
 # What a record has a row of for every vertex; its other arrays are the same on all ranks.
@@ -126,8 +126,6 @@ class ClusterJournal(Journal):
 
     def _occupy(self) -> None:
         """Make the folder if there is none, and lock it; the lock ends with the process."""
-        import fcntl
-
         while self._held < 0:
             try:
                 with suppress(FileExistsError):
@@ -143,17 +141,13 @@ class ClusterJournal(Journal):
                 raise CheckpointError(self.path, said) from error
             except OSError as error:
                 raise write_error(error, self.path) from error
-            try:
-                with suppress(OSError):  # some network folders have no locks
-                    try:
-                        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    except BlockingIOError as error:
-                        raise CheckpointError(self.path, "is in use by another process.") from error
-                    if os.path.samestat(os.stat(self.path), os.fstat(held)):
-                        self._held, held = held, -1
-            finally:
-                if held >= 0:
-                    os.close(held)
+            is_locked = lock(held)
+            if is_locked and is_at(self.path, held):
+                self._held = held
+                return
+            os.close(held)
+            if not is_locked:
+                raise CheckpointError(self.path, "is in use by another process.")
 
     def _part(self, generation: int, rank: int, size: int) -> Path:
         return self.path / f"state-{generation}-part-{rank:05d}-of-{size:05d}"

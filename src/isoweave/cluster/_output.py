@@ -1,4 +1,4 @@
-"""The map in a file or in parts, in the caller's order; no rank ever holds all of it."""
+"""Writing the map to one file or in parts, in the caller's order; no rank ever holds all of it."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def embed_alone(
     x: FloatArray,
     stretch: FloatArray,
 ) -> list[tuple[int, ComponentResult]]:
-    """Small components, each by the rank of its first vertex as on one machine; into x and stretch."""
+    """Embed each small component on the rank of its first vertex, as on one machine; fills x and stretch."""
     ranks, width, n = share.ranks, options.n_components, share.n_owned
     first = np.full(len(share.component_sizes), share.n_vertices)
     np.minimum.at(first, share.component, np.arange(n) + share.start)

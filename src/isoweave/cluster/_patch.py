@@ -98,7 +98,7 @@ class Patch:
 
 
 def _rows_of(share: Share, vertices: AnyArray) -> tuple[AnyArray, Halo]:
-    """Degrees of vertices of other ranks, and the way to the values of their edges, row after row."""
+    """Degrees of vertices of other ranks, and a halo for the values on their edges, row after row."""
     ranks = share.ranks
     bounds = np.concatenate(([0], np.cumsum(ranks.gather(len(share.indices)))))
     halo = share.halo(vertices)

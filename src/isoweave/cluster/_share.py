@@ -1,4 +1,4 @@
-"""The share of one rank, and how ranks talk: in a fixed order, so that results have the same bits every time.
+"""The share of one rank, and how ranks communicate: in a fixed order, so that bits never change.
 
 Every message is counted. No function here takes or gives an array as long as the whole graph.
 """
@@ -68,7 +68,7 @@ class Ranks:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """A block without messages, after which all ranks go on or none: one raises, the others end."""
+        """A block without messages after which all ranks continue, or none: one raises, the others end."""
         error = None
         try:
             yield
@@ -152,7 +152,7 @@ def grouped(n: int, rows: AnyArray, cols: AnyArray, lengths: FloatArray) -> list
 
 
 class Halo:
-    """Values of given vertices, wherever they are owned: the way is found once and walked often.
+    """Values at given vertices, whichever ranks own them: who sends what is found out once and used often.
 
     ``vertices`` (distributed numbering) may be in any order; a repeated one is sent once per mention.
     """
@@ -173,9 +173,9 @@ class Halo:
         return result
 
     def collect(self, values: AnyArray) -> tuple[AnyArray, AnyArray]:
-        """The way back: owned rows that others (and this rank) mention, and the values they sent for them.
+        """The reverse of fetch: the owned rows that ranks have named, and the values they sent for them.
 
-        In the order of the ranks, and of the mentions there, so that sums are always taken alike.
+        Ordered by rank, then by their order there, so that sums are always taken in the same order.
         """
         return self._rows, self.ranks._exchange(self._wanted, self._given, values[self._order])
 
@@ -253,5 +253,5 @@ class Share(RowEdges):
         return owners(self.offsets, vertices)
 
     def halo(self, vertices: AnyArray) -> Halo:
-        """The way to the values of these vertices."""
+        """For fetching values at these vertices, repeatedly."""
         return Halo(self.ranks, self.offsets, vertices)

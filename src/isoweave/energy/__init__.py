@@ -1,7 +1,6 @@
 """What is minimised: frames with an inner product, plain distances, anchors, and sums of these."""
 
 from isoweave.energy._energies import (
-    HARD_SHARE as HARD_SHARE,
     AnchorEnergy as AnchorEnergy,
     DistanceEnergy as DistanceEnergy,
     EdgeEnergy as EdgeEnergy,

@@ -1,7 +1,5 @@
 """Kernels of the lifted start: the Gauss-Newton matrix of the distances, in blocks of N x N per edge."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from isoweave.engines.compile import kernel

@@ -10,7 +10,6 @@ from isoweave.geometry._frames import (
 )
 from isoweave.geometry._local_mds import (
     ALL_FRAME_LIMIT as ALL_FRAME_LIMIT,
-    FRAME_PER_NEIGHBOR as FRAME_PER_NEIGHBOR,
     HUB_LIMIT as HUB_LIMIT,
     ROOM_PER_FRAME as ROOM_PER_FRAME,
     edges_between_hubs as edges_between_hubs,

@@ -1,6 +1,5 @@
 """From features or a matrix of local distances to a checked distance graph."""
 
-from isoweave.graph._assembly import counting_argsort as counting_argsort
 from isoweave.graph._components import (
     LARGEST_RATIO as LARGEST_RATIO,
     PreparedGraph as PreparedGraph,

@@ -1,4 +1,4 @@
-"""Means of neighbourhoods: points go back towards the surface that noise has carried them off."""
+"""Means of neighbourhoods, which move points back towards the surface that noise has carried them off."""
 
 from __future__ import annotations
 

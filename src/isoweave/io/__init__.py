@@ -5,7 +5,7 @@ from isoweave.io._embedding import (
     read_embedding as read_embedding,
     write_embedding as write_embedding,
 )
-from isoweave.io._ranges import EdgeList as EdgeList, open_edges as open_edges
+from isoweave.io._ranges import open_edges as open_edges
 from isoweave.io._read import (
     LoadedInput as LoadedInput,
     read_annotations as read_annotations,

@@ -2,7 +2,7 @@
 
 Three kinds: Parquet with the columns source, target, distance; .npz with arrays of these names or as scipy's
 ``save_npz`` writes a square matrix; and a folder of such files. Unlike other Parquet files these are read in
-the process itself: a file of somebody else's making could crash it.
+the process itself, which a malicious file could crash.
 """
 
 from __future__ import annotations

@@ -242,14 +242,16 @@ def gene_columns(h5py: Any, file: Any, genes: list[str], left: int, max_bytes: i
         if gene not in at:
             raise Refused(f"there is no gene {gene[:40]!r} among the {len(words)} of var")
     known, parts = find_matrix(h5py, file, "X")
-    for name, part in parts.items():
-        left -= check_dataset(h5py, name, part, left)
-    if "X" in parts and parts["X"].ndim == 2:
+    if "X" in parts:
+        # Of which a few columns are read.
+        check_dataset(h5py, "X", parts["X"], max_bytes)
+        if parts["X"].ndim != 2:
+            raise Refused(f"X has the shape {parts['X'].shape}; only matrices are read")
         for gene in genes:
             yield gene, numpy.asarray(parts["X"][:, at[gene]], dtype=float)
         return
-    if "X" in parts:
-        raise Refused(f"X has the shape {parts['X'].shape}; only matrices are read")
+    for name, part in parts.items():
+        left -= check_dataset(h5py, name, part, left)
     data, indices, indptr = (numpy.asarray(part) for part in parts.values())
     steps, n_rows = numpy.diff(indptr), int(known["shape"][0])
     fits = (

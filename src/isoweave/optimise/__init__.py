@@ -14,7 +14,6 @@ from isoweave.optimise._global import (
     n_far_landmarks as n_far_landmarks,
     opened as opened,
     openness as openness,
-    unflat_share as unflat_share,
 )
 from isoweave.optimise._lifted import (
     EXTRA as EXTRA,

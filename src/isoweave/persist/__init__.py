@@ -9,6 +9,8 @@ from isoweave.persist._checkpoint import (
     CheckpointError,
     Journal as Journal,
     fingerprint as fingerprint,
+    is_at as is_at,
+    lock as lock,
 )
 from isoweave.persist._models import load, load_model as load_model, save
 from isoweave.persist._store import (

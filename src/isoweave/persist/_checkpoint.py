@@ -201,7 +201,7 @@ class FileJournal(Journal):
     def _is_ours(self) -> bool:
         """Whether the name stands for the file we hold, and nobody has written anything else into it."""
         with suppress(StoreError):
-            if self._held is not None and _is_at(self._target, self._held):
+            if self._held is not None and is_at(self._target, self._held.fileno()):
                 return read_header(self._held, self.path, _KIND).kind == _KIND
         return False
 
@@ -215,7 +215,7 @@ class FileJournal(Journal):
         try:
             write_store(new.file, _KIND, content, arrays)
             held = io.FileIO(os.dup(new.fd), "rb")
-            _lock(held)
+            lock(held.fileno())
             # Somebody may have removed the file; nobody else's is ever replaced.
             is_new = self._held is None or not os.path.lexists(self._target)
             if not is_new and not self._is_ours():
@@ -223,7 +223,7 @@ class FileJournal(Journal):
             new.publish(is_new=is_new)
         finally:
             # The name may be ours even after an error: of the sync that comes last.
-            if _is_at(self._target, held):
+            if held is not None and is_at(self._target, held.fileno()):
                 self._held, held = held, self._held
                 self._has_slots, self._is_changed = bool(records), False
             if held is not None:
@@ -241,8 +241,8 @@ class FileJournal(Journal):
                 with suppress(FileExistsError):
                     self._replace({})
                 continue
-            is_locked = _lock(held)
-            if is_locked and _is_at(self._target, held):
+            is_locked = lock(held.fileno())
+            if is_locked and is_at(self._target, held.fileno()):
                 self._held = held
                 return
             held.close()
@@ -281,21 +281,21 @@ class FileJournal(Journal):
             self._kept[slot] = partial(replace, record)
 
 
-def _lock(file: io.FileIO) -> bool:
-    """Lock a file without waiting; False if another has it. Some network folders have no locks."""
+def lock(fd: int) -> bool:
+    """Lock an open file or folder without waiting; False if another has it. Not every system has locks."""
     with suppress(OSError):
         try:
             if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
     return True
 
 
-def _is_at(path: Path, file: io.FileIO | None) -> bool:
-    """Whether a name belongs to an open file."""
+def is_at(path: Path, fd: int) -> bool:
+    """Whether a name belongs to an open file or folder."""
     with suppress(OSError):
-        return file is not None and os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+        return os.path.samestat(os.stat(path), os.fstat(fd))
     return False
 
 
