@@ -118,7 +118,8 @@ def test_the_same_map_as_on_one_machine(tmp_path, roll, on_one_machine, n_ranks,
     assert f"3,200 on {n_ranks} ranks" in out
     assert "sent in a step" in out
     energy = float(re.search(r"energy +│ ([\d.e+-]+),", out)[1])
-    assert energy == pytest.approx(on_one_machine.energy, rel=1e-8)
+    # Refining ends while edges still move by 1e-5 of their lengths, whatever the tolerance.
+    assert energy == pytest.approx(on_one_machine.energy, rel=1e-6)
 
 
 def test_duplicates_components_and_isolated_vertices(tmp_path):
