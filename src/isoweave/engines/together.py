@@ -192,6 +192,12 @@ def _direct(first, last, p, first_pair, n_pairs, gradient, image, memory, scales
             residual[t] -= scale * change[t]
         for t in range(first, last):
             direction[t] -= scale * moved[t]
+    if first_pair < n_pairs:
+        at = (n_pairs - 1) % n_slots
+        bend = _dot(changes[at], images[at], first, last, products)
+        scale = curvatures[at, p] / bend if bend > 0.0 else 1.0
+        for t in range(first, last):
+            direction[t] *= scale
     for pair in range(first_pair, n_pairs):
         at = pair % n_slots
         move = moves[at]

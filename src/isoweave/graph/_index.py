@@ -32,9 +32,9 @@ from isoweave.graph._graph import NeighborGraph, assemble_graph
 TREE_DIMENSIONS = 10
 # A user's function is called for every pair up to here: it need not be a metric to be understood.
 _FUNCTION_SAMPLES = 1000
-# Above, the search would take most of the time of a fit: 41 s of processor for 70,000 MNIST images, and 12 in
-# cells, which hold over 99 % of the neighbours.
-EXACT_SAMPLES = 50_000
+# Above, the search would take much of the time of a fit: 9 s of processor for 30,000 MNIST images, 41 for
+# 70,000, and 4 and 12 in cells, which hold over 99 % of the neighbours.
+EXACT_SAMPLES = 20_000
 # Of the intrinsic dimension: part of the points, those of the largest ratios, that is not fitted, and
 # how many points at most are looked at.
 _DISCARDED = 0.1
@@ -148,7 +148,7 @@ def knn_graph(
     n_jobs : int or None
         Number of threads; None and -1 mean all cores. Changes nothing but the time.
     random_state : int, RandomState or None
-        Seed of the approximate search for more than 50,000 points of more than 10 Euclidean (or cosine)
+        Seed of the approximate search for more than 20,000 points of more than 10 Euclidean (or cosine)
         features, which finds 98.5 % of the neighbours or more; all others are exact. None is a fixed seed.
 
     Examples

@@ -140,7 +140,7 @@ def _relative(problem: Problem, here: Evaluation, preconditioned: FloatArray) ->
 def _two_loop(
     problem: Problem, gradient: FloatArray, preconditioned: FloatArray, pairs: Any, curvatures: Any
 ) -> FloatArray:
-    """Quasi-Newton direction with ``L^-1`` as initial inverse Hessian."""
+    """Quasi-Newton direction with a multiple of ``L^-1`` as initial inverse Hessian."""
     # The images ``L^-1 y`` are kept beside the pairs: ``g - sum a y`` needs no other solve.
     result, residual = preconditioned.copy(), gradient.copy()
     triples = [pairs[k : k + 3] for k in range(0, len(pairs), 3)]
@@ -150,6 +150,11 @@ def _two_loop(
         residual = problem.plus(residual, -factor, change, residual)
         result = problem.plus(result, -factor, image, result)
         factors.append(factor)
+    if triples:
+        # Rotations follow the points, so that the energy bends less than L: the last step tells how much.
+        _, change, image = triples[-1]
+        bend = problem.dot(change, image)
+        result *= curvatures[-1] / bend if bend > 0.0 else 1.0
     for (move, change, _), curvature, factor in zip(triples, curvatures, reversed(factors), strict=True):
         factor -= 1.0 / curvature * problem.dot(change, result)
         result = problem.plus(result, factor, move, result)
