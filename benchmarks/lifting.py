@@ -52,7 +52,7 @@ def core(graph: sp.csr_array, degree: int) -> np.ndarray:
 
 
 def largest_body(graph: sp.csr_array, places: np.ndarray) -> tuple[int, np.ndarray]:
-    """Motions in the plane that change no length, and the vertices of the largest part that they keep rigid."""
+    """Motions in the plane that change no length, and the largest part (n,) that they all keep rigid."""
     once, n = sp.coo_array(sp.triu(graph)), len(places)
     along = places[once.row] - places[once.col]
     along /= np.linalg.norm(along, axis=1, keepdims=True)
@@ -110,10 +110,8 @@ def sparse_roll(k: int, seed: int, start: str) -> float:
     n_motions, body = largest_body(graph, truth)
     x = embed_graph(graph, 2, start=start, n_jobs=1).coordinates
     errors = procrustes_error(x, truth), procrustes_error(x[body], truth[body])
-    print(
-        f"| {k} | {seed} | {len(at)} | {n_motions} | {body.sum()} | {errors[0]:.4f} | {errors[1]:.4f} |",
-        flush=True,
-    )
+    shown = [k, seed, len(at), n_motions, body.sum(), *(f"{value:.4f}" for value in errors)]
+    print("| " + " | ".join(map(str, shown)) + " |", flush=True)
     return errors[0]
 
 

@@ -50,7 +50,7 @@ _LARGEST_START = 1e75
 MOST_ENERGY = 1.0 + 1e-6
 # Long bends relax last, and the misfit that the tolerance is relative to is large where there are any.
 GLOBAL_TOL = 1 / 3
-# Larger weights of the long distances that small problems come down from, each ending in a minimum of its own.
+# Larger weights of the long distances that small problems come down from, each to a minimum of its own.
 _ABOVE = (100.0, 1000.0)
 # Of a robust loss: rounds at most, weight of an edge that is surely wrong, change of weights that is none,
 # and the relative error of an edge that any map has.
