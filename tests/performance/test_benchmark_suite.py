@@ -241,3 +241,15 @@ def test_the_largest_rigid_part():
         found, body = lifting.largest_body(graph, places)
         assert (found, body.sum()) == (n_motions, n_rigid)
         assert body[:30].all()
+
+
+def test_what_distances_leave_open():
+    """Six vertices that all know each other, others with one to three distances, and one that hangs on these."""
+    links = np.zeros((11, 11))
+    links[:6, :6] = 1.0
+    for vertex, known in ((6, [0]), (7, [0, 1]), (8, [0, 1, 2]), (9, [0, 1, 2, 3]), (10, [8, 9, 0])):
+        links[vertex, known] = 1.0
+    np.fill_diagonal(links, 0.0)
+    inner, others = lifting.core(sp.csr_array(np.maximum(links, links.T)), 4)
+    assert np.flatnonzero(inner).tolist() == [0, 1, 2, 3, 4, 5, 9]
+    assert others.tolist() == [0, 1, 1, 2]
