@@ -168,7 +168,7 @@ def test_what_auto_goes_by():
     far = global_energy(make_problem("edge", 2)[0].frames, places, "auto")
     scaled = landmark_start(far.landmarks, np.ascontiguousarray(far.geodesics.T), 2)
     assert energy_over_stress(0.04, far, 2) == pytest.approx(0.04 / stress(far, scaled))
-    assert (balanced_weight(2.5), balanced_weight(100.0)) == (pytest.approx(0.2), 1.2)
+    assert (balanced_weight(2.5), balanced_weight(100.0)) == (pytest.approx(0.25), 1.2)
     parts = np.array([mixed_part(ratio, 1.0) for ratio in np.linspace(0.0, 10.0, 1001)])
     assert (parts[300], parts[-1]) == (0.0, pytest.approx(0.7))
     assert 0.0 <= np.diff(parts).min() <= np.diff(parts).max() < 1.6 * 0.7 * 0.01 / 5.0
@@ -259,7 +259,7 @@ def test_measured_distances_beside_the_frames():
 def test_coming_from_above_ends_no_higher(monkeypatch):
     matrix = knn_graph(flat_torus(400, random_state=12).data, 10).to_matrix()
     ends = []
-    both = embed_graph(matrix, 3, global_weight=0.25, n_jobs=1)
+    found = embed_graph(matrix, 3, global_weight=0.25, n_jobs=1)
 
     def kept(optimiser, problem, start, **options):
         ends.append(minimise(optimiser, problem, start, **options))
@@ -267,10 +267,11 @@ def test_coming_from_above_ends_no_higher(monkeypatch):
 
     monkeypatch.setattr(_engine, "minimise", kept)
     embed_graph(matrix, 3, global_weight=0.25, n_jobs=1)
-    direct, _, again = ends[-3:]
-    lower = min(direct, again, key=lambda end: end.energy)
-    factor = size(lower.coordinates) / size(both.coordinates)
-    assert procrustes_error(lower.coordinates, factor * both.coordinates) < 1e-12
+    direct, _, again, _, from_farther = ends[-5:]
+    lowest = min(direct, again, from_farther, key=lambda end: end.energy)
+    assert len({end.energy for end in (direct, again, from_farther)}) == 3
+    factor = size(lowest.coordinates) / size(found.coordinates)
+    assert procrustes_error(lowest.coordinates, factor * found.coordinates) < 1e-12
     # Above so many vertices only the direct way is taken.
     monkeypatch.setattr(_engine, "SYNCHRONIZED_LIMIT", 0)
     alone = embed_graph(matrix, 3, global_weight=0.25, n_jobs=1).coordinates

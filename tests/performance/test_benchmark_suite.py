@@ -9,10 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import compare
 import isoweave._component
 import ledger
+import lifting
 import process
 import report
 import stages
@@ -224,3 +226,28 @@ def test_comparison_and_cases_of_a_run(tmp_path, monkeypatch):
     assert {("isoweave", "swiss", 1_000_000), ("isoweave", "hub", 1_000_000)} <= full
     assert max(n for _, _, n in standard) == 50_000
     assert standard < full
+
+
+def test_the_largest_rigid_part():
+    """Two complete graphs that share a vertex turn around it; sharing two they do not."""
+    places = np.random.default_rng(3).random((50, 2))
+    distances = np.linalg.norm(places[:, None] - places, axis=2)
+    for n_shared, n_motions, n_rigid in ((1, 1, 30), (2, 0, 50)):
+        parts = np.zeros((2, 50), dtype=bool)
+        parts[0, :30] = parts[1, 30 - n_shared :] = True
+        graph = sp.csr_array(distances * (parts[:, :, None] & parts[:, None]).any(axis=0))
+        found, body = lifting.largest_body(graph, places)
+        assert (found, body.sum()) == (n_motions, n_rigid)
+        assert body[:30].all()
+
+
+def test_what_distances_leave_open():
+    """Six vertices that all know each other, others with one to three distances, and one that hangs on these."""
+    links = np.zeros((11, 11))
+    links[:6, :6] = 1.0
+    for vertex, known in ((6, [0]), (7, [0, 1]), (8, [0, 1, 2]), (9, [0, 1, 2, 3]), (10, [8, 9, 0])):
+        links[vertex, known] = 1.0
+    np.fill_diagonal(links, 0.0)
+    inner, others = lifting.core(sp.csr_array(np.maximum(links, links.T)), 4)
+    assert np.flatnonzero(inner).tolist() == [0, 1, 2, 3, 4, 5, 9]
+    assert others.tolist() == [0, 1, 1, 2]
