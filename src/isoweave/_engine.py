@@ -175,7 +175,7 @@ class Engine:
         """Continue with the long distances in the energy; energy and rotations are those of the frames there.
 
         ``part`` of the frames' weight goes to the distances. With refine="auto", small problems that are not
-        flat are also solved coming from a larger weight of the long distances, and the lower minimum is
+        flat are also solved coming from larger weights of the long distances, and the lowest minimum is
         taken. Where they would ruin the map and the weight is "auto", the local result itself is returned.
         """
         options, frames, n_components = self.options, self.frames, self.options.n_components

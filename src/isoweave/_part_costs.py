@@ -288,8 +288,8 @@ def time_by_stage(s: PartSizes) -> dict[str, float]:
         start += tried * _frames_time(vertices, edges, 1.4 * edges / vertices, c)
         start += tried * (edges * (900 + 150 * c * c) + 3 * fill**2 / vertices)
         if m > DENSE_DEGREE * n:
-            # Eigenvalues without a gap: all sweeps of the inverse iteration, with a full factor.
-            start += 200 * 1.6 * (c + 3) * c * c * (2 * fill + 2 * edges)
+            # Eigenvalues with a small gap or none: many sweeps of the inverse iteration, with a full factor.
+            start += 60 * 1.6 * (c + 3) * c * c * (2 * fill + 2 * edges)
     return {
         "frames": frames,
         "solver": 130 * s.entries + factoring,

@@ -205,7 +205,22 @@ def test_figures(folder, run, refused, named):
         "--color",
         "size",
     )
+    refused("or give a table of columns with --columns", "plot", "map.npz", "-o", "m.png", "--color", "size")
     refused("must end in .png, .svg or .pdf", "plot", "map.npz", "-o", "m.gif")
+
+
+def test_a_figure_is_aligned(named, run, monkeypatch):
+    """Towards positions that are known for some of the points only."""
+    import isoweave.plot
+
+    shown = []
+    monkeypatch.setattr(isoweave.plot, "plot_embedding", lambda *a, **k: shown.append(a[0]) or plot(*a, **k))
+    plot = isoweave.plot._points.plot_embedding
+    points = named.coordinates
+    known = points @ [[0.0, 1.0], [1.0, 0.0]] + [3.0, 5.0]
+    np.save("some.npy", np.where(np.arange(len(points))[:, None] % 2, known, np.nan))
+    run("plot", "map.npz", "-o", "map.png", "--align", "some.npy")
+    np.testing.assert_allclose(shown[0].coordinates, known, atol=1e-9)
 
 
 def test_view(folder, run, sheet):

@@ -88,9 +88,16 @@ def test_color_map_suits_the_values_and_words_get_a_legend(result):
     words = np.where(np.arange(250) % 3 == 0, "every third", "others")
     ax = plot_embedding(result, words)
     np.testing.assert_array_equal(ax.collections[0].get_array(), words == "others")
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["every third", "others"]
+    # Beside the points on a figure of its own, among them on axes that were given.
+    (legend,) = ax.figure.legends
+    ax.figure.canvas.draw()
+    assert legend.get_window_extent().x0 >= ax.get_window_extent().x1
+    assert legend.get_window_extent().x1 <= ax.figure.bbox.x1
+    given = plot_embedding(result, words, plt.subplots()[1]).get_legend()
+    for found in (legend, given):
+        assert [text.get_text() for text in found.get_texts()] == ["every third", "others"]
     named = plot_embedding(result, np.where(words == "others", "red", "blue"))
-    assert named.get_legend() is None
+    assert not named.figure.legends
 
 
 def test_colored_by_stretch_edge_error_and_component(result):

@@ -18,7 +18,7 @@ import pytest
 import scipy.sparse as sp
 
 from isoweave import embed_graph
-from isoweave.diagnostics import diagnose, edge_errors, local_fit
+from isoweave.diagnostics import diagnose, edge_errors, local_fit, scale_sentence
 from isoweave.graph import knn_graph
 from isoweave.plot import shepard_pairs
 from isoweave.report import write_report
@@ -257,16 +257,38 @@ def test_in_a_notebook(result):
     text = named._repr_html_()
     assert text.count("<circle") == 150
     assert "<script" not in text
-    assert edge_errors(result) in text
+    assert scale_sentence(result, diagnose(result).verdicts) in text
     worst = diagnose(result).verdicts[0]
     assert worst.code.replace("_", " ") in text
     assert html.escape(worst.text) in text
     wide = as_embedding(np.random.default_rng(5).normal(size=(3000, 5)))
     assert wide._repr_html_().count("<circle") == 2000
+    deep = embed_graph(result.graph.to_matrix(), n_components=3)
+    assert edge_errors(deep) in deep._repr_html_()
     assert repr(wide) == "<Embedding of 3,000 points in 5 dimensions>"
     assert (
         repr(result) == f"<Embedding of 150 points in 2 dimensions: {result.graph.n_edges} edges, converged>"
     )
+
+
+def test_roads_in_a_notebook_are_lines():
+    """A line per edge, between the places of its ends; but not for points that are joined to many."""
+    side = 6
+    number = np.arange(side * side).reshape(side, side)
+    pairs = np.vstack(
+        [
+            np.column_stack((a.ravel(), b.ravel()))
+            for a, b in ((number[:, 1:], number[:, :-1]), (number[1:], number[:-1]))
+        ]
+    )
+    grid = sp.coo_array((np.ones(len(pairs)), pairs.T), shape=(side**2,) * 2)
+    places = np.column_stack(np.divmod(np.arange(side**2), side)).astype(float)
+    text = as_embedding(places, sp.csr_array(grid + grid.T))._repr_html_()
+    lines = re.findall(r"M([\d.]+) ([\d.]+)L([\d.]+) ([\d.]+)", text)
+    assert len(lines) == len(pairs)
+    ends = np.array(lines, dtype=float)
+    np.testing.assert_allclose(np.hypot(*(ends[:, :2] - ends[:, 2:]).T), (260 - 16) / (side - 1), atol=0.15)
+    assert "<circle" not in text
 
 
 def test_numbers_are_short_where_that_is_fine():

@@ -57,9 +57,7 @@ def model_and_data(loaded: LoadedInput, options: dict[str, Any]) -> tuple[Any, A
     anchors=Option(help="Known positions (.csv .tsv .txt): vertex, then coordinates.", metavar="FILE"),
     anchor_weight=Option(help="Pull of the anchors, in edges; without it they stay exactly where they are."),
     checkpoint=Option(help="Keep the state of the run in this file.", metavar="FILE"),
-    every=Option(
-        help="Seconds between two checkpoints; 0: every step.", show_default="60, or 2 % of the run"
-    ),
+    every=Option(help="Seconds between two checkpoints; 0: every step.", show_default="60, or 2% of the run"),
     resume=Option("--resume", help="Continue from the checkpoint; start a new run if there is none."),
     report=Option(help="Also write an interactive page about the map (.html)."),
 )

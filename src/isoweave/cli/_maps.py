@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from isoweave._typing import AnyArray, FloatArray
     from isoweave.io import LoadedInput
 
+ALIGN_HELP = "Positions to rotate the map towards, such as the truth: .npz, .npy, .csv."
 _GRAPH_HELP = "Distance graph: sparse square .npz, .mtx, .edges, .csv ..."
 MAP_ARGUMENT = Argument(metavar="MAP", help="What embed wrote (.npz), a saved model, or any coordinates.")
 
@@ -195,7 +196,7 @@ def mesh_page(loaded: LoadedInput, name: str) -> dict[str, Any]:
     map_file=MAP_ARGUMENT,
     output=Option("--output", "-o", help="Where to write the page (.html)."),
     graph_file=Option("--graph", "-g", help=_GRAPH_HELP, show_default="the one in MAP"),
-    align=Option(help="Positions to rotate the map towards, such as the truth: .npz, .npy, .csv."),
+    align=Option(help=ALIGN_HELP),
     beside=Option(help="Another map of the same points, or the truth, to show beside it: .npz, .npy, .csv."),
     mesh=Option(help="The mesh that was embedded (.obj, .off, .ply), drawn as a surface and beside the map."),
     title=Option(help="Title of the page.", show_default="name of MAP"),

@@ -9,7 +9,7 @@ from typer import Option
 
 from isoweave.cli._app import command
 from isoweave.cli._console import ProgressLine, printed_warnings
-from isoweave.cli._maps import MAP_ARGUMENT, page_columns
+from isoweave.cli._maps import ALIGN_HELP, MAP_ARGUMENT, page_columns, read_points
 
 _FIGURES = (".png", ".svg", ".pdf")
 
@@ -21,7 +21,8 @@ def _color(color: str | None, columns: dict[str, Any]) -> Any:
         return next(iter(columns.values()), None)
     if color not in columns and color not in known:
         names = ", ".join([*columns, *known])
-        raise ValueError(f"--color {color}: there is no such column; choose one of {names}.")
+        more = "" if columns else ", or give a table of columns with --columns"
+        raise ValueError(f"--color {color}: there is no such column; choose one of {names}{more}.")
     return columns.get(color, color)
 
 
@@ -49,6 +50,7 @@ def _check_figure(path: Path) -> None:
     map_file=MAP_ARGUMENT,
     output=Option("--output", "-o", help="Where to write the figure: .png, .svg or .pdf."),
     color=Option(help="A column, stretch, edge_error or component.", show_default="the first column"),
+    align=Option(help=ALIGN_HELP),
     edges=Option("--edges", help="Draw the edges of the graph, by distortion, instead of the points."),
     title=Option(help="Title of the figure."),
 )
@@ -58,12 +60,13 @@ def plot(
     color: str | None = None,
     columns_file: Path | None = None,
     labels_file: Path | None = None,
+    align: Path | None = None,
     edges: bool = False,
     title: str | None = None,
 ) -> None:
     """Draw a map as a figure with a caption: in many dimensions, its two principal axes."""
     _check_figure(output)
-    from isoweave.plot import by_variance, plot_edges, plot_embedding
+    from isoweave.plot import by_variance, plot_edges, plot_embedding, turned_towards
     from isoweave.result import as_embedding
 
     with printed_warnings(), ProgressLine() as progress:
@@ -71,6 +74,9 @@ def plot(
         columns = page_columns(columns_file, labels_file, found.n_points, found.names)
         progress.describe("drawing")
         turned, caption = by_variance(found)
+        if align is not None:
+            known = read_points(align, found.n_points, found.names, of="map", some=True)
+            turned = turned_towards(turned, known)
         first = (0, 1) if found.n_components > 2 else None
         if edges:
             if color is not None:

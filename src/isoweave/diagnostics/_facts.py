@@ -160,12 +160,12 @@ class MapFacts:
     edge_median: float  #: of the distortion
     edge_low: float  #: its 5th percentile
     edge_high: float  #: its 95th
-    edge_within: float  #: share of the edges within 10 % of their length
+    edge_within: float  #: share of the edges within 10% of their length
     torn: float  #: share of the edges off by a factor of 1.5 or more
     stretch_median: float  #: singular values of the local differential, in the directions the data have
     stretch_low: float
     stretch_high: float
-    stretch_within: float  #: share of the vertices with all of these within 10 % of 1
+    stretch_within: float  #: share of the vertices with all of these within 10% of 1
     #: Correlation of distances in the map with the paths from some vertices of the largest component.
     paths: float | None
     better: float | None = None  #: relative energy of a better map of the largest component, if one was found
@@ -239,10 +239,10 @@ class Diagnosis:
             lines.append(f"      shape: {where}{kind} in {s.dimension} dimensions{sampled}{bend}")
         if (m := self.map) is not None:
             lines += [
-                f"      edges: {m.edge_error:.1%} off on average, 5 to 95 % from {m.edge_low:+.1%} to "
-                f"{m.edge_high:+.1%}, {m.edge_within:.0%} within 10 %, {m.torn:.1%} torn",
-                f"      stretch: median {m.stretch_median:.2f}, 5 to 95 % from {m.stretch_low:.2f} to "
-                f"{m.stretch_high:.2f}, {m.stretch_within:.0%} of the vertices within 10 %",
+                f"      edges: {m.edge_error:.1%} off on average, 5 to 95% from {m.edge_low:+.1%} to "
+                f"{m.edge_high:+.1%}, {m.edge_within:.0%} within 10%, {m.torn:.1%} torn",
+                f"      stretch: median {m.stretch_median:.2f}, 5 to 95% from {m.stretch_low:.2f} to "
+                f"{m.stretch_high:.2f}, {m.stretch_within:.0%} of the vertices within 10%",
                 f"      energy: {m.energy}",
             ]
             if m.paths is not None:

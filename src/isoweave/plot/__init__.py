@@ -17,6 +17,7 @@ from isoweave.plot._points import (
     main_stretch as main_stretch,
     natural_levels as natural_levels,
     plot_embedding as plot_embedding,
+    turned_towards as turned_towards,
     vertex_errors as vertex_errors,
 )
 from isoweave.plot._view import View as View, view as view

@@ -80,7 +80,7 @@ def plot_edges(
     ax.add_collection(lines)
     ax.autoscale_view()
     ax.set_aspect("equal")
-    ax.figure.colorbar(lines, ax=ax, label="length in the map / measured - 1")
+    ax.figure.colorbar(lines, ax=ax, label="length in the map / measured - 1", shrink=0.7)
     return ax
 
 

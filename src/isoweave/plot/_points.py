@@ -12,6 +12,7 @@ import numpy as np
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_real
 from isoweave.diagnostics import edge_table, scale_sentence
+from isoweave.geometry import rigid_motion
 from isoweave.graph import NeighborGraph
 from isoweave.result import Embedding, as_embedding
 
@@ -74,6 +75,21 @@ def by_variance(source: Embedding) -> tuple[Embedding, str]:
     return turned, f"Two principal axes of a {count}-dimensional map: {share:.0%} of the variance"
 
 
+def turned_towards(source: Embedding, known: FloatArray) -> Embedding:
+    """The map, rotated, mirrored and moved towards known positions, some of which may be NaN."""
+    n, n_components = source.coordinates.shape
+    if known.ndim != 2 or len(known) != n or not 1 <= known.shape[1] <= n_components:
+        raise ValueError(
+            f"align must have shape ({n}, d) with d from 1 to {n_components}, got {known.shape}."
+        )
+    use = source.is_placed & np.isfinite(known).all(axis=1)
+    if use.sum() < 2:
+        raise ValueError("align knows fewer than two points that have coordinates.")
+    wide = np.pad(known, ((0, 0), (0, n_components - known.shape[1])))
+    turn, shift = rigid_motion(source.coordinates[use], wide[use])
+    return replace(source, coordinates=source.coordinates @ turn + shift)
+
+
 def axes_for(ax: Axes | None, points: FloatArray) -> Axes:
     """The axes given, if they are of the right kind, or new ones."""
     is_3d = points.shape[1] == 3
@@ -82,6 +98,7 @@ def axes_for(ax: Axes | None, points: FloatArray) -> Axes:
         if not is_3d:
             # Positions along an axis mean nothing, only distances do.
             ax.set(xticks=[], yticks=[])
+            ax.spines[:].set_visible(False)
         return ax
     if is_3d != (ax.name == "3d"):
         raise ValueError(f"a {points.shape[1]}-D embedding cannot be drawn on axes of type {ax.name!r}.")
@@ -136,7 +153,7 @@ def plot_embedding(
 
     source = as_embedding(embedding, graph)
     points = points_to_draw(source.coordinates, components)
-    ax = axes_for(ax, points)
+    is_ours, ax = ax is None, axes_for(ax, points)
     values, levels, norm, label = _values(source, color)
     area = float(np.clip(2e4 / max(len(points), 1), 0.5, 20.0)) if size is None else size
     scatter: Any = ax.scatter  # 3-D axes take a third coordinate, which the type of Axes does not know
@@ -144,11 +161,14 @@ def plot_embedding(
     dots = scatter(*points.T, c=values, s=area, cmap=chosen, norm=norm, linewidths=0, plotnonfinite=True)
     if levels is not None and len(levels) <= _MOST_IN_LEGEND:
         handles, _ = dots.legend_elements(num=None)
-        ax.legend(handles, levels, frameon=False, fontsize="small")
+        # On a figure of ours there is room for the legend beside the points.
+        owner, loc = (ax.figure, "outside right center") if is_ours else (ax, "best")
+        legend: Any = owner.legend
+        legend(handles, levels, frameon=False, fontsize="small", loc=loc)
     if colorbar or (colorbar is None and label is not None):
         if dots.get_array() is None:
             raise ValueError("colorbar=True needs a number per point as color.")
-        bar = ax.figure.colorbar(dots, ax=ax, label=label or "")
+        bar = ax.figure.colorbar(dots, ax=ax, label=label or "", shrink=0.7)
         if isinstance(norm, LogNorm):
             # Powers of ten say nothing about ratios near 1.
             ticks = [float(norm.vmax or 1.0) ** power for power in (-1.0, -0.5, 0.0, 0.5, 1.0)]

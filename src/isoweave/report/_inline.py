@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from isoweave._typing import FloatArray
+from isoweave._typing import AnyArray, FloatArray
 from isoweave.diagnostics import Verdict, edge_errors, scale_sentence
 from isoweave.plot import PALETTE, vertex_errors
 from isoweave.report._page import find_verdicts
@@ -15,6 +15,8 @@ from isoweave.result import Embedding
 
 _SIDE, _MARGIN = 260, 8
 _MOST_POINTS = 2000
+# Sparse graphs of up to so many edges, such as roads, are lines, as on the page of a report.
+_MOST_LINES = 6000
 # Up to this many points the diagnosis takes a second or two, once per map.
 _MOST_JUDGED = 10_000
 _BADGES = {"info": "#1d7a48", "warn": "#8a6500", "problem": "#b32d24"}
@@ -22,7 +24,7 @@ _judged: WeakKeyDictionary[Embedding, tuple[Verdict, ...]] = WeakKeyDictionary()
 
 
 def embedding_html(source: Embedding) -> str:
-    """What a notebook shows for an Embedding: points by the error of their edges, names on hover."""
+    """What a notebook shows for an Embedding: points by the error of their edges, or lines."""
     placed = np.flatnonzero(source.is_placed)
     rows = {"points": f"{source.n_points:,}", "dimensions": f"{source.n_components}"}
     if len(placed) < source.n_points:
@@ -32,7 +34,8 @@ def embedding_html(source: Embedding) -> str:
         graph = source.kept_graph("a notebook")
         errors = vertex_errors(graph, source.coordinates)
         rows["edges"] = f"{graph.n_edges:,}"
-        rows["edges off by"] = edge_errors(source)
+        if source.n_components > 2:
+            rows["edges off by"] = edge_errors(source)
     if source.status is not None:
         rows["status"] = source.status
     left = "style='text-align:left'"
@@ -43,13 +46,16 @@ def embedding_html(source: Embedding) -> str:
     kind = f"Two principal axes of {source.n_components}"
     if source.n_components <= 2:
         kind = scale_sentence(source, _judged.get(source, ()))
-    scale = "; darker: edges more distorted" if errors is not None else ""
+    picture = _lines(source, placed)
+    if not picture:
+        picture = _points(source, placed, errors)
+        kind += "; stronger colour: edges more distorted" if errors is not None else ""
     more = "<code>.diagnose()</code>, <code>.report('map.html')</code>"
-    hint = f"{verdict}<div style='opacity:.7'>{kind}{scale}. {more}</div>"
+    hint = f"{verdict}<div style='opacity:.7'>{kind}. {more}</div>"
     box = "display:flex;gap:1em;align-items:center;flex-wrap:wrap"
-    return (
-        f"<div style='{box}'>{_picture(source, placed, errors)}<div><table>{cells}</table>{hint}</div></div>"
-    )
+    # Beside the picture, however long its lines are; below it where the page is narrow.
+    text = f"<div style='flex:1 1 18em;max-width:42em'><table>{cells}</table>{hint}</div>"
+    return f"<div style='{box}'>{picture}{text}</div>"
 
 
 def _verdict(source: Embedding) -> str:
@@ -65,30 +71,54 @@ def _verdict(source: Embedding) -> str:
     name = html.escape(worst.code.replace("_", " "))
     badge = f"<b style='{color};border-radius:1em;padding:.1em .7em'>{name}</b>"
     advice = "" if worst.severity == "info" else f"<br><i>{html.escape(worst.advice)}</i>"
-    return f"<div style='max-width:42em'>{badge} {html.escape(worst.text)}{advice}</div>"
+    return f"<div>{badge} {html.escape(worst.text)}{advice}</div>"
 
 
-def _picture(source: Embedding, placed: np.ndarray, errors: FloatArray | None) -> str:
-    if len(placed) == 0:
-        return ""
-    points = source.coordinates[placed]
+def _flat(points: FloatArray) -> tuple[FloatArray, float]:
+    """Points in the picture, the first two principal axes of many; and its height."""
     if points.shape[1] > 2:
         centred = points - points.mean(axis=0)
         points = centred @ np.linalg.eigh(centred.T @ centred)[1][:, :-3:-1]
     points = np.pad(points, ((0, 0), (0, 2 - points.shape[1])))
-    if len(placed) > _MOST_POINTS:
-        some = np.sort(np.random.default_rng(0).choice(len(placed), _MOST_POINTS, replace=False))
-        points, placed = points[some], placed[some]
     low, span = points.min(axis=0), float(np.ptp(points, axis=0).max()) or 1.0
     at = _MARGIN + (points - low) * ((_SIDE - 2 * _MARGIN) / span)
     height = at[:, 1].max() + _MARGIN
-    radius = min(3.0, max(1.0, 60.0 / len(points) ** 0.5))
+    at[:, 1] = height - at[:, 1]
+    return at, float(height)
+
+
+def _svg(height: float, content: str) -> str:
+    size = f"width='{_SIDE}' height='{height:.0f}' viewBox='0 0 {_SIDE} {height:.1f}'"
+    return f"<svg {size} fill='{PALETTE[0]}' role='img' aria-label='map'>{content}</svg>"
+
+
+def _lines(source: Embedding, placed: AnyArray) -> str:
+    """A picture of the edges of a sparse graph; nothing for others."""
+    if source.graph is None or len(placed) < source.n_points:
+        return ""
+    graph = source.kept_graph("a notebook")
+    if not 0 < graph.n_edges <= min(_MOST_LINES, 2 * graph.n_vertices - 1):
+        return ""
+    at, height = _flat(source.coordinates)
+    once = graph.sources < graph.indices
+    ends = np.hstack((at[graph.sources[once]], at[graph.indices[once]])).tolist()
+    path = "".join(f"M{a:.1f} {b:.1f}L{c:.1f} {d:.1f}" for a, b, c, d in ends)
+    return _svg(height, f"<path d='{path}' stroke='{PALETTE[0]}' stroke-width='.8'/>")
+
+
+def _points(source: Embedding, placed: AnyArray, errors: FloatArray | None) -> str:
+    if len(placed) == 0:
+        return ""
+    at, height = _flat(source.coordinates[placed])
+    if len(placed) > _MOST_POINTS:
+        some = np.sort(np.random.default_rng(0).choice(len(placed), _MOST_POINTS, replace=False))
+        at, placed = at[some], placed[some]
+    radius = min(3.0, max(1.0, 60.0 / len(at) ** 0.5))
     dots = []
     for (x, y), vertex in zip(at.tolist(), placed.tolist(), strict=True):
         name = html.escape(source.names[vertex] if source.names else str(vertex))
         error = 0.0 if errors is None or np.isnan(errors[vertex]) else float(errors[vertex])
         shade = "" if errors is None else f" fill-opacity='{min(1.0, 0.45 + 3.0 * error):.2f}'"
-        where = f"cx='{x:.1f}' cy='{height - y:.1f}' r='{radius:.1f}'"
+        where = f"cx='{x:.1f}' cy='{y:.1f}' r='{radius:.1f}'"
         dots.append(f"<circle {where}{shade}><title>{name}</title></circle>")
-    size = f"width='{_SIDE}' height='{height:.0f}' viewBox='0 0 {_SIDE} {height:.1f}'"
-    return f"<svg {size} fill='{PALETTE[0]}' role='img' aria-label='map'>{''.join(dots)}</svg>"
+    return _svg(height, "".join(dots))

@@ -21,7 +21,7 @@ from isoweave.geometry import rigid_motion
 from isoweave.graph import is_edge, subgraph
 from isoweave.interop import is_anndata, map_of_anndata
 from isoweave.metrics import METRIC_MEANINGS, evaluate
-from isoweave.plot import by_variance, shepard_pairs, view as plotted_view
+from isoweave.plot import by_variance, shepard_pairs, turned_towards, view as plotted_view
 from isoweave.report._columns import Column, map_columns, user_columns
 from isoweave.result import Embedding, as_embedding
 
@@ -222,29 +222,16 @@ _DIRECTIONS = (("lon", "lat"), ("lng", "lat"), ("longitude", "latitude"), ("east
 def _aligned(source: Embedding, align: Any, columns: list[Column]) -> tuple[Embedding, FloatArray | None]:
     """The map, rotated towards known positions, and these, where the page can show both."""
     by_name = {column.name.lower(): column.values for column in columns if column.levels is None}
-    n, n_components = source.coordinates.shape
     if align is not None:
         known = np.asarray(align, dtype=np.float64)
-        if known.ndim != 2 or len(known) != n or not 1 <= known.shape[1] <= n_components:
-            raise ValueError(
-                f"align must have shape ({n}, d) with d from 1 to {n_components}, got {known.shape}."
-            )
-    else:
-        pairs = [pair for pair in _DIRECTIONS if n_components > 1 and all(name in by_name for name in pair)]
-        if not pairs:
-            return source, None
-        known = np.column_stack([by_name[name] for name in pairs[0]])
-    use = source.is_placed & np.isfinite(known).all(axis=1)
-    if use.sum() < 2:
-        if align is None:
-            return source, None
-        raise ValueError("align knows fewer than two points that have coordinates.")
-    wide = np.pad(known, ((0, 0), (0, n_components - known.shape[1])))
-    turn, shift = rigid_motion(source.coordinates[use], wide[use])
-    if align is None:
-        return replace(source, coordinates=source.coordinates @ turn), None
-    is_whole = known.shape[1] == n_components <= 3
-    return replace(source, coordinates=source.coordinates @ turn + shift), wide if is_whole else None
+        return turned_towards(source, known), known if known.shape[1] == source.n_components <= 3 else None
+    for pair in _DIRECTIONS if source.n_components > 1 else ():
+        if all(name in by_name for name in pair):
+            known = np.column_stack([by_name[name] for name in pair])
+            if (source.is_placed & np.isfinite(known).all(axis=1)).sum() >= 2:
+                return turned_towards(source, known - np.nanmean(known, axis=0)), None
+            break
+    return source, None
 
 
 def _checked_names(names: Any, n: int) -> tuple[str, ...]:

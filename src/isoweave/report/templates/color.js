@@ -8,11 +8,11 @@ const MISSING = "#a8afb9";
 const VIRIDIS = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"];
 const DIVERGING = ["#3b4cc0", "#7b9ff9", "#c0d4f5", "#dddddd", "#f2cbb7", "#ee8468", "#b40426"];
 const EDGE_CLASSES = [
-  { upTo: -0.25, color: "#3b4cc0", text: "over 25 % shorter" },
-  { upTo: -0.1, color: "#8db0fe", text: "10 to 25 % shorter" },
-  { upTo: 0.1, color: "#9aa0a8", text: "within 10 %" },
-  { upTo: 0.25, color: "#f4987a", text: "10 to 25 % longer" },
-  { upTo: Infinity, color: "#b40426", text: "over 25 % longer" },
+  { upTo: -0.25, color: "#3b4cc0", text: "over 25% shorter" },
+  { upTo: -0.1, color: "#8db0fe", text: "10 to 25% shorter" },
+  { upTo: 0.1, color: "#9aa0a8", text: "within 10%" },
+  { upTo: 0.25, color: "#f4987a", text: "10 to 25% longer" },
+  { upTo: Infinity, color: "#b40426", text: "over 25% longer" },
 ];
 
 const edgeClass = (d) => EDGE_CLASSES.findIndex((kind) => d <= kind.upTo);

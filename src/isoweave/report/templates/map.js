@@ -46,7 +46,7 @@ const principal = (data.principal ? data.principal.shares : []).map((share, k) =
     }
     return made;
   };
-  axisChoices.set(`p${k + 1}`, { title: `principal ${k + 1} (${Math.round(100 * share)} %)`, isLength: true, get });
+  axisChoices.set(`p${k + 1}`, { title: `principal ${k + 1} (${Math.round(100 * share)}%)`, isLength: true, get });
   return get;
 });
 axisChoices.set("zero", { title: "(nothing)", isLength: true, get: () => new Float32Array(data.n) });
@@ -357,7 +357,7 @@ function paintMatrix() {
       pen.font = "13px system-ui, sans-serif";
       pen.textAlign = "center";
       pen.fillText(`principal ${row + 1}`, x + side / 2, y + side / 2 - 4);
-      const share = `${Math.round(100 * data.principal.shares[row])} %`;
+      const share = `${Math.round(100 * data.principal.shares[row])}%`;
       pen.fillText(side < 140 ? share : `${share} of the variance`, x + side / 2, y + side / 2 + 14);
       continue;
     }
@@ -374,7 +374,7 @@ function whatIsShown() {
   if (state.picture === "matrix") return `Leading axes of the ${dimension}-dimensional map`;
   if (state.picture === "tour") {
     const share = tourPlane(state.tour).reduce((sum, axis) => sum + axis.reduce((s, x, k) => s + x * x * data.principal.shares[k], 0), 0);
-    return `Tour of ${dimension} dimensions: this plane holds ${Math.round(100 * share)} % of the variance`;
+    return `Tour of ${dimension} dimensions: this plane holds ${Math.round(100 * share)}% of the variance`;
   }
   if (state.truth >= 1) return "The truth";
   if (state.truth > 0) return "Between the map and the truth";

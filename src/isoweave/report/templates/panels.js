@@ -63,7 +63,7 @@ function unpick() {
 // With a sign, except for zero.
 function percent(ratio) {
   const text = (100 * ratio).toFixed(1);
-  return Number(text) === 0 ? "0.0 %" : `${ratio > 0 ? "+" : ""}${text} %`;
+  return Number(text) === 0 ? "0.0%" : `${ratio > 0 ? "+" : ""}${text}%`;
 }
 
 function showNeighborhood(v) {
