@@ -244,7 +244,7 @@ def test_the_largest_rigid_part():
 
 
 def test_what_distances_leave_open():
-    """Six vertices that all know each other, others with one to three distances, and one that hangs on these."""
+    """Six vertices that all know each other, others with one to four distances, one that hangs on these."""
     links = np.zeros((11, 11))
     links[:6, :6] = 1.0
     for vertex, known in ((6, [0]), (7, [0, 1]), (8, [0, 1, 2]), (9, [0, 1, 2, 3]), (10, [8, 9, 0])):
