@@ -7,13 +7,15 @@ import sys
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
+from scipy.spatial.distance import cdist
 from sklearn.manifold import trustworthiness
 
 from isoweave import IsometricEmbedding, as_embedding
 from isoweave.graph import knn_graph
 from isoweave.plot import view
-from isoweave.plot._view import _along
+from isoweave.plot._view import _nearest, _weighed
 
 # Five clusters on a line in six dimensions, far ones far apart.
 LABELS = np.repeat(np.arange(5), 30)
@@ -50,12 +52,28 @@ def test_neighbours_are_the_nearest_along_the_graph():
     matrix = graph.to_matrix()
     matrix.data = np.maximum(matrix.data, 1e-300)  # scipy takes a stored zero for no edge
     paths = dijkstra(matrix)
-    near, distances = _along(graph, 12)
+    near, distances = _nearest(points, graph, 12)
     np.testing.assert_allclose(distances, np.sort(paths, axis=1)[:, 1:13], atol=1e-12)
     np.testing.assert_allclose(np.take_along_axis(paths, near, axis=1), distances, atol=1e-12)
     assert not (near == np.arange(150)[:, None]).any()
     # In several parts some vertices have fewer: the map's neighbours take their place.
-    assert _along(knn_graph(points + 100.0 * LABELS[:, None], 5), 40) is None
+    apart = _nearest(points, knn_graph(points + 100.0 * LABELS[:, None], 5), 40)
+    straight = np.sort(cdist(points, points), axis=1)[:, 1:41]
+    for _, distances in (apart, _nearest(points, None, 40)):
+        np.testing.assert_allclose(distances, straight, atol=1e-7)
+
+
+def test_neighbours_that_share_neighbours_attract_each_other_more():
+    """Two groups that are joined by a single pair."""
+    near = np.array([[1, 2], [0, 2], [0, 1], [4, 5], [3, 5], [3, 4]])
+    ends = np.array([[0, 1, 2, 3, 3, 4, 2], [1, 2, 0, 4, 5, 5, 3]])
+    half = sp.coo_array((np.ones(7), ends), shape=(6, 6))
+    found = _weighed(half + half.T, near).toarray()
+    np.testing.assert_allclose(found, found.T)
+    assert found.sum() == pytest.approx(1.0)
+    assert found[2, 3] > 0.0
+    assert found[2, 3] < 0.05 * found[2, 1]
+    assert np.count_nonzero(found) == 14
 
 
 def test_coordinates_alone_and_rows_without():

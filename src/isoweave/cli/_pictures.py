@@ -105,7 +105,7 @@ def view(
     color: str | None = None,
     columns_file: Path | None = None,
     labels_file: Path | None = None,
-    pull: float = 0.1,
+    pull: float = 0.05,
     perplexity: float = 30.0,
 ) -> None:
     """Draw the clusters of a map of many dimensions, and say what the picture keeps.

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_real
 from isoweave.embed import embed_graph
-from isoweave.graph import NeighborGraph, nearest_entries, subgraph
+from isoweave.graph import NeighborGraph, knn_graph, nearest_entries, subgraph
 from isoweave.plot._points import plot_embedding
 from isoweave.result import as_embedding
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 # Early iterations gather clusters, later ones arrange their inside, as is usual for t-SNE.
 _EARLY_STEPS, _LATE_STEPS, _EXAGGERATION = 200, 400, 12.0
+# Neighbours attract each other by how many of so many nearest in the map they share, a little without any;
+# pairs that are compared at once.
+_LISTED, _WITHOUT, _COMPARED = 15, 0.02, 200_000
 # Landmarks of a step, of whose distances to all points the order counts: so many pairs, if they are that few.
 _PAIRS, _FEWEST, _MOST = 200_000, 10, 40
 # Barnes-Hut is faster for few points, interpolation on a grid for many.
@@ -71,15 +75,16 @@ class View:
 
 
 def view(
-    result: Any, *, graph: Any = None, pull: float = 0.1, perplexity: float = 30.0, random_state: int = 0
+    result: Any, *, graph: Any = None, pull: float = 0.05, perplexity: float = 30.0, random_state: int = 0
 ) -> View:
     """Arrange the points of a map in the plane for the eye: clusters apart, places still meaningful.
 
-    Neighbours are the nearest along the measured graph. They attract each other as in t-SNE (openTSNE, extra
-    ``view``), which starts from a flat map: the isometric one, or the two principal axes of the map where
-    these keep the order of its distances clearly better. Every step also pulls the picture towards that
-    order: its distances to a few landmarks are rearranged into the order they have in the map (rank images,
-    as in nonmetric scaling; holding t-SNE in place is the idea of DREAMS, Kury, Kobak and Damrich 2025).
+    Neighbours are the nearest along the measured graph and those in the map. They attract each other as in
+    t-SNE (openTSNE, extra ``view``), the more so the more of their nearest in the map they share. The picture
+    starts from a flat map: the isometric one, or the two principal axes of the map where these keep the order
+    of its distances clearly better. Every step also pulls neighbours together towards that order: distances
+    to a few landmarks are rearranged into the order they have in the map (rank images, as in nonmetric
+    scaling; holding t-SNE in place is the idea of DREAMS, Kury, Kobak and Damrich 2025).
     Distances are not to scale: look at the picture for clusters, their insides and their places, and at
     the map for distances.
 
@@ -117,20 +122,17 @@ def view(
         measured = subgraph(measured, placed)
     reference = _flat(points, measured)
     perplexity = min(perplexity, (len(points) - 1) / 3)
-    near = _along(measured, int(3 * perplexity))
-    affinities = affinity.PerplexityBasedNN(
-        points if near is None else None,
-        perplexity=perplexity,
-        n_jobs=1,
-        random_state=random_state,
-        knn_index=None if near is None else PrecomputedNeighbors(*near),
-    )
+    ways = [PrecomputedNeighbors(*_nearest(points, way, int(3 * perplexity))) for way in (measured, None)]
+    usual = [affinity.PerplexityBasedNN(None, perplexity=perplexity, n_jobs=1, knn_index=w).P for w in ways]
+    attraction = _weighed(usual[0] + usual[1], _nearest(points, None, min(_LISTED, len(points) - 1))[0])
+    affinities = affinity.PrecomputedAffinities(attraction)
     method = "bh" if len(points) < _FEW else "fft"
     embedding = TSNEEmbedding(
         1e-2 * reference, affinities, negative_gradient_method=method, n_jobs=1, random_state=random_state
     )
 
-    every = {"callbacks": _pulled(points, pull, random_state), "callbacks_every_iters": 1} if pull > 0 else {}
+    move = _pulled(points, attraction, pull, random_state)
+    every = {"callbacks": move, "callbacks_every_iters": 1} if pull > 0 else {}
     embedding.optimize(_EARLY_STEPS, exaggeration=_EXAGGERATION, momentum=0.5, inplace=True, **every)
     embedding.optimize(_LATE_STEPS, momentum=0.8, inplace=True, **every)
     picture = np.full((source.n_points, 2), np.nan)
@@ -138,9 +140,12 @@ def view(
     return View(picture, _kept(points, picture[placed]), source.n_components)
 
 
-def _pulled(points: FloatArray, pull: float, random_state: int) -> Callable[[int, float, FloatArray], None]:
-    """Moves a picture, in place, towards the order that distances have among the points."""
+def _pulled(
+    points: FloatArray, attraction: Any, pull: float, random_state: int
+) -> Callable[[int, float, FloatArray], None]:
+    """Moves a picture, in place and neighbours together, towards the order of distances among the points."""
     rng, n = np.random.default_rng(random_state), len(points)
+    average = _scaled_rows(attraction)
     sizes = np.sum(points**2, axis=1)
     n_landmarks = min(n, max(_FEWEST, min(_PAIRS // n, _MOST)))
 
@@ -152,18 +157,39 @@ def _pulled(points: FloatArray, pull: float, random_state: int) -> Callable[[int
         wanted = np.empty(seen.size)
         wanted[np.argsort(far, axis=None)] = np.sort(seen, axis=None)
         longer = wanted.reshape(seen.shape) / np.maximum(seen, 1e-9) - 1.0
-        moving += 2.0 * pull / n_landmarks * np.einsum("il,ilk->ik", longer, steps)
+        moves = 2.0 * pull / n_landmarks * np.einsum("il,ilk->ik", longer, steps)
+        # By half: averages alone can turn differences of neighbours around and let them grow.
+        moving += 0.5 * (moves + average @ moves)
 
     return move
 
 
-def _along(graph: NeighborGraph | None, k: int) -> tuple[AnyArray, FloatArray] | None:
-    """The k vertices nearest to each along the graph, and their distances; None if some have fewer."""
-    if graph is None:
-        return None
-    _, columns, distances = nearest_entries(graph, k)
-    shape = (graph.n_vertices, k)
-    return (columns.reshape(shape), distances.reshape(shape)) if columns.size == shape[0] * k else None
+def _nearest(points: FloatArray, graph: NeighborGraph | None, k: int) -> tuple[AnyArray, FloatArray]:
+    """The k nearest along the graph, and their distances; those in the map if some vertices have fewer."""
+    shape = (len(points), k)
+    _, columns, distances = nearest_entries(knn_graph(points, k) if graph is None else graph, k)
+    if graph is not None and columns.size < len(points) * k:
+        return _nearest(points, None, k)
+    return columns.reshape(shape), distances.reshape(shape)
+
+
+def _weighed(affinities: Any, near: AnyArray) -> Any:
+    """Affinities times the overlap of the nearest of two points (Jaccard); symmetric, of sum 1."""
+    n, k = near.shape
+    lists = np.column_stack((np.arange(n), near)).astype(np.int32)
+    members = sp.csr_array((np.ones(lists.size), lists.ravel(), (k + 1) * np.arange(n + 1)), shape=(n, n))
+    pairs = sp.coo_array(affinities)
+    shared = np.empty(len(pairs.data))
+    for begin in range(0, len(shared), _COMPARED):
+        some = slice(begin, begin + _COMPARED)
+        shared[some] = (members[pairs.row[some]] * members[pairs.col[some]]).sum(axis=1)
+    weights = pairs.data * (_WITHOUT + shared / (2 * (k + 1) - shared))
+    rows = _scaled_rows(sp.csr_array((weights, (pairs.row, pairs.col)), shape=(n, n)))
+    return sp.csr_matrix((rows + rows.T) / (2 * n))
+
+
+def _scaled_rows(matrix: Any) -> Any:
+    return sp.csr_array(sp.diags_array(1.0 / np.asarray(matrix.sum(axis=1)).ravel()) @ matrix)
 
 
 def _flat(points: FloatArray, graph: NeighborGraph | None) -> FloatArray:
