@@ -298,7 +298,7 @@ def main() -> None:
     torch.set_num_threads(1)
     if args.beyond:
         head = ["points", "number", "edge error of `transform`", "edge error of the network"]
-        table = markdown_table(head, beyond(args))
+        table = list(markdown_table(head, beyond(args)))
         if args.write:
             write("beyond", table)
         print("\n".join(table))

@@ -24,7 +24,7 @@ from isoweave.persist import StoreError
 torch = pytest.importorskip("torch", reason="needs the extra parametric (make test-parametric)")
 from isoweave.parametric import ParametricIsometry, _training  # noqa: E402
 from isoweave.parametric._network import Standardized, folded, residual_network  # noqa: E402
-from isoweave.parametric._training import _DISTANCES, GraphEnergy, nearby  # noqa: E402
+from isoweave.parametric._training import _DISTANCES, Beside, GraphEnergy  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 ROLL = swiss_roll(700, random_state=5).data.astype(np.float32)
@@ -73,7 +73,7 @@ def test_the_energy_of_a_batch_is_that_of_the_frames_and_distances():
     graph, n = prepared.graph, prepared.graph.n_vertices
     energy = GraphEnergy(prepared, np.arange(200), np.zeros(200, dtype=np.bool_), 2)
     x = np.random.default_rng(1).normal(size=(n, 2))
-    rows, _, edges = energy.batch(np.arange(n), "cpu", is_test=False)
+    rows, _, edges, _ = energy.batch(np.arange(n), "cpu", is_test=False)
     at = np.empty_like(x)
     at[:] = x[prepared.representative[rows]]
     frames = edge_energy(graph, calibrate_frames(graph, local_frames(graph, 2)))
@@ -91,7 +91,7 @@ def test_the_energy_of_a_batch_is_that_of_the_frames_and_distances():
 def test_the_gradient_is_exact_although_rotations_are_constants():
     prepared = prepare_graph(knn_graph(ROLL[:60].astype(np.float64), 6))
     energy = GraphEnergy(prepared, np.arange(60), np.zeros(60, dtype=np.bool_), 2)
-    _, _, edges = energy.batch(np.arange(20), "cpu", is_test=False)
+    _, _, edges, _ = energy.batch(np.arange(20), "cpu", is_test=False)
     edges = tuple(part.double() if part.is_floating_point() else part for part in edges)
     torch.set_default_dtype(torch.float64)
     try:
@@ -103,22 +103,22 @@ def test_the_gradient_is_exact_although_rotations_are_constants():
         torch.set_default_dtype(torch.float32)
 
 
-def test_points_near_the_vertices_and_their_distances():
-    """They are as far from the neighbours of their vertex as is said, and no farther than a neighbourhood."""
-    prepared = prepare_graph(knn_graph(ROLL[:200].astype(np.float64), 8))
-    held = np.arange(200) % 5 == 0
-    energy = GraphEnergy(prepared, np.arange(200), held, 2)
+def test_points_beside_the_rows_know_what_is_nearest():
+    """Rows that are nearest to a point, their distances, and that these are like those of rows left out."""
+    data = np.random.default_rng(1).normal(size=(300, 6)).astype(np.float32)
+    prepared = prepare_graph(knn_graph(data.astype(np.float64), 8))
+    held = np.arange(300) % 5 == 0
+    energy = GraphEnergy(prepared, np.arange(300), held, 2)
     vertices = np.flatnonzero(~energy.held)[:40]
-    rows, _, edges = energy.batch(vertices, "cpu", is_test=False)
+    points, near, distances = Beside(energy, data, 1.0, 1).batch(vertices, np.random.default_rng(1))
+    rows, is_held, _, there = energy.batch(vertices, "cpu", is_test=False, also=near)
+    assert not is_held.any()
     assert not held[rows].any()
-    features = torch.from_numpy(ROLL[rows])
-    points, which, ends, apart, lengths = nearby(features, edges, np.random.default_rng(1))
-    assert torch.allclose(apart, (points[which] - features[ends]).norm(dim=1))
-    own = features[edges[3]].repeat(len(points) // len(vertices), 1)
-    assert 0.1 < float((points - own).norm(dim=1).mean() / lengths.mean()) < 1.5
-    joined = {(int(a), int(b)) for a, b in zip(edges[1], edges[2], strict=True)}
-    vertex = edges[3].repeat(len(points) // len(vertices))[which]
-    assert {(int(a), int(b)) for a, b in zip(vertex, ends, strict=True)} <= joined
+    steps = points[:, None] - data[rows][there.numpy()]
+    assert np.linalg.norm(steps, axis=2) == pytest.approx(distances, rel=1e-5)
+    search = NearestNeighbors(n_neighbors=near.shape[1]).fit(data[~held])
+    assert search.kneighbors(points)[0] == pytest.approx(distances, rel=1e-5)
+    assert distances.mean() == pytest.approx(search.kneighbors(data[held])[0].mean(), rel=0.25)
 
 
 @pytest.mark.parametrize("shift", [0.0, 1e4])

@@ -75,14 +75,15 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     max_epochs : int, default=100
         At most, of each phase.
     fine_tune_epochs : int, default=None
-        Of the phase that minimises the energy; by default a third of ``max_epochs``. 0 leaves it out.
+        Of the phase that minimises the energy; by default ``max_epochs``. 0 leaves it out.
     batch_size : int, default=256
     learning_rate : float, default=2e-3
         The highest; it rises for two epochs and then falls along a cosine.
     validation_fraction : float, default=0.1
-        Share of the rows that training does not see. The weights that do best on them are kept.
+        Share of the rows that training does not see. The weights that do best on them are kept, but in the
+        phase that minimises the energy, which ends with its last epoch.
     n_iter_no_change : int, default=25
-        Epochs without a better result on these rows after which a phase ends.
+        Epochs without a better result on these rows after which another phase ends.
     device : str, default="auto"
         Of torch; "auto" is a GPU if torch finds one.
     n_jobs : int, default=None
@@ -193,13 +194,13 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             plan = self._plan(self.max_epochs, seed, run=run)
             rows, places = Rows(X, plan.device), Rows(targets, plan.device)
             regress(network, rows, places, held, plan, "map", partners(prepared, sample, held))
-            epochs = -(-self.max_epochs // 3) if self.fine_tune_epochs is None else self.fine_tune_epochs
+            epochs = self.max_epochs if self.fine_tune_epochs is None else self.fine_tune_epochs
             if epochs and prepared.graph.n_edges:
                 plan = self._plan(epochs, seed + 1, _TUNING_RATE, run)
                 energy = GraphEnergy(prepared, sample, held, self.n_components)
                 # Distances from points beside the rows are known only if they are Euclidean.
-                noise = energy.noise(targets, X) if made.metric == "euclidean" else 0.0
-                fine_tune(network, rows, places, energy, plan, noise)
+                beside = energy.beside(targets, X, seed) if made.metric == "euclidean" else None
+                fine_tune(network, rows, places, energy, plan, beside)
             self._take(network)
             if self.decoder is not False:
                 self._fit_decoder(X, held, seed + 2, run)

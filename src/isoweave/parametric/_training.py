@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.neighbors import NearestNeighbors
 
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave.energy import edge_energy
@@ -28,16 +29,19 @@ _MOST_TESTED = 16_384
 _RUN = 16
 # Numbers that are moved to a GPU once; of more, every batch is.
 _SMALL = 2**26
-# Weights of the distances, of those from points between the rows, and of the pull to the map's coordinates,
-# beside the frames (docs/parametric.md).
-_DISTANCES, _NEARBY, _PULL = 16.0, 4.0, 0.01
+# Weights of the distances, of those from points beside the rows, of long ones in the map, and of the pull
+# to its coordinates, beside the frames (docs/parametric.md).
+_DISTANCES, _BESIDE, _FAR, _PULL = 16.0, 5.0, 1.0, 0.01
 # Data are noisy if more than such a share of the variance of neighbourhoods is beside their tangent spaces (a
 # coarse swiss roll has .006, scikit-learn's digits .09), and the more so the larger the squared relative
 # error of the map's edges is. Vertices that are looked at for the former.
-_BESIDE, _LOOKED_AT = 0.03, 300
+_OFF_SHEET, _LOOKED_AT = 0.03, 300
 _NOISY = 1e-3
-# Points that are drawn near each vertex of a batch, and pairs of each with neighbours, on average.
-_POINTS, _PAIRS = 4, 8
+# Points beside the rows: how many of each vertex there are, and how many of these are in a batch; neighbours
+# that are mixed, and the size of the step from there, in differences of two neighbours.
+_POINTS, _IN_BATCH, _MIXED, _STEP = 16, 2, 4, (0.3, 0.9)
+# Relative errors of their distances below this count squared, larger ones as they are.
+_SMALL_ERROR = 0.05
 # Draws of an epoch; None on what is held out.
 Draws = np.random.Generator | None
 
@@ -139,6 +143,7 @@ class GraphEnergy:
         self.graph: NeighborGraph = graph
         self.rows = rows[prepared.firsts]
         self.held: BoolArray = held[self.rows]
+        self.partner = partners(prepared, rows, held)
         self._frames, self._lengths = energy.frames.rows * prepared.unit, graph.lengths * prepared.unit
         self._weights: FloatArray = energy.weights
 
@@ -152,15 +157,26 @@ class GraphEnergy:
             around -= around.mean(axis=0)
             variances = np.linalg.eigvalsh(around @ around.T)
             beside.append(variances[: -x.shape[1]].sum() / max(variances.sum(), 1e-300))
-        if np.mean(beside) < _BESIDE:
+        if np.mean(beside) < _OFF_SHEET:
             return 0.0
         apart = self._lengths > 0
         found = np.linalg.norm(x[graph.indices[apart]] - x[graph.sources[apart]], axis=1)
         error = float(np.mean((found / self._lengths[apart] - 1.0) ** 2)) if len(found) else 0.0
         return error / (error + _NOISY)
 
-    def batch(self, vertices: AnyArray, device: Any, *, is_test: bool) -> tuple[AnyArray, BoolArray, Any]:
-        """Rows of the features that are needed, which of them are held out, and the edges, as tensors."""
+    def beside(self, places: AnyArray, features: AnyArray, seed: int) -> Beside | None:
+        """Points beside the rows of noisy data; there is nothing beside a sheet, or a single row."""
+        noise = self.noise(places, features)
+        return Beside(self, features, noise, seed) if noise and np.sum(~self.held) > 1 else None
+
+    def batch(
+        self, vertices: AnyArray, device: Any, *, is_test: bool, also: AnyArray | None = None
+    ) -> tuple[AnyArray, BoolArray, Any, Any]:
+        """Rows of the features that are needed, which of them are held out, and the edges, as tensors.
+
+        ``also`` are further vertices that are needed: where they are among the rows is the last answer.
+        """
+        also = vertices[:0] if also is None else also
         graph = self.graph
         counts = np.diff(graph.indptr)[vertices]
         starts = np.cumsum(counts) - counts
@@ -171,13 +187,14 @@ class GraphEnergy:
             seen = ~self.held[graph.indices[edges]]
             edges, centre = edges[seen], centre[seen]
         ends = graph.indices[edges]
-        both, inverse = np.unique(np.concatenate([vertices, ends]), return_inverse=True)
-        own = inverse[: len(vertices)]
-        numbers = (centre, own[centre], inverse[len(vertices) :], own)
+        both, inverse = np.unique(np.concatenate([vertices, ends, also.ravel()]), return_inverse=True)
+        own, ends, there = np.split(inverse, [len(vertices), len(vertices) + len(ends)])
+        numbers = (centre, own[centre], ends, own, there.reshape(also.shape))
         floats = (self._weights[edges], self._frames[edges], self._lengths[edges])
         tensors = [torch.from_numpy(a.astype(np.int64)).to(device) for a in numbers]
         tensors += [torch.from_numpy(a.astype(np.float32)).to(device) for a in floats]
-        return self.rows[both], self.held[both], tuple(tensors)
+        places = tensors.pop(4)
+        return self.rows[both], self.held[both], tuple(tensors), places
 
     @staticmethod
     def value(x: Any, edges: tuple[Any, ...]) -> Any:
@@ -199,66 +216,87 @@ class GraphEnergy:
         return (weights * misfit).sum() / (weights * mass).sum().clamp_min(1e-30)
 
 
-def nearby(features: Any, edges: tuple[Any, ...], draws: np.random.Generator) -> tuple[Any, ...]:
-    """Points near the vertices, and pairs of them and neighbours of their vertices: which, and how far apart.
+class Beside:
+    """Points that could be new ones, and the distances to the rows that are nearest to each.
 
-    A point lies up to half-way to a neighbour, and a step between two neighbours from there: those of the
-    vertex, or those of another vertex of the batch, because new points have noise in directions that few
-    neighbours do not span.
+    A mixture of neighbours of a vertex, and a step between two of them from there: about as far from
+    the rows as rows that were left out. Nothing of it is made of what is held out.
     """
-    centre, j, own, device = edges[0].cpu().numpy(), edges[2], edges[3], features.device
-    n, counts = len(own), np.bincount(edges[0].cpu().numpy(), minlength=len(own))
-    starts, many = np.cumsum(counts) - counts, _POINTS * n
-    at = own.repeat(_POINTS)
 
-    def drawn() -> Any:
-        ends = np.tile(starts, _POINTS) + (draws.random(many) * np.tile(counts, _POINTS)).astype(np.int64)
-        ends = j[torch.from_numpy(np.minimum(ends, len(j) - 1)).to(device)]
-        return features[torch.where(torch.from_numpy(np.tile(counts > 0, _POINTS)).to(device), ends, at)]
+    def __init__(self, energy: GraphEnergy, features: AnyArray, noise: float, seed: int) -> None:
+        self.noise = noise
+        graph, rng = energy.graph, np.random.default_rng(seed)
+        fitted = np.flatnonzero(~energy.held)
+        own = energy.rows[fitted]
+        rows = np.asarray(features[own], dtype=np.float32)
+        k = min(max(1, int(np.median(graph.degrees))), len(rows) - 1)
+        search = NearestNeighbors(n_neighbors=k).fit(rows)
+        shape = (len(rows), min(max(_SMALL // rows.size, 1), _POINTS))
+        self._number = np.full(graph.n_vertices, -1)
+        self._number[fitted] = np.arange(len(fitted))
+        self._points = np.empty((*shape, rows.shape[1]), dtype=np.float32)
+        self._ends = np.empty((*shape, k), dtype=np.int64)
+        self._distances = np.empty((*shape, k), dtype=np.float32)
 
-    one, two = drawn(), drawn()
-    half, size, which = torch.from_numpy(draws.random((3, many, 1), dtype=np.float32)).to(device)
-    step = one - two
-    step = torch.where(which < 0.5, step, step[torch.from_numpy(draws.permutation(many)).to(device)])
-    points = features[at] + 0.5 * half * (one - features[at]) + size * step
-    pairs = np.flatnonzero(draws.random(_POINTS * len(centre)) < _PAIRS * n / len(centre))
-    which_point = torch.from_numpy(centre[pairs % len(centre)] + n * (pairs // len(centre))).to(device)
-    edge = torch.from_numpy(pairs % len(centre)).to(device)
-    apart = (points[which_point] - features[j[edge]]).norm(dim=1)
-    return points, which_point, j[edge], apart, edges[-1][edge]
+        def drawn() -> AnyArray:
+            return np.asarray(features[energy.partner(own, rng)], dtype=np.float32)
+
+        for at in range(shape[1]):
+            shares = rng.dirichlet(np.ones(_MIXED), len(rows)).astype(np.float32)
+            points = sum(share[:, None] * drawn() for share in shares.T)
+            points += rng.uniform(*_STEP, (len(rows), 1)).astype(np.float32) * (drawn() - drawn())
+            distances, ends = search.kneighbors(points)
+            self._points[:, at], self._ends[:, at], self._distances[:, at] = points, fitted[ends], distances
+
+    def batch(self, vertices: AnyArray, draws: np.random.Generator) -> tuple[AnyArray, AnyArray, AnyArray]:
+        """Some points of vertices, the vertices nearest to each, and how far these are."""
+        at = np.repeat(self._number[vertices], _IN_BATCH)
+        which = draws.integers(self._points.shape[1], size=len(at))
+        return self._points[at, which], self._ends[at, which], self._distances[at, which]
 
 
-def relative_misfit(steps: Any, wanted: Any, lengths: Any) -> Any:
-    """Mean squared relative error of lengths; of very short ones, relative to those of the graph."""
-    found = torch.sqrt((steps**2).sum(1) + (1e-6 * lengths) ** 2)
-    return (((found - wanted) / torch.maximum(wanted, 0.3 * lengths)) ** 2).mean()
+def relative_errors(steps: Any, wanted: Any) -> Any:
+    """Of lengths; of very short ones, relative to the mean."""
+    found = torch.sqrt((steps**2).sum(-1) + (1e-6 * wanted.mean()) ** 2)
+    return (found - wanted) / torch.clamp_min(wanted, 0.3 * float(wanted.mean()))
+
+
+def _mean_size(errors: Any) -> Any:
+    return torch.sqrt(errors**2 + _SMALL_ERROR**2).mean()
 
 
 def fine_tune(
-    network: Any, inputs: Rows, outputs: Rows, energy: GraphEnergy, plan: Plan, noise: float
+    network: Any, inputs: Rows, outputs: Rows, energy: GraphEnergy, plan: Plan, beside: Beside | None
 ) -> None:
     """Minimise the energy of the map that the network makes, and the error of distances beside the rows.
 
     The more so the noisier the data are. On rows held out, the distances are those of the rows themselves.
     """
-    spread, weight = float(network.spread) ** 2, _NEARBY * noise
+    spread = float(network.spread) ** 2
+    weight = 0.0 if beside is None else _BESIDE * beside.noise
 
     def loss(vertices: AnyArray, draws: Draws) -> Any:
-        rows, held, edges = energy.batch(vertices, plan.device, is_test=draws is None)
-        features, (centre, i, j), lengths = inputs[rows], edges[:3], edges[-1]
         if draws is None:
-            x = network(features)
+            rows, _, edges, _ = energy.batch(vertices, plan.device, is_test=True)
+            x, (_, i, j) = network(inputs[rows]), edges[:3]
             value = energy.value(x, edges)
-            return value + weight * relative_misfit(x[j] - x[i], lengths, lengths)
-        if weight and len(centre):
-            points, which, ends, apart, near = nearby(features, edges, draws)
-            x, places = network(torch.cat([features, points])).split([len(features), len(points)])
-            value = energy.value(x, edges) + weight * relative_misfit(places[which] - x[ends], apart, near)
+            return value + weight * _mean_size(relative_errors(x[j] - x[i], edges[-1])) if len(i) else value
+        if beside is not None:
+            drawn, near, apart = beside.batch(vertices, draws)
+            rows, held, edges, ends = energy.batch(vertices, plan.device, is_test=False, also=near)
+            points, wanted = (torch.from_numpy(a).to(plan.device) for a in (drawn, apart))
+            x, places = network(torch.cat([inputs[rows], points])).split([len(rows), len(points)])
+            errors = relative_errors(places[:, None] - x[ends], wanted)
+            value = energy.value(x, edges) + weight * _mean_size(errors)
         else:
-            x = network(features)
+            rows, held, edges, _ = energy.batch(vertices, plan.device, is_test=False)
+            x = network(inputs[rows])
             value = energy.value(x, edges)
-        seen = torch.from_numpy(np.flatnonzero(~held)).to(plan.device)
-        return value + _PULL * ((x - outputs[rows])[seen] ** 2).mean() / spread
+        seen = torch.from_numpy(draws.permutation(np.flatnonzero(~held))).to(plan.device)
+        x, y = x[seen], outputs[rows][seen]
+        far, far_in_map = ((a - a.roll(1, 0)).norm(dim=1) for a in (x, y))
+        value = value + _FAR * ((far - far_in_map) ** 2).mean() / (far_in_map**2).mean().clamp_min(1e-30)
+        return value + _PULL * ((x - y) ** 2).mean() / spread
 
     n_batch = max(1, plan.batch_size // _RUN)
 
@@ -268,7 +306,9 @@ def fine_tune(
         for chosen in _shuffled(np.arange(len(runs)), n_batch, rng):
             yield np.concatenate([runs[c] for c in np.sort(chosen)])
 
-    _descend(network, loss, batches, np.flatnonzero(energy.held), plan, "energy")
+    # What is held out has shaped the map of its neighbours: it favours weights near the map over those that
+    # place new points well, and does not choose between them.
+    _descend(network, loss, batches, np.flatnonzero(energy.held), plan, "energy", is_chosen=False)
 
 
 def _shuffled(items: AnyArray, size: int, rng: np.random.Generator) -> Iterator[AnyArray]:
@@ -295,8 +335,13 @@ def _descend(
     tested: AnyArray,
     plan: Plan,
     phase: str,
+    *,
+    is_chosen: bool = True,
 ) -> None:
-    """AdamW along a cosine, epoch by epoch; the weights that do best on what is held out are kept."""
+    """AdamW along a cosine, epoch by epoch.
+
+    The weights that do best on what is held out are kept, or the last ones if it does not choose.
+    """
     optimiser = torch.optim.AdamW(network.parameters(), lr=plan.learning_rate, weight_decay=1e-4)
     run, done = plan.run.within(f"component-{phase}"), plan.run.load(phase)
     state = run.load("state") if done is None else None
@@ -337,7 +382,7 @@ def _descend(
                 f"training diverged in epoch {epoch + 1} ({phase}): the loss is {trained}. "
                 f"Try a smaller learning_rate than {plan.learning_rate:g}."
             )
-        if held < best:
+        if held < best or not is_chosen:
             best, best_at, best_arrays = held, epoch, arrays_of_network(network)
         steps.append({"phase": phase, "epoch": epoch + 1, "loss": trained, "held_out": held})
         plan.history.append(steps[-1])
