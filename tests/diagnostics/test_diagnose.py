@@ -205,7 +205,9 @@ def test_a_poor_minimum_is_not_taken_for_a_poor_shape():
     graph = roll_graph()
     result = solved(graph)
     default = diagnose(result, n_jobs=1).map.energy.total
-    stuck, blown_up = of_map(graph, start="identity"), of_points(1.5 * result.coordinates, graph)
+    # With long distances even this start comes near.
+    stuck = of_map(graph, start="identity", global_weight=0)
+    blown_up = of_points(1.5 * result.coordinates, graph)
     for found in (stuck, blown_up):
         verdict = next(v for v in found.verdicts if v.code == "poor_minimum")
         assert verdict.numbers["better"] == found.map.better
