@@ -33,6 +33,10 @@ def test_output(run, graph):
     assert found.status in shown
     expected = {"n_components": 2, "scale": "geodesics", "metric": "precomputed", "asymmetry": "mean"}
     assert expected.items() <= found.parameters.items()
+    # The line for a diagnosis can be typed; its options are those that made the graph.
+    typed = "diagnose uneven.npz --embedding y.npz --asymmetry mean"
+    assert typed in " ".join(shown.replace("│", " ").split())
+    assert run(*typed.split()).output.startswith("map of 300 vertices")
 
 
 @pytest.mark.parametrize("named", [False, True])

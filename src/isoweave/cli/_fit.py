@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 # Options that mean nothing for one kind of input: refused, because the user expects them to do something.
 _FOREIGN = {"graph": [f.name for f in fields(SearchOptions)], "features": ["asymmetry"]}
+# Options of a fit that a diagnosis of its map needs, too.
+_OF_THE_GRAPH = ("n_neighbors", "metric", "shortcuts", "along_graph", "asymmetry")
 # Exit code of a fit that does not fit; 2 is for errors.
 _DOES_NOT_FIT = 3
 
@@ -141,8 +144,20 @@ def embed(
             "global weight": f"{estimator.global_weight_:.2g}",
             "optimiser": f"{estimator.status_} after {estimator.n_iter_:,} steps",
             "seconds": f"{seconds:.2f}",
+            "what it keeps": _diagnosing(input_file, output, options, as_graph),
         }
         print_rows(str(output), rows)
+
+
+def _diagnosing(input_file: Path, output: Path, options: dict[str, Any], as_graph: bool | None) -> str:
+    """The line to type for a diagnosis of the map."""
+    words = ["isoweave", "diagnose", str(input_file), "--embedding", str(output)]
+    if as_graph is not None:
+        words.append("--graph" if as_graph else "--features")
+    for name in _OF_THE_GRAPH:
+        if name in options:
+            words += [f"--{name.replace('_', '-')}", str(options[name])]
+    return shlex.join(words)
 
 
 @command("all")
@@ -213,7 +228,7 @@ def dimension(input_file: Path, options: dict[str, Any], as_graph: bool | None =
 
 
 @command(
-    *("n_components", "n_neighbors", "metric", "shortcuts", "along_graph", "asymmetry", "n_jobs"),
+    *("n_components", *_OF_THE_GRAPH, "n_jobs"),
     embedding_file=Option("--embedding", "-e", help="A map of INPUT made by any tool: .npz, .npy, .csv."),
     solve=Option("--solve", help="Embed with the defaults first, and diagnose that map."),
 )
@@ -251,4 +266,4 @@ def diagnose(
             result = read_points(embedding_file, loaded.n_rows, loaded.names)
         progress.describe("diagnosis")
         found = diagnosed(result, **common)
-    print(json.dumps(found.to_dict(), indent=2) if as_json else found.page(str(input_file)))
+    print(json.dumps(found.to_dict(), indent=2) if as_json else found.page(shlex.quote(str(input_file))))
