@@ -264,7 +264,12 @@ ROWS = (
     Row("swiss roll, k = 4", sample(swiss_roll, k=4), SPARSE),
     Row("swiss roll, noise 0.6", sample(swiss_roll, noise=0.6), (*QUIET, *LOW)),
     Row("swiss roll, N = 3", sample(swiss_roll), ("dimension_too_high",), {"n_components": 3}),
-    Row("swiss roll, start='identity'", sample(swiss_roll), ("poor_minimum",), {"start": "identity"}),
+    Row(
+        "swiss roll, start='identity', global_weight=0",
+        sample(swiss_roll),
+        ("poor_minimum",),
+        {"start": "identity", "global_weight": 0},
+    ),
     Row("swiss roll, 20 planted shortcuts", shortcuts, ("shortcuts_left",)),
     Row("two swiss rolls", made(two_rolls, 1500), ("components",)),
     Row("S-curve", sample(s_curve)),

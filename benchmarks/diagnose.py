@@ -171,7 +171,12 @@ CASES = (
     Case("two swiss rolls", two_rolls, 2, "components"),
     Case("20 planted shortcuts", planted, 2, "shortcuts_left"),
     Case(
-        "roll, start='identity'", dataset(swiss_roll, 10), 2, "poor_minimum", (1500,), {"start": "identity"}
+        "roll, start='identity'",
+        dataset(swiss_roll, 10),
+        2,
+        "poor_minimum",
+        (1500,),
+        {"start": "identity", "global_weight": 0},
     ),
 )
 
