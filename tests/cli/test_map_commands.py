@@ -187,7 +187,9 @@ def test_figures(folder, run, refused, named):
         "plot", "map.npz", "-o", "map.svg", "--columns", "about.csv", "--color", "level", "--title", "Mine"
     )
     assert "Isometric map: distances are to scale" in shown.output
-    assert (folder / "map.svg").read_text().count("<use") >= 300
+    drawn = (folder / "map.svg").read_text()
+    assert drawn.count("<use") >= 300
+    assert "<!-- level -->" in drawn
     run("plot", "map.npz", "-o", "edges.png", "--edges")
     np.save("wide.npy", np.random.default_rng(2).normal(size=(50, 5)) * [9, 1, 1, 9, 1])
     shown = run("plot", "wide.npy", "-o", "wide.pdf")

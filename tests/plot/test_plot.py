@@ -18,6 +18,7 @@ from isoweave import IsometricEmbedding, embed_graph
 from isoweave.datasets import swiss_roll
 from isoweave.graph import graph_from_matrix
 from isoweave.plot import (
+    PALETTE,
     plot_edges,
     plot_embedding,
     plot_history,
@@ -83,6 +84,14 @@ def test_color_map_suits_the_values_and_words_get_a_legend(result):
         (scatter,) = plot_embedding(POINTS[:, :2], color).collections
         assert scatter.get_cmap().name == expected
         np.testing.assert_array_equal(scatter.get_array(), color)
+    # Few whole numbers are classes; a missing one has none, and a colour of its own.
+    digits = np.where(np.arange(40) == 5, np.nan, np.arange(40) % 3)
+    ax = plot_embedding(POINTS[:, :2], digits)
+    assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == ["0", "1", "2"]
+    ax.figure.canvas.draw()
+    colors = ax.collections[0].get_facecolors()
+    np.testing.assert_allclose(colors[[0, 1, 2, 5]], [*map(to_rgba, (*PALETTE[:3], "#b8b8b8"))])
+    assert not plot_embedding(POINTS[:, :2], digits, colorbar=True).figure.legends
     (scatter,) = plot_embedding(POINTS[:, :2], "red").collections
     np.testing.assert_allclose(scatter.get_facecolors(), [to_rgba("red")])
     words = np.where(np.arange(250) % 3 == 0, "every third", "others")

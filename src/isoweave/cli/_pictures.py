@@ -14,16 +14,25 @@ from isoweave.cli._maps import ALIGN_HELP, MAP_ARGUMENT, page_columns, read_poin
 _FIGURES = (".png", ".svg", ".pdf")
 
 
-def _color(color: str | None, columns: dict[str, Any]) -> Any:
-    """What to colour by: a column, or something that is known about the map."""
+def _draw(coordinates: Any, color: str | None, columns: dict[str, Any], **options: Any) -> Any:
+    """Axes with points coloured by a column, or by something that is known about the map."""
+    from isoweave.plot import plot_embedding
+
     known = ("stretch", "edge_error", "component")
     if color is None:
-        return next(iter(columns.values()), None)
-    if color not in columns and color not in known:
+        color = next(iter(columns), None)
+    elif color not in columns and color not in known:
         names = ", ".join([*columns, *known])
         more = "" if columns else ", or give a table of columns with --columns"
         raise ValueError(f"--color {color}: there is no such column; choose one of {names}{more}.")
-    return columns.get(color, color)
+    if color is None or color not in columns:
+        return plot_embedding(coordinates, color, **options)
+    ax: Any = plot_embedding(coordinates, columns[color], **options)
+    if ax.figure.legends:
+        ax.figure.legends[0].set_title(color)
+    elif ax.collections[0].get_array() is not None:
+        ax.figure.colorbar(ax.collections[0], ax=ax, label=color, shrink=0.7)
+    return ax
 
 
 def _save_figure(path: Path, ax: Any, caption: str) -> None:
@@ -31,7 +40,8 @@ def _save_figure(path: Path, ax: Any, caption: str) -> None:
 
     from isoweave._files import atomic_write
 
-    ax.figure.set_size_inches(7.0, 5.4)
+    shape = ax.dataLim.height / (ax.dataLim.width or 1.0)
+    ax.figure.set_size_inches(7.0, 0.6 + min(max(6.0 * shape, 2.0), 7.0))
     ax.figure.supxlabel(caption, fontsize="x-small", wrap=True)
     with atomic_write(path) as file:
         ax.figure.savefig(file, format=path.suffix[1:].lower(), dpi=200)
@@ -66,7 +76,7 @@ def plot(
 ) -> None:
     """Draw a map as a figure with a caption: in many dimensions, its two principal axes."""
     _check_figure(output)
-    from isoweave.plot import by_variance, plot_edges, plot_embedding, turned_towards
+    from isoweave.plot import by_variance, plot_edges, turned_towards
     from isoweave.result import as_embedding
 
     with printed_warnings(), ProgressLine() as progress:
@@ -83,7 +93,7 @@ def plot(
                 raise ValueError("--edges are coloured by their distortion; leave --color out.")
             ax = plot_edges(turned, components=first)
         else:
-            ax = plot_embedding(turned, _color(color, columns), components=first)
+            ax = _draw(turned, color, columns, components=first)
         if title is not None:
             ax.set_title(title)
         _save_figure(output, ax, caption)
@@ -130,9 +140,7 @@ def view(
         progress.describe("t-SNE")
         made = viewed(found, pull=pull, perplexity=perplexity)
         if suffix in _FIGURES:
-            from isoweave.plot import plot_embedding
-
-            _save_figure(output, plot_embedding(made.coordinates, _color(color, columns)), made.caption)
+            _save_figure(output, _draw(made.coordinates, color, columns), made.caption)
         elif suffix in (".html", ".htm"):
             write_report(found, output, columns=columns, names=found.names, view=made, title=map_file.name)
         else:

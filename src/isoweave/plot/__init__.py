@@ -19,5 +19,6 @@ from isoweave.plot._points import (
     plot_embedding as plot_embedding,
     turned_towards as turned_towards,
     vertex_errors as vertex_errors,
+    whole_classes as whole_classes,
 )
 from isoweave.plot._view import View as View, view as view

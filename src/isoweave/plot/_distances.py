@@ -72,7 +72,7 @@ def plot_edges(
     ax = axes_for(ax, points)
     kind: Any = Line3DCollection if points.shape[1] == 3 else LineCollection
     # Thousands of edges are drawn thinner, and as pixels within a vector file.
-    width = min(0.8, max(0.12, 0.8 * (_THICK_EDGES / max(len(order), 1)) ** 0.5))
+    width = min(0.8, max(0.2, 0.8 * (_THICK_EDGES / max(len(order), 1)) ** 0.5))
     many = len(order) > _THICK_EDGES
     lines = kind(points[edges[order]], cmap=_edge_map(), norm=norm, linewidths=width, rasterized=many)
     # Duplicates that the map sets apart are infinitely longer: the end of the scale.

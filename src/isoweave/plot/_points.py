@@ -132,8 +132,8 @@ def plot_embedding(
     embedding : Embedding, fitted estimator, or array of shape (n, N)
         N from 1 to 3, or any N with ``components``; a line of points is drawn at height 0.
     color : color, array of shape (n,), or {"stretch", "edge_error", "component"}, optional
-        One colour for all; a number per point, of which integers of few distinct values are drawn as classes
-        and anything else on a continuous scale; or a word per point, drawn as classes with a legend.
+        One colour for all; a word per point, drawn as classes with a legend; or a number per point, drawn as
+        classes, too, where all are whole and at most twenty differ, otherwise on a continuous scale.
         "stretch": how many times longer lengths are in the map than measured, in the direction where that is
         farthest from 1. "edge_error": mean relative error of a vertex's edges. "component": the connected
         component.
@@ -145,22 +145,24 @@ def plot_embedding(
     size : float, optional
         Area of a point in square typographic points; by default smaller for more points.
     cmap : name of a matplotlib colour map, by default one that suits ``color``
-    colorbar : bool, by default for "stretch" and "edge_error"
+    colorbar : bool, by default for "stretch" and "edge_error"; True for whole numbers that are no classes
     title : str, optional
     """
     import_pyplot()
     from matplotlib.colors import LogNorm
+    from matplotlib.lines import Line2D
 
     source = as_embedding(embedding, graph)
     points = points_to_draw(source.coordinates, components)
     is_ours, ax = ax is None, axes_for(ax, points)
-    values, levels, norm, label = _values(source, color)
+    values, levels, norm, label = _values(source, color, quantities=bool(colorbar))
     area = float(np.clip(2e4 / max(len(points), 1), 0.5, 20.0)) if size is None else size
     scatter: Any = ax.scatter  # 3-D axes take a third coordinate, which the type of Axes does not know
-    chosen = cmap or ("coolwarm" if norm is not None else _default_map(values, len(points), levels))
+    chosen = cmap or ("coolwarm" if isinstance(norm, LogNorm) else _default_map(values, len(points), levels))
     dots = scatter(*points.T, c=values, s=area, cmap=chosen, norm=norm, linewidths=0, plotnonfinite=True)
     if levels is not None and len(levels) <= _MOST_IN_LEGEND:
-        handles, _ = dots.legend_elements(num=None)
+        colors = [dots.cmap(dots.norm(k)) for k in range(len(levels))]
+        handles = [Line2D([], [], color=each, marker="o", linestyle="", markersize=5) for each in colors]
         # On a figure of ours there is room for the legend beside the points.
         owner, loc = (ax.figure, "outside right center") if is_ours else (ax, "best")
         legend: Any = owner.legend
@@ -180,7 +182,9 @@ def plot_embedding(
     return ax
 
 
-def _values(source: Embedding, color: Any) -> tuple[Any, list[str] | None, Any, str | None]:
+def _values(
+    source: Embedding, color: Any, *, quantities: bool
+) -> tuple[Any, list[str] | None, Any, str | None]:
     """What matplotlib colours by; the classes' names, a norm, and a label of the colour bar, where needed."""
     from matplotlib.colors import LogNorm
 
@@ -191,7 +195,7 @@ def _values(source: Embedding, color: Any) -> tuple[Any, list[str] | None, Any, 
             errors = vertex_errors(source.kept_graph("color='edge_error'"), source.coordinates)
             return errors, None, None, "mean relative error of edges"
         if color == "component" and source.component_labels is not None:
-            return source.component_labels, None, None, None
+            return _values(source, source.component_labels, quantities=quantities)
         if color == "stretch" and source.stretch is not None:
             stretch = main_stretch(source.stretch)
             return stretch, None, LogNorm(*_around_one(stretch)), "stretch"
@@ -201,12 +205,27 @@ def _values(source: Embedding, color: Any) -> tuple[Any, list[str] | None, Any, 
         if len(words) != n:
             raise ValueError(f"color has {len(words)} labels, but the map has {n} points.")
         levels, codes = natural_levels(words)
-        return codes, levels, None, None
+        return codes, levels, _class_norm(levels), None
     shape = np.shape(color)
     # A colour as three or four numbers, or one such row per point, is matplotlib's business.
     if len(shape) == 1 and shape[0] != n and shape[0] not in (3, 4):
         raise ValueError(f"color has {shape[0]} values, but the map has {n} points.")
+    numbers = np.asarray(color)
+    if shape == (n,) and not quantities and numbers.dtype.kind in "biuf":
+        found = whole_classes(numbers)
+        if found is not None:
+            return found[0], found[1], _class_norm(found[1]), None
     return color, None, None, None
+
+
+def whole_classes(values: AnyArray) -> tuple[AnyArray, list[str]] | None:
+    """Places among the distinct values, -1 where missing, and their names: few whole numbers are classes."""
+    numbers = values.astype(np.float64)
+    known = np.isfinite(numbers)
+    levels = np.unique(numbers[known])
+    if not 0 < len(levels) <= _MOST_IN_LEGEND or np.any(levels != np.round(levels)):
+        return None
+    return np.where(known, np.searchsorted(levels, numbers), -1), [f"{level:.0f}" for level in levels]
 
 
 def natural_levels(words: AnyArray) -> tuple[list[str], AnyArray]:
@@ -259,21 +278,23 @@ def _around_one(values: FloatArray) -> tuple[float, float]:
 
 
 def _default_map(color: Any, n: int, levels: list[str] | None) -> Any:
-    """Colours of classes for up to ten (words: twenty) of them, a continuous map for other numbers."""
+    """Colours of up to twenty classes, a continuous map for other numbers."""
     if levels is not None:
         return _class_map(len(levels)) if len(levels) <= len(PALETTE) else "viridis"
-    if color is None or isinstance(color, str) or np.shape(color) != (n,):
-        return None
-    values = np.asarray(color)
-    if values.dtype.kind not in "biuf":
-        return None
-    if values.dtype.kind not in "biu" or len(np.unique(values)) > 10:
-        return "viridis"
-    return _class_map(int(np.ptp(values.astype(np.int64))) + 1) if np.ptp(values) < len(PALETTE) else "tab10"
+    is_number = np.shape(color) == (n,) and np.asarray(color).dtype.kind in "biuf"
+    return "viridis" if is_number else None
 
 
 def _class_map(count: int) -> Any:
     from matplotlib.colors import ListedColormap
 
     # Older versions of matplotlib take a tuple of two for a colour and its opacity.
-    return ListedColormap(list(PALETTE[:count]), name=f"{count} classes")
+    found = ListedColormap(list(PALETTE[:count]), name=f"{count} classes")
+    return found.with_extremes(under="#b8b8b8")
+
+
+def _class_norm(levels: list[str]) -> Any:
+    """From the first class to the last; what is missing lies below."""
+    from matplotlib.colors import Normalize
+
+    return Normalize(0, max(len(levels) - 1, 1))

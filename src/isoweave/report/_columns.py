@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.plot import main_stretch, natural_levels, vertex_errors
+from isoweave.plot import main_stretch, natural_levels, vertex_errors, whole_classes
 from isoweave.result import Embedding
-
-# Whole numbers of so few distinct values are labels rather than quantities.
-_MOST_CLASSES = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +67,11 @@ def _column(name: str, given: Any, n: int) -> Column:
 
 def _numbers(name: str, values: AnyArray) -> Column:
     """Numbers, or classes where there are few distinct ones and all are whole."""
+    classes = whole_classes(values)
+    if classes is not None:
+        return Column(name, classes[0], tuple(classes[1]))
     as_float = values.astype(np.float64)
     as_float[~np.isfinite(as_float)] = np.nan
-    levels = np.unique(as_float[~np.isnan(as_float)])
-    if 0 < len(levels) <= _MOST_CLASSES and np.all(levels == np.round(levels)):
-        codes = np.where(np.isnan(as_float), -1, np.searchsorted(levels, as_float))
-        return Column(name, codes, tuple(f"{level:.0f}" for level in levels))
     return Column(name, as_float)
 
 
