@@ -164,6 +164,14 @@ TOO_LITTLE = [
 ]
 
 
+def test_dimension_of_a_graph_where_distant_points_chose_most_vertices():
+    """More than nine in ten have a neighbour that is not among their own nearest ten."""
+    X = np.random.default_rng(1).standard_t(2, size=(1000, 8))
+    graph = knn_graph(X, 10)
+    assert np.percentile(graph.degrees, 10) > 10
+    assert intrinsic_dimension_graph(graph) == pytest.approx(intrinsic_dimension(X), rel=1e-9)
+
+
 def test_too_little_to_estimate_the_dimension_from():
     for estimate, text in TOO_LITTLE:
         with pytest.raises(ValueError, match=text):

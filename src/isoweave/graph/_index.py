@@ -40,7 +40,7 @@ EXACT_SAMPLES = 20_000
 _DISCARDED = 0.1
 _MAX_SAMPLES = 10_000
 # The two nearest may suggest a dimension so many times as high as all edges do, and the edges of a graph be
-# those of random points: 1.1 to 1.45 for such, 2 and more for meshes, roads, grids.
+# those of random points: 1.1 to 1.7 for such, 2 and more for meshes, roads, grids.
 _SAME_DIMENSION = 1.7
 # Of the growth of balls: vertices that a graph must have, centres, vertices nearest by steps among which the
 # nearest by length are sought, and how many vertices the inner and the outer ball have.
@@ -244,8 +244,11 @@ def estimate_dimension(graph: NeighborGraph) -> tuple[float, bool]:
 
 
 def _by_all_edges(graph: NeighborGraph, by_length: FloatArray) -> float:
-    """Maximum likelihood (E. Levina and P. Bickel, 2004) by as many edges as most vertices have."""
-    k = max(3, int(np.percentile(graph.degrees, 10)))
+    """Maximum likelihood (E. Levina and P. Bickel, 2004) by as many edges as nearly all vertices have.
+
+    In a graph of nearest neighbours these are the nearest; more would be the far ones that chose a vertex.
+    """
+    k = max(3, int(np.percentile(graph.degrees, 5)))
     starts = graph.indptr[:-1][graph.degrees >= k]
     if len(starts) == 0:
         return 0.0
