@@ -442,3 +442,17 @@ def test_other_estimators_need_a_graph():
     with pytest.raises(TypeError, match="diagnose needs the measured distances"):
         diagnose(estimator)
     assert of_points(estimator, graph).to_dict() == of_points(estimator.embedding_, graph).to_dict()
+
+
+def test_a_winding_street_is_no_wrong_distance():
+    """Streets in blocks, one of which is cut by a street that takes three times the way around its corner."""
+    streets = sp.lil_array((144, 144))
+    for v in range(144):
+        for w in ([v + 1] if v % 12 < 11 else []) + ([v + 12] if v < 132 else []):
+            streets[v, w] = 1.0
+    streets[60, 73] = 6.0
+    found = of_graph(sp.csr_array(streets + streets.T))
+    assert {"along_graph": 12, "loss": "robust"}.items() <= found.options.items()
+    (winding,) = (v for v in found.verdicts if v.code == "outlying_distances")
+    assert "alone would do harm" in winding.advice
+    assert not winding.options

@@ -58,6 +58,8 @@ _NOT_CONVERGED = ("max_iter", "stopped", "interrupted")
 _MORE_STEPS = 5000
 # Part of n_neighbors that is left where there are shortcuts, and the fewest that are advised.
 _FEWER, _FEWEST_NEIGHBORS = 0.7, 6
+# More neighbours along the graph where lengths bend.
+_FOR_BENDS = 4
 
 
 @cache
@@ -153,7 +155,9 @@ def _sparse(
         way, options = (".tree", {}) if is_forest else (way, options)
     if "along_graph" in options and graph.n_outlying:
         # Without triangles few such edges can be seen: where there is one, lengths bend with their roads.
-        way, options = ".bent", options | {"loss": "robust"}
+        # More paths average more bends.
+        way, enough = ".bent", enough + _FOR_BENDS
+        options = {"along_graph": enough, "loss": "robust"}
     facts: dict[str, Any] = {"n": d, "enough": enough, "options": options}
     if is_too_sparse(graph, d):
         low = graph.low_degree <= needed_degree(d)
@@ -268,8 +272,9 @@ def _outlying(n_edges: int, graph: GraphFacts) -> Iterator[Verdict]:
         numbers = {"outlying": float(graph.n_outlying), "share": graph.n_outlying / n_edges}
         is_noise = numbers["share"] < _FEW_OUTLYING and graph.outlying[0][2] < _FAR_OUT
         severity = "problem" if numbers["share"] >= _MANY_OUTLYING else "info" if is_noise else "warn"
-        facts: dict[str, Any] = {"n_edges": n_edges, "worst": ", ".join(worst), "options": {"loss": "robust"}}
-        yield _verdict("outlying_distances", severity, numbers, **facts)
+        bent = graph.triangles_per_edge < FEW_TRIANGLES
+        name, options = f"outlying_distances{'.bent' * bent}", {} if bent else {"loss": "robust"}
+        yield _verdict(name, severity, numbers, options, n_edges=n_edges, worst=", ".join(worst))
 
 
 def _graph(n_edges: int, graph: GraphFacts, n_neighbors: int | None) -> Iterator[Verdict]:
