@@ -113,6 +113,7 @@ class FitOptions:
         "auto",
         'How mismatches are weighted: one weight per edge, or the paper\'s. "auto" follows the preset.',
         choices=("auto", "edge", "paper"),
+        command="How mismatches are weighted (edge: one weight per edge).",
     )
     frame_size: Any = option(
         "auto",
@@ -173,6 +174,7 @@ class FitOptions:
         """What distances that do not fit cost: "robust" gives wrong ones less weight. The fit is then
         repeated with less weight on edges that do not fit, until nothing changes (up to 8 times).""",
         choices=("squares", "robust"),
+        command="What to minimise (robust: wrong distances get less weight).",
     )
     global_weight: Any = option(
         "auto",
@@ -181,6 +183,7 @@ class FitOptions:
         Isomap. "auto" is 0 where the data are flat in N dimensions, whatever their outline, and up to 1.2
         elsewhere.""",
         kind='"auto" or float',
+        command="Weight of long distances: auto, or from 0, neighbourhoods only, to 100, a better Isomap.",
     )
     tol: float | None = option(
         None,
@@ -198,6 +201,7 @@ class FitOptions:
         None,
         "Seed of what is random: approximate neighbour search, hull volumes. None is a fixed seed.",
         kind="int, RandomState instance or None",
+        command="Seed of what is random: approximate neighbour search, hull volumes.",
     )
     engine: str | None = option(
         None,
@@ -207,7 +211,7 @@ class FitOptions:
         for the command under mpiexec alone: a graph in parts, one on each rank (docs/cluster.md).""",
         kind='{"cpu", "cuda", "auto", "petsc"} or None',
         choices=("cpu", "cuda", "auto", "petsc"),
-        command="Where to compute: on the CPU, an NVIDIA GPU, one if there is one, or the ranks of mpiexec.",
+        command="Where to compute (auto: an NVIDIA GPU if there is one; petsc: the ranks of mpiexec).",
         matters=False,
     )
     n_jobs: int | None = option(
@@ -215,6 +219,7 @@ class FitOptions:
         "Number of threads; None and -1 use all cores. Results do not depend on it.",
         kind="int or None",
         flag="j",
+        command="Number of threads; all cores by default.",
         matters=False,
     )
     memory_limit: Any = option(

@@ -105,7 +105,9 @@ def command(*names: str, **own: Any) -> Callable[[Callable[..., None]], Callable
         parameters.append(parameter("verbose", Annotated[bool, declared["verbose"]], False))
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in parameters}
-        app.command()(run)
+        # Lines of a paragraph are the terminal's to break.
+        paragraphs = (inspect.getdoc(function) or "").split("\n\n")
+        app.command(help="\n\n".join(" ".join(each.split()) for each in paragraphs))(run)
         return function
 
     return decorate

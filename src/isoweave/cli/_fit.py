@@ -82,8 +82,8 @@ def embed(
 ) -> None:
     """Embed features or a distance graph and write the coordinates.
 
-    SIGINT (Ctrl-C) and SIGTERM end it with exit code 130 and 143; with --checkpoint the step is finished
-    first and the state written, unless a second signal comes.
+    Ctrl-C (SIGINT) ends it with exit code 130, SIGTERM with 143. With --checkpoint, it first finishes the
+    step and writes the state, unless a second signal comes.
     """
     from isoweave import Anchors, Checkpoint
     from isoweave.cli._cluster import embed_on_ranks, is_for_ranks
@@ -166,8 +166,8 @@ def forecast(
 ) -> None:
     """Predict memory, time and solver of a fit without running it.
 
-    Options are those of embed. For features, neighbours are searched, and the fit after that is predicted.
-    The exit code is 0 if it stays within its memory limit, 3 if it does not, and 2 after an error.
+    It takes the options of embed. For features, it does search the neighbours, and predicts the rest.
+    The exit code is 0 if the fit stays within its memory limit, 3 if it does not, and 2 after an error.
     """
     from isoweave.forecast import estimate_resources
 
@@ -214,7 +214,7 @@ def _print_forecast(estimate: ResourceEstimate, input_file: Path, n_components: 
 
 @command("asymmetry")
 def dimension(input_file: Path, options: dict[str, Any], as_graph: bool | None = None) -> None:
-    """Estimate the intrinsic dimension, by nearest distances or the growth of balls along the graph."""
+    """Estimate the intrinsic dimension, from nearest distances or from how balls along the graph grow."""
     from isoweave.graph import graph_from_matrix, intrinsic_dimension, intrinsic_dimension_graph
 
     with printed_warnings(), ProgressLine() as progress:

@@ -105,8 +105,8 @@ def evaluate(
 ) -> None:
     """Measure how well an embedding made by any tool keeps a graph's distances.
 
-    Features are compared by the graph of their nearest neighbours. A square array is a graph unless
-    --features is given. Where input and coordinates both name their rows, they are matched by name.
+    Features are first turned into the graph of their nearest neighbours. A square array is taken for a graph
+    unless --features is given. Where input and coordinates both have names, rows are matched by name.
     """
     import json
 

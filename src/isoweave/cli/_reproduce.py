@@ -41,7 +41,7 @@ def reproduce(
 ) -> None:
     """Rerun the paper's experiments: ours, the paper's recursion and other methods.
 
-    What OUT holds already is not run again.
+    Runs that are already in the folder are not repeated.
     """
     from rich.console import Console
 

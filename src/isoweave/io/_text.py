@@ -102,8 +102,8 @@ def is_edge_list(path: Path, delimiter: str | None) -> bool:
     if names[:2] in _ENDS and names[2] in _DISTANCES:
         return True
     if names[:2] in _ENDS and names[2] in _AMBIGUOUS:
-        said = f"the header {', '.join(heads)} looks like a list of edges, whose weights may be distances"
-        raise Fault(f"{said} or similarities (convert these to distances first){_ASK}", line)
+        said = f"the header {', '.join(heads)} is that of a list of edges{_ASK}"
+        raise Fault(f"{said}; weights of a graph must be distances, not similarities", line)
     entries = [cells for _, cells, _ in (rows if parse_number(heads[2]) is not None else body)]
     ends = [cells[:2] for cells in entries]
     whole = all(end.isascii() and end.isdigit() for pair in ends for end in pair)
