@@ -1,4 +1,4 @@
-"""What start="lifted" is for: maps of few, exact distances. Prints the tables of docs/choosing.md.
+"""What start="lifted" is for: maps of few, exact distances. Prints the tables of docs/lifting.md.
 
 ``python benchmarks/lifting.py backbones atoms sensors rolls --start lifted``; proteins need ISOWEAVE_DATA.
 Errors are root mean squares after a rigid motion, mirrored if need be: over all vertices, and over those of
