@@ -19,7 +19,6 @@ from isoweave.cuda._frames import (
     calibrated,
     device_energy,
     device_frames,
-    long_edges,
 )
 from isoweave.cuda._graph import DeviceGraph
 from isoweave.cuda._neighbors import neighbor_graph
@@ -28,7 +27,7 @@ from isoweave.cuda._solver import DeviceSolver
 from isoweave.cuda._starts import coarsen, device_geodesics, device_landmarks, prolong
 from isoweave.datasets import swiss_roll
 from isoweave.energy import DistanceEnergy, EdgeEnergy, GlobalEnergy, edge_energy
-from isoweave.geometry import calibrate_frames, local_frames, long_edges as long_edges_on_cpu, rigid_motion
+from isoweave.geometry import calibrate_frames, local_frames, long_edges, rigid_motion
 from isoweave.graph import drop_shortcuts, graph_from_matrix, knn_graph, prepare_graph, rows_by_length
 from isoweave.known import Known
 from isoweave.linalg import factor
@@ -116,9 +115,10 @@ def test_a_row_longer_than_the_limit_is_sorted_too():
 
 def test_long_edges_and_calibration():
     graph = with_long_edges()
-    assert np.array_equal(
-        long_edges(on_host(graph), 2), long_edges_on_cpu(graph, 2, rows_by_length(graph, ONE_THREAD))
-    )
+    there = on_host(graph)
+    on_device = long_edges(there, 2, there.by_length, there.device.xp)
+    assert np.array_equal(on_device, long_edges(graph, 2, rows_by_length(graph, ONE_THREAD)))
+    assert on_device.any()
     frames = local_frames(graph, 2)
     for mode in ("rows", "vertices", "none"):
         ours, theirs = calibrated(on_host(graph), frames, mode), calibrate_frames(graph, frames, mode)
@@ -180,7 +180,7 @@ def test_energy_of_long_distances():
     graph, landmarks = roll(), np.array([3, 50, 400], dtype=np.int32)
     geodesics = dijkstra(graph.to_matrix(), indices=landmarks).T.copy()
     x = np.random.default_rng(7).standard_normal((graph.n_vertices, 2))
-    ours = DeviceGlobal(on_host(graph), landmarks, geodesics, 2.0)
+    ours = DeviceGlobal(landmarks, geodesics, 2.0, ONE_THREAD, on_host(graph))
     theirs = GlobalEnergy(landmarks, geodesics, 2.0, ONE_THREAD)
     check_energy(ours, theirs, x)
     np.testing.assert_allclose(ours.springs(x), theirs.springs(x), rtol=1e-12)

@@ -36,7 +36,7 @@ def upward(graph):
 def test_triangles_equal_the_loop():
     _, graph = plane_graph(80, 7, 31)
     # Stored edges (i, j), (j, k), (i, k) of i < j < k.
-    first, second, third = list_triangles(graph, team=TEAM).T
+    first, second, third = list_triangles(graph).T
     assert np.array_equal(graph.indices[first], graph.sources[second])
     assert np.array_equal(graph.sources[first], graph.sources[third])
     assert np.array_equal(graph.indices[second], graph.indices[third])
@@ -67,7 +67,7 @@ def test_cells_fill_all_loops_but_those_of_the_shape(make, ball, expected):
 def test_curl_of_a_gradient_is_zero_and_threads_agree():
     _, graph = plane_graph(150, 5, 33)
     boundary, edges = cell_boundaries(graph, team=TEAM), upward(graph)
-    assert boundary.shape[0] > len(list_triangles(graph, team=TEAM)), "triangles only: no loop was tested"
+    assert boundary.shape[0] > len(list_triangles(graph)), "triangles only: no loop was tested"
     f = np.random.default_rng(34).normal(size=(graph.n_vertices, 3))
     assert np.abs(boundary @ (f[graph.indices[edges]] - f[graph.sources[edges]])).max() < 1e-12
     assert np.abs(boundary @ np.ones(len(edges))).max() > 0.5

@@ -54,7 +54,7 @@ def test_the_table_is_what_a_fit_compiles(tmp_path):
     """Nothing twice, nothing else: every kernel more is time that a new user waits."""
     wrong, counts, used, without_numba, all_used = json.loads(run_python(SIGNATURES, tmp_path))
     assert wrong == []
-    assert counts == [0, 7, 2, 21]
+    assert counts == [0, 7, 2, 19]
     assert sorted(used) == sorted({*ahead.needed(2, 400, 1), *ahead.needed(3, 1000, 1)})
     assert without_numba
     # What only the sample of a coarse start needs has twins that are enough for it.
@@ -63,7 +63,7 @@ def test_the_table_is_what_a_fit_compiles(tmp_path):
 
 
 def test_kernels_come_from_another_process(others, tmp_path):
-    ahead.when_compiling(neighbors.hash_rows.py_func)
+    ahead.when_compiling(neighbors.k_smallest.py_func)
     assert others.processes is None
     ahead.when_compiling(cholesky.postorder.py_func)
     (process,) = others.processes

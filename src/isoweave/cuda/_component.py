@@ -8,7 +8,7 @@ from typing import Any
 from isoweave._edges import NO_LENGTH
 from isoweave._engine import ComponentResult, Engine, geodesic_factor
 from isoweave._memory import show_bytes
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import FloatArray
 from isoweave.cuda._device import CudaDevice, DeviceError, find_device
 from isoweave.cuda._frames import DeviceEdgeEnergy, DeviceGlobal, calibrated, device_energy, device_frames
@@ -131,7 +131,7 @@ def embed_on_device(
 def _far_energy(frames: DeviceEdgeEnergy, x: Any, weight: float | str) -> DeviceGlobal:
     graph, landmarks = frames.graph, far_landmarks(x, weight)
     geodesics = device_geodesics(graph, landmarks)
-    return DeviceGlobal(graph, graph.device.put(landmarks), geodesics, frames.mass)
+    return DeviceGlobal(graph.device.put(landmarks), geodesics, frames.mass, ONE_THREAD, graph)
 
 
 def _scaled(far: DeviceGlobal, n_components: int) -> Any:

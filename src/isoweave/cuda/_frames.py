@@ -9,13 +9,17 @@ import numpy as np
 
 from isoweave._lazy import computed_once
 from isoweave.cuda._graph import DeviceGraph, column_dots, team_memory, total
-from isoweave.energy import Evaluation
-from isoweave.geometry import HUB_LIMIT, SHORTEST_ROW, LocalFrames, edges_between_hubs, resolve_frame_size
+from isoweave.energy import Evaluation, GlobalEnergy
+from isoweave.geometry import (
+    HUB_LIMIT,
+    ROOM_PER_FRAME,
+    SHORTEST_ROW,
+    LocalFrames,
+    edges_between_hubs,
+    long_edges,
+    resolve_frame_size,
+)
 
-# As isoweave.geometry: vertices that paths lead through per frame; an edge is long from so many times the
-# length of those that a frame needs, so many per direction and at least so many.
-_ROOM_PER_FRAME = 2.0
-_LONG, _NEEDED_PER_DIRECTION, _NEEDED = 4.0, 2, 6
 _SAME_SIZE = 1e8
 # More vertices than the room as a rule holds, in the first pass, which works in fast memory.
 _SPARE_ROOM, _SPARE_FRAME = 6, 7
@@ -30,7 +34,7 @@ _BLOCK = 512
 def device_frames(graph: DeviceGraph, n_components: int, frame_size: int | float | str) -> LocalFrames:
     """As :func:`isoweave.geometry.local_frames`, without inverse frames."""
     xp, size = graph.device.xp, resolve_frame_size(graph.degrees, frame_size, n_components)
-    near = ~long_edges(graph, n_components)
+    near = ~long_edges(graph, n_components, graph.by_length, xp)
     if bool(near.all()):
         return _frames_of_size(graph, n_components, size)
     kept = _frames_of_size(graph.keep(near), n_components, size)
@@ -42,7 +46,7 @@ def device_frames(graph: DeviceGraph, n_components: int, frame_size: int | float
 def _frames_of_size(graph: DeviceGraph, n_components: int, size: int) -> LocalFrames:
     device, n, m = graph.device, graph.n_vertices, len(graph.indices)
     xp = device.xp
-    row_limit, room_size = max(size, HUB_LIMIT), int(np.ceil(_ROOM_PER_FRAME * size)) + 1
+    row_limit, room_size = max(size, HUB_LIMIT), int(np.ceil(ROOM_PER_FRAME * size)) + 1
     most = min(room_size + size + 1, n)
     rows, included = xp.zeros((m, n_components)), xp.zeros(m, dtype=bool)
     spectrum, status = xp.zeros((n, n_components + 1)), xp.ones(n, dtype=xp.int32)
@@ -158,30 +162,6 @@ def _power_of_two(least: int) -> int:
     return 1 << (least - 1).bit_length()
 
 
-def long_edges(graph: DeviceGraph, n_components: int) -> Any:
-    """As :func:`isoweave.geometry.long_edges`."""
-    xp, degrees = graph.device.xp, graph.degrees
-    needed = max(_NEEDED, _NEEDED_PER_DIRECTION * n_components)
-    found = xp.zeros(len(graph.indices), dtype=bool)
-    neighbors, lengths = graph.by_length
-    count = xp.minimum(needed, degrees)
-    reach = xp.where(degrees > 0, lengths[xp.maximum(graph.indptr[:-1] + count - 1, 0)], 0.0)
-    hub, i, j = degrees > HUB_LIMIT, graph.sources, graph.indices
-    candidates = xp.flatnonzero((graph.lengths > _LONG * xp.maximum(reach[i], reach[j])) & ~(hub[i] & hub[j]))
-    if len(candidates) == 0:
-        return found
-    keys = i.astype(xp.int64) * graph.n_vertices + j
-    i, j = i[candidates], j[candidates]
-    joined = xp.zeros(len(candidates), dtype=xp.int32)
-    for a in range(needed):
-        others = neighbors[xp.minimum(graph.indptr[i] + a, graph.indptr[i + 1] - 1)]
-        wanted = others.astype(xp.int64) * graph.n_vertices + j
-        at = xp.minimum(xp.searchsorted(keys, wanted), len(keys) - 1)
-        joined += (keys[at] == wanted) & (a < count[i])
-    found[candidates] = joined <= n_components
-    return found | found[graph.reverse]
-
-
 def calibrated(graph: DeviceGraph, frames: LocalFrames, mode: str) -> LocalFrames:
     """As :func:`isoweave.geometry.calibrate_frames`."""
     if mode == "none":
@@ -246,7 +226,7 @@ def device_energy(graph: DeviceGraph, frames: LocalFrames, confidence: Any = Non
         values = xp.where(has_row, values, 0.0)
         lost = ~has_row & ~has_row[graph.reverse]
         if bool(lost.any()):
-            lost &= long_edges(graph, frames.n_components)
+            lost &= long_edges(graph, frames.n_components, graph.by_length, xp)
             shares = xp.minimum(1.0, (xp.median(graph.lengths) / graph.lengths[lost]) ** 2)
             values[lost] = shares if confidence is None else shares * confidence[lost]
     squares = (frames.rows * frames.rows).sum(axis=1)
@@ -291,20 +271,22 @@ class DeviceDistances:
 
 
 @dataclass(frozen=True, eq=False)
-class DeviceGlobal:
-    """:class:`isoweave.energy.GlobalEnergy` on the device."""
+class DeviceGlobal(GlobalEnergy):
+    """:class:`isoweave.energy.GlobalEnergy` on the device, where its arrays are."""
 
     graph: DeviceGraph
-    landmarks: Any
-    geodesics: Any  #: (n, l)
-    weight: float
-    mass = 0.0
 
-    @computed_once
-    def _squares(self) -> float:
-        return total(self.graph.device, self.geodesics * self.geodesics)
+    @property
+    def xp(self) -> Any:
+        return self.graph.device.xp
 
-    def _sums(self, x: Any) -> tuple[float, Any, Any]:
+    def _total(self, values: Any) -> float:
+        return total(self.graph.device, values)
+
+    def _column_sums(self, x: Any) -> Any:
+        return column_dots(self.graph.device, x, self.xp.ones_like(x))
+
+    def _sums(self, x: Any) -> tuple[float, float, Any, Any]:
         device, (n, width), count = self.graph.device, x.shape, len(self.landmarks)
         xp, kernels, n_blocks = device.xp, device.module("align.cu", width), -(-n // _BLOCK)
         cross, squares, pulls = xp.empty(n), xp.empty(n), xp.empty((n, width))
@@ -314,33 +296,4 @@ class DeviceGlobal:
         items = n_blocks * count
         kernels.each("block_stress", items, items, n, _BLOCK, count, *arrays, at_landmarks)
         pulls[self.landmarks] += at_landmarks.sum(axis=0)
-        return total(device, cross), squares, pulls
-
-    def evaluate(self, x: Any) -> Evaluation:
-        xp, (n, width), count = self.graph.device.xp, x.shape, len(self.landmarks)
-        cross, squares, pulls = self._sums(x)
-        square = total(self.graph.device, squares)
-        none = xp.empty((0, width, width))
-        if cross == 0.0:
-            return Evaluation(self.weight, xp.zeros_like(x), none, xp.zeros(n))
-        sums = column_dots(self.graph.device, x, xp.ones_like(x))
-        half = count * x - x[self.landmarks].sum(axis=0)
-        half[self.landmarks] += n * x[self.landmarks] - sums
-        half -= (square / cross) * pulls
-        half *= self._spring(cross, square)
-        value = self.weight * max(0.0, 1.0 - cross * cross / (square * self._squares))
-        return Evaluation(value, half, none, xp.full(n, value / n))
-
-    def _spring(self, cross: float, square: float) -> float:
-        return self.weight * (cross / square) ** 2 / self._squares
-
-    def springs(self, x: Any) -> Any:
-        """Diagonal of the quadratic part at ``x``, shape (n,)."""
-        cross, squares, _ = self._sums(x)
-        spring = self._spring(cross, total(self.graph.device, squares))
-        diagonal = self.graph.device.xp.full(len(x), spring * len(self.landmarks))
-        diagonal[self.landmarks] += spring * len(x)
-        return diagonal
-
-    def suspects(self) -> dict[str, Any]:
-        return {"geodesics of the landmarks": self.geodesics}
+        return self._total(cross), self._total(squares), pulls, x[self.landmarks]

@@ -11,7 +11,8 @@ from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave.diagnostics._facts import EnergySplit
 from isoweave.energy import EdgeEnergy
-from isoweave.graph import NeighborGraph
+from isoweave.engines.plain import repeat_and_count
+from isoweave.graph import NeighborGraph, edge_keys, positions_of
 from isoweave.linalg import symmetric_solver
 from isoweave.optimise import Problem, sample_vertices
 
@@ -42,7 +43,7 @@ def cell_boundaries(graph: NeighborGraph, *, team: ThreadTeam, ball: int | None 
     number = np.empty(len(graph.indices), dtype=np.int64)
     number[edges] = np.arange(len(edges))
     number[graph.reverse[edges]] = np.arange(len(edges))
-    triangles = list_triangles(graph, team=team)
+    triangles = list_triangles(graph)
     if ball is None:
         ball = min(_BALL, -(-n // _BALL_PART))
     centres = np.arange(n, dtype=np.int32)
@@ -64,18 +65,15 @@ def cell_boundaries(graph: NeighborGraph, *, team: ThreadTeam, ball: int | None 
     return sp.csr_array((signs, (rows, columns)), shape=shape)
 
 
-def list_triangles(graph: NeighborGraph, *, team: ThreadTeam) -> AnyArray:
+def list_triangles(graph: NeighborGraph) -> AnyArray:
     """Stored edges (i, j), (j, k), (i, k) of all triangles i < j < k, shape (n_triangles, 3)."""
-    from isoweave.engines import cells as kernels
-
-    counts = np.zeros(graph.n_vertices, dtype=np.int64)
-    # Without room for triangles they are only counted.
-    triangles = np.empty((0, 3), dtype=np.int32)
-    team.run(kernels.list_triangles, graph.n_vertices, graph.indptr, graph.indices, counts, triangles)
-    starts = np.cumsum(counts) - counts
-    triangles = np.empty((int(counts.sum()), 3), dtype=np.int32)
-    team.run(kernels.list_triangles, graph.n_vertices, graph.indptr, graph.indices, starts, triangles)
-    return triangles
+    first = np.flatnonzero(graph.sources < graph.indices)
+    i, j = graph.sources[first], graph.indices[first]
+    which, rank = repeat_and_count(graph.degrees[j])
+    second = graph.indptr[j][which] + rank
+    third = positions_of(edge_keys(graph), i[which] * np.int64(graph.n_vertices) + graph.indices[second])
+    found = (third >= 0) & (graph.indices[second] > j[which])
+    return np.column_stack((first[which], second, third))[found].astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)

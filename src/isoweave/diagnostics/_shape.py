@@ -74,7 +74,7 @@ def find_shape(graph: NeighborGraph, dimension: int, component: int, unit: float
     frames = calibrate_frames(companion, raw, "rows")
     transitions, weights = frame_transitions(companion, frames, team)
     weights = np.minimum(weights, weights[companion.reverse])
-    triangles = list_triangles(companion, team=team)
+    triangles = list_triangles(companion)
     coherence, reflected = orientation(companion, triangles, transitions, weights, team)
     sizes = (component, graph.n_vertices, len(vertices))
     # On flat shapes it would be noise.

@@ -37,7 +37,12 @@ class GlobalEnergy:
     team: ThreadTeam
     mass = 0.0
 
-    # These five are all that differs where the vertices are in shares (:mod:`isoweave.cluster`).
+    # Up to ``_total``: what differs where vertices are in shares (:mod:`isoweave.cluster`) or on a device.
+    @property
+    def xp(self) -> Any:
+        """numpy, or what stands for it on the device."""
+        return np
+
     @property
     def n_vertices(self) -> int:
         return len(self.geodesics)
@@ -54,6 +59,9 @@ class GlobalEnergy:
     def _sum(self, values: Any) -> Any:
         """Of a number or a small array over all shares."""
         return values
+
+    def _column_sums(self, x: FloatArray) -> FloatArray:
+        return self._sum(x.sum(axis=0))
 
     def _total(self, values: FloatArray) -> float:
         return float(self._sum(np.sum(values)))
@@ -80,17 +88,17 @@ class GlobalEnergy:
 
     def evaluate(self, x: FloatArray) -> Evaluation:
         cross, square, pulls, places = self._sums(x)
-        none = np.empty((0, *x.shape[1:] * 2))
+        none = self.xp.empty((0, *x.shape[1:] * 2))
         if cross == 0.0:
-            return Evaluation(self.weight, np.zeros_like(x), none, np.zeros(len(x)))
+            return Evaluation(self.weight, self.xp.zeros_like(x), none, self.xp.zeros(len(x)))
         # Towards all landmarks with their mean, and of the landmarks towards all vertices.
         half_gradient = len(self.landmarks) * x - places.sum(axis=0)
         which, rows = self._own
-        half_gradient[rows] += self.n_vertices * places[which] - self._sum(x.sum(axis=0))
+        half_gradient[rows] += self.n_vertices * places[which] - self._column_sums(x)
         half_gradient -= (square / cross) * pulls
         half_gradient *= self._spring(cross, square)
         value = self.weight * max(0.0, 1.0 - cross * cross / (square * self.squares))
-        return Evaluation(value, half_gradient, none, np.full(len(x), value / self.n_vertices))
+        return Evaluation(value, half_gradient, none, self.xp.full(len(x), value / self.n_vertices))
 
     def _spring(self, cross: float, square: float) -> float:
         """Stiffness of every pair in the quadratic part that touches the energy from above."""
@@ -103,7 +111,7 @@ class GlobalEnergy:
         landmarks.
         """
         spring = self._spring(*self._sums(x)[:2])
-        diagonal = np.full(len(x), spring * len(self.landmarks))
+        diagonal = self.xp.full(len(x), spring * len(self.landmarks))
         diagonal[self._own[1]] += spring * self.n_vertices
         return diagonal
 

@@ -27,7 +27,6 @@ KERNELS = {
     "paths.sort_rows_by_length": "n n n i1 i1 f1 i1 f1",
     "paths.find_detours": "n n i1 f1 n n i1 i1 i1 f1 t1 s1 s1",
     "local_mds.local_mds": "n n i1 i1 f1 i1 f1 n n n t t1 f2 f2 f2 t1",
-    "cholesky.permute": "i1 i1 i1",
     "cholesky.elimination_tree": "i1 i1",
     "cholesky.postorder": "i1",
     "cholesky.column_counts": "i1 i1 i1",
@@ -45,12 +44,11 @@ KERNELS = {
     "alignment.frame_transitions_plane": "n n i1 i1 f2 t1 f3 f1",
     "alignment.frame_transitions": "n n i1 i1 f2 t1 f3 f1",
     "stress.edge_stress": "n n i1 i1 f1 f1 f1 f2 f1 f2",
-    "alignment.normal_equations": "n n i1 i1 t1 f2 f2 f3 f3",
 }
 # Small problems do these in plain numpy.
 _PLAIN = {
-    "paths.common_neighbors", "paths.sort_rows_by_length", "cholesky.permute", "alignment.divergence",
-    "sparse.project", "sparse.multiply_rows", "alignment.normal_equations",
+    "paths.common_neighbors", "paths.sort_rows_by_length", "alignment.divergence",
+    "sparse.project", "sparse.multiply_rows",
 }  # fmt: skip
 _KINDS = {"n": "int64", "i": "int32", "s": "int8", "f": "float64", "t": "boolean"}
 # The graph that the synchronized start makes has at most about so many times the edges.

@@ -183,23 +183,6 @@ def divergence(start, stop, indptr, reverse, flux, out):
                 out[i, c] += flux[back, c] - flux[e, c]
 
 
-@kernel
-def normal_equations(start, stop, indptr, indices, included, frame, coordinates, gram, cross):
-    """Per vertex ``E^T E`` and ``E^T dphi`` of the least-squares differential (eq. 17)."""
-    n = frame.shape[1]
-    for i in range(start, stop):
-        gram[i] = 0.0
-        cross[i] = 0.0
-        for e in range(indptr[i], indptr[i + 1]):
-            if not included[e]:
-                continue
-            j = indices[e]
-            for r in range(n):
-                for c in range(n):
-                    gram[i, r, c] += frame[e, r] * frame[e, c]
-                    cross[i, r, c] += frame[e, r] * (coordinates[j, c] - coordinates[i, c])
-
-
 def frame_transitions_in(n_components):
     """The kernel of transitions in so many dimensions."""
     return frame_transitions_plane if n_components <= 2 else frame_transitions

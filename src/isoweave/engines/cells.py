@@ -1,34 +1,9 @@
-"""Kernels of the cells: triangles, balls, loops around holes, curvature of balls."""
+"""Kernels of the cells: detours, balls, loops around holes, curvature of balls."""
 
 import numpy as np
 
 from isoweave.engines.compile import helper, kernel
 from isoweave.engines.paths import find_edge, search_scratch, settle
-
-
-@kernel
-def list_triangles(start, stop, indptr, indices, offsets, sides):
-    """Stored edges (i, j), (j, k), (i, k) of the triangles i < j < k, from row ``offsets[i]`` on."""
-    # With empty ``sides`` they are only counted, into ``offsets``.
-    counting = len(sides) == 0
-    for i in range(start, stop):
-        t = 0 if counting else offsets[i]
-        for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e]
-            if j <= i:
-                continue
-            p, q = e + 1, indptr[j]
-            while p < indptr[i + 1] and q < indptr[j + 1]:
-                if indices[p] < indices[q]:
-                    p += 1
-                elif indices[p] > indices[q]:
-                    q += 1
-                else:
-                    if not counting:
-                        sides[t, 0], sides[t, 1], sides[t, 2] = e, q, p
-                    t, p, q = t + 1, p + 1, q + 1
-        if counting:
-            offsets[i] = t
 
 
 @kernel

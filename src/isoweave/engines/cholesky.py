@@ -10,28 +10,6 @@ _ROW_BLOCK = 192
 
 
 @kernel
-def permute(indptr, indices, order):
-    """Rows and columns of a pattern in an order that may leave some out, and which entries those are."""
-    place = np.empty(len(indptr) - 1, np.int32)
-    place[:] = -1
-    size = 0
-    for r in range(len(order)):
-        place[order[r]] = r
-        size += indptr[order[r] + 1] - indptr[order[r]]
-    starts = np.empty(len(order) + 1, np.int32)
-    columns, entries = np.empty(size, np.int32), np.empty(size, np.int32)
-    used = 0
-    for r in range(len(order)):
-        starts[r] = used
-        for e in range(indptr[order[r]], indptr[order[r] + 1]):
-            if place[indices[e]] >= 0:
-                columns[used], entries[used] = place[indices[e]], e
-                used += 1
-    starts[len(order)] = used
-    return starts, columns[:used].copy(), entries[:used].copy()
-
-
-@kernel
 def elimination_tree(indptr, indices):
     """Parent of every column (Liu's algorithm with path compression)."""
     n = len(indptr) - 1

@@ -1,4 +1,4 @@
-"""Kernels of the neighbour searches and of duplicates: distances, smallest entries, hashes of rows."""
+"""Kernels of the neighbour searches: distances, smallest entries."""
 
 import numpy as np
 
@@ -69,14 +69,3 @@ def k_smallest(start, stop, scores, column, own, indices, values):
                 if scores[r, j] < worst and column + j != own[r]:
                     _insert(r, scores[r, j], column + j, values, indices)
                     worst = values[r, last]
-
-
-@kernel
-def hash_rows(start, stop, bits, factors, hashes):
-    """Hash of each row's bit patterns: their sum with factors, one for each column."""
-    for i in range(start, stop):
-        h = np.uint64(0)
-        for j in range(bits.shape[1]):
-            # Numbers of few digits differ in their first bits only, which a product would lose.
-            h += (bits[i, j] ^ (bits[i, j] >> np.uint64(22)) ^ (bits[i, j] >> np.uint64(44))) * factors[j]
-        hashes[i] = h ^ (h >> np.uint64(32))

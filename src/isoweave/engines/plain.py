@@ -79,18 +79,6 @@ def divergence(sources: Any, reverse: Any, flux: Any, out: Any) -> None:
         sum_rows(sources, flux[reverse] - flux, out)
 
 
-def normal_equations(
-    sources: Any, indices: Any, included: Any, frame: Any, coordinates: Any, gram: Any, cross: Any
-) -> None:
-    """As :func:`isoweave.engines.alignment.normal_equations`."""
-    rows, columns, frame = sources[included], indices[included], frame[included]
-    with np.errstate(all="ignore"):
-        steps = coordinates[columns] - coordinates[rows]
-        for r in range(frame.shape[1]):
-            sum_rows(rows, frame[:, r : r + 1] * frame, gram[:, r])
-            sum_rows(rows, frame[:, r : r + 1] * steps, cross[:, r])
-
-
 def multiply_rows(start: int, stop: int, indptr: Any, indices: Any, data: Any, x: Any, out: Any) -> None:
     """As :func:`isoweave.engines.sparse.multiply_rows`."""
     edges, rows = _edges(start, stop, indptr)
@@ -112,19 +100,6 @@ def repeat_and_count(counts: Any) -> tuple[Any, Any]:
     return index, np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-def permute(indptr: Any, indices: Any, order: Any) -> tuple[Any, Any, Any]:
-    """As :func:`isoweave.engines.cholesky.permute`."""
-    place = np.full(len(indptr) - 1, -1, np.int32)
-    place[order] = np.arange(len(order))
-    counts = indptr[order + 1] - indptr[order]
-    rows, step = repeat_and_count(counts)
-    entries = indptr[order][rows] + step
-    kept = place[indices[entries]] >= 0
-    starts = np.concatenate([[0], np.cumsum(np.bincount(rows[kept], minlength=len(order)))])
-    entries = entries[kept]
-    return starts.astype(np.int32), place[indices[entries]], entries.astype(np.int32)
-
-
 def common_neighbors(sources: Any, indptr: Any, indices: Any, share: Any) -> None:
     """As :func:`isoweave.engines.paths.common_neighbors`."""
     degrees, keys = np.diff(indptr), sources.astype(np.int64) * len(indptr) + indices
@@ -135,13 +110,6 @@ def common_neighbors(sources: Any, indptr: Any, indices: Any, share: Any) -> Non
     wanted = long[edge].astype(np.int64) * len(indptr) + indices[indptr[short][edge] + step]
     found = keys[np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)] == wanted
     share[forward] = np.bincount(edge[found], minlength=len(forward)) / degrees[short]
-
-
-def hash_rows(bits: Any, factors: Any, hashes: Any) -> None:
-    """As :func:`isoweave.engines.neighbors.hash_rows`."""
-    mixed = bits ^ (bits >> np.uint64(22)) ^ (bits >> np.uint64(44))
-    hashes[:] = (mixed * factors).sum(axis=1, dtype=np.uint64)
-    hashes ^= hashes >> np.uint64(32)
 
 
 def dot_chunks(start: int, stop: int, a: Any, b: Any, partial: Any) -> None:

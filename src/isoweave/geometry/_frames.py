@@ -6,19 +6,19 @@ from dataclasses import dataclass, replace
 from math import lgamma, pi
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.spatial import ConvexHull, QhullError
 
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import BoolArray, FloatArray
-from isoweave.engines import plain
-from isoweave.graph import NeighborGraph
+from isoweave.graph import NeighborGraph, row_starts
 
 # A row this much shorter than its edge points nowhere in particular; stretching it would amplify rounding.
 SHORTEST_ROW = 1e-6
 # Above this dimension hulls are computed of projections only: their cost grows exponentially.
 KUBOTA_DIMENSION = 7
 _KUBOTA_PROJECTIONS = 8
-_ROWS_AT_ONCE = 2**16
+_ROWS_AT_ONCE, _VERTICES_AT_ONCE = 2**16, 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,29 +87,34 @@ def local_stretch(
     The differential M_i is the least-squares fit ``E_i M_i = dphi_i``; an isometry has all values 1.
     Directions that a neighbourhood does not have carry no information and are given the value 1.
     """
-    n, n_components = coordinates.shape
-    gram = np.empty((n, n_components, n_components))
-    cross = np.empty_like(gram)
-    arrays = (graph.indices, frames.included, frames.rows, np.ascontiguousarray(coordinates), gram, cross)
-    if len(graph.indices) <= plain.FEW:
-        plain.normal_equations(graph.sources, *arrays)
-    else:
-        from isoweave.engines.alignment import normal_equations
-
-        team.run(normal_equations, n, graph.indptr, *arrays)
-    stretch = np.empty((n, n_components))
-    team.run(_stretch_of, n, gram, cross, stretch, grain=4096)
+    stretch = np.empty(coordinates.shape)
+    team.run(_stretch_of, len(stretch), graph, frames, coordinates, stretch, grain=_VERTICES_AT_ONCE)
     return stretch
 
 
-def _stretch_of(start: int, stop: int, gram: FloatArray, cross: FloatArray, out: FloatArray) -> None:
-    values, vectors = np.linalg.eigh(gram[start:stop])
-    present = values > 1e-10 * np.maximum(values[:, -1:], np.finfo(float).tiny)
-    inverse = np.where(present, 1.0 / np.where(present, values, 1.0), 0.0)
-    fit = (vectors * inverse[:, None, :]) @ (vectors.transpose(0, 2, 1) @ cross[start:stop])
-    stretch = np.linalg.svd(fit, compute_uv=False)
-    # Absent directions come out as the smallest singular values, zero; they are the last ones.
-    out[start:stop] = np.where(np.arange(out.shape[1]) < present.sum(axis=1)[:, None], stretch, 1.0)
+def _stretch_of(
+    start: int, stop: int, graph: NeighborGraph, frames: LocalFrames, x: FloatArray, out: FloatArray
+) -> None:
+    for lo in range(start, stop, _VERTICES_AT_ONCE):
+        hi = min(lo + _VERTICES_AT_ONCE, stop)
+        edges = graph.indptr[lo] + np.flatnonzero(frames.included[graph.indptr[lo] : graph.indptr[hi]])
+        sources, rows = graph.sources[edges], frames.rows[edges]
+        gram, cross = np.empty((2, hi - lo, *[out.shape[1]] * 2))
+        # A product with ones adds up the edges of a vertex one after the other.
+        at = np.arange(len(edges), dtype=np.int32), row_starts(sources - lo, hi - lo)
+        sums = sp.csr_array((np.ones(len(edges)), *at), shape=(hi - lo, len(edges)))
+        with np.errstate(all="ignore"):
+            steps = x[graph.indices[edges]] - x[sources]
+            for r in range(out.shape[1]):
+                gram[:, r] = sums @ (rows[:, r : r + 1] * rows)
+                cross[:, r] = sums @ (rows[:, r : r + 1] * steps)
+        values, vectors = np.linalg.eigh(gram)
+        present = values > 1e-10 * np.maximum(values[:, -1:], np.finfo(float).tiny)
+        inverse = np.where(present, 1.0 / np.where(present, values, 1.0), 0.0)
+        fit = (vectors * inverse[:, None, :]) @ (vectors.transpose(0, 2, 1) @ cross)
+        stretch = np.linalg.svd(fit, compute_uv=False)
+        # Absent directions come out as the smallest singular values, zero; they are the last ones.
+        out[lo:hi] = np.where(np.arange(out.shape[1]) < present.sum(axis=1)[:, None], stretch, 1.0)
 
 
 def rigid_motion(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import ceil
+from typing import Any
 
 import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
@@ -12,7 +13,7 @@ from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave.engines import plain, plain_frames
 from isoweave.geometry._frames import LocalFrames
-from isoweave.graph import NeighborGraph, edge_keys, is_edge, keep_edges, positions_of, rows_by_length
+from isoweave.graph import NeighborGraph, edge_keys, is_edge, keep_edges, rows_by_length
 
 # Of the default frame: members per typical degree, and how many more vertices paths may lead through.
 FRAME_PER_NEIGHBOR = 2.5
@@ -29,7 +30,6 @@ ALL_ROOM_LIMIT = 1500
 _LONG = 4.0
 _NEEDED_PER_DIRECTION = 2
 _NEEDED = 6
-_PAIRS_AT_ONCE = 2**20
 
 
 def typical_degree(degrees: IntArray) -> float:
@@ -150,32 +150,34 @@ def local_frames(
     return LocalFrames(rows, near, leading, fidelity, inverse if with_inverse else None)
 
 
-def long_edges(graph: NeighborGraph, n_components: int, by_length: tuple[IntArray, FloatArray]) -> BoolArray:
+def long_edges(graph: Any, n_components: int, by_length: tuple[Any, Any], xp: Any = np) -> Any:
     """Edges that are long for their surroundings, and whose direction nothing tells, shape (m,).
 
     ``by_length`` are the rows of the graph in order of length. Where N + 1 of the nearest neighbours of both
     ends have edges to the other end too, the direction is known however long the edge is. Edges between two
-    hubs are not looked at: of these, frames have the shortest.
+    hubs are not looked at: of these, frames have the shortest. ``xp`` is numpy, or what stands for it on the
+    device where the graph is.
     """
     degrees, needed = graph.degrees, max(_NEEDED, _NEEDED_PER_DIRECTION * n_components)
-    found = np.zeros(len(graph.indices), dtype=bool)
-    if not (degrees > needed).any():
+    found = xp.zeros(len(graph.indices), dtype=bool)
+    if not bool((degrees > needed).any()):
         return found
     neighbors, lengths = by_length
-    count = np.minimum(needed, degrees)
-    reach = np.where(degrees > 0, lengths[np.maximum(graph.indptr[:-1] + count - 1, 0)], 0.0)
-    hub = degrees > HUB_LIMIT
-    i, j = graph.sources, graph.indices
-    candidates = np.flatnonzero((graph.lengths > _LONG * np.maximum(reach[i], reach[j])) & ~(hub[i] & hub[j]))
-    step = max(1, _PAIRS_AT_ONCE // needed)
-    keys = edge_keys(graph) if len(candidates) else np.empty(0, np.int64)
-    for lo in range(0, len(candidates), step):
-        chosen = candidates[lo : lo + step]
-        nearest = graph.indptr[i[chosen], None] + np.arange(needed)
-        others = neighbors[np.minimum(nearest, graph.indptr[i[chosen] + 1, None] - 1)]
-        joined = positions_of(keys, others.astype(np.int64) * graph.n_vertices + j[chosen, None]) >= 0
-        joined &= np.arange(needed) < count[i[chosen], None]
-        found[chosen] = joined.sum(axis=1) <= n_components
+    count = xp.minimum(needed, degrees)
+    reach = xp.where(degrees > 0, lengths[xp.maximum(graph.indptr[:-1] + count - 1, 0)], 0.0)
+    hub, i, j = degrees > HUB_LIMIT, graph.sources, graph.indices
+    candidates = xp.flatnonzero((graph.lengths > _LONG * xp.maximum(reach[i], reach[j])) & ~(hub[i] & hub[j]))
+    if len(candidates) == 0:
+        return found
+    keys = edge_keys(graph)
+    i, j = i[candidates], j[candidates]
+    joined = xp.zeros(len(candidates), dtype=xp.int32)
+    for a in range(needed):
+        others = neighbors[xp.minimum(graph.indptr[i] + a, graph.indptr[i + 1] - 1)]
+        wanted = others.astype(xp.int64) * graph.n_vertices + j
+        at = xp.minimum(xp.searchsorted(keys, wanted), len(keys) - 1)
+        joined += (keys[at] == wanted) & (a < count[i])
+    found[candidates] = joined <= n_components
     return found | found[graph.reverse]
 
 

@@ -16,7 +16,6 @@ import scipy.sparse as sp
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave._validation import check_option, check_real
-from isoweave.engines import plain
 from isoweave.engines.plain import repeat_and_count
 
 MINKOWSKI_P = {"manhattan": 1.0, "euclidean": 2.0, "chebyshev": math.inf}
@@ -25,7 +24,7 @@ _MANY_NEIGHBORS, _LARGE_PART = 100, 0.1
 _ALIASES = {"l1": "manhattan", "cityblock": "manhattan", "l2": "euclidean", "infinity": "chebyshev"}
 # Sparse features are made dense, and searched much faster, as long as they stay under 256 MiB.
 _DENSE_ENTRIES = 2**25
-_SEED = 20_231_107  # of the hashes
+_SEED, _ROWS_AT_ONCE = 20_231_107, 1024  # of the hashes
 
 Metric = str | Callable[..., float]
 Params = dict[str, Any] | None
@@ -74,13 +73,17 @@ def _hashes(features: Any, team: ThreadTeam) -> AnyArray:
     hashes, bits = np.empty(len(features), dtype=np.uint64), features.view(np.uint64)
     # Odd ones can be divided by: two rows that differ in one column never have the same hash.
     factors = np.random.default_rng(_SEED).integers(2**64, size=bits.shape[1], dtype=np.uint64) | np.uint64(1)
-    if features.size <= plain.FEW:
-        plain.hash_rows(bits, factors, hashes)
-    else:
-        from isoweave.engines.neighbors import hash_rows
-
-        team.run(hash_rows, len(features), bits, factors, hashes)
+    team.run(_hash_rows, len(features), bits, factors, hashes)
     return hashes
+
+
+def _hash_rows(start: int, stop: int, bits: AnyArray, factors: AnyArray, hashes: AnyArray) -> None:
+    for lo in range(start, stop, _ROWS_AT_ONCE):
+        rows = slice(lo, min(lo + _ROWS_AT_ONCE, stop))
+        # Numbers of few digits differ in their first bits only, which a product would lose.
+        mixed = bits[rows] ^ (bits[rows] >> np.uint64(22)) ^ (bits[rows] >> np.uint64(44))
+        found = (mixed * factors).sum(axis=1, dtype=np.uint64)
+        hashes[rows] = found ^ (found >> np.uint64(32))
 
 
 def spread_neighbors(

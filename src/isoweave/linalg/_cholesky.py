@@ -21,7 +21,6 @@ from isoweave._forks import forks_wait
 from isoweave._lazy import LazyModule
 from isoweave._parallel import ONE_THREAD, ThreadTeam, single_blas_thread
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
-from isoweave.engines import plain
 
 kernels = LazyModule("isoweave.engines.cholesky")
 # Entries of the largest factor a direct solver will make (2 GB of float64).
@@ -108,7 +107,7 @@ def _order_parts(
 ) -> None:
     for lo, hi in bounds.reshape(-1, 2)[start:stop]:
         part = np.sort(order[lo:hi])
-        p, c, _ = kernels.permute(indptr, indices, part)
+        p, c, _ = _permute(indptr, indices, part)
         pattern = sp.csc_array((np.ones(len(c)), c, p), shape=(len(part), len(part)))
         order[lo:hi] = part[_minimum_degree(pattern)] if len(part) > 2 else part
 
@@ -152,9 +151,11 @@ class Elimination(NamedTuple):
     tasks: Tasks
 
 
-def _permute(indptr: IntArray, indices: IntArray, order: IntArray) -> Any:
-    permute = plain.permute if len(indices) <= plain.FEW else kernels.permute
-    return permute(indptr, indices, order)
+def _permute(indptr: IntArray, indices: IntArray, order: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Rows and columns of a pattern in an order that may leave some out, and which entries those are."""
+    entries, n = np.arange(len(indices), dtype=np.int32), len(indptr) - 1
+    found = sp.csr_array((entries, indices, indptr), shape=(n, n))[order][:, order]
+    return found.indptr, found.indices, found.data
 
 
 def plan_elimination(indptr: IntArray, indices: IntArray, order: IntArray) -> Elimination:

@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self
@@ -48,6 +48,7 @@ _TUNING_RATE = 0.5
 _GIVEN = "given"
 
 
+@dataclass(eq=False, repr=False)
 class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A network that maps features to coordinates whose distances match those of neighbours.
 
@@ -116,48 +117,26 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     __metadata_request__transform: ClassVar = {"batch_size": UNUSED}
     __metadata_request__inverse_transform: ClassVar = {"batch_size": UNUSED}
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_neighbors: int = 10,
-        map_options: dict[str, Any] | None = None,
-        map_samples: int = 50_000,
-        encoder: Any = None,
-        hidden_layer_sizes: Sequence[int] | None = None,
-        decoder: Any = False,
-        max_epochs: int = 100,
-        fine_tune_epochs: int | None = None,
-        batch_size: int = 256,
-        learning_rate: float = 2e-3,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 25,
-        device: str = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        callback: Callable[[dict[str, Any]], Any] | None = None,
-        checkpoint: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.map_options = map_options
-        self.map_samples = map_samples
-        self.encoder = encoder
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.decoder = decoder
-        self.max_epochs = max_epochs
-        self.fine_tune_epochs = fine_tune_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.device = device
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
-        self.checkpoint = checkpoint
-        self.verbose = verbose
+    n_components: int = 2
+    _: KW_ONLY
+    n_neighbors: int = 10
+    map_options: dict[str, Any] | None = None
+    map_samples: int = 50_000
+    encoder: Any = None
+    hidden_layer_sizes: Sequence[int] | None = None
+    decoder: Any = False
+    max_epochs: int = 100
+    fine_tune_epochs: int | None = None
+    batch_size: int = 256
+    learning_rate: float = 2e-3
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 25
+    device: str = "auto"
+    n_jobs: int | None = None
+    random_state: Any = None
+    callback: Callable[[dict[str, Any]], Any] | None = None
+    checkpoint: Any = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Make the map of X, and train the network on it.
