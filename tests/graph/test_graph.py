@@ -8,9 +8,9 @@ from scipy.spatial.distance import cdist
 import reference_graphs as ref
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave.graph import (
+    NeighborGraph,
     _graph,
     _index,
-    assemble_graph,
     connected_components,
     edge_distortion,
     geodesics_from,
@@ -21,6 +21,7 @@ from isoweave.graph import (
     knn_graph,
     renumber,
 )
+from isoweave.graph._assembly import merge_entries, sort_entries
 from reference_graphs import assert_same_graph
 
 TEAM = ThreadTeam(1)
@@ -38,8 +39,8 @@ GRAPHS = {
 
 
 @pytest.mark.parametrize("asymmetry", ["max", "min", "mean", "error"])
-def test_rows_hold_every_entry(asymmetry):
-    """Repeated entries in both directions, some of which disagree, and a hub."""
+def test_rows_are_the_same_by_sorting_all_entries(asymmetry):
+    """Repeated entries in both directions, some of which disagree, and a hub too long for insertion."""
     rng = np.random.default_rng(3)
     rows, cols = rng.integers(0, 400, (2, 3000))
     rows[:300], cols[:300] = 7, np.arange(50, 350)
@@ -47,28 +48,22 @@ def test_rows_hold_every_entry(asymmetry):
     rows, cols = rows[rows != cols], cols[rows != cols]
     lengths = (1 + (rows + cols) % 5) * (1.0 + 1e-3 * rng.integers(0, 2, len(rows)) * (rows % 2))
     if asymmetry == "error":
-        with pytest.raises(ValueError, match="The distances of one edge disagree"):
-            assemble_graph(400, rows, cols, lengths, asymmetry=asymmetry, rtol=1e-6)
-        lengths = 1.0 + (rows + cols) % 5
-    found = {}
-    for i, j, length in zip(rows.tolist(), cols.tolist(), lengths.tolist(), strict=True):
-        found.setdefault((i, j), []).append(length)
-        found.setdefault((j, i), []).append(length)
-    expected = np.zeros((400, 400))
-    for edge, values in found.items():
-        least, most = min(values), max(values)
-        chosen = {"min": least, "mean": 0.5 * least + 0.5 * most}.get(asymmetry, most)
-        expected[edge] = chosen if most - least > 1e-6 * most else most
-    graph = assemble_graph(400, rows, cols, lengths, asymmetry=asymmetry, rtol=1e-6)
-    assert graph.indptr.dtype == graph.indices.dtype == np.int32
-    np.testing.assert_array_equal(graph.to_matrix().toarray(), expected)
-    assert (np.diff(graph.indices)[np.diff(graph.sources) == 0] > 0).all()
+        assert merge_entries(400, rows, cols, lengths, asymmetry, 1e-6, TEAM) is None
+        asymmetry, lengths = "error", 1.0 + (rows + cols) % 5
+    expected = sort_entries(400, rows, cols, lengths, asymmetry, 1e-6)
+    for n_jobs in (1, 2):
+        with thread_team(n_jobs) as team:
+            found = merge_entries(400, rows, cols, lengths, asymmetry, 1e-6, team)
+        for one, other in zip(found, expected, strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other)
+    graph = NeighborGraph(*expected)
     np.testing.assert_array_equal(graph.sources[graph.reverse], graph.indices)
     np.testing.assert_array_equal(graph.indices[graph.reverse], graph.sources)
     order = rng.permutation(400)
-    moved = renumber(graph, order)
-    np.testing.assert_array_equal(moved.to_matrix().toarray(), expected[np.ix_(order, order)])
-    assert (np.diff(moved.indices)[np.diff(moved.sources) == 0] > 0).all()
+    matrix, moved = graph.to_matrix()[order][:, order], renumber(graph, order)
+    matrix.sort_indices()
+    assert_same_graph(moved, NeighborGraph(matrix.indptr, matrix.indices, matrix.data))
 
 
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)

@@ -16,6 +16,7 @@ from isoweave.energy import edge_laplacian, paper_energy
 from isoweave.geometry import local_frames
 from isoweave.graph import knn_graph
 from isoweave.linalg import (
+    _laplacian,
     _methods,
     _state,
     choose_solver,
@@ -252,7 +253,10 @@ WRONG = [
 ]
 
 
-def test_wrong_matrices():
+@pytest.mark.parametrize("many", [0, 10**6])
+def test_wrong_matrices(monkeypatch, many):
+    """By compiled code and without, which find the same where nothing is wrong."""
+    monkeypatch.setattr(_laplacian, "_MANY", many)
     for laplacian, options, message in WRONG:
         with pytest.raises((TypeError, ValueError), match=message):
             factored(laplacian, **options)

@@ -8,6 +8,7 @@ import numpy as np
 
 from isoweave.engines.compile import kernel
 from isoweave.engines.lanes import LANES, set_gathered
+from isoweave.engines.paths import find_edge
 from isoweave.engines.plain import CHUNK
 
 
@@ -41,6 +42,23 @@ def multiply_rows(start, stop, indptr, indices, data, x, out):
                 a1 += weight * x[j, c1]
                 a2 += weight * x[j, c2]
             out[i, c0], out[i, c1], out[i, c2] = a0, a1, a2
+
+
+@kernel
+def look_at_rows(start, stop, indptr, indices, data, diagonal, facts):
+    """Of rows start..stop of a matrix: sum, sum of sizes, largest, and largest difference from its mirror."""
+    for i in range(start, stop):
+        total = size = largest = gap = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            j, value = indices[e], data[e]
+            total += value
+            size += abs(value)
+            largest = max(largest, abs(value))
+            mirror = find_edge(indices, indptr[j], indptr[j + 1], i)
+            gap = max(gap, abs(value - (data[mirror] if mirror >= 0 else 0.0)))
+            if i == j:
+                diagonal[i] = value
+        facts[i, 0], facts[i, 1], facts[i, 2], facts[i, 3] = total, size, largest, gap
 
 
 @kernel

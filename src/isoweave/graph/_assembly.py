@@ -5,27 +5,33 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 
 # Vertices and stored edges (two per undirected edge) are numbered by int32 in every kernel.
 MAX_STORED_EDGES = 2**31 - 1
+# Rows up to this length are sorted by insertion in compiled code; compiling a sort for longer ones takes
+# longer than numpy takes for all of them.
+LONGEST_INSERTED = 200
+# Entries from which compiled code is worth loading, and the blocks that they are counted in, on any number
+# of threads.
+MANY_ENTRIES = 2**18
+_BLOCKS = 16
 
 Rows = tuple[IntArray, IntArray, FloatArray]  # of a graph: indptr, indices, lengths
 
 
-def rows_of_entries(
+def sort_entries(
     n: int, rows: AnyArray, cols: AnyArray, values: FloatArray, asymmetry: str, rtol: float
 ) -> Rows:
-    """Rows of a graph, of entries whose ends differ."""
-    # Every edge as (smaller, larger) end: a stable counting sort by the former, and scipy sorts the rows. Its
-    # A.maximum(A.T) would sum repeated entries and drop explicit zeros.
-    small = np.minimum(rows, cols)
-    order, counts = counting_argsort(small, n), np.bincount(small, minlength=n)
-    ends = np.maximum(rows, cols)[order], np.append(0, np.cumsum(counts))
-    ordered = sp.csr_array((order, *(part.astype(order.dtype) for part in ends)), shape=(n, n))
-    ordered.sort_indices()
-    small, large = np.repeat(np.arange(n, dtype=np.int32), counts), ordered.indices.astype(np.int32)
-    lengths = values[ordered.data]
+    """Rows of a graph, by sorting all entries."""
+    # Every edge as (smaller, larger) end, in linear time by two stable counting sorts, which unlike scipy's
+    # A.maximum(A.T) neither sum repeated entries nor drop explicit zeros.
+    small = np.minimum(rows, cols).astype(np.int32, copy=False)
+    large = np.maximum(rows, cols).astype(np.int32, copy=False)
+    order = counting_argsort(large, n)
+    order = order[counting_argsort(small[order], n)]
+    small, large, lengths = small[order], large[order], values[order]
     first = np.ones(len(order), dtype=np.bool_)
     first[1:] = (small[1:] != small[:-1]) | (large[1:] != large[:-1])
     starts = np.flatnonzero(first)
@@ -52,10 +58,55 @@ def rows_of_entries(
             f"The graph has {m} edges, more than the {MAX_STORED_EDGES // 2} that 32-bit indices can number. "
             "Use fewer neighbours per vertex."
         )
-    # Numbered from 1, because sums of matrices leave out zeros.
-    once = sp.csr_array((np.arange(1, m + 1, dtype=np.int32), large, row_starts(small, n)), shape=(n, n))
-    both = once + once.T.tocsr()
-    return both.indptr, both.indices, lengths[both.data - 1]
+    upper, lower = row_starts(small, n), row_starts(large, n)
+    order = counting_argsort(large, n)
+    # In each row the edges to smaller vertices come first, then those to larger ones.
+    here = np.arange(m, dtype=np.int32)
+    at_upper = here + lower[1:][small]
+    at_lower = here + upper[:-1][large[order]]
+    indices, both = np.empty(2 * m, dtype=np.int32), np.empty(2 * m)
+    indices[at_upper], both[at_upper] = large, lengths
+    indices[at_lower], both[at_lower] = small[order], lengths[order]
+    return upper + lower, indices, both
+
+
+def merge_entries(
+    n: int, rows: AnyArray, cols: AnyArray, values: FloatArray, asymmetry: str, rtol: float, team: ThreadTeam
+) -> Rows | None:
+    """The same in compiled code, row by row; None where lengths disagree that must not."""
+    from isoweave.engines import assembly as kernels
+
+    size = -(-len(rows) // _BLOCKS)
+    rows, cols = (np.ascontiguousarray(ends, dtype=np.int32) for ends in (rows, cols))
+    counts, totals = np.empty((_BLOCKS, n), dtype=np.int32), np.empty(n, dtype=np.int32)
+    team.run(kernels.count_entries, _BLOCKS, size, rows, cols, counts, grain=1)
+    team.run(kernels.place_blocks, n, counts, totals, grain=4096)
+    starts = np.zeros(n + 1, dtype=np.int32)
+    np.cumsum(totals, out=starts[1:])
+    columns, lengths = np.empty(2 * len(rows), dtype=np.int32), np.empty(2 * len(rows))
+    entries = (rows, cols, np.ascontiguousarray(values))
+    team.run(kernels.spread_entries, _BLOCKS, size, *entries, starts, counts, columns, lengths, grain=1)
+    del counts, entries, rows, cols, values
+    sort_long_rows(starts, columns, lengths)
+    conflicts, rule = np.empty(n, dtype=np.bool_), {"min": 1, "mean": 2}.get(asymmetry, 0)
+    team.run(kernels.merge_rows, n, starts, columns, lengths, rule, rtol, totals, conflicts)
+    if asymmetry == "error" and conflicts.any():
+        return None
+    indptr = np.zeros(n + 1, dtype=np.int32)
+    np.cumsum(totals, out=indptr[1:])
+    indices, merged = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1])
+    same = np.arange(n, dtype=np.int32)
+    # Rows are in order: none is longer than 0.
+    team.run(kernels.take_rows, n, 0, same, same, starts, columns, lengths, indptr, indices, merged)
+    return indptr, indices, merged
+
+
+def sort_long_rows(starts: IntArray, columns: IntArray, lengths: FloatArray) -> None:
+    """Sort by column the rows that are too long to be sorted by insertion."""
+    for i in np.flatnonzero(np.diff(starts) > LONGEST_INSERTED):
+        first, last = starts[i : i + 2]
+        order = first + np.argsort(columns[first:last], kind="stable")
+        columns[first:last], lengths[first:last] = columns[order], lengths[order]
 
 
 def counting_argsort(keys: AnyArray, n: int) -> AnyArray:

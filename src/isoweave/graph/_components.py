@@ -362,7 +362,7 @@ def prepare_graph(
     merged, representative = merge_duplicates(normal)
     order = local_order(merged)
     if order is not None:
-        merged = renumber(merged, order)
+        merged = renumber(merged, order, team)
         place = np.empty(len(order), dtype=np.int32)
         place[order] = np.arange(len(order), dtype=np.int32)
         representative = place[representative]

@@ -14,7 +14,16 @@ from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave._validation import check_integer, check_option, check_real
 from isoweave.engines import plain, plain_frames
-from isoweave.graph._assembly import counting_argsort, row_starts, rows_of_entries
+from isoweave.graph._assembly import (
+    LONGEST_INSERTED,
+    MANY_ENTRIES,
+    MAX_STORED_EDGES,
+    counting_argsort,
+    merge_entries,
+    row_starts,
+    sort_entries,
+    sort_long_rows,
+)
 from isoweave.graph._euclidean import block_rows, nearest_of_all
 from isoweave.graph._features import PointGroups, spread_neighbors
 
@@ -23,9 +32,6 @@ kernels = LazyModule("isoweave.engines.paths")
 _SMALLEST_REORDERED = 20_000
 # Geodesics from which searching from several sources together is worth another kernel.
 _MANY_GEODESICS = 2_000_000
-# Rows up to this length are sorted by insertion in compiled code; compiling a sort for longer ones takes
-# longer than numpy takes for all of them.
-_LONGEST_INSERTED = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +85,13 @@ def assemble_graph(
     *,
     asymmetry: str = "max",
     rtol: float = 0.0,
+    team: ThreadTeam = ONE_THREAD,
 ) -> NeighborGraph:
     """Graph of n vertices from entries whose ends differ; repeated ones as :func:`graph_from_matrix` says."""
-    return NeighborGraph(*rows_of_entries(n, rows, cols, values, asymmetry, rtol))
+    found = None
+    if len(rows) > MANY_ENTRIES and 2 * len(rows) <= MAX_STORED_EDGES:
+        found = merge_entries(n, rows, cols, values, asymmetry, rtol, team)
+    return NeighborGraph(*(found or sort_entries(n, rows, cols, values, asymmetry, rtol)))
 
 
 def graph_from_matrix(matrix: Any, *, asymmetry: str = "error", rtol: float = 1e-6) -> NeighborGraph:
@@ -324,8 +334,8 @@ def rows_by_length(graph: NeighborGraph, team: ThreadTeam) -> tuple[IntArray, Fl
     arrays = (graph.indptr, graph.indices, graph.lengths)
     near_indices, near_lengths = np.empty_like(graph.indices), np.empty_like(graph.lengths)
     near = (near_indices, near_lengths)
-    team.run(kernels.sort_rows_by_length, graph.n_vertices, _LONGEST_INSERTED, *arrays, *near)
-    for i in np.flatnonzero(graph.degrees > _LONGEST_INSERTED):
+    team.run(kernels.sort_rows_by_length, graph.n_vertices, LONGEST_INSERTED, *arrays, *near)
+    for i in np.flatnonzero(graph.degrees > LONGEST_INSERTED):
         first, last = graph.indptr[i : i + 2]
         order = first + np.argsort(graph.lengths[first:last], kind="stable")
         near_indices[first:last], near_lengths[first:last] = graph.indices[order], graph.lengths[order]
@@ -347,11 +357,20 @@ def local_order(graph: NeighborGraph) -> AnyArray | None:
     return np.asarray(csgraph.reverse_cuthill_mckee(graph.to_matrix(), symmetric_mode=True))
 
 
-def renumber(graph: NeighborGraph, order: AnyArray) -> NeighborGraph:
+def renumber(graph: NeighborGraph, order: AnyArray, team: ThreadTeam = ONE_THREAD) -> NeighborGraph:
     """The same graph with vertex ``order[r]`` in place r."""
-    matrix = graph.to_matrix()[order][:, order]
-    matrix.sort_indices()
-    return NeighborGraph(matrix.indptr, matrix.indices, matrix.data)
+    from isoweave.engines.assembly import take_rows
+
+    n = graph.n_vertices
+    place, starts = np.empty(n, dtype=np.int32), np.zeros(n + 1, dtype=np.int32)
+    place[order] = np.arange(n, dtype=np.int32)
+    np.cumsum(graph.degrees[order], out=starts[1:])
+    indices, lengths = np.empty_like(graph.indices), np.empty_like(graph.lengths)
+    old = (graph.indptr, graph.indices, graph.lengths)
+    arrays = (order.astype(np.int32, copy=False), place, *old, starts, indices, lengths)
+    team.run(take_rows, n, LONGEST_INSERTED, *arrays)
+    sort_long_rows(starts, indices, lengths)
+    return NeighborGraph(starts, indices, lengths)
 
 
 def geodesics(graph: NeighborGraph, sources: Any = None) -> FloatArray:

@@ -20,6 +20,8 @@ from isoweave.linalg._cholesky import Elimination, elimination_order, plan_elimi
 sparse = LazyModule("isoweave.engines.sparse")
 # Part of the largest entry by which rounding may keep sums of rows from zero, and entries from their mirrors.
 _SLACK = 1e-8
+# Entries from which compiled code is worth loading to check them.
+_MANY = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +121,16 @@ def prepare_laplacian(laplacian: Any, team: ThreadTeam = ONE_THREAD) -> Laplacia
     if matrix.nnz > most:
         raise ValueError(f"laplacian has {matrix.nnz} entries; at most {most} are supported.")
     indptr, indices = (a.astype(np.int32, copy=False) for a in (matrix.indptr, matrix.indices))
-    _check_entries(matrix)
-    diagonal, norm = matrix.diagonal(), float((abs(matrix) @ np.ones(n)).max())
+    if matrix.nnz > _MANY:
+        diagonal, facts = np.zeros(n), np.empty((n, 4))
+        team.run(sparse.look_at_rows, n, indptr, indices, matrix.data, diagonal, facts)
+        off, norm, scale, gap = np.abs(facts).max(axis=0).tolist()
+        # Where an entry is not finite, one of these is not either.
+        if not max(off, gap) <= _SLACK * scale < np.inf:
+            _check_entries(matrix)
+    else:
+        _check_entries(matrix)
+        diagonal, norm = matrix.diagonal(), float((abs(matrix) @ np.ones(n)).max())
     labels = np.zeros(n, dtype=np.int32)
     if len(breadth_first_order(matrix, 0, return_predecessors=False)) < n:
         labels = connected_components(matrix, directed=False)[1].astype(np.int32)

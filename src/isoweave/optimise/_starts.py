@@ -380,7 +380,7 @@ def coarsen(graph: NeighborGraph, *, team: ThreadTeam, thinning: int = THINNING)
         edges.append((distances[at], lo + ball, number[members[at]]))
     lengths, rows, columns = (np.concatenate(parts) for parts in zip(*edges, strict=True))
     # The two balls of a pair measure the same path, up to the last bit.
-    near = assemble_graph(n_sample, rows, columns, lengths, asymmetry="min", rtol=1e-6)
+    near = assemble_graph(n_sample, rows, columns, lengths, asymmetry="min", rtol=1e-6, team=team)
     return CoarseLevel(sample, near, anchors, nearest, filled)
 
 
