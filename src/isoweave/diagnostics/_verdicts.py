@@ -58,8 +58,6 @@ _NOT_CONVERGED = ("max_iter", "stopped", "interrupted")
 _MORE_STEPS = 5000
 # Part of n_neighbors that is left where there are shortcuts, and the fewest that are advised.
 _FEWER, _FEWEST_NEIGHBORS = 0.7, 6
-# More neighbours along the graph where lengths bend.
-_FOR_BENDS = 4
 
 
 @cache
@@ -155,9 +153,7 @@ def _sparse(
         way, options = (".tree", {}) if is_forest else (way, options)
     if "along_graph" in options and graph.n_outlying:
         # Without triangles few such edges can be seen: where there is one, lengths bend with their roads.
-        # More paths average more bends.
-        way, enough = ".bent", enough + _FOR_BENDS
-        options = {"along_graph": enough, "loss": "robust"}
+        way, options = ".bent", options | {"loss": "robust"}
     facts: dict[str, Any] = {"n": d, "enough": enough, "options": options}
     if is_too_sparse(graph, d):
         low = graph.low_degree <= needed_degree(d)
