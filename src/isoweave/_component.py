@@ -171,5 +171,7 @@ def frames_of(
 
 def _factored(frames: FrameEnergy, options: EmbeddingOptions, anchors: AnchorEnergy | None) -> Problem:
     problem = build_problem(frames, solver=options.solver, anchors=anchors)
+    # Large, and quickly made again.
+    vars(frames.graph).pop("sources", None)
     check_finite("operators", "energy of the collapsed map", problem.mass)
     return problem

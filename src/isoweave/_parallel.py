@@ -97,7 +97,7 @@ class ThreadTeam:
         def work(start: int, stop: int) -> None:
             for k in range(start, stop):
                 lo, hi = ends[k]
-                sums[k] = np.sum(a[lo:hi] * b[lo:hi])
+                sums[k] = np.sum(np.multiply(a[lo:hi], b[lo:hi], dtype=np.float64))
 
         self.run(work, len(ends), grain=1)
         while len(sums) > 1:
@@ -113,7 +113,7 @@ class ThreadTeam:
         def work(start: int, stop: int) -> None:
             for lo in range(start, stop, _PIECE):
                 at = slice(lo, min(lo + _PIECE, stop))
-                np.add(a[at], factor * b[at], out=flat[at])
+                np.add(a[at], np.multiply(factor, b[at], dtype=np.float64), out=flat[at])
 
         self.run(work, len(a), grain=_PIECE)
         return out

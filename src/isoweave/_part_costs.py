@@ -16,6 +16,7 @@ from isoweave.optimise import (
     DENSE_DEGREE,
     EXTRA,
     LOW_DIMENSION,
+    MANY_NUMBERS,
     N_LANDMARKS,
     SYNCHRONIZED_LIMIT,
     THINNING,
@@ -201,7 +202,7 @@ def bytes_by_stage(s: PartSizes) -> dict[str, float]:
         making = 58 * entries
         checked += 4 * entries + 20 * n
     if s.solver in _DIRECT:
-        method, building = s.factor, 12 * entries + 8 * n + s.workspace
+        method, building = s.factor, 8 * entries + 8 * n + s.workspace
     elif s.solver == "amg":
         method, building = 12 * (entries + s.coarse_entries) + 60 * n, 30 * entries + 8 * s.coarse_entries
     else:
@@ -209,9 +210,10 @@ def bytes_by_stage(s: PartSizes) -> dict[str, float]:
     peaks["solver"] = kept + matrix + checked + max(making, method + building)
     kept += checked + method
     peaks["start"] = kept + _start_bytes(s)
-    # Coordinates, gradients and what a solve needs; ten steps are remembered with three blocks each. At the
-    # end alignments and stretch.
-    remembered = 0 if s.options.optimizer == "alternating" else 3 * min(10, s.options.max_iter)
+    # Coordinates, gradients and what a solve needs; ten steps are remembered with three blocks each, half
+    # as large where there are many numbers. At the end alignments and stretch.
+    remembered = 0.0 if s.options.optimizer == "alternating" else 3.0 * min(10, s.options.max_iter)
+    remembered *= 0.5 if n * c > MANY_NUMBERS else 1.0
     blocks = remembered + 3 * c + 11
     solve = max(8 * m * c, block * (7 if s.solver in _DIRECT else 15 if s.solver == "amg" else 11))
     peaks["optimise"] = kept + max(block * blocks + solve, block * (7 * c + 6))

@@ -14,8 +14,10 @@ from isoweave.engines.plain_frames import EXTRA_VECTORS
 from reference_graphs import random_rotations
 
 # Helpers are compiled into the kernels that call them; for these tests they are kernels, kept on disk.
-HELPERS = (small.block_iteration, small.full_spectrum, small.polar, lanes.polar_lanes)
-block_iteration, full_spectrum, polar, polar_lanes = (kernel(f.py_func) for f in HELPERS)
+HELPERS = (
+    small.block_iteration, small.block_iterations, small.full_spectrum, small.polar, lanes.polar_lanes
+)  # fmt: skip
+block_iteration, block_iterations, full_spectrum, polar, polar_lanes = (kernel(f.py_func) for f in HELPERS)
 scratch = kernel(lambda n: small.squares(n)[2:])
 
 
@@ -173,6 +175,35 @@ def test_leading_eigenpairs(name):
         np.testing.assert_allclose(values, everything[:n_wanted], atol=1e-10 * scale)
         np.testing.assert_allclose(vectors.T @ vectors, np.eye(n_wanted), atol=1e-12)
         np.testing.assert_allclose(matrix @ vectors, vectors * values, atol=1e-10 * scale)
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_iterations_side_by_side_have_the_bits_of_one(name):
+    """Whatever stands beside, and where one of them does not settle."""
+    matrix = MATRICES[name]
+    m, others = len(matrix), [with_spectrum(np.r_[9.0, 8.0, 7.0, np.linspace(k, -k, len(matrix) - 3) / 20], k)
+                              for k in range(1, lanes.LANES)]  # fmt: skip
+    together = [*others[:2], matrix, *others[2:]]
+    for n_wanted in (1, 2, 3):
+        block = n_wanted + EXTRA_VECTORS
+        values, vectors = np.empty((n_wanted, lanes.LANES)), np.empty((lanes.LANES, m + 2, n_wanted))
+        settled, order = np.empty(lanes.LANES, np.int32), np.empty(block, np.int32)
+        size = (3 * block + n_wanted + 1) * m + 3 * (block + n_wanted) * block
+        flat = (
+            np.stack(together, axis=-1).ravel(),
+            m,
+            values,
+            vectors,
+            settled,
+            np.empty(size * lanes.LANES),
+        )
+        block_iterations(*flat, *np.empty((2, block, block)), order)
+        for w, one in enumerate(together):
+            alone, its_values, its_vectors = iterate(one, n_wanted)
+            assert (settled[w] == 1) == alone
+            if alone:
+                np.testing.assert_array_equal(values[:, w], its_values)
+                np.testing.assert_array_equal(vectors[w, :m], its_vectors)
 
 
 def test_iteration_scales_with_the_matrix_settles_at_clear_gaps_and_leaves_most_of_a_spectrum_to_lapack():

@@ -23,6 +23,21 @@ def never_rises(result):
     return all(later <= earlier for earlier, later in pairwise(energies))
 
 
+def test_half_of_the_digits_of_earlier_steps_lead_to_the_same_minimum(monkeypatch):
+    """In as many steps; those that are too large keep all digits."""
+    problem, rng = make_problem("edge", 3)
+    start = rng.normal(size=(50, 3))
+    expected = descend(problem, start, tol=1e-6)
+    monkeypatch.setattr("isoweave.optimise._problem.MANY_NUMBERS", 149)
+    found = descend(problem, start, tol=1e-6)
+    assert (found.coordinates != expected.coordinates).any()
+    assert found.energy == pytest.approx(expected.energy, rel=1e-9)
+    assert abs(len(found.history) - len(expected.history)) <= 2
+    assert problem.remembered(start).dtype == np.float32
+    large = 1e50 * start
+    assert problem.remembered(large) is large
+
+
 @pytest.mark.parametrize(("kind", "n_components"), [("edge", 1), ("edge", 3), ("hub", 2), ("paper", 2)])
 def test_descents_never_rise_and_end_where_the_recursion_does(kind, n_components):
     """A step without memory is one sweep; from bad starts too: far too small, random, far too large."""

@@ -258,7 +258,7 @@ class ClusterProblem(Problem):
         return self.metric.solve(rhs, tol)
 
     def dot(self, a: FloatArray, b: FloatArray) -> float:
-        return total(self.ranks, a * b)
+        return total(self.ranks, np.multiply(a, b, dtype=np.float64))
 
     def integrate(self, alignments: FloatArray) -> FloatArray:
         patch, local = self.frames.patch, self.frames.edges

@@ -257,14 +257,9 @@ class DistanceEnergy:
     def mass(self) -> float:
         return self.evaluate(np.zeros((self.graph.n_vertices, self.n_components))).energy
 
-    @computed_once
-    def both(self) -> FloatArray:
-        """Weights of the two directions of every edge together."""
-        return self.weights + self.weights[self.graph.reverse]
-
     def evaluate(self, x: FloatArray) -> Evaluation:
         graph, energies, half_gradient = self.graph, np.empty(len(x)), np.empty(x.shape)
-        edges = (graph.indptr, graph.indices, graph.lengths, self.weights, self.both)
+        edges = (graph.indptr, graph.indices, graph.reverse, graph.lengths, self.weights)
         kernel = plain.choose("stress.edge_stress", len(self.weights))
         self.team.run(kernel, len(x), *edges, np.ascontiguousarray(x), energies, half_gradient)
         none = np.empty((0, self.n_components, self.n_components))

@@ -32,7 +32,7 @@ KERNELS = {
     "cholesky.column_counts": "i1 i1 i1",
     "cholesky.find_supernodes": "i1 n1",
     "cholesky.supernode_rows": "i1 i1 i1 i1 n1 i1",
-    "cholesky.factorise": "n n n i1 i1 n1 i1 n1 i1 i1 n1 i1 i1 f1 f1 f1 i1",
+    "cholesky.factorise": "n n n i1 i1 n1 i1 n1 i1 i1 n1 i1 i1 i1 f1 f1 f1 i1",
     "alignment.align_edges_plane": "n n i1 i1 f1 f2 f2 f3 f1 f2",
     "alignment.align_edges": "n n i1 i1 f1 f2 f2 f3 f1 f2",
     "alignment.divergence": "n n i1 i1 f2 f2",
@@ -43,7 +43,7 @@ KERNELS = {
     "paths.nearest_lists": "n n i1 i1 f1 i2 f2",
     "alignment.frame_transitions_plane": "n n i1 i1 f2 t1 f3 f1",
     "alignment.frame_transitions": "n n i1 i1 f2 t1 f3 f1",
-    "stress.edge_stress": "n n i1 i1 f1 f1 f1 f2 f1 f2",
+    "stress.edge_stress": "n n i1 i1 i1 f1 f1 f2 f1 f2",
 }
 # Small problems do these in plain numpy.
 _PLAIN = {

@@ -229,9 +229,10 @@ def sort_range(a, first, last):
 @kernel
 def factorise(
     start, stop, first_task, tasks, starts, row_ptr, rows, value_ptr, last_child, sibling, places,
-    indptr, indices, data, stack, values, failed,
+    indptr, indices, entries, data, stack, values, failed,
 ):  # fmt: skip
     """Fill ``values`` for tasks from ``first_task`` on; the first column with no positive pivot of each."""
+    # Entry e of the pattern is ``data[entries[e]]``.
     where = np.empty(len(indptr) - 1, np.int32)
     first_task, tallest = first_task + start, 0
     for node in range(tasks[first_task], tasks[first_task + stop - start]):
@@ -247,7 +248,7 @@ def factorise(
         for j in range(c0, c0 + k):
             for e in range(indptr[j], indptr[j + 1]):
                 if indices[e] >= j:
-                    front[where[indices[e]] * m + j - c0] += data[e]
+                    front[where[indices[e]] * m + j - c0] += data[entries[e]]
         c = last_child[node]
         while c != -1:
             first = row_ptr[c] + starts[c + 1] - starts[c]

@@ -30,11 +30,12 @@ def _spread(builder: Any, number: Any) -> Any:
     return value
 
 
-def _sum_of_products(kind: str, adds: bool) -> Any:
+def _sum_of_products(kind: str, adds: bool, flags: tuple[str, ...] = _FUSED, n_sums: int = 1) -> Any:
     """A sum over ``m < count`` of ``factor x[a + m da] y[b + m db]`` that is put or added to ``out[o]``.
 
     ``out`` and y, at these indices of flat arrays, are vectors. x are vectors, or numbers; where x are
-    "gathered", ``da`` is an array of indices instead, and y is taken at ``b + da[a + m] db``.
+    "gathered", ``da`` is an array of indices instead, and y is taken at ``b + da[a + m] db``. Where there are
+    more sums than one, the x of the next begin where those of one end, and ``out`` is as far on.
     """
     gathered = kind == "gathered"
 
@@ -55,7 +56,12 @@ def _sum_of_products(kind: str, adds: bool) -> Any:
         def vector(which: int, array: Any, index: Any) -> Any:
             return builder.bitcast(pointer(which, array, index), ir.PointerType(_VECTOR))
 
-        total = cgutils.alloca_once_value(builder, ir.Constant(_VECTOR, [0.0] * LANES))
+        totals = [
+            cgutils.alloca_once_value(builder, ir.Constant(_VECTOR, [0.0] * LANES)) for _ in range(n_sums)
+        ]
+        further = [ir.Constant(ir.IntType(64), 0)]
+        for _ in range(1, n_sums):
+            further.append(builder.add(further[-1], builder.mul(count, da)))
         with cgutils.for_range(builder, count) as loop:
             step = loop.index
             if gathered:
@@ -63,21 +69,22 @@ def _sum_of_products(kind: str, adds: bool) -> Any:
                 step = builder.zext(builder.load(pointer(5, da, at)), ir.IntType(64))
             else:
                 at = builder.add(a, builder.mul(step, da))
-            left = (
-                builder.load(vector(3, x, at), align=8)
-                if kind == "vectors"
-                else _spread(builder, builder.load(pointer(3, x, at)))
-            )
             right = builder.load(vector(6, y, builder.add(b, builder.mul(step, db))), align=8)
-            product = builder.fmul(left, right, flags=_FUSED)
-            builder.store(builder.fadd(builder.load(total), product, flags=_FUSED), total)
-        value, place = (
-            builder.fmul(_spread(builder, factor), builder.load(total), flags=_FUSED),
-            vector(0, out, o),
-        )
-        if adds:
-            value = builder.fadd(builder.load(place, align=8), value, flags=_FUSED)
-        builder.store(value, place, align=8)
+            for total, more in zip(totals, further, strict=True):
+                here = builder.add(at, more)
+                left = (
+                    builder.load(vector(3, x, here), align=8)
+                    if kind == "vectors"
+                    else _spread(builder, builder.load(pointer(3, x, here)))
+                )
+                product = builder.fmul(left, right, flags=flags)
+                builder.store(builder.fadd(builder.load(total), product, flags=flags), total)
+        for total, more in zip(totals, further, strict=True):
+            place = vector(0, out, builder.add(o, more))
+            value = builder.fmul(_spread(builder, factor), builder.load(total), flags=flags)
+            if adds:
+                value = builder.fadd(builder.load(place, align=8), value, flags=flags)
+            builder.store(value, place, align=8)
         return context.get_dummy_value()
 
     return intrinsic(typed)
@@ -86,6 +93,9 @@ def _sum_of_products(kind: str, adds: bool) -> Any:
 set_products, add_products = _sum_of_products("vectors", False), _sum_of_products("vectors", True)
 set_multiples, add_multiples = _sum_of_products("numbers", False), _sum_of_products("numbers", True)
 set_gathered = _sum_of_products("gathered", False)
+# With the bits of products and sums one after the other.
+set_exact, add_exact = (_sum_of_products("vectors", adds, ()) for adds in (False, True))
+set_four = _sum_of_products("vectors", False, (), 4)
 
 
 def _lower(_: Any, x: Any, o: Any, a: Any, number: Any) -> Any:

@@ -3,11 +3,15 @@
 import numpy as np
 
 from isoweave.engines.compile import helper, kernel, smaller
+from isoweave.engines.lanes import LANES
 from isoweave.engines.paths import find_edge, search_scratch, settle, within_hops
 from isoweave.engines.plain import TIE
 from isoweave.engines.plain_frames import EXTRA_VECTORS, RANK_TOLERANCE, SEVERAL
-from isoweave.engines.small import block_iteration, full_spectrum
+from isoweave.engines.small import block_iteration, block_iterations, full_spectrum
 from isoweave.engines.tridiagonal import leading_pairs
+
+# Size of the largest matrices that are decomposed side by side.
+_SIDE_BY_SIDE = 64
 
 
 @helper
@@ -106,6 +110,47 @@ def _shortest_paths(dense, n_frame, n_room, through):
                 row[v] = smaller(row[v], t + through[v])
 
 
+@helper
+def _put(i, m, values, vectors, indptr, frame, inverse, spectrum):
+    """Rows of the frame of i from the eigenpairs of its Gram matrix of order m."""
+    # ``frame[e, 0]`` is the row of the matrix that belongs to the end of e, or -1.
+    n_components = frame.shape[1]
+    for c in range(n_components):
+        spectrum[i, c] = max(values[c], 0.0) if c < m else 0.0
+    threshold = RANK_TOLERANCE * spectrum[i, 0]
+    for e in range(indptr[i], indptr[i + 1]):
+        b = int(frame[e, 0])
+        for c in range(n_components):
+            present = b >= 0 and spectrum[i, c] > threshold
+            frame[e, c] = vectors[b, c] * np.sqrt(spectrum[i, c]) if present else 0.0
+            if len(inverse) > 0:
+                inverse[e, c] = vectors[b, c] / np.sqrt(spectrum[i, c]) if present else 0.0
+
+
+@helper
+def _put_all(
+    waiting, count, m, grams, lane_values, lane_vectors, settled, scratch, small, rotation, order, values,
+    vectors, indptr, frame, inverse, spectrum,
+):  # fmt: skip
+    """The same for the first ``count`` vertices ``waiting``, whose Gram matrices are side by side."""
+    for at in range(0, m * m * LANES, LANES):
+        for w in range(count, LANES):
+            grams[at + w] = grams[at]
+    block_iterations(grams, m, lane_values, lane_vectors, settled, scratch, small, rotation, order)
+    for w in range(count):
+        for c in range(len(values)):
+            values[c] = lane_values[c, w]
+        if settled[w] == 1:
+            _put(waiting[w], m, values, lane_vectors[w], indptr, frame, inverse, spectrum)
+            continue
+        gram = np.empty((m, m))
+        for a in range(m):
+            for k in range(m):
+                gram[a, k] = grams[(a * m + k) * LANES + w]
+        full_spectrum(gram, values, vectors)
+        _put(waiting[w], m, values, vectors, indptr, frame, inverse, spectrum)
+
+
 @kernel
 def local_mds(
     start, stop, indptr, indices, lengths, near_indices, near_lengths, frame_size, room_size, row_limit,
@@ -142,6 +187,14 @@ def local_mds(
     block = n_components + EXTRA_VECTORS
     rows, image = np.empty((max(block, 11), capacity)), np.empty((block, capacity))
     small, rotation, order = np.empty((block, block)), np.empty((block, block)), np.empty(block, np.int32)
+    # Gram matrices of the same order wait until there is one for every lane.
+    widest = min(_SIDE_BY_SIDE, capacity) if n_components < SEVERAL else 0
+    grams, waiting, n_waiting, m_waiting = np.empty(widest * widest * LANES), np.empty(LANES, np.int32), 0, 0
+    lane_values, lane_vectors = np.empty((n_components, LANES)), np.empty((LANES, widest, n_components))
+    settled = np.empty(LANES, np.int32)
+    beside = np.empty(((3 * block + n_components + 1) * widest + 3 * (block + n_components) * block) * LANES)
+    side_by_side = (grams, lane_values, lane_vectors, settled, beside, small, rotation, order)
+    outputs = (values, vectors, indptr, frame, inverse, spectrum)
     mark = 0
     for i in range(start, stop):
         # 1. The vertices of the frame, and those that paths may lead through.
@@ -173,23 +226,31 @@ def local_mds(
                 )
                 gram[u, v] = gram[v, u] = value
                 power += value * value * (2.0 if u != v else 1.0)
+        spectrum[i, n_components] = power
+        for e in range(indptr[i], indptr[i + 1]):
+            v = indices[e]
+            included[e] = stamp[v] == mark and place[v] <= m
+            frame[e, 0] = place[v] - 1 if included[e] else -1
         # 4. Leading eigenpairs (eq. 3); directions that the neighbourhood does not have stay zero.
+        if n_waiting > 0 and m != m_waiting:
+            _put_all(waiting, n_waiting, m_waiting, *side_by_side, *outputs)
+            n_waiting = 0
+        if m <= widest and 3 * block < m:
+            for a in range(m):
+                for k in range(m):
+                    grams[(a * m + k) * LANES + n_waiting] = gram[a, k]
+            waiting[n_waiting], m_waiting = i, m
+            n_waiting += 1
+            if n_waiting == LANES:
+                _put_all(waiting, n_waiting, m, *side_by_side, *outputs)
+                n_waiting = 0
+            continue
         if n_components < SEVERAL:
             done = block_iteration(gram, values, vectors, rows, image, small, rotation, order)
         else:
             done = leading_pairs(gram, dense, values, vectors, rows)
         if not done:
             full_spectrum(gram, values, vectors)
-        spectrum[i, n_components] = power
-        for c in range(n_components):
-            spectrum[i, c] = max(values[c], 0.0) if c < m else 0.0
-        threshold = RANK_TOLERANCE * spectrum[i, 0]
-        for e in range(indptr[i], indptr[i + 1]):
-            v = indices[e]
-            b = place[v] - 1
-            included[e] = stamp[v] == mark and b < m
-            for c in range(n_components):
-                present = included[e] and spectrum[i, c] > threshold
-                frame[e, c] = vectors[b, c] * np.sqrt(spectrum[i, c]) if present else 0.0
-                if len(inverse) > 0:
-                    inverse[e, c] = vectors[b, c] / np.sqrt(spectrum[i, c]) if present else 0.0
+        _put(i, m, *outputs)
+    if n_waiting > 0:
+        _put_all(waiting, n_waiting, m_waiting, *side_by_side, *outputs)

@@ -120,8 +120,8 @@ def dot_chunks(start: int, stop: int, a: Any, b: Any, partial: Any) -> None:
 
 
 def edge_stress(
-    start: int, stop: int, indptr: Any, indices: Any, lengths: Any, weights: Any, both: Any, coordinates: Any,
-    energies: Any, half_gradient: Any,
+    start: int, stop: int, indptr: Any, indices: Any, reverse: Any, lengths: Any, weights: Any,
+    coordinates: Any, energies: Any, half_gradient: Any,
 ) -> None:  # fmt: skip
     """As :func:`isoweave.engines.stress.edge_stress`."""
     edges, rows = _edges(start, stop, indptr)
@@ -133,7 +133,8 @@ def edge_stress(
         distances = np.sqrt(squares)
         excess = distances - lengths[edges]
         energies[start:stop] = np.bincount(rows, weights[edges] * excess * excess, stop - start)
-        pulls = np.where(distances > 0.0, both[edges] * excess / distances, 0.0)
+        both = weights[edges] + weights[reverse[edges]]
+        pulls = np.where(distances > 0.0, both * excess / distances, 0.0)
         sum_rows(rows, pulls[:, None] * steps, half_gradient[start:stop])
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from isoweave.engines.compile import helper, inlined
+from isoweave.engines.lanes import LANES, add_exact, set_exact, set_four
 from isoweave.engines.plain_frames import MAX_SWEEPS, TOLERANCE
 
 _TWO_600 = 2.0**600
@@ -284,3 +285,122 @@ def block_iteration(matrix, values, vectors, rows, image, small, rotation, order
             for a in range(m):
                 rows[c, a] = image[c, a]
     return False
+
+
+@helper
+def _project_out_lanes(rows, c, m, dots):
+    """As :func:`_project_out` side by side; the squared lengths are in ``dots``."""
+    down = m * LANES
+    for p in range(c):
+        set_exact(dots, 0, 1.0, rows, c * down, LANES, rows, p * down, LANES, m)
+        for at in range(0, down, LANES):
+            add_exact(rows, c * down + at, -1.0, dots, 0, 0, rows, p * down + at, 0, 1)
+    set_exact(dots, 0, 1.0, rows, c * down, LANES, rows, c * down, LANES, m)
+
+
+@helper
+def block_iterations(matrix, m, values, vectors, settled, scratch, small, rotation, order):
+    """:func:`block_iteration` of ``LANES`` matrices (m, m) side by side, with the same bits.
+
+    ``matrix`` is flat, lanes last. ``values`` (N, LANES) and ``vectors`` (LANES, N, m or more) are those of
+    lanes that are ``settled``, 1; others are not 1. ``scratch`` is flat, of ``(3 b + N + 1) m + 3 (b + N) b``
+    vectors, where b is the length of ``small``.
+    """
+    n_wanted, b, down = len(values), len(small), m * LANES
+    rows, image, trial = scratch[: b * down], scratch[b * down : 2 * b * down], scratch[2 * b * down :]
+    weight, between = trial[n_wanted * down :], trial[(n_wanted + 1) * down :]
+    turn = between[b * b * LANES :]
+    power, dots, before, seen = np.empty(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    best = np.zeros(LANES, np.int32)
+    set_exact(power, 0, 1.0, matrix, 0, LANES, matrix, 0, LANES, m * m)
+    for a in range(m):
+        for w in range(LANES):
+            weight[a * LANES + w] = matrix[a * (down + LANES) + w]
+    for w in range(LANES):
+        settled[w] = 0 if 3 * b < m else -1
+    for c in range(b):
+        at = c * down
+        for w in range(LANES):
+            best[w] = 0
+            for a in range(m):
+                if weight[a * LANES + w] > weight[best[w] * LANES + w]:
+                    best[w] = a
+            for a in range(0, down, LANES):
+                rows[at + a + w] = matrix[best[w] * down + a + w]
+        _project_out_lanes(rows, c, m, dots)
+        for w in range(LANES):
+            if not dots[w] > 0.0:
+                settled[w] = -1
+            dots[w] = np.sqrt(dots[w])
+        for a in range(0, down, LANES):
+            for w in range(LANES):
+                rows[at + a + w] /= dots[w]
+                weight[a + w] -= dots[w] * rows[at + a + w] * rows[at + a + w]
+        for w in range(LANES):
+            weight[best[w] * LANES + w] = -np.inf
+    for sweep in range(MAX_SWEEPS):
+        for c in range(b):
+            at = c * down
+            set_exact(before, 0, 1.0, rows, at, LANES, rows, at, LANES, m)
+            _project_out_lanes(rows, c, m, dots)
+            _project_out_lanes(rows, c, m, dots)
+            for w in range(LANES):
+                if settled[w] == 0 and not dots[w] > 1e-24 * before[w]:
+                    settled[w] = -1
+                dots[w] = 1.0 / np.sqrt(dots[w])
+            for a in range(at, at + down, LANES):
+                set_exact(rows, a, 1.0, rows, a, 0, dots, 0, 0, 1)
+        for a in range(0, down, LANES):
+            # The matrix is symmetric.
+            if b >= 4:
+                set_four(image, a, 1.0, rows, 0, LANES, matrix, a * m, LANES, m)
+            for c in range(4 if b >= 4 else 0, b):
+                set_exact(image, c * down + a, 1.0, rows, c * down, LANES, matrix, a * m, LANES, m)
+        if sweep % 3 == 2:
+            for p in range(b):
+                for q in range(p + 1):
+                    at = (p * b + q) * LANES
+                    set_exact(between, at, 1.0, rows, p * down, LANES, image, q * down, LANES, m)
+            for w in range(LANES):
+                if settled[w] != 0:
+                    continue
+                for p in range(b):
+                    for q in range(p + 1):
+                        small[p, q] = small[q, p] = between[(p * b + q) * LANES + w]
+                jacobi_eigh(small, rotation)
+                seen[w] = power[w]
+                for c in range(b):
+                    seen[w] -= small[c, c] * small[c, c]
+                    p = c
+                    while p > 0 and small[order[p - 1], order[p - 1]] < small[c, c]:
+                        order[p] = order[p - 1]
+                        p -= 1
+                    order[p] = c
+                for c in range(n_wanted):
+                    values[c, w] = small[order[c], order[c]]
+                    for p in range(b):
+                        turn[(c * b + p) * LANES + w] = rotation[p, order[c]]
+            before[:] = 0.0
+            for c in range(n_wanted):
+                at = c * b * LANES
+                for a in range(0, down, LANES):
+                    set_exact(trial, c * down + a, 1.0, rows, a, down, turn, at, LANES, b)
+                    set_exact(weight, a, 1.0, image, a, down, turn, at, LANES, b)
+                    add_exact(weight, a, -1.0, values, c * LANES, 0, trial, c * down + a, 0, 1)
+                set_exact(dots, 0, 1.0, weight, 0, LANES, weight, 0, LANES, m)
+                for w in range(LANES):
+                    before[w] = max(before[w], np.sqrt(dots[w]))
+            n_left = 0
+            for w in range(LANES):
+                least = values[n_wanted - 1, w]
+                if settled[w] == 0 and least <= 0.0:
+                    settled[w] = -1
+                elif settled[w] == 0 and before[w] <= TOLERANCE * values[0, w]:
+                    settled[w] = 1 if seen[w] < least * least else -1
+                    for c in range(n_wanted):
+                        for a in range(m):
+                            vectors[w, a, c] = trial[c * down + a * LANES + w]
+                n_left += settled[w] == 0
+            if n_left == 0:
+                return
+        rows, image = image, rows

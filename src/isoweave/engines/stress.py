@@ -10,9 +10,10 @@ _AT_ONCE = 16
 
 
 @kernel
-def edge_stress(start, stop, indptr, indices, lengths, weights, both, coordinates, energies, half_gradient):
+def edge_stress(
+    start, stop, indptr, indices, reverse, lengths, weights, coordinates, energies, half_gradient
+):
     """Energies of the vertices start..stop and half their gradients (eq. 22)."""
-    # ``both`` (m,) are the weights of the two directions of an edge together.
     n_components = coordinates.shape[1]
     step = np.empty(n_components)
     for i in range(start, stop):
@@ -25,7 +26,8 @@ def edge_stress(start, stop, indptr, indices, lengths, weights, both, coordinate
                 excess = distance - lengths[e]
                 total += weights[e] * excess * excess
                 if distance > 0.0:
-                    pull = both[e] * excess / distance
+                    # Both directions of the edge pull.
+                    pull = (weights[e] + weights[np.uint32(reverse[e])]) * excess / distance
                     u += pull * a
                     v += pull * b
             energies[i], half_gradient[i, 0], half_gradient[i, 1] = total, u, v
@@ -42,7 +44,7 @@ def edge_stress(start, stop, indptr, indices, lengths, weights, both, coordinate
             energies[i] += weights[e] * excess * excess
             if distance > 0.0:
                 # Ends that coincide may part in any direction: none is taken.
-                pull = both[e] * excess / distance
+                pull = (weights[e] + weights[reverse[e]]) * excess / distance
                 for c in range(n_components):
                     half_gradient[i, c] += pull * step[c]
 

@@ -138,7 +138,7 @@ def stresses(start, stop, starts, far, x, gradient, scratch, found):
 def _evaluate(p, lo, hi, first_free, last_free, graph, terms, far, x, alignments, gradient, scratch):
     """Energy at the rows lo..hi, with rotations and half the gradient: of frames, and of distances."""
     indptr, indices, reverse, lengths, sources = graph
-    seen, frame, free, weights, measured, both, rest = terms
+    seen, frame, free, weights, measured, rest = terms
     energies, flux, other, more, stress = scratch
     if x.shape[1] == 2:
         align_edges_plane(lo, hi, indptr, indices, seen, frame, x, alignments, energies, flux)
@@ -163,8 +163,8 @@ def _evaluate(p, lo, hi, first_free, last_free, graph, terms, far, x, alignments
             energies[i] += more[i]
     divergence(lo, hi, indptr, reverse, flux, gradient)
     energy = _total(energies, lo, hi - lo)
-    if len(both) > 0:
-        edge_stress(lo, hi, indptr, indices, rest, measured, both, x, energies, other)
+    if len(measured) > 0:
+        edge_stress(lo, hi, indptr, indices, reverse, rest, measured, x, energies, other)
         energy += _total(energies, lo, hi - lo)
         for i in range(lo, hi):
             for c in range(x.shape[1]):

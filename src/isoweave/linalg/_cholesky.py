@@ -237,10 +237,10 @@ def factorise(
     s: Structure, indptr: IntArray, indices: IntArray, data: FloatArray, team: ThreadTeam = ONE_THREAD
 ) -> tuple[FloatArray, int]:
     """Values of the factor, and the original number of the first vertex without a positive pivot, or -1."""
-    starts, columns, entries = _permute(indptr, indices, s.order)
+    pattern = _permute(indptr, indices, s.order)
     values, stack = np.empty(s.value_ptr[-1]), np.empty(s.stack_size)
     failed = np.full(len(s.tasks.above), -1, dtype=np.int32)
-    arrays = (s.tasks.bounds, *s[1:8], starts, columns, data[entries], stack, values, failed)
+    arrays = (s.tasks.bounds, *s[1:8], *pattern, data, stack, values, failed)
     for lo, hi in pairwise(s.tasks.layers):
         team.run(kernels.factorise, hi - lo, lo, *arrays, grain=1)
         if (failed >= 0).any():

@@ -36,6 +36,7 @@ from isoweave.optimise._many import (
 )
 from isoweave.optimise._optimisers import LBFGS as LBFGS, Alternating as Alternating, minimise as minimise
 from isoweave.optimise._problem import (
+    MANY_NUMBERS as MANY_NUMBERS,
     NumericalError as NumericalError,
     Problem as Problem,
     UnsolvedError as UnsolvedError,

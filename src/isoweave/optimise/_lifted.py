@@ -215,9 +215,10 @@ def mended(graph: NeighborGraph, x: FloatArray, team: ThreadTeam, run: Run = ALO
 
     Somewhere a piece is folded over, which no descent undoes, and what hangs on it leans.
     """
+    if graph.n_vertices > MENDED or misfit(graph, x) <= _STUCK:
+        return None
     errors = _errors(graph, x)
-    is_stuck = graph.n_vertices <= MENDED and misfit(graph, x) > _STUCK
-    if not is_stuck or np.median(errors) > _ELSEWHERE * errors.mean():
+    if np.median(errors) > _ELSEWHERE * errors.mean():
         return None
     # Lengths that are wrong have errors of their own.
     if not seems_exact(graph, x.shape[1]) or longer_than_detours(graph).any():

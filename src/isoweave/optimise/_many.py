@@ -321,7 +321,7 @@ def _descend(
     *measured, frames = _terms(problem)
     mass, has_alignments = _masses(problem, blocks, x), not measured
     # Frames may go by other lengths of the same edges.
-    lengths = [a for term in measured for a in (term.weights, term.both, term.graph.lengths)]
+    lengths = [a for term in measured for a in (term.weights, term.graph.lengths)]
     most, most_pairs = min(optimiser.max_iter, _MOST_STEPS), _MEMORY + 1
     has_ground = len(far.weights) > 0 or isinstance(problem.metric, AnchoredState)
     rows = blocks.starts + np.arange(n_parts + 1) if has_ground else blocks.starts
@@ -340,7 +340,7 @@ def _descend(
         blocks.starts,
         np.searchsorted(frames.free, graph.indptr[blocks.starts]),
         (graph.indptr, graph.indices, graph.reverse, graph.lengths, graph.sources),
-        (frames.seen, frames.frames.rows, frames.free, frames.weights, *(lengths or [np.empty(0)] * 3)),
+        (frames.seen, frames.frames.rows, frames.free, frames.weights, *(lengths or [np.empty(0)] * 2)),
         stress,
         factor.metric,
         block,

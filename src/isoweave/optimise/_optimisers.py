@@ -119,7 +119,7 @@ class LBFGS:
         curvature = problem.dot(move, change)
         if curvature > 1e-12 * abs(slope) * step:
             image = problem.plus(preconditioned, -1.0, state.preconditioned)
-            pairs = (*pairs, move, change, image)[-3 * _MEMORY :]
+            pairs = (*pairs, *map(problem.remembered, (move, change, image)))[-3 * _MEMORY :]
             curvatures = (*curvatures, curvature)[-_MEMORY:]
         size = _relative(problem, accepted, preconditioned)
         history = [*state.history, StepRecord(state.iteration, accepted.energy, size, step)]
@@ -311,12 +311,14 @@ def _restored(optimiser: Optimiser, problem: Problem, record: Record, stage: str
     state = State(x, here, history, record.value("iteration", int), record.value("status", str))
     if state.status != RUNNING or isinstance(optimiser, Alternating):
         return state
-    count = sum(name.startswith("pairs.") for name in record.arrays)
+    names = [f"pairs.{k}" for k in range(sum(name.startswith("pairs.") for name in record.arrays))]
+    kinds = (getattr(record.arrays.get(name), "dtype", None) for name in names)
+    kept = [np.float32 if kind == np.float32 else np.float64 for kind in kinds]
     return LBFGSState(
         **vars(state),
         preconditioned=record.array("preconditioned", problem.shape),
         idle=record.value("idle", int),
-        pairs=tuple(record.array(f"pairs.{k}", problem.shape) for k in range(count)),
+        pairs=tuple(record.array(name, problem.shape, k) for name, k in zip(names, kept, strict=True)),
         curvatures=tuple(map(float, record.value("curvatures", list))),
     )
 

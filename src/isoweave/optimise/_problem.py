@@ -29,6 +29,8 @@ from isoweave.linalg import PoissonState, factor, factor_anchored
 
 # Squares of coordinates beyond this, in units of the median length, no longer leave room for sums.
 _OVERFLOWING = 1e150
+# Numbers of an array from which memory counts.
+MANY_NUMBERS = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +89,14 @@ class Problem:
         """``a + factor * b``."""
         return self.frames.team.plus(a, factor, b, out)
 
+    def remembered(self, array: FloatArray) -> FloatArray:
+        """What L-BFGS keeps of a step, which only shapes the next: where that is much, half of its digits."""
+        if array.size <= MANY_NUMBERS:
+            return array
+        with np.errstate(over="ignore"):
+            half: AnyArray = array.astype(np.float32)
+        return half if self.is_finite(half) else array
+
     def is_finite(self, array: FloatArray) -> bool:
         return self.frames.team.all_finite(array)
 
@@ -119,7 +129,8 @@ class Problem:
         if not isinstance(self.frames, EdgeEnergy):
             raise ValueError("The energy of the distances needs the edge inner product, one weight per edge.")
         weights, team = self.frames.weights, self.frames.team
-        measured: Energy = DistanceEnergy(graph or self.graph, self.shape[1], part * weights, team)
+        share = weights if part == 1.0 else part * weights
+        measured: Energy = DistanceEnergy(graph or self.graph, self.shape[1], share, team)
         if part < 1.0:
             measured = Sum((measured, replace(self.frames, weights=(1.0 - part) * weights)))
         return replace(self, measured=measured)
