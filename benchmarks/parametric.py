@@ -31,10 +31,11 @@ import scipy.sparse as sp
 import torch
 from scipy.sparse import csgraph
 from sklearn.decomposition import PCA
-from sklearn.neighbors import NearestNeighbors, kneighbors_graph
+from sklearn.neighbors import NearestNeighbors
 
 from cases import ROOT, markdown_table
 from isoweave import Checkpoint, datasets
+from isoweave.graph import knn_graph
 from isoweave.parametric import ParametricIsometry
 
 PAGE = ROOT / "docs" / "parametric.md"
@@ -146,12 +147,14 @@ def autoencoder(model: ParametricIsometry, fitted: np.ndarray) -> torch.nn.Modul
     return whole.to(plan.device).eval()
 
 
-def scores(fitted, others, k, there, placed, geodesics, numbers):
-    distances, near = NearestNeighbors(n_neighbors=k).fit(fitted).kneighbors(others)
+def scores(distances, near, there, placed, geodesics, numbers):
+    k = near.shape[1]
     apart = distances > 0
     found = np.linalg.norm(placed[:, None] - there[near], axis=2)
     error = np.mean(np.abs(found - distances)[apart] / distances[apart])
-    in_map = NearestNeighbors(n_neighbors=k).fit(there).kneighbors(placed, return_distance=False)
+    # Trees are slow in more than a few dimensions.
+    search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(there)
+    in_map = search.kneighbors(placed, return_distance=False)
     kept = np.mean([len(np.intersect1d(a, b)) / k for a, b in zip(near, in_map, strict=True)])
     far = np.linalg.norm(placed[numbers][:, None] - there[None], axis=2)
     is_joined = np.isfinite(geodesics)
@@ -168,10 +171,7 @@ def rows_of(name: str, args: argparse.Namespace) -> list[list[str]]:
     if args.epochs is not None:
         options = {**options, "max_epochs": args.epochs}
     if args.checkpoint:
-        options = {
-            **options,
-            "map_options": {"checkpoint": Checkpoint(f"{args.checkpoint}-{name}", resume=True)},
-        }
+        options = {**options, "checkpoint": Checkpoint(f"{args.checkpoint}-{name}", resume=True)}
     model = ParametricIsometry(
         n_components, n_neighbors=k, random_state=seed, n_jobs=args.jobs, device=args.device, **options
     )
@@ -182,7 +182,7 @@ def rows_of(name: str, args: argparse.Namespace) -> list[list[str]]:
     model.map_.set_params(n_jobs=1)
     both = np.vstack([others, fitted])
     numbers = np.random.default_rng(seed).choice(len(others), min(200, len(others)), replace=False)
-    graph = kneighbors_graph(both, k, mode="distance")
+    graph = knn_graph(both, k, n_jobs=args.jobs, random_state=seed).to_matrix()
     geodesics = csgraph.dijkstra(graph, directed=False, indices=numbers)[:, len(others) :]
     many = np.resize(others, (10_000, others.shape[1]))
     made = model.map_
@@ -201,9 +201,10 @@ def rows_of(name: str, args: argparse.Namespace) -> list[list[str]]:
         results.append(("ParametricUMAP", there, placed, micro, cost))
     add("PCA", PCA(n_components).fit(fitted).transform)
     add("autoencoder", lambda rows: model._passed(network, rows, n_components), of_autoencoder)
+    near = NearestNeighbors(n_neighbors=k).fit(fitted).kneighbors(others)
     lines = []
     for method, there, at, micro, cost in results:
-        error, kept, pearson = scores(fitted, others, k, there, at, geodesics, numbers)
+        error, kept, pearson = scores(*near, there, at, geodesics, numbers)
         if not lines:
             reference = error
         cells = [f"{error:.4f}", f"{error / reference:.2f}", f"{kept:.3f}", f"{pearson:.4f}", f"{micro:.3g}"]
@@ -284,7 +285,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--rows", type=int, help="fit so many rows only")
     parser.add_argument("--umap", help="a Python that has ParametricUMAP")
-    parser.add_argument("--checkpoint", help="keep the maps in files of this name, and take them from there")
+    parser.add_argument("--checkpoint", help="keep maps and trainings in such files, and go on with them")
     parser.add_argument("--jobs", type=int, default=1, help="threads of the fit")
     parser.add_argument("--device", default="cpu", help="where the network is trained")
     parser.add_argument("--stream", type=int, help="so many rows from a file")

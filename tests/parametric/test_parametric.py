@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 
@@ -14,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from isoweave import Checkpoint, CheckpointError
+from isoweave import Checkpoint, CheckpointError, IsometricEmbedding
 from isoweave.datasets import swiss_roll
 from isoweave.energy import DistanceEnergy, edge_energy
 from isoweave.geometry import calibrate_frames, local_frames
@@ -208,6 +209,15 @@ def test_the_inverse_returns_to_the_data(tmp_path):
     assert np.array_equal(loaded.inverse_transform(sheet[:, :2]), model.inverse_transform(sheet[:, :2]))
     with pytest.raises(ValueError, match=r"shape \(n, 2\)"):
         model.inverse_transform(np.zeros((4, 3)))
+    with pytest.raises(ValueError, match="NaN"):
+        model.inverse_transform([[0.0, np.nan]])
+
+
+def test_another_fit_without_a_decoder_has_no_inverse(few_batches):
+    model = quick(decoder=True).fit(ROLL[:60])
+    assert model.inverse_transform([[0, 0]]).shape == (1, 3)
+    with pytest.raises(ValueError, match="decoder=True"):
+        model.set_params(decoder=False).fit(ROLL[:60]).inverse_transform([[0, 0]])
 
 
 def test_a_saved_model_has_the_same_bits_and_no_data(model, tmp_path):
@@ -219,6 +229,8 @@ def test_a_saved_model_has_the_same_bits_and_no_data(model, tmp_path):
         loaded.inverse_transform(ROLL[:, :2])
     with pytest.raises(AttributeError, match="no map"):
         loaded.partial_fit(ROLL)
+    copy.copy(model).set_params(device="cuda").save(tmp_path / "map.safetensors")
+    assert ParametricIsometry.load(tmp_path / "map.safetensors").device == "auto"
 
 
 @pytest.mark.parametrize("damage", ["shape", "nan", "name", "type"])
@@ -258,9 +270,10 @@ def test_a_module_of_ones_own_is_trained_as_a_copy_and_given_again(tmp_path):
         ParametricIsometry.load(tmp_path / "m")
 
 
-def test_exports_give_the_same_coordinates(model, tmp_path):
+def test_exports_give_the_same_coordinates(model, tmp_path, caplog):
     onnxruntime = pytest.importorskip("onnxruntime")
     model.to_onnx(tmp_path / "map.onnx")
+    assert "torchvision" not in caplog.text
     session = onnxruntime.InferenceSession(str(tmp_path / "map.onnx"))
     for rows in (ROLL[:1], ROLL[600:]):
         (found,) = session.run(["coordinates"], {"features": rows})
@@ -293,7 +306,8 @@ def test_awkward_rows(few_batches):
     places = quick().fit_transform(constant)
     assert np.isfinite(places).all()
     assert np.allclose(places[0], places[1], atol=1e-4)
-    assert np.isfinite(quick().fit_transform(np.zeros((12, 3)))).all()
+    for value in (0.0, 0.1):
+        assert np.isfinite(quick().fit_transform(np.full((13, 3), value))).all()
 
 
 @pytest.mark.parametrize(
@@ -301,7 +315,17 @@ def test_awkward_rows(few_batches):
     [
         ({"map_options": {"metric": "precomputed"}}, ROLL, "transform\\(D_new\\)"),
         ({"map_options": {"components": "largest"}}, ROLL, "separate"),
+        ({"map_options": {"n_components": 3}}, ROLL, "not one of map_options"),
+        ({"map_options": ["metric"]}, ROLL, "dict"),
         ({"encoder": "mlp"}, ROLL, "torch.nn.Module"),
+        # Broadcasting would hide this one.
+        ({"encoder": torch.nn.Linear(3, 1)}, ROLL, "rows of 2 numbers; of two rows it made the shape"),
+        ({"encoder": torch.nn.Linear(4, 2)}, ROLL, "cannot read rows of 3"),
+        ({"encoder": torch.nn.Linear(3, 2).requires_grad_(False)}, ROLL, "could be trained"),
+        ({"decoder": torch.nn.Linear(2, 9)}, ROLL, "decoder must make rows of 3"),
+        ({"hidden_layer_sizes": (8, 0)}, ROLL, "hidden_layer_sizes"),
+        ({"device": "gpu"}, ROLL, "device must be"),
+        ({"callback": 3}, ROLL, "callback"),
         ({"validation_fraction": 0.9}, ROLL, "validation_fraction"),
         ({"learning_rate": 0.0}, ROLL, "learning_rate"),
         ({"batch_size": 0}, ROLL, "batch_size"),
@@ -309,9 +333,17 @@ def test_awkward_rows(few_batches):
         ({}, np.full((9, 3), np.nan), "NaN"),
     ],
 )
-def test_errors_say_what_to_do(change, rows, words):
+def test_errors_say_what_to_do(change, rows, words, monkeypatch):
+    """And before the map is made, which is what takes long."""
+    monkeypatch.setattr(IsometricEmbedding, "fit", None)
     with pytest.raises((ValueError, TypeError), match=words):
         quick(**change).fit(rows[:60])
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e20])
+def test_numbers_that_single_precision_cannot_square_are_refused(scale):
+    with pytest.raises(ValueError, match="divide X"):
+        quick().fit(ROLL[:60].astype(np.float64) * scale)
 
 
 def test_sparse_rows_are_refused():

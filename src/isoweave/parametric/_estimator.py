@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -17,15 +16,15 @@ import scipy.sparse as sp
 import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, check_random_state, validate_data
 
+from isoweave._reporter import Reporter
 from isoweave._typing import AnyArray
-from isoweave._validation import check_integer
+from isoweave._validation import check_integer, check_real
 from isoweave.embed import running
 from isoweave.estimator import IsometricEmbedding
 from isoweave.graph import graph_from_matrix, knn_graph, prepare_graph
 from isoweave.optimise import Record, Run
-from isoweave.parametric._checks import check_parameters
 from isoweave.parametric._export import write_onnx, write_torch
 from isoweave.parametric._network import (
     Standardized,
@@ -36,9 +35,8 @@ from isoweave.parametric._network import (
     residual_network,
 )
 from isoweave.parametric._training import GraphEnergy, Plan, Rows, described, fine_tune, partners, regress
-from isoweave.persist import StoreError, load_model, save
+from isoweave.persist import Checkpoint, StoreError, load_model, save
 
-logger = logging.getLogger("isoweave")
 _NUMBERS = [np.float64, np.float32]
 # Rows that are placed, or passed through a network on a GPU, at once; on a CPU they stay in its cache.
 _AT_ONCE, _IN_CACHE = 65_536, 1024
@@ -109,8 +107,7 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     Notes
     -----
-    No layer of the default network looks at a batch as a whole: a row has the same place in every batch, up
-    to float32's rounding.
+    Through the default network, a row has the same place in every batch, up to float32's rounding.
     """
 
     # How many rows at once is nobody's metadata.
@@ -145,14 +142,16 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         X = self._checked(X, reset=True)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        with self._running(X, seed) as run:
+        with self._running(X, seed) as run, self._seeded(seed):
             self._fit(X, seed, replace(run, report=None))
             run.finish()
         return self
 
     def _fit(self, X: AnyArray, seed: int, run: Run) -> None:
-        rng = np.random.default_rng(seed)
-        n = len(X)
+        # First of all: a module that does not fit must not cost a map.
+        network, decoder = self._new("encoder"), None if self.decoder is False else self._new("decoder")
+        self.__dict__.pop("decoder_weights_", None)
+        rng, n = np.random.default_rng(seed), len(X)
         held = np.zeros(n, dtype=np.bool_)
         held[rng.permutation(n)[: int(self.validation_fraction * n)]] = True
         sample = np.arange(n)
@@ -165,24 +164,27 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             targets = self._placed(made, X, run)
         self._map = made
         self.history_: list[dict[str, Any]] = []
-        with self._seeded(seed):
-            network = Standardized(self._new_encoder(), X.shape[1], self.n_components)
-            network.adapt(X, targets)
-            network = network.to(self._device())
-            prepared = prepare_graph(graph_from_matrix(made.graph_))
-            plan = self._plan(self.max_epochs, seed, run=run)
-            rows, places = Rows(X, plan.device), Rows(targets, plan.device)
-            regress(network, rows, places, held, plan, "map", partners(prepared, sample, held))
-            epochs = self.max_epochs if self.fine_tune_epochs is None else self.fine_tune_epochs
-            if epochs and prepared.graph.n_edges:
-                plan = self._plan(epochs, seed + 1, _TUNING_RATE, run)
-                energy = GraphEnergy(prepared, sample, held, self.n_components)
-                # Distances from points beside the rows are known only if they are Euclidean.
-                beside = energy.beside(targets, X, seed) if made.metric == "euclidean" else None
-                fine_tune(network, rows, places, energy, plan, beside)
-            self._take(network)
-            if self.decoder is not False:
-                self._fit_decoder(X, held, seed + 2, run)
+        network.adapt(X, targets)
+        network = network.to(self._device())
+        prepared = prepare_graph(graph_from_matrix(made.graph_))
+        plan = self._plan(self.max_epochs, seed, run=run)
+        rows, places = Rows(X, plan.device), Rows(targets, plan.device)
+        regress(network, rows, places, held, plan, "map", partners(prepared, sample, held))
+        epochs = self.max_epochs if self.fine_tune_epochs is None else self.fine_tune_epochs
+        if epochs and prepared.graph.n_edges:
+            plan = self._plan(epochs, seed + 1, _TUNING_RATE, run)
+            energy = GraphEnergy(prepared, sample, held, self.n_components)
+            # Distances from points beside the rows are known only if they are Euclidean.
+            beside = energy.beside(targets, X, seed) if made.metric == "euclidean" else None
+            fine_tune(network, rows, places, energy, plan, beside)
+        self._take(network)
+        if decoder is not None:
+            coordinates = self._passed(network, X, self.n_components)
+            decoder.adapt(coordinates, X)
+            self._decoder_network = decoder.to(plan.device)
+            plan = self._plan(self.max_epochs, seed + 2, run=run)
+            regress(decoder, Rows(coordinates, plan.device), rows, held, plan, "decoder")
+            self.decoder_weights_ = arrays_of_network(decoder)
 
     def _placed(self, made: IsometricEmbedding, X: AnyArray, run: Run) -> AnyArray:
         """Coordinates of all rows in the map of some."""
@@ -239,9 +241,9 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         check_is_fitted(self, "weights_")
         if not hasattr(self, "decoder_weights_"):
             raise ValueError("There is no inverse: fit with decoder=True.")
-        Y, N = np.asarray(X), self.n_components
-        if Y.ndim != 2 or Y.shape[1] != N or Y.dtype.kind not in "fiu":
-            raise ValueError(f"Coordinates must be numbers of shape (n, {N}), got {Y.dtype} {Y.shape}.")
+        Y = check_array(X, dtype=_NUMBERS)
+        if Y.shape[1] != self.n_components:
+            raise ValueError(f"Coordinates must have the shape (n, {self.n_components}), got {Y.shape}.")
         return self._passed(self._module("decoder"), Y, self.n_features_in_, batch_size)
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -264,16 +266,18 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def map_(self) -> IsometricEmbedding:
         """The map that the network was trained on; it is not saved."""
         if not hasattr(self, "_map"):
-            raise AttributeError("This model was loaded, or never fitted: it has no map.")
+            raise AttributeError("There is no map, which is not saved with a model: fit makes one.")
         return self._map
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save parameters and networks in one safetensors file, without the data of the fit.
 
         An ``encoder`` or ``decoder`` of your own is saved as its weights: give the module to :meth:`load`.
+        A ``device`` that is not the CPU is saved as "auto": the file may be loaded where there is none.
         """
         check_is_fitted(self, "weights_")
         plain = copy.copy(self)
+        plain.device = "cpu" if self.device == "cpu" else "auto"
         for name in ("encoder", "decoder"):
             if isinstance(getattr(self, name), torch.nn.Module):
                 setattr(plain, name, _GIVEN)
@@ -316,7 +320,7 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _checked(self, X: Any, *, reset: bool, is_finite: bool = True) -> AnyArray:
         """Finite features; parameters, too, before a fit."""
         if reset:
-            check_parameters(self)
+            _check_parameters(self)
         if sp.issparse(X):
             raise TypeError("X is sparse, and a network takes dense rows: reduce it first (TruncatedSVD).")
         fewest = 2 if reset else 1
@@ -336,31 +340,26 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             options["checkpoint"] = replace(self.checkpoint, path=f"{self.checkpoint.path}.map")
         return IsometricEmbedding(**{**options, "random_state": seed, **(self.map_options or {})})
 
-    def _sizes(self) -> Sequence[int]:
+    def _sizes(self) -> list[int]:
         # More dimensions need more room; multiples of 32 fill the registers.
         width = 32 * min(max(round(12 * self.n_components / 32), 2), 8)
-        return (width,) * 3 if self.hidden_layer_sizes is None else self.hidden_layer_sizes
+        given = self.hidden_layer_sizes
+        return [width] * 3 if given is None else np.ravel(given).tolist()
 
-    def _new_encoder(self) -> Any:
-        if self.encoder is None:
-            return residual_network(self.n_features_in_, self.n_components, self._sizes())
-        return own_module("encoder", self.encoder)
-
-    def _new_decoder(self) -> Any:
-        if self.decoder is True:
-            return residual_network(self.n_components, self.n_features_in_, self._sizes()[::-1])
-        return own_module("decoder", self.decoder)
+    def _new(self, name: str) -> Any:
+        """An untrained encoder or decoder: ours, or a copy of the user's."""
+        module, n, sizes = getattr(self, name), (self.n_features_in_, self.n_components), self._sizes()
+        if name == "decoder":
+            n, sizes = n[::-1], sizes[::-1]
+        is_ours = module is (None if name == "encoder" else True)
+        return Standardized(residual_network(*n, sizes) if is_ours else own_module(name, module, *n), *n)
 
     def _module(self, name: str = "encoder") -> Any:
         """The network, made of its weights if the model was loaded."""
-        attribute, n_in, n_out = "_network", self.n_features_in_, self.n_components
-        make, arrays = self._new_encoder, "weights_"
-        if name == "decoder":
-            attribute, n_in, n_out = "_decoder", n_out, n_in
-            make, arrays = self._new_decoder, "decoder_weights_"
+        attribute = f"_{name}_network"
         if attribute not in self.__dict__:
-            network = Standardized(make(), n_in, n_out)
-            fill_network(network, getattr(self, arrays))
+            network = self._new(name)
+            fill_network(network, self.weights_ if name == "encoder" else self.decoder_weights_)
             setattr(self, attribute, network.to(self._device()).eval())
         return getattr(self, attribute)
 
@@ -379,17 +378,8 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _take(self, network: Any) -> None:
         """A network that has been trained."""
-        self._network, self._folded = network, folded(network)
+        self._encoder_network, self._folded = network, folded(network)
         self.weights_ = arrays_of_network(network)
-
-    def _fit_decoder(self, X: AnyArray, held: AnyArray, seed: int, run: Run) -> None:
-        coordinates = self._passed(self._module(), X, self.n_components)
-        network = Standardized(self._new_decoder(), self.n_components, X.shape[1])
-        network.adapt(coordinates, X)
-        self._decoder = network.to(self._device())
-        plan = self._plan(self.max_epochs, seed, run=run)
-        regress(network, Rows(coordinates, plan.device), Rows(X, plan.device), held, plan, "decoder")
-        self.decoder_weights_ = arrays_of_network(network)
 
     def _passed(self, network: Any, rows: AnyArray, n_out: int, batch_size: int | None = None) -> AnyArray:
         device = self._device()
@@ -412,9 +402,7 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             yield
 
     def _say(self, text: str) -> None:
-        logger.info(text)
-        if self.verbose:
-            print(f"[isoweave] {text}", flush=True)
+        Reporter(self.verbose)(text)
 
     def _check_stored(self) -> None:
         """Refuse a loaded model whose parts do not fit together."""
@@ -427,3 +415,36 @@ class ParametricIsometry(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     @property
     def _n_features_out(self) -> int:
         return self.n_components
+
+
+def _check_parameters(model: ParametricIsometry) -> None:
+    """Raise ValueError or TypeError that says what to do instead."""
+    for name in ("n_components", "n_neighbors", "map_samples", "batch_size", "n_iter_no_change"):
+        check_integer(name, getattr(model, name), minimum=1)
+    for width in np.ravel(() if model.hidden_layer_sizes is None else model.hidden_layer_sizes):
+        check_integer("a width of hidden_layer_sizes", width, minimum=1)
+    check_integer("max_epochs", model.max_epochs, minimum=0)
+    if model.fine_tune_epochs is not None:
+        check_integer("fine_tune_epochs", model.fine_tune_epochs, minimum=0)
+    check_real("learning_rate", model.learning_rate, minimum=0, include_minimum=False)
+    check_real("validation_fraction", model.validation_fraction, minimum=0, maximum=0.5)
+    if model.checkpoint is not None and not isinstance(model.checkpoint, Checkpoint):
+        raise TypeError(f"checkpoint must be an isoweave.Checkpoint or None, got {model.checkpoint!r:.100}.")
+    if model.callback is not None and not callable(model.callback):
+        raise TypeError(f"callback must be a function of one epoch's entry, got {model.callback!r:.100}.")
+    try:
+        torch.empty(0, device=model._device())
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise ValueError(f"device must be 'auto' or torch's, got {model.device!r}: {error!s:.200}") from error
+    options = model.map_options or {}
+    if not isinstance(options, dict):
+        raise TypeError(f"map_options must be a dict, got {options!r:.100}.")
+    if "n_components" in options:
+        raise ValueError("n_components is a parameter of ParametricIsometry, not one of map_options.")
+    if options.get("metric") == "precomputed":
+        raise ValueError(
+            "A network needs features, and metric='precomputed' has distances only. New points are then "
+            "placed by their distances: IsometricEmbedding(metric='precomputed').fit(D).transform(D_new)."
+        )
+    if options.get("components") == "largest":
+        raise ValueError("components='largest' leaves rows without coordinates; use 'separate'.")

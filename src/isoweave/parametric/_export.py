@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from typing import Any
@@ -19,6 +20,8 @@ def _example(n_features: int) -> tuple[tuple[Any], tuple[dict[int, Any]]]:
 
 
 def write_onnx(network: Any, n_features: int, path: str | os.PathLike[str]) -> None:
+    # Four warnings that torchvision is not installed, of which no network here has an operation.
+    logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
     rows, shapes = _example(n_features)
     with atomic_write(path) as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -105,7 +105,10 @@ def _moments(values: AnyArray) -> tuple[Any, Any]:
     """Mean of the columns, and the root mean square of what is left; 1 if nothing is."""
     rows = np.asarray(values[:: max(1, len(values) // _LOOK)], dtype=np.float64)
     mean = rows.mean(axis=0)
-    size = float(np.sqrt(np.mean((rows - mean) ** 2))) or 1.0
+    size = float(np.sqrt(np.mean((rows - mean) ** 2)))
+    size = size if size > 1e-12 * np.abs(mean).max() else 1.0
+    if not 1e-12 < size < 1e12:
+        raise ValueError(f"numbers of about {size:.0e} have no squares in float32: divide X by as much.")
     return torch.tensor(mean, dtype=torch.float32), torch.tensor(size, dtype=torch.float32)
 
 
@@ -125,8 +128,18 @@ def fill_network(network: Any, arrays: dict[str, AnyArray]) -> None:
         raise ValueError(f"the weights are not of this network: {error!s:.200}") from error
 
 
-def own_module(name: str, module: Any) -> Any:
+def own_module(name: str, module: Any, n_in: int, n_out: int) -> Any:
     """A copy of the user's module, which is trained; the parameter stays as it was given."""
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"{name} must be a torch.nn.Module, got {module!r:.100}.")
-    return copy.deepcopy(module)
+    module = copy.deepcopy(module)
+    try:
+        with torch.no_grad():
+            shape = tuple(module.cpu().eval()(torch.zeros((2, n_in))).shape)
+    except Exception as error:
+        raise ValueError(f"{name} cannot read rows of {n_in} float32 numbers: {error!s:.200}") from error
+    if shape != (2, n_out):
+        raise ValueError(f"{name} must make rows of {n_out} numbers; of two rows it made the shape {shape}.")
+    if not any(parameter.requires_grad for parameter in module.parameters()):
+        raise ValueError(f"{name} has no parameters that could be trained.")
+    return module

@@ -69,9 +69,6 @@ class Rows:
         self._values, self._device = values, device
         self._tensor = self._moved(values) if device.type != "cpu" and values.size <= _SMALL else None
 
-    def __len__(self) -> int:
-        return len(self._values)
-
     def __getitem__(self, rows: AnyArray) -> Any:
         if self._tensor is not None:
             return self._tensor[torch.from_numpy(rows).to(self._device)]
@@ -255,13 +252,10 @@ class Beside:
         return self._points[at, which], self._ends[at, which], self._distances[at, which]
 
 
-def relative_errors(steps: Any, wanted: Any) -> Any:
-    """Of lengths; of very short ones, relative to the mean."""
+def _mean_error(steps: Any, wanted: Any) -> Any:
+    """Of lengths, relative to what they should be, and of very short ones to the mean."""
     found = torch.sqrt((steps**2).sum(-1) + (1e-6 * wanted.mean()) ** 2)
-    return (found - wanted) / torch.clamp_min(wanted, 0.3 * float(wanted.mean()))
-
-
-def _mean_size(errors: Any) -> Any:
+    errors = (found - wanted) / torch.clamp_min(wanted, 0.3 * float(wanted.mean()))
     return torch.sqrt(errors**2 + _SMALL_ERROR**2).mean()
 
 
@@ -280,14 +274,13 @@ def fine_tune(
             rows, _, edges, _ = energy.batch(vertices, plan.device, is_test=True)
             x, (_, i, j) = network(inputs[rows]), edges[:3]
             value = energy.value(x, edges)
-            return value + weight * _mean_size(relative_errors(x[j] - x[i], edges[-1])) if len(i) else value
+            return value + weight * _mean_error(x[j] - x[i], edges[-1]) if len(i) else value
         if beside is not None:
             drawn, near, apart = beside.batch(vertices, draws)
             rows, held, edges, ends = energy.batch(vertices, plan.device, is_test=False, also=near)
             points, wanted = (torch.from_numpy(a).to(plan.device) for a in (drawn, apart))
             x, places = network(torch.cat([inputs[rows], points])).split([len(rows), len(points)])
-            errors = relative_errors(places[:, None] - x[ends], wanted)
-            value = energy.value(x, edges) + weight * _mean_size(errors)
+            value = weight * _mean_error(places[:, None] - x[ends], wanted) + energy.value(x, edges)
         else:
             rows, held, edges, _ = energy.batch(vertices, plan.device, is_test=False)
             x = network(inputs[rows])
@@ -348,9 +341,8 @@ def _descend(
     tested = tested[:: max(1, -(-len(tested) // _MOST_TESTED))]
     steps: list[dict[str, Any]] = []
     best, best_at, best_arrays = math.inf, 0, arrays_of_network(network)
-    for record in (done, state):
-        if record is not None:
-            steps, best_arrays = list(record.value("steps", list)), _part(record, "best")
+    if (record := done or state) is not None:
+        steps, best_arrays = list(record.value("steps", list)), _part(record, "best")
     plan.history.extend(steps)
     if state is not None:
         best, best_at = state.value("best", float), state.value("best_at", int)
