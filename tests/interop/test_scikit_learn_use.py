@@ -126,8 +126,8 @@ def test_searches():
     assert search.transform(sheet.data[:5]).shape == (5, 2)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     model = IsometricEmbedding(metric="precomputed")
-    search = GridSearchCV(model, {"n_neighbors": [10, 14]}, cv=folds, error_score="raise")
+    search = GridSearchCV(model, {"n_neighbors": [10]}, cv=folds, error_score="raise")
     assert search.fit(cdist(sheet.data, sheet.data)).best_score_ > -0.15
     pipe = make_pipeline(IsometricEmbedding(), LinearRegression())
-    search = GridSearchCV(pipe, {"isometricembedding__n_neighbors": [8, 12]}, cv=folds)
+    search = GridSearchCV(pipe, {"isometricembedding__n_neighbors": [8]}, cv=folds)
     assert search.fit(sheet.data, sheet.parameters).best_score_ > 0.95
