@@ -55,6 +55,7 @@ def test_float32_is_kept_everywhere():
     model = IsometricEmbedding(n_neighbors=8).fit(data[:200])
     assert model.embedding_.dtype == np.float32
     assert model.transform(data[200:]).dtype == np.float32
+    np.testing.assert_array_equal(model.transform(data[:200]), model.embedding_)
     assert model.fit_transform(sp.csr_array(data)).dtype == np.float32
     assert model.set_output(transform="pandas").fit_transform(data).dtypes.tolist() == [np.float32] * 2
     graph = IsometricEmbedding(metric="precomputed").fit(model.graph_.astype(np.float32))
