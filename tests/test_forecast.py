@@ -1,7 +1,5 @@
 """The forecast: what the formulas see, the solver, refusals, and the limits of machine and process."""
 
-from __future__ import annotations
-
 import math
 import re
 import sys

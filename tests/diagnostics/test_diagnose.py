@@ -1,7 +1,5 @@
 """Verdicts on shapes of known kind, and what they must not depend on."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The dial from local to global: its energy against a dense twin, and what it does to embeddings."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

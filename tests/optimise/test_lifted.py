@@ -1,7 +1,5 @@
 """The lifted start: its matrix and steps against dense twins, mirrored pieces, chains, sparse rolls."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
