@@ -72,8 +72,9 @@ def cubic(a, b):
 
 
 def test_metrics():
-    named = IsometricEmbedding(n_neighbors=8, metric="minkowski", metric_params={"p": 3}).fit(SHEET.data)
-    function = IsometricEmbedding(n_neighbors=8, metric=cubic).fit(SHEET.data)
+    few = SHEET.data[:100]
+    named = IsometricEmbedding(n_neighbors=8, metric="minkowski", metric_params={"p": 3}).fit(few)
+    function = IsometricEmbedding(n_neighbors=8, metric=cubic).fit(few)
     assert distance_gap(named.embedding_, function.embedding_) < 1e-6
 
 

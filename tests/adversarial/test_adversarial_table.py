@@ -71,9 +71,16 @@ def test_table(name, n_components):
         np.testing.assert_allclose(found, found.mean(), rtol=1e-9)
 
 
+NAMES = [name for name in list(CASES)[1::3] if not re.search("ratio|hub", name)]
+IN_TURN = [
+    pytest.param(name, n, marks=pytest.mark.slow if (at + n) % 2 else ())
+    for at, name in enumerate(NAMES)
+    for n in (2, 7)
+]
+
+
 @pytest.mark.filterwarnings("ignore:The optimiser stopped:sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("n_components", [2, 7])
-@pytest.mark.parametrize("name", [name for name in list(CASES)[1::3] if not re.search("ratio|hub", name)])
+@pytest.mark.parametrize(("name", "n_components"), IN_TURN)
 def test_estimator_and_paper_preset(name, n_components):
     """The estimator error for error and bit for bit; the published method's results are finite too."""
     case, settings = CASES[name], {"preset": "paper", "max_iter": 20}

@@ -24,7 +24,7 @@ def library(name, n_components, real):
     source = folder / "kernels.cpp"
     source.write_text(kernel_source(name), encoding="utf-8")
     defines = [f"-D{k}={v}" for k, v in kernel_defines(name, n_components, real).items() if k != "LANES"]
-    command = [COMPILER, "-O1", "-ffp-contract=off", "-shared", "-fPIC", "-w", "-DHOST_TWIN", *defines]
+    command = [COMPILER, "-Og", "-ffp-contract=off", "-shared", "-fPIC", "-w", "-DHOST_TWIN", *defines]
     subprocess.run([*command, str(source), "-o", str(folder / "kernels.so")], check=True, capture_output=True)
     loaded = ctypes.CDLL(str(folder / "kernels.so"))
     shutil.rmtree(folder)

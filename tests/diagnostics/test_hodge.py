@@ -1,7 +1,5 @@
 """Cells of a graph and the split of the energy over them; frames carried around loops."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Energies and operators: loops, finite differences, identities; edges that count with their lengths only."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

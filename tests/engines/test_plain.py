@@ -1,7 +1,5 @@
 """Plain numpy instead of compiled kernels: the same bits."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small dense matrices: polar factors and leading eigenpairs against LAPACK."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

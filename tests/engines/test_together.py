@@ -1,7 +1,5 @@
 """Sums of small components: the order is numpy's, so that each has the bits it has alone."""
 
-from __future__ import annotations
-
 import numba
 import numpy as np
 import pytest

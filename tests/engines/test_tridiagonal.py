@@ -1,7 +1,5 @@
 """Leading eigenpairs by tridiagonal matrices, against LAPACK's."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

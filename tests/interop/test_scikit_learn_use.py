@@ -55,6 +55,7 @@ def test_float32_is_kept_everywhere():
     model = IsometricEmbedding(n_neighbors=8).fit(data[:200])
     assert model.embedding_.dtype == np.float32
     assert model.transform(data[200:]).dtype == np.float32
+    np.testing.assert_array_equal(model.transform(data[:200]), model.embedding_)
     assert model.fit_transform(sp.csr_array(data)).dtype == np.float32
     assert model.set_output(transform="pandas").fit_transform(data).dtypes.tolist() == [np.float32] * 2
     graph = IsometricEmbedding(metric="precomputed").fit(model.graph_.astype(np.float32))
@@ -126,8 +127,8 @@ def test_searches():
     assert search.transform(sheet.data[:5]).shape == (5, 2)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     model = IsometricEmbedding(metric="precomputed")
-    search = GridSearchCV(model, {"n_neighbors": [10, 14]}, cv=folds, error_score="raise")
+    search = GridSearchCV(model, {"n_neighbors": [10]}, cv=folds, error_score="raise")
     assert search.fit(cdist(sheet.data, sheet.data)).best_score_ > -0.15
     pipe = make_pipeline(IsometricEmbedding(), LinearRegression())
-    search = GridSearchCV(pipe, {"isometricembedding__n_neighbors": [8, 12]}, cv=folds)
+    search = GridSearchCV(pipe, {"isometricembedding__n_neighbors": [8]}, cv=folds)
     assert search.fit(sheet.data, sheet.parameters).best_score_ > 0.95

@@ -1,7 +1,5 @@
 """Factors of LAPACK, as bands, for small graphs: which ones have them, what they solve, where they fail."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

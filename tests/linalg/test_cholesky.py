@@ -1,7 +1,5 @@
 """The sparse Cholesky factor: order, counts and structure against elimination in loops, solutions, pivots."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

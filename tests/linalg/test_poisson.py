@@ -1,7 +1,5 @@
 """Poisson problems: known answers, ladder, bits, errors, anchors, choice, preconditioners."""
 
-from __future__ import annotations
-
 import sys
 from functools import cache
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """L-BFGS and the paper's recursion: monotone, dense algebra, statuses, callbacks, anchors, exact frames."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

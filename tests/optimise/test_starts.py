@@ -1,7 +1,5 @@
 """The landmark, synchronized and coarse starts: against loops, where they are exact, and what they bend."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A map as a network: training, what it promises to scikit-learn, files, exports."""
 
-from __future__ import annotations
-
 import copy
 import subprocess
 import sys

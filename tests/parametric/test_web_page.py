@@ -1,7 +1,5 @@
 """The examples, the code of the documentation, and the page that runs a network in the browser."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import sys

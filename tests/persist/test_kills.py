@@ -24,6 +24,7 @@ from sklearn.datasets import make_swiss_roll
 from attacker import SCRATCH, take_apart
 from failing_calls import Calls, die
 from isoweave import Checkpoint, IsometricEmbedding, embed_graph, load, save
+from isoweave.engines import plain
 from isoweave.graph import knn_graph
 
 
@@ -155,6 +156,8 @@ if __name__ == "__main__":
     told = Counter(dict.fromkeys(("kills", "different", "left a state", "left a hidden file"), 0))
     # What a killed process has written is there whether it was synced or not.
     os.fsync = lambda fd: None
+    # Kernels are loaded once, before the forks, instead of their plain twins in each of them.
+    plain.expect(2**17)
     with tempfile.TemporaryDirectory(dir=SCRATCH) as scratch:
         kill_models(Path(scratch), told)
         kill_fits(Path(scratch), told, int(sys.argv[1]), np.random.default_rng(int(sys.argv[2])))

@@ -4,15 +4,11 @@ import copy
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from isoweave import IsometricEmbedding
 from isoweave.datasets import s_curve
@@ -142,23 +138,6 @@ def test_components_and_maps_of_another_size(model):
     np.testing.assert_array_equal(one.transform(point[:2]), one.embedding_[:2])
     assert np.isfinite(one.transform(2.0 * point[:2])).all()
     assert one.add_samples(point[:3]).embedding_.shape == (15, 2)
-
-
-def test_float32_frames_and_pipelines():
-    single = fitted(OLD.astype(np.float32))
-    assert single.transform(NEW.astype(np.float32)).dtype == np.float32
-    np.testing.assert_array_equal(single.transform(OLD.astype(np.float32)), single.embedding_)
-    names = ["east", "north", "up"]
-    frame = pd.DataFrame(OLD, columns=names)
-    model = IsometricEmbedding(n_neighbors=8).set_output(transform="pandas").fit(frame)
-    table = model.transform(pd.DataFrame(NEW, columns=names, index=np.arange(60) + 1000))
-    assert table.columns.tolist() == ["isometricembedding0", "isometricembedding1"]
-    assert table.index[0] == 1000
-    with pytest.raises(ValueError, match="feature names"):
-        model.transform(pd.DataFrame(NEW, columns=["east", "up", "north"]))
-    side = (SHEET.truth[:, 0] > 0).astype(int)
-    pipe = make_pipeline(StandardScaler(), IsometricEmbedding(n_neighbors=8), KNeighborsClassifier(5))
-    assert pipe.fit(OLD, side[:240]).score(NEW, side[240:]) > 0.95
 
 
 def test_more_samples_go_on_from_the_map():

@@ -1,7 +1,5 @@
 """Figures: what the artists hold, against numbers computed here."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Views: t-SNE held in place by the order of distances."""
 
-from __future__ import annotations
-
 import sys
 
 import matplotlib.pyplot as plt

@@ -15,6 +15,7 @@ TOGETHER = """
 import asyncio, numba
 from concurrent.futures import ThreadPoolExecutor
 from threadpoolctl import threadpool_info
+from isoweave.engines import plain
 # Python 3.12 warns of forks in a process that has threads, which is what is tried here.
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 
@@ -33,8 +34,9 @@ def in_child(seed, function=digest, **settings):
     return text
 
 # A fork before any fit. Then modules are imported and kernels loaded, or compiled, by whichever thread comes
-# first.
+# first: as if so much had been done in plain numpy that they are worth it.
 before = in_child(1)
+plain.expect(2**17)
 barrier = threading.Barrier(3)
 def first(seed):
     barrier.wait(500)

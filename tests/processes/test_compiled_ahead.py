@@ -40,6 +40,11 @@ print(json.dumps([wrong, counts, used, numba, kernels_used()]))
 """
 
 
+@pytest.fixture(autouse=True)
+def as_outside_of_tests(monkeypatch):
+    monkeypatch.setattr(ahead, "_MOST_PROCESSES", 2)
+
+
 @pytest.fixture
 def others(monkeypatch, tmp_path):
     """One other process that compiles one kernel into a folder of its own."""

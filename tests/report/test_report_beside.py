@@ -1,7 +1,5 @@
 """Two linked maps on one page, and surfaces of meshes, in a headless browser."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

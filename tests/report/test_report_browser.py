@@ -1,7 +1,5 @@
 """Reports opened and used in a headless browser, each page opened once."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

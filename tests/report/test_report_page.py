@@ -1,7 +1,5 @@
 """What a report holds, read back without a browser."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

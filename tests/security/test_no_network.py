@@ -16,6 +16,8 @@ def refuse(event, arguments):
         used.append(event)
         raise PermissionError(f"{event}{arguments}")
 sys.addaudithook(refuse)
+"""
+DATA = """
 import numpy as np
 import scipy.sparse as sp
 from pathlib import Path
@@ -24,7 +26,8 @@ X = np.random.default_rng(5).normal(size=(80, 3)) * np.array([4.0, 3.0, 0.1])
 END = "\nassert not used, used\nprint('quiet')\n"
 
 PROGRAMS = {
-    "fits, readers, commands and libraries": """
+    "fits, readers, commands and libraries": DATA
+    + """
 from isoweave import IsometricEmbedding, embed_graph, estimate_resources, load, save
 model = IsometricEmbedding(n_neighbors=8, n_jobs=2).fit(X)
 model.transform(X[:3] + 0.01)
