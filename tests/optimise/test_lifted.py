@@ -146,10 +146,17 @@ def test_what_seems_exact():
     square = np.random.default_rng(8).uniform(size=(300, 2))
     exact = knn_graph(square, 8)
     roll = knn_graph(swiss_roll(600, random_state=0).data, 8)
-    errors = 1e-3 * np.random.default_rng(9).normal(size=len(exact.lengths))
-    lengths = exact.lengths * (1.0 + errors + errors[exact.reverse])
-    noisy = graph_from_matrix(sp.csr_array((lengths, exact.indices, exact.indptr)))
-    assert [seems_exact(graph, 2) for graph in (exact, roll, noisy)] == [True, False, False]
+    errors = np.random.default_rng(9).uniform(-0.5, 0.5, size=len(exact.lengths))
+
+    def with_error(size):
+        lengths = exact.lengths * (1.0 + size * (errors + errors[exact.reverse]))
+        return graph_from_matrix(sp.csr_array((lengths, exact.indices, exact.indptr)))
+
+    # As far as six decimals tell; a shallow bowl, all of whose lengths are exact in space, is known for one.
+    rounded, noisy = with_error(3e-8), with_error(1e-3)
+    bowl = knn_graph(np.column_stack([square, 0.1 * np.sum(square**2, axis=1)]), 8)
+    graphs = (exact, rounded, roll, noisy, bowl)
+    assert [seems_exact(graph, 2) for graph in graphs] == [True, True, False, False, False]
     assert seems_exact(exact, 3)
     assert not seems_exact(exact, 1)
 

@@ -42,8 +42,9 @@ _NEARLY_MET = 2e-3
 # the mean. Sheets of 600 to 1,500 points have 1e-4 and .3 where nothing is wrong, 1e-2 and 2e-4 where a piece
 # is folded. A swiss roll in three dimensions, whose chords are exact, has 5e-3 and .7.
 MENDED, _STUCK, _ELSEWHERE = 5_000, 3e-4, 0.01
-# Cliques of N + 2 vertices looked at; part of them to be flat, and the square of their height that is none.
-_CLIQUES, _FEWEST_CLIQUES, _FLAT_PART, _NO_HEIGHT = 100, 10, 0.9, 1e-9
+# Cliques of N + 2 vertices looked at; part of them to be flat, and the square of their height that is none:
+# lengths of a few Angstrom with six decimals leave 1e-7, and 5,000 points of a shallow bowl have 3e-7.
+_CLIQUES, _FEWEST_CLIQUES, _FLAT_PART, _NO_HEIGHT = 100, 10, 0.9, 2e-7
 # Of placing vertices again: times, growth between two fits of all that is placed, squared errors of a vertex
 # that are rounding and those that are a contradiction, and by how much another place has to be better.
 _REBUILDS = 4
