@@ -1,6 +1,5 @@
 """Settings shared by all tests."""
 
-import gc
 import os
 import sys
 from pathlib import Path
@@ -59,11 +58,6 @@ def pytest_configure(config):
         with mock.patch.dict(ahead.KERNELS, KERNELS):
             for kernel, types in map(ahead.kernel_and_types, names):
                 kernel.compile(types)
-
-
-def pytest_collection_finish(session):
-    """What was imported stays to the end: no search for garbage has to walk through it again."""
-    gc.freeze()
 
 
 @pytest.fixture(scope="session")
