@@ -68,7 +68,7 @@ def factor(package: str, matrix: sp.csr_array) -> Solve:
         values = factorise(structure, lap.indptr, lap.indices, lap.data)[0]
         return lambda rhs: substitute(structure, values, rhs, team)
     if package == "isoweave, checked":
-        state = linalg.factor(matrix, solver="direct", n_components=2, team=team)
+        state = linalg.factor(matrix, solver="direct", team=team)
         return lambda rhs: state.solve(rhs).value
     inner = sp.csc_matrix(matrix[1:, 1:])
     if package == "splu":
@@ -187,11 +187,11 @@ def compare_iterative() -> None:
     for shape, n, width in cases:
         matrix = make_laplacian(shape, n, "A")
         rhs = np.random.default_rng(4).normal(size=(n, width))
-        auto = choose_solver(matrix, width).solver
+        auto = choose_solver(matrix).solver
         for solver in ("direct", "amg", "ic", "jacobi"):
             with thread_team() as team:
                 start = time.perf_counter()
-                state = linalg.factor(matrix, solver=solver, n_components=width, team=team)
+                state = linalg.factor(matrix, solver=solver, team=team)
                 prepared = time.perf_counter() - start
                 state.solve(rhs, tol=0.5)
                 start = time.perf_counter()

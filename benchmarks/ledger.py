@@ -117,7 +117,7 @@ def _is_installed(package: str) -> bool:
 @cache
 def all_versions() -> dict[str, str]:
     """Of Python and every package that was measured."""
-    packages = {method.package for method in METHODS.values()} | {"pyamg"}
+    packages = {method.package for method in METHODS.values()}
     found = {name: metadata.version(name) for name in sorted(packages) if _is_installed(name)}
     return {**versions(), **found}
 

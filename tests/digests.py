@@ -217,7 +217,7 @@ def digest(case: dict) -> str:
 def environment() -> dict:
     """What bits depend on beside the code; numba compiles for the processor that LLVM names."""
     found = {"python": platform.python_version(), "llvm_cpu": llvmlite.binding.get_host_cpu_name()}
-    found |= {name: version(name) for name in ("numpy", "scipy", "numba", "scikit-learn", "pyamg")}
+    found |= {name: version(name) for name in ("numpy", "scipy", "numba", "scikit-learn")}
     models = re.findall(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     blas = [x for x in threadpool_info() if x["user_api"] == "blas"]
     kinds = sorted(f"{x['internal_api']} {x['version']} {x.get('architecture')}" for x in blas)

@@ -37,7 +37,7 @@ def pieces(*sizes):
 def test_the_factor_is_counted_exactly(make, sizes):
     """The sizes counted from the pattern are those of the factor that a solver makes."""
     graph = make(*sizes)
-    counted = fit_sizes(graph, resolve_options(2), 1).largest
+    counted = fit_sizes(graph, resolve_options(2, solver="direct"), 1).largest
     made = Direct(prepare_laplacian(sp.csgraph.laplacian(graph.to_matrix())), ThreadTeam(1))
     assert counted.fill == made._laplacian.elimination.fill
     stored = made.values.nbytes + made.structure.rows.nbytes
@@ -46,9 +46,10 @@ def test_the_factor_is_counted_exactly(make, sizes):
 
 
 CASES = {
-    "plane": (lambda: roll_of(3300, 9), 2, {}, "direct"),
+    "plane": (lambda: roll_of(2900, 9), 2, {}, "direct"),
     "space": (lambda: knn_graph(flat_torus(600, random_state=827).data, 10), 3, {}, "direct"),
-    "5-D": (lambda: knn_graph(difficult(3050, random_state=829).data, 9), 5, {}, "amg"),
+    "surface": (lambda: roll_of(4000, 9), 2, {}, "amg"),
+    "5-D": (lambda: knn_graph(difficult(3050, random_state=829).data, 9), 5, {}, "jacobi"),
     "9-D": (lambda: normal(3050, 9, 12), 9, {"frame_size": 12}, "jacobi"),
     "asked": (lambda: roll_of(600, 9), 2, {"solver": "jacobi"}, "jacobi"),
     "pieces": (lambda: pieces(900, 700), 3, {"start": "landmark"}, "direct"),
@@ -59,16 +60,13 @@ CASES = {
 @pytest.mark.filterwarnings("ignore:The optimiser stopped:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:The graph has .* connected components:UserWarning")
 @pytest.mark.parametrize("name", CASES)
-def test_the_solver_is_the_one_the_fit_takes_and_the_bound_is_a_bound(name, monkeypatch):
+def test_the_solver_is_the_one_the_fit_takes_and_the_bound_is_a_bound(name):
     make, n_components, options, solver = CASES[name]
     graph = make()
     for other in ("auto", "direct", "jacobi", "amg", "ic"):
         resolved = resolve_options(n_components, **{**options, "solver": other})
         bound = forecast._bound(fit_sizes(graph, resolved, 2, counted=0))
         assert bound >= fit_sizes(graph, resolved, 2).growth
-    if name in ("5-D", "9-D"):
-        # As if the factors of these small graphs were those of large ones.
-        monkeypatch.setattr("isoweave.linalg._state.MAX_FILL_RATIO", 5.0)
     estimate = estimate_resources(graph, n_components, **options)
     result = embed_graph(graph.to_matrix(), n_components, max_iter=1, **options)
     assert result.solver == f"{estimate.solver}: {estimate.solver_reason}"
@@ -90,13 +88,13 @@ def scale_free(n, m):
 
 
 def test_a_limit_knows_the_multigrid_of_hubs():
-    graph, options = scale_free(25_000, 3), resolve_options(2)
+    graph, options = scale_free(25_000, 3), resolve_options(2, solver="amg")
     fit = fit_sizes(graph, options, 1)
     assert fit.largest.solver == "amg"
     assert forecast._bound(fit_sizes(graph, options, 1, counted=0)) >= fit.growth
     limit = int(_memory.resident_bytes() + 0.8 * fit.growth)
     with pytest.raises(MemoryError, match="memory_limit"):
-        embed_graph(graph, 2, n_jobs=1, memory_limit=limit)
+        embed_graph(graph, 2, n_jobs=1, memory_limit=limit, solver="amg")
 
 
 def test_an_estimate_adds_up():
@@ -147,7 +145,7 @@ def test_hubs_density_crumbs_and_equal_lengths_are_seen():
     lengths = np.triu(np.random.default_rng(853).random((300, 300)), 1)
     joined = sp.csr_array(lengths * (lengths > 0.4))
     for slow, fast, factor in (
-        (hub, plain, 1.5),
+        (hub, plain, 1.3),
         (
             estimate_resources(pieces(*[30] * 100), 2, solver="direct"),
             estimate_resources(pieces(3000), 2),
@@ -247,21 +245,21 @@ def test_the_factor_is_counted_only_where_it_matters(monkeypatch):
     seconds = forecast.expected_seconds(roll, resolve_options(2), 1)
     assert seconds == pytest.approx(estimate_resources(roll, 2, n_jobs=1).seconds)
     monkeypatch.setattr(forecast, "_COUNTED", 1000)
-    monkeypatch.setattr(forecast, "with_factor", lambda *_: pytest.fail("was counted"))
+    monkeypatch.setattr(forecast, "with_solver", lambda *_: pytest.fail("was counted"))
     assert 0.5 < forecast.expected_seconds(roll, resolve_options(2), 1) / seconds < 2
     embed_graph(roll_of(300, 8).to_matrix(), 2)
 
 
 def test_refused_before_any_work(capsys):
     roll = roll_of(4000, 9)
-    estimate = estimate_resources(roll, 5, n_jobs=2)
+    estimate = estimate_resources(roll, 10, n_jobs=2)
     limit = estimate.peak_bytes - estimate.growth_bytes // 2
     with pytest.raises(MemoryError, match=r"^The fit would need .* in its stage 'optimise'") as caught:
-        embed_graph(roll.to_matrix(), 5, memory_limit=limit, n_jobs=2, verbose=2)
+        embed_graph(roll.to_matrix(), 10, memory_limit=limit, n_jobs=2, verbose=2)
     assert capsys.readouterr().out == ""
     message = str(caught.value)
     assert f"the limit is {_memory.show_bytes(limit)} (memory_limit)" in message
-    assert re.search(r"To lower it: .*n_components=2 saves [\d.]+ MB", message)
+    assert re.search(r"To lower it: .*n_components=5 saves [\d.]+ MB", message)
     assert "Or raise memory_limit" in message
     # Resident memory moves by some MB from one call to the next.
     matrix = roll_of(300, 8).to_matrix()

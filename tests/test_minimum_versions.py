@@ -10,7 +10,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
 # Compile, bring torch, need a GPU or MPI, or serve long runs only; "all" repeats others.
-NOT_INSTALLED = {"docs", "graphs", "cholmod", "gpu", "cluster", "mde"}
+NOT_INSTALLED = {"docs", "graphs", "gpu", "cluster", "mde"}
 NOT_INSTALLED |= {"parametric", "bench", "full-tests", "all"}
 
 

@@ -11,7 +11,7 @@ from scipy.sparse import csgraph
 
 from isoweave.geometry import ALL_FRAME_LIMIT, HUB_LIMIT, resolve_frame_size
 from isoweave.graph import NeighborGraph, local_order, renumber
-from isoweave.linalg import MAX_FILL, analyse, choose_solver, prepare_laplacian
+from isoweave.linalg import MAX_FILL, SMALL_FACTOR, analyse, choose_solver, prepare_laplacian
 from isoweave.optimise import (
     DENSE_DEGREE,
     EXTRA,
@@ -26,7 +26,6 @@ from isoweave.options import EmbeddingOptions
 
 # Steps of the optimiser (4 to 20 as a rule), of the paper's recursion, and of lifting.
 _STEPS, _RECURSION_STEPS, _LIFTED_STEPS = 10, 300, 200
-_DIRECT = ("direct", "cholmod")
 # Part of small graphs whose landmark start leaves rotations that disagree, so that another start is tried: of
 # flat ones a fifth, of all others nearly all.
 _DISAGREEING = 0.4
@@ -94,11 +93,6 @@ class PartSizes:
         return fewer.with_fill(share * self.fill)
 
     @property
-    def is_counted(self) -> bool:
-        """Whether the fit counts the factor."""
-        return self.solver in _DIRECT or self.options.solver == "auto"
-
-    @property
     def start(self) -> str:
         """The start that is taken; "both" are those of landmarks and synchronized."""
         start, c = self.options.start, self.options.n_components
@@ -108,8 +102,8 @@ class PartSizes:
 
     @property
     def coarse_entries(self) -> float:
-        """Of multigrid's hierarchy: around the hubs of scale-free graphs coarse matrices are full."""
-        return (self.n / 7) ** 2 if self.squares * self.n > 2 * self.m**2 else 0.5 * self.entries
+        """Of multigrid's coarse matrices, which hubs that are left fill."""
+        return (self.n / 10) ** 2 if self.squares * self.n > 2 * self.m**2 else 2.0 * self.n
 
     @property
     def companion(self) -> tuple[int, float, float]:
@@ -148,34 +142,36 @@ def part_sizes(graph: NeighborGraph, options: EmbeddingOptions, n_threads: int) 
     tied = size >= HUB_LIMIT and 100 * len(np.unique(graph.lengths)) < m
     # Vertices at equal distances are taken together, up to another frame of them.
     typical = min(float(np.sqrt((1 + tied) * np.mean(frames.astype(np.float64) ** 2))), n - 1.0)
-    solver = "direct" if options.solver == "auto" else options.solver
+    solver = options.solver
+    if solver == "auto":
+        solver = "direct" if n <= SMALL_FACTOR else "amg"
     part = PartSizes(n, m, squares, typical, entries, solver, n_threads, options, tied=tied)
     return part.with_fill(entries * (4.0 if c <= 2 else max(0.45 * n ** (1 / 3), 4.0)))
 
 
-def with_factor(part: PartSizes, graph: NeighborGraph) -> PartSizes:
+def with_solver(part: PartSizes, graph: NeighborGraph) -> PartSizes:
     """With the solver the fit will choose and the size of its factor, counted from the elimination tree."""
-    paper = part.options.inner_product == "paper"
+    paper, is_open = part.options.inner_product == "paper", part.options.solver == "auto"
     # A synchronized start makes a factor whatever the solver is.
-    is_made = part.is_counted or part.start in ("both", "synchronized", "lifted")
-    if not is_made and not paper:
+    is_made = part.solver == "direct" or part.start in ("both", "synchronized", "lifted")
+    if not (is_made or is_open or paper):
         return part
     # As the fit does it: minimum degree is faster on a local numbering, and breaks its ties by it.
     order = local_order(graph)
     pattern = _pattern(graph if order is None else renumber(graph, order))
     laplacian = prepare_laplacian(csgraph.laplacian(pattern @ pattern if paper else pattern))
     part = replace(part, entries=float(len(laplacian.data)))
+    if is_open:
+        choice = choose_solver(laplacian)
+        part = replace(part, solver=choice.solver, reason=choice.reason)
     if not is_made:
         return part
     plan = laplacian.elimination
-    if part.options.solver == "auto":
-        choice = choose_solver(laplacian, part.options.n_components)
-        part = replace(part, solver=choice.solver, reason=choice.reason)
-    elif part.solver == "direct" and plan.fill > MAX_FILL:
+    if part.solver == "direct" and plan.fill > MAX_FILL:
         reason = f"its Cholesky factor has more than {MAX_FILL:,} entries"
         part = replace(part, solver="jacobi", reason=reason)
     part = part.with_fill(plan.fill)
-    if part.solver not in _DIRECT:
+    if part.solver != "direct":
         return part
     found = analyse(plan)
     factor = float(8 * found.value_ptr[-1] + 4 * found.row_ptr[-1] + 28 * len(found.starts))
@@ -198,13 +194,13 @@ def bytes_by_stage(s: PartSizes) -> dict[str, float]:
     # The matrix, beside it the checked copy that solvers read, and its permutation if a factor is counted.
     matrix, checked = 12 * entries + 4 * n, 12 * entries + 24 * n
     making = 50 * entries - checked + 40 * m * c * paper
-    if s.is_counted:
+    if s.solver == "direct":
         making = 58 * entries
         checked += 4 * entries + 20 * n
-    if s.solver in _DIRECT:
         method, building = s.factor, 8 * entries + 8 * n + s.workspace
     elif s.solver == "amg":
-        method, building = 12 * (entries + s.coarse_entries) + 60 * n, 30 * entries + 8 * s.coarse_entries
+        # Prolongations of about 3.5 entries a vertex, both ways.
+        method, building = 100 * n + 12 * s.coarse_entries, 60 * n + 8 * s.coarse_entries
     else:
         method, building = (6 * entries + 180 * n,) * 2 if s.solver == "ic" else (8.0 * n, 0.0)
     peaks["solver"] = kept + matrix + checked + max(making, method + building)
@@ -215,7 +211,7 @@ def bytes_by_stage(s: PartSizes) -> dict[str, float]:
     remembered = 0.0 if s.options.optimizer == "alternating" else 3.0 * min(10, s.options.max_iter)
     remembered *= 0.5 if n * c > MANY_NUMBERS else 1.0
     blocks = remembered + 3 * c + 11
-    solve = max(8 * m * c, block * (7 if s.solver in _DIRECT else 15 if s.solver == "amg" else 11))
+    solve = max(8 * m * c, block * (7 if s.solver == "direct" else 13 if s.solver == "amg" else 11))
     peaks["optimise"] = kept + max(block * blocks + solve, block * (7 * c + 6))
     if s.options.global_weight != "auto" and s.options.global_weight > 1.0:
         # Many landmarks: their geodesics, a copy to turn them around, and products.
@@ -258,16 +254,15 @@ def time_by_stage(s: PartSizes) -> dict[str, float]:
     if s.options.inner_product == "paper":
         # Convex hulls.
         frames += n * 6e4 * 3.0 ** (min(c, 7) - 2)
-    factoring = 400 * s.entries + 8 * min(s.fill, MAX_FILL) if s.is_counted else 0.0
-    if s.solver in _DIRECT:
-        factoring += 3 * s.factor + 0.25 * s.fill**2 / n
+    if s.solver == "direct":
+        factoring = 400 * s.entries + 8 * s.fill + 3 * s.factor + 0.25 * s.fill**2 / n
         solve = 0.15 * s.factor * ((c + 1) // 2) + 100 * n * c
     elif s.solver == "amg":
-        factoring += 300 * s.entries + 150 * s.coarse_entries
-        solve = c * (28 * s.entries + 10 * s.coarse_entries + 200 * n)
+        factoring = 180 * s.entries + 20 * s.coarse_entries
+        solve = c * (15 * s.entries + 3 * s.coarse_entries + 60 * n)
     else:
-        factoring += 1000 * s.entries * (s.solver == "ic")
-        solve = (8 + 2 * n ** (1 / c) if s.solver == "jacobi" else 60) * c * (1.5 * s.entries + 10 * n)
+        factoring = 1000 * s.entries * (s.solver == "ic")
+        solve = (8 if s.solver == "jacobi" else 30) * c * (1.5 * s.entries + 10 * n)
     # Rotations of few vertices, often of lower rank, take longer.
     rotation = max(10 * c**3, 600 * c) if s.is_one_of_many and n <= SMALL and c > 2 else 10 * c**3
     optimise = (s.steps + 1) * (m * (10 + 5 * c * c) + n * rotation + solve)

@@ -24,10 +24,10 @@ from isoweave._part_costs import (
     part_sizes,
     squares_of,
     time_by_stage,
-    with_factor,
+    with_solver,
 )
 from isoweave.graph import NeighborGraph
-from isoweave.linalg import MAX_FILL, MAX_FILL_RATIO
+from isoweave.linalg import MAX_FILL
 from isoweave.optimise import AT_ONCE, MANY, N_LANDMARKS
 from isoweave.options import EmbeddingOptions, FitOptions, documented, resolve_options
 
@@ -260,7 +260,7 @@ def fit_sizes(
     connected = graph if n_parts == 1 else graphs.subgraph(graph, np.flatnonzero(labels == 0))
     largest = part_sizes(connected, options, n_threads)
     if largest.n <= counted:
-        largest = with_factor(largest, connected)
+        largest = with_solver(largest, connected)
     sizes = edges = np.empty(0, dtype=np.int64)
     if n_parts > 1:
         ends = labels[graph.sources]
@@ -279,8 +279,5 @@ def fit_sizes(
 
 
 def _bound(fit: FitSizes) -> int:
-    """Growth with the largest factor that a solver would make, or with multigrid, which hubs make larger."""
-    part = fit.largest
-    fill = MAX_FILL_RATIO * part.entries if part.options.solver == "auto" and part.n > 3000 else math.inf
-    full = part.with_fill(min(fill, MAX_FILL))
-    return max(replace(fit, largest=replace(full, solver=name)).growth for name in ("direct", "amg"))
+    """Growth with the largest factor that a solver would make."""
+    return replace(fit, largest=fit.largest.with_fill(MAX_FILL)).growth

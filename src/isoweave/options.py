@@ -107,7 +107,7 @@ class FitOptions:
     solver: str = option(
         "auto",
         'Solver of the Poisson problems. :func:`isoweave.linalg.choose_solver` returns what "auto" takes.',
-        choices=("auto", "direct", "cholmod", "amg", "jacobi", "ic"),
+        choices=("auto", "direct", "amg", "jacobi", "ic"),
     )
     inner_product: str = option(
         "auto",

@@ -55,10 +55,10 @@ def test_a_solution_that_is_nan_never_wins_and_one_whose_norm_overflows_has_not_
 
     with monkeypatch.context() as patch:
         patch.setattr(_state.PoissonState, "_attempt", attempt)
-        result = factor(laplacian, solver="jacobi", n_components=1).solve(rhs)
+        result = factor(laplacian, solver="jacobi").solve(rhs)
         assert np.isfinite(result.value).all()
         assert result.residual == 1e-3
-    state = factor(laplacian, solver="direct", n_components=1)
+    state = factor(laplacian, solver="direct")
     huge = 1e200 * np.array([[1.0], [-2.0], [1.0]])
     monkeypatch.setattr(type(state._method), "attempt", lambda self, rhs, guess, goal: (huge, 0))
     assert state._attempt(state._method, rhs, None, np.array([np.sqrt(2.0)]), 1e-10).status == "stalled"

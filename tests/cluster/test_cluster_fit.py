@@ -238,7 +238,7 @@ def test_the_start_at_the_identity(comm):
         {"components": "bridge"},
         {"along_graph": 8},
         {"start": "synchronized"},
-        {"solver": "cholmod"},
+        {"solver": "ic"},
         {"frame_size": "all"},
     ],
     ids=str,

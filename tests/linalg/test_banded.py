@@ -22,9 +22,9 @@ def sheet(n_rows, n_columns):
 
 def test_solutions_are_those_of_the_other_factor(monkeypatch):
     laplacian, rhs = sheet(25, 30), RNG.normal(size=(750, 3))
-    banded = PoissonState(laplacian, n_components=2, solver="direct")
+    banded = PoissonState(laplacian, solver="direct")
     monkeypatch.setattr(_methods, "banded_factor", lambda *_: None)
-    sparse = PoissonState(laplacian, n_components=2, solver="direct")
+    sparse = PoissonState(laplacian, solver="direct")
     assert banded._method.band is not None
     assert sparse._method.band is None
     one, other = (state.solve(rhs) for state in (banded, sparse))
@@ -43,7 +43,7 @@ def test_solutions_are_those_of_the_other_factor(monkeypatch):
     ],
 )
 def test_only_connected_graphs_of_some_sizes_have_one(laplacian, is_banded):
-    method = PoissonState(laplacian, n_components=2, solver="direct")._method
+    method = PoissonState(laplacian, solver="direct")._method
     assert (method.band is not None) == is_banded
 
 

@@ -76,9 +76,7 @@ class ClusterSolver:
         well = width >= _WELL_CONDITIONED or hubs
         why = "many dimensions are well conditioned" if well else "few dimensions"
         why = f"a vertex has {most} neighbours" if hubs else why
-        self.choice = SolverChoice(
-            "jacobi" if well else "gamg", f"PETSc on {self._ranks.size} ranks, {why}", None
-        )
+        self.choice = SolverChoice("jacobi" if well else "gamg", f"PETSc on {self._ranks.size} ranks, {why}")
         self.notes: list[str] = []
         self._names = ["jacobi"] if well else ["gamg", "jacobi"]
         self._ksp: Any = None

@@ -8,12 +8,12 @@ of its steps, is float32.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from isoweave.cuda._graph import DeviceGraph, column_dots, n_chunks
-from isoweave.linalg import SolverChoice, SolveResult
+from isoweave.linalg import SWEEPS, Csr, SolverChoice, SolveResult
 
 # Largest relative residual of a column. The CPU's factor leaves nothing; with this much, energies of finished
 # embeddings agree to ten digits (docs/gpu.md).
@@ -24,29 +24,14 @@ _MAX_RESTARTS = 4
 _WELL_CONDITIONED = 8
 # The coarsest matrix, which is inverted; and levels that shrink by less end the hierarchy.
 _COARSEST, _LEAST_SHRINKING, _MOST_LEVELS = 300, 0.8, 12
-# Weights of the sweeps, as parts of 2 over the largest eigenvalue of D^-1 A: Chebyshev's of two sweeps over
-# the upper 3/4 of the spectrum.
-_SWEEPS = (0.5397, 1.2113)
 _POWER_STEPS = 12
 # A relative residual that the optimiser can work with.
 _USABLE = 1e-5
 _LARGEST_INVERSE = 2000
 
 
-class Csr(NamedTuple):
-    """A sparse matrix on the device."""
-
-    indptr: Any
-    indices: Any
-    data: Any
-
-    @property
-    def n(self) -> int:
-        return len(self.indptr) - 1
-
-
 @dataclass(frozen=True, eq=False)
-class _Level:
+class _DeviceLevel:
     """One level of the cycle, in float32, with the right-hand side and the solution of the next level."""
 
     matrix: Csr
@@ -79,10 +64,10 @@ class DeviceSolver:
         self._norm = 2.0 * float(diagonal.max())
         well = width >= _WELL_CONDITIONED
         reason = "on the device, " + ("many dimensions are well conditioned" if well else "few dimensions")
-        self.choice = SolverChoice("jacobi" if well else "amg", reason, None)
+        self.choice = SolverChoice("jacobi" if well else "amg", reason)
         self.notes: list[str] = []
         self._inverse = (1.0 / diagonal).astype(xp.float32)
-        self._levels: list[_Level] = []
+        self._levels: list[_DeviceLevel] = []
         self.solver = self.choice.solver
         if not well:
             self._levels, self._coarse = _hierarchy(self._device, self._matrix, diagonal, width)
@@ -284,10 +269,10 @@ def _prolongation(
     return Csr(indptr, (keys % n_coarse).astype(xp.int32), merged)
 
 
-def _hierarchy(device: Any, matrix: Csr, diagonal: Any, width: int) -> tuple[list[_Level], Any]:
+def _hierarchy(device: Any, matrix: Csr, diagonal: Any, width: int) -> tuple[list[_DeviceLevel], Any]:
     """The levels of the cycle, and the pseudo-inverse of the coarsest matrix."""
     xp, sparse = device.xp, device.sparse
-    levels: list[_Level] = []
+    levels: list[_DeviceLevel] = []
     negligible = 1e-12 * float(diagonal.max())
     while matrix.n > _COARSEST and len(levels) < _MOST_LEVELS:
         n, inverse = matrix.n, 1.0 / diagonal
@@ -302,9 +287,9 @@ def _hierarchy(device: Any, matrix: Csr, diagonal: Any, width: int) -> tuple[lis
         product = restrict @ (a @ p)
         single = (m._replace(data=m.data.astype(xp.float32)) for m in (matrix, prolong, _csr(xp, restrict)))
         blocks = (xp.zeros((k, width), xp.float32) for k in (n, n, n_coarse, n_coarse))
-        weights = tuple(part * 2.0 / largest for part in _SWEEPS)
+        weights = tuple(part * 2.0 / largest for part in SWEEPS)
         arrays: Any = (*single, inverse.astype(xp.float32), weights, *blocks)
-        levels.append(_Level(*arrays))
+        levels.append(_DeviceLevel(*arrays))
         matrix = _csr(xp, product)
         diagonal = _diagonal(device, matrix)
     if matrix.n > _LARGEST_INVERSE:

@@ -12,7 +12,7 @@ evaluate          best rotations, energies, residual fluxes,  ``alignment.align_
                   the half gradient as their divergence       ``divergence`` (``small``)
 Laplacian         product of a sparse matrix with a block     ``sparse.multiply_rows``
 its solve         Cholesky factor and substitution;           ``cholesky``;
-                  conjugate gradients, multigrid sweeps       ``sparse.advance_chunks``, ``gauss_seidel``
+                  conjugate gradients, multigrid              ``sparse.advance_chunks``, ``multigrid``
 dot               column sums in an order that never changes  ``sparse.dot_chunks``
 ================  ==========================================  ================================================
 

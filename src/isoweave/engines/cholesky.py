@@ -93,50 +93,6 @@ def column_counts(indptr, indices, parent):
 
 
 @kernel
-def cut_tree(parent, counts, n_shares):
-    """Task of every column, in postorder; layer of every task, and the task above it or -1."""
-    # Subtrees with at most a share of the work are tasks of layer 0, small ones beside each other together.
-    # What is above them is a tree of chains, each a task, in a layer above all tasks that hang on it.
-    n = len(parent)
-    work, task = np.zeros(n + 1), np.empty(n, np.int32)
-    n_heavy, heavy, level = np.zeros(n + 1, np.int32), np.empty(n + 1, np.int32), np.ones(n + 1, np.int32)
-    layer, above = np.empty(n, np.int32), np.empty(n, np.int32)
-    # Parent -1 is the last entry. Beside the operations of a column there is work with its entries.
-    for j in range(n):
-        work[j] += counts[j] * (counts[j] + 100.0)
-        work[parent[j]] += work[j]
-    limit, n_tasks = work[n] / n_shares, 0
-    for j in range(n):
-        if work[j] > limit:
-            if n_heavy[j] == 1:
-                task[j] = task[heavy[j]]
-            else:
-                task[j], layer[n_tasks] = n_tasks, level[j]
-                n_tasks += 1
-            n_heavy[parent[j]] += 1
-            heavy[parent[j]] = j
-            level[parent[j]] = max(level[parent[j]], layer[task[j]] + 1)
-    for j in range(n):
-        if work[j] > limit:
-            above[task[j]] = -1 if parent[j] == -1 else task[parent[j]]
-    begin, last, last_above, used = 0, -1, -1, 0.0
-    for j in range(n):
-        if work[j] > limit:
-            begin = j + 1
-        elif parent[j] == -1 or work[parent[j]] > limit:
-            hangs_on = -1 if parent[j] == -1 else task[parent[j]]
-            if last == -1 or hangs_on != last_above or used + work[j] > limit:
-                last, last_above, used = n_tasks, hangs_on, 0.0
-                layer[last], above[last] = 0, hangs_on
-                n_tasks += 1
-            used += work[j]
-            for i in range(begin, j + 1):
-                task[i] = last
-            begin = j + 1
-    return task, layer[:n_tasks].copy(), above[:n_tasks].copy()
-
-
-@kernel
 def find_supernodes(parent, counts):
     """First columns and heights of the supernodes, the last one first, and their number."""
     # A column joins the supernode of its parent to its right when that stores few zeros; narrow supernodes
@@ -159,7 +115,7 @@ def find_supernodes(parent, counts):
 
 
 @kernel
-def supernode_rows(indptr, indices, parent, starts, row_ptr, tasks):
+def supernode_rows(indptr, indices, parent, starts, row_ptr):
     """Rows of every supernode; its last child, its sibling before, its update's place in the stack, or -1."""
     n, n_super = len(parent), len(starts) - 1
     rows, places = np.empty(row_ptr[n_super], np.int32), np.empty(n_super, np.int64)
@@ -170,11 +126,8 @@ def supernode_rows(indptr, indices, parent, starts, row_ptr, tasks):
         last_child[s] = sibling[s] = places[s] = -1
         for j in range(starts[s], starts[s + 1]):
             owner[j] = s
-    task = stack = deepest = 0
+    stack = deepest = 0
     for s in range(n_super):
-        if s == tasks[task + 1]:
-            # Every task has a stack of its own; what is left there at its end waits for the task above.
-            task, stack = task + 1, deepest
         used = row_ptr[s]
         for j in range(starts[s], starts[s + 1]):
             rows[used], seen[j] = j, s
@@ -188,9 +141,8 @@ def supernode_rows(indptr, indices, parent, starts, row_ptr, tasks):
         c = last_child[s]
         while c != -1:
             first = row_ptr[c] + starts[c + 1] - starts[c]
-            if c >= tasks[task]:
-                # In postorder the updates of the children are the last ones made.
-                stack = places[c]
+            # In postorder the updates of the children are the last ones made.
+            stack = places[c]
             for t in range(first, row_ptr[c + 1]):
                 i = rows[t]
                 if seen[i] != s:
@@ -228,17 +180,16 @@ def sort_range(a, first, last):
 
 @kernel
 def factorise(
-    start, stop, first_task, tasks, starts, row_ptr, rows, value_ptr, last_child, sibling, places,
-    indptr, indices, entries, data, stack, values, failed,
+    starts, row_ptr, rows, value_ptr, last_child, sibling, places, indptr, indices, entries, data, stack,
+    values,
 ):  # fmt: skip
-    """Fill ``values`` for tasks from ``first_task`` on; the first column with no positive pivot of each."""
+    """Fill ``values``; the first column with no positive pivot, or -1."""
     # Entry e of the pattern is ``data[entries[e]]``.
-    where = np.empty(len(indptr) - 1, np.int32)
-    first_task, tallest = first_task + start, 0
-    for node in range(tasks[first_task], tasks[first_task + stop - start]):
+    where, tallest, n_super = np.empty(len(indptr) - 1, np.int32), 0, len(starts) - 1
+    for node in range(n_super):
         tallest = max(tallest, row_ptr[node + 1] - row_ptr[node])
     front, column = np.empty(tallest * tallest), np.empty(MAX_WIDTH)
-    for node in range(tasks[first_task], tasks[first_task + stop - start]):
+    for node in range(n_super):
         c0, r0 = starts[node], row_ptr[node]
         k, m = starts[node + 1] - c0, row_ptr[node + 1] - r0
         for t in range(m):
@@ -261,8 +212,7 @@ def factorise(
         block = values[value_ptr[node] : value_ptr[node + 1]].reshape(m, k)
         bad = _factor_diagonal(front, m, k, block, column)
         if bad >= 0:
-            failed[first_task] = c0 + bad
-            return
+            return c0 + bad
         if m == k:
             continue
         for i in range(k, m):
@@ -282,6 +232,7 @@ def factorise(
                 row, update = np.uint64((k + i) * m + k), np.uint64(places[node] + i * (i + 1) // 2)
                 for t in range(np.uint64(i + 1)):
                     stack[update + t] = front[row + t] - product[i - a, t]
+    return -1
 
 
 @helper
@@ -322,61 +273,37 @@ def _factor_diagonal(front, m, k, block, column):
 # leave to reorder sums lets the inner loops use vector instructions: twice as fast as BLAS on blocks of
 # this size. Columns are paired the same way for any number of threads.
 @reordering_kernel
-def substitute(
-    start, stop, first_task, n_tasks, forward, backward, tasks, above, n_inner, starts, row_ptr, rows,
-    value_ptr, values, x,
-):  # fmt: skip
-    """Overwrite pairs of rows of ``x`` (2 P, n + f), in factor order, with the solutions, task by task.
-
-    Items are ``n_tasks`` tasks of a layer for each pair. Going forward, what a task adds to columns of tasks
-    above it is collected behind the n columns of the row, and handed on from task to task.
-    """
-    n, one = starts[len(starts) - 1], np.uint64(1)
-    n_outer = n - n_inner
+def substitute(start, stop, starts, row_ptr, rows, value_ptr, values, x):
+    """Overwrite pairs of rows of ``x`` (2 P, n), in factor order, with the solutions."""
+    one, n_super = np.uint64(1), np.uint64(len(starts) - 1)
     work0, work1 = np.empty(MAX_WIDTH), np.empty(MAX_WIDTH)
-    for item in range(start, stop):
-        x0, x1 = x[2 * (item // n_tasks)], x[2 * (item // n_tasks) + 1]
-        task = first_task + item % n_tasks
-        begin, end = np.uint64(tasks[task]), np.uint64(tasks[task + 1])
-        own = np.uint64(starts[end])
-        shift = np.uint64(n - n_inner + task * n_outer)
-        if forward:
-            for far in range(n + task * n_outer, n + (task + 1) * n_outer):
-                x0[far], x1[far] = 0.0, 0.0
-            for child in range(task):
-                if above[child] == task:
-                    handed = np.uint64(n - n_inner + child * n_outer)
-                    for c in range(np.uint64(starts[begin]), np.uint64(n)):
-                        to = c if c < own else c + shift
-                        x0[to] += x0[c + handed]
-                        x1[to] += x1[c + handed]
-            for node in range(begin, end):
-                c0, r0, v = np.uint64(starts[node]), np.uint64(row_ptr[node]), np.uint64(value_ptr[node])
-                k, m = np.uint64(starts[node + one]) - c0, np.uint64(row_ptr[node + one]) - r0
+    for pair in range(start, stop):
+        x0, x1 = x[2 * pair], x[2 * pair + 1]
+        for node in range(n_super):
+            c0, r0, v = np.uint64(starts[node]), np.uint64(row_ptr[node]), np.uint64(value_ptr[node])
+            k, m = np.uint64(starts[node + one]) - c0, np.uint64(row_ptr[node + one]) - r0
+            for t in range(k):
+                work0[t], work1[t] = x0[c0 + t], x1[c0 + t]
+                x0[c0 + t], x1[c0 + t] = 0.0, 0.0
+            for i in range(m):
+                a0, a1 = 0.0, 0.0
                 for t in range(k):
-                    work0[t], work1[t] = x0[c0 + t], x1[c0 + t]
-                    x0[c0 + t], x1[c0 + t] = 0.0, 0.0
-                for i in range(m):
-                    a0, a1 = 0.0, 0.0
-                    for t in range(k):
-                        a0 += values[v + i * k + t] * work0[t]
-                        a1 += values[v + i * k + t] * work1[t]
-                    r = np.uint64(rows[r0 + i])
-                    r = r if r < own else r + shift
-                    x0[r] += a0
-                    x1[r] += a1
-        if backward:
-            for step in range(end - begin):
-                back = end - one - np.uint64(step)
-                c0, r0, v = np.uint64(starts[back]), np.uint64(row_ptr[back]), np.uint64(value_ptr[back])
-                k, m = np.uint64(starts[back + one]) - c0, np.uint64(row_ptr[back + one]) - r0
+                    a0 += values[v + i * k + t] * work0[t]
+                    a1 += values[v + i * k + t] * work1[t]
+                r = np.uint64(rows[r0 + i])
+                x0[r] += a0
+                x1[r] += a1
+        for step in range(n_super):
+            back = n_super - one - np.uint64(step)
+            c0, r0, v = np.uint64(starts[back]), np.uint64(row_ptr[back]), np.uint64(value_ptr[back])
+            k, m = np.uint64(starts[back + one]) - c0, np.uint64(row_ptr[back + one]) - r0
+            for t in range(k):
+                work0[t], work1[t] = 0.0, 0.0
+            for i in range(m):
+                r = np.uint64(rows[r0 + i])
+                a0, a1 = x0[r], x1[r]
                 for t in range(k):
-                    work0[t], work1[t] = 0.0, 0.0
-                for i in range(m):
-                    r = np.uint64(rows[r0 + i])
-                    a0, a1 = x0[r], x1[r]
-                    for t in range(k):
-                        work0[t] += values[v + i * k + t] * a0
-                        work1[t] += values[v + i * k + t] * a1
-                for t in range(k):
-                    x0[c0 + t], x1[c0 + t] = work0[t], work1[t]
+                    work0[t] += values[v + i * k + t] * a0
+                    work1[t] += values[v + i * k + t] * a1
+            for t in range(k):
+                x0[c0 + t], x1[c0 + t] = work0[t], work1[t]

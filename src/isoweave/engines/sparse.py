@@ -77,25 +77,6 @@ def project(labels, sizes, block, out):
 
 
 @kernel
-def gauss_seidel(indptr, indices, data, inverse, rhs, x, backward):
-    """One sweep over all rows in place: x_i += (b - A x)_i / a_ii."""
-    n, width = x.shape
-    for step in range(n):
-        i = n - 1 - step if backward else step
-        first, last = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
-        for k in range(0, width, 3):
-            c0, c1, c2 = np.uint64(k), np.uint64(min(k + 1, width - 1)), np.uint64(min(k + 2, width - 1))
-            t0, t1, t2 = rhs[i, c0], rhs[i, c1], rhs[i, c2]
-            for e in range(first, last):
-                j, weight = np.uint32(indices[e]), data[e]
-                t0 -= weight * x[j, c0]
-                t1 -= weight * x[j, c1]
-                t2 -= weight * x[j, c2]
-            t0, t1, t2 = x[i, c0] + inverse[i] * t0, x[i, c1] + inverse[i] * t1, x[i, c2] + inverse[i] * t2
-            x[i, c0], x[i, c1], x[i, c2] = t0, t1, t2
-
-
-@kernel
 def dot_chunks(start, stop, a, b, partial):
     """Column sums of ``a b`` over the rows of each chunk."""
     n, width = a.shape

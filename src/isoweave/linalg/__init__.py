@@ -6,7 +6,6 @@ vertices held in place. Both return a :class:`PoissonState`.
 
 from isoweave.linalg._cholesky import (
     MAX_FILL as MAX_FILL,
-    MAX_FILL_RATIO as MAX_FILL_RATIO,
     BlockCholesky as BlockCholesky,
     analyse as analyse,
     lowest_eigenvectors as lowest_eigenvectors,
@@ -14,8 +13,10 @@ from isoweave.linalg._cholesky import (
 )
 from isoweave.linalg._laplacian import Laplacian as Laplacian, prepare_laplacian as prepare_laplacian
 from isoweave.linalg._methods import SolveResult as SolveResult
+from isoweave.linalg._multigrid import SWEEPS as SWEEPS, Csr as Csr
 from isoweave.linalg._state import (
     FACTOR_TOL as FACTOR_TOL,
+    SMALL_FACTOR as SMALL_FACTOR,
     AnchoredState as AnchoredState,
     PoissonState as PoissonState,
     SolverChoice as SolverChoice,

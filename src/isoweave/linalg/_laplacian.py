@@ -15,7 +15,13 @@ from isoweave._lazy import LazyModule, computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import FloatArray, IntArray
 from isoweave.engines import plain
-from isoweave.linalg._cholesky import Elimination, elimination_order, plan_elimination
+from isoweave.linalg._cholesky import (
+    Elimination,
+    elimination_order,
+    hubs_of,
+    levels_from,
+    plan_elimination,
+)
 
 sparse = LazyModule("isoweave.engines.sparse")
 # Part of the largest entry by which rounding may keep sums of rows from zero, and entries from their mirrors.
@@ -61,10 +67,16 @@ class Laplacian:
         return order[first].astype(np.int32)
 
     @computed_once
+    def depth(self) -> int:
+        """Levels of a breadth-first search that skips hubs, from a vertex of no high degree."""
+        start = int(np.argmin(np.diff(self.indptr)))
+        return len(levels_from(self.indptr, self.indices, start, hubs_of(self.indptr))[1]) - 1
+
+    @computed_once
     def elimination(self) -> Elimination:
         """Order and size of the Cholesky factor with :attr:`ground` left out."""
         start = int(self.ground[np.argmax(self.sizes)])
-        order = elimination_order(self.indptr, self.indices, start, self.team)
+        order = elimination_order(self.indptr, self.indices, start)
         is_ground = np.zeros(self.n, dtype=np.bool_)
         is_ground[self.ground] = True
         return plan_elimination(self.indptr, self.indices, order[~is_ground[order]])

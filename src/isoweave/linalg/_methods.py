@@ -8,15 +8,11 @@ each with its own step lengths. Sums are taken in a fixed order (``engines.plain
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import scipy.sparse as sp
 
-from isoweave._forks import forks_wait
 from isoweave._lazy import LazyModule
 from isoweave._parallel import ThreadTeam, single_blas_thread
 from isoweave._typing import AnyArray, FloatArray
@@ -38,7 +34,6 @@ _MAX_RESTARTS = 4
 # which its diagonal is raised, in order, until every pivot is positive (Manteuffel, 1980).
 _EXTRA = 30
 _SHIFTS = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
-_SEED = 20240607  # of the multigrid hierarchy
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +72,7 @@ class Direct(SolverMethod):
     refines = True
 
     def _prepare(self) -> None:
-        lap, team = self._laplacian, self._team
+        lap = self._laplacian
         self.band = banded_factor(lap.to_matrix(), lap.ground)
         if self.band is not None:
             return
@@ -89,7 +84,7 @@ class Direct(SolverMethod):
         try:
             # BLAS threads would fight over thousands of small products, and change the rounding.
             with single_blas_thread():
-                self.values, failed = factorise(self.structure, lap.indptr, lap.indices, lap.data, team)
+                self.values, failed = factorise(self.structure, lap.indptr, lap.indices, lap.data)
         except MemoryError as error:
             raise PreparationError("not enough memory for the Cholesky factor") from error
         if failed >= 0:
@@ -106,42 +101,6 @@ class Direct(SolverMethod):
             return self._substitute(rhs), 0
         residual = self._laplacian.residual(rhs, guess, self._team)[0]
         return guess + self._substitute(residual), 1
-
-
-class Cholmod(Direct):
-    """SuiteSparse's factorisation, for those who have scikit-sparse."""
-
-    name = "cholmod"
-
-    def _prepare(self) -> None:
-        try:
-            from sksparse import cholmod
-        except ImportError as error:
-            raise ImportError(
-                "solver='cholmod' needs scikit-sparse: run `pip install isoweave[cholmod]` (it is built from "
-                "source and needs SuiteSparse's headers), or use solver='direct'."
-            ) from error
-        self._free = np.setdiff1d(np.arange(self._laplacian.n), self._laplacian.ground)
-        matrix = self._laplacian.to_matrix()[self._free][:, self._free].tocsc()
-        self._solve: Callable[[FloatArray], FloatArray]
-        try:
-            with single_blas_thread():
-                if len(self._free) == 0:
-                    # Isolated vertices only: the solution is zero.
-                    self._solve = np.zeros_like
-                elif hasattr(cholmod, "cho_factor"):
-                    self._solve = cholmod.cho_factor(matrix, lower=True, order="amd").solve
-                else:
-                    # Before scikit-sparse 0.5.
-                    self._solve = cholmod.cholesky(matrix, ordering_method="amd")
-        except (cholmod.CholmodError, MemoryError) as error:
-            raise PreparationError(f"CHOLMOD failed: {error}") from error
-
-    def _substitute(self, rhs: FloatArray) -> FloatArray:
-        value = np.zeros_like(rhs)
-        with single_blas_thread():
-            value[self._free] = self._solve(rhs[self._free])
-        return value
 
 
 class ConjugateGradient(SolverMethod):
@@ -253,68 +212,3 @@ class IncompleteCholesky(ConjugateGradient):
     def apply(self, residual: FloatArray, out: FloatArray) -> None:
         out[:] = residual
         incomplete.incomplete_substitute(*self._factor, out)
-
-
-class Multigrid(ConjugateGradient):
-    """One V(1, 1) cycle with Gauss-Seidel smoothing, forward down and backward up (so it is symmetric)."""
-
-    name = "amg"
-    # One that needs more has failed; waiting longer is no help.
-    max_iter = 300
-
-    def _prepare(self) -> None:
-        # pyamg builds the hierarchy; its own cycle takes one vector at a time. Estimates of spectral radii go
-        # through BLAS, which rounds by its number of threads.
-        with single_blas_thread():
-            levels = _build_hierarchy(self._laplacian.to_matrix())
-            values, vectors = np.linalg.eigh(levels[-1].A.toarray())
-            # A component that shrinks to one coarse vertex leaves a diagonal of pure rounding behind.
-            negligible = 1e-12 * self._laplacian.norm
-            # The coarsest matrix inherits the constants in its kernel, hence a pseudo-inverse.
-            inverse = (vectors * _invert(values, negligible)) @ vectors.T
-        # As a sparse matrix: BLAS and einsum round by the number of columns, and threads share those.
-        self._coarse = sp.csr_array(inverse)
-        self._levels = [tuple(map(sp.csr_array, (level.A, level.P.T, level.P))) for level in levels[:-1]]
-        self._inverses = [_invert(level.A.diagonal(), negligible) for level in levels[:-1]]
-
-    def apply(self, residual: FloatArray, out: FloatArray) -> None:
-        # A sweep is sequential: every thread takes its own columns through the whole cycle.
-        run_evenly(self._team, self._apply_to_columns, residual.shape[1], 1, residual, out)
-
-    def _apply_to_columns(self, start: int, stop: int, residual: FloatArray, out: FloatArray) -> None:
-        out[:, start:stop] = self._cycle(0, np.ascontiguousarray(residual[:, start:stop]))
-
-    def _cycle(self, depth: int, rhs: FloatArray) -> FloatArray:
-        if depth == len(self._levels):
-            return self._coarse @ rhs
-        matrix, restrict, prolong = self._levels[depth]
-        arrays = (matrix.indptr, matrix.indices, matrix.data, self._inverses[depth], rhs)
-        value = np.zeros_like(rhs)
-        sparse.gauss_seidel(*arrays, value, False)
-        value += prolong @ self._cycle(depth + 1, restrict @ (rhs - matrix @ value))
-        sparse.gauss_seidel(*arrays, value, True)
-        return value
-
-
-# One hierarchy at a time: another thread's would draw from the same global random numbers.
-_hierarchy_lock = threading.RLock()
-
-
-def _build_hierarchy(matrix: sp.csr_array) -> list:
-    """pyamg's levels. Its spectral radius estimates start from numpy's global random state."""
-    from pyamg.aggregation import smoothed_aggregation_solver
-
-    # Constants are the kernel exactly; there is nothing to improve.
-    options = {"improve_candidates": None, "max_coarse": 200, "max_levels": 20}
-    with forks_wait(), _hierarchy_lock:
-        state = np.random.get_state()  # noqa: NPY002
-        np.random.seed(_SEED)  # noqa: NPY002
-        try:
-            return smoothed_aggregation_solver(sp.csr_matrix(matrix), symmetry="symmetric", **options).levels
-        finally:
-            np.random.set_state(state)  # noqa: NPY002
-
-
-def _invert(values: FloatArray, negligible: float) -> FloatArray:
-    """Reciprocals, with zero for what is not clearly positive."""
-    return np.divide(1.0, values, out=np.zeros_like(values), where=values > negligible)

@@ -11,95 +11,83 @@ import scipy.sparse as sp
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave._validation import check_option
-from isoweave.linalg._cholesky import MAX_FILL, MAX_FILL_RATIO, Structure, substitute_block
+from isoweave.linalg._cholesky import Structure, substitute_block
 from isoweave.linalg._laplacian import column_dots, prepare_laplacian
 from isoweave.linalg._methods import (
-    Cholmod,
     Direct,
     IncompleteCholesky,
     Jacobi,
-    Multigrid,
     PreparationError,
     SolveResult,
     SolverMethod,
 )
+from isoweave.linalg._multigrid import Multigrid
 
 _METHODS: dict[str, type[SolverMethod]] = {
-    method.name: method for method in (Direct, Cholmod, Multigrid, IncompleteCholesky, Jacobi)
+    method.name: method for method in (Direct, Multigrid, IncompleteCholesky, Jacobi)
 }
 SOLVERS = ("auto", *_METHODS)
 # What is tried, in order, after a method fails to be built or misses the tolerance; each at most once.
-_LADDERS = {"direct": ("jacobi",), "cholmod": ("direct", "jacobi"), "jacobi": ("direct",)}
+_LADDERS = {"direct": ("jacobi",), "jacobi": ("direct",)}
 # Up to here even a full factor takes a fraction of a second.
-_SMALL = 3000
+SMALL_FACTOR = 3000
 # What a factor misses by more than this it has lost to rounding.
 FACTOR_TOL = 1e-5
-# From this dimension on neighbourhood graphs are so well connected that diagonal preconditioning needs few
-# iterations and beats a multigrid cycle; in five dimensions they take about as long.
-_WELL_CONDITIONED = 8
+# Edges across a graph up to which a diagonal needs few iterations: fewer than the set-up of multigrid is
+# worth. A swiss roll of 4,000 points has 43, 40,000 points of a cube 45, of five dimensions 14.
+_SHALLOW = 40
 
 
 @dataclass(frozen=True)
 class SolverChoice:
-    """A solver and why it was taken; ``predicted_fill`` counts the Cholesky factor, None if not counted."""
+    """A solver and why it was taken."""
 
     solver: str
     reason: str
-    predicted_fill: float | None
 
 
-def choose_solver(laplacian: Any, n_components: int) -> SolverChoice:
-    """Pick a solver for a Laplacian (a sparse matrix) by its size, the fill of its factor and the dimension.
+def choose_solver(laplacian: Any) -> SolverChoice:
+    """Pick a solver for a Laplacian (a sparse matrix).
 
-    ``direct`` up to 3,000 vertices, or if the Cholesky factor, counted exactly from its elimination tree, has
-    at most 50 times the entries of the Laplacian (and 2.5e8). Surfaces have 3 to 5 times, 50,000 points of a
-    cube 28, 10,000 MNIST digits 37, 20,000 points in five dimensions 97 times; a factor was worth making from
-    16, 24 and 80 solves on in the last three. Otherwise ``jacobi`` for 8 components and more, else ``amg``.
+    ``direct`` up to 3,000 vertices; beyond, conjugate gradients: with the diagonal (``jacobi``) where 40
+    edges lead from one vertex to all others, not by way of hubs, as in many dimensions, otherwise with a
+    multigrid cycle (``amg``).
     """
     laplacian = prepare_laplacian(laplacian)
-    if laplacian.n <= _SMALL:
+    if laplacian.n <= SMALL_FACTOR:
         return small_choice(laplacian.n)
-    fill = float(laplacian.elimination.fill)
-    ratio = fill / len(laplacian.data)
-    size = f"its Cholesky factor has {ratio:.0f} times the entries of the Laplacian"
-    if fill <= MAX_FILL and ratio <= MAX_FILL_RATIO:
-        return SolverChoice("direct", f"{size}, at most {MAX_FILL_RATIO:.0f}", fill)
-    if fill > MAX_FILL:
-        fill, size = float("inf"), f"its Cholesky factor has more than {MAX_FILL:,} entries"
-    if n_components >= _WELL_CONDITIONED:
-        return SolverChoice("jacobi", f"{size}, and {n_components} dimensions are well conditioned", fill)
-    return SolverChoice("amg", f"{size}, and {n_components} dimensions need more than a diagonal", fill)
+    if laplacian.depth <= _SHALLOW:
+        return SolverChoice("jacobi", f"{_SHALLOW} edges lead from one vertex to all others")
+    return SolverChoice("amg", f"over {SMALL_FACTOR:,} vertices, some over {_SHALLOW} edges apart")
 
 
 def small_choice(n: int) -> SolverChoice:
     """That of a graph of up to 3,000 vertices."""
-    return SolverChoice("direct", f"{n} vertices, at most {_SMALL}", None)
+    return SolverChoice("direct", f"{n} vertices, at most {SMALL_FACTOR}")
 
 
 class PoissonState:
     """A graph Laplacian, a sparse matrix with one constant per component as kernel, prepared for many solves.
 
-    ``solver`` is "auto" (by :func:`choose_solver`, which looks at ``n_components``); "direct" or "cholmod", a
-    sparse Cholesky factor, ours or SuiteSparse's (``isoweave[cholmod]``); "amg", "ic" or "jacobi", conjugate
-    gradients with a multigrid cycle, an incomplete Cholesky factor or the diagonal. ``team`` must outlive the
-    state; ``tol`` is the largest allowed relative residual of a column. ``choice`` is the solver started
-    with, and why; ``notes`` say what went wrong and what was done about it.
+    ``solver`` is "auto" (by :func:`choose_solver`); "direct", a sparse Cholesky factor; "amg", "ic" or
+    "jacobi", conjugate gradients with a multigrid cycle, an incomplete Cholesky factor or the diagonal.
+    ``team`` must outlive the state; ``tol`` is the largest allowed relative residual of a column. ``choice``
+    is the solver started with, and why; ``notes`` say what went wrong and what was done about it.
     """
 
     def __init__(
         self,
         laplacian: Any,
         *,
-        n_components: int,
         solver: str = "auto",
         team: ThreadTeam = ONE_THREAD,
         tol: float = 1e-10,
     ) -> None:
         check_option("solver", solver, SOLVERS)
         self._laplacian, self._team, self._tol = prepare_laplacian(laplacian, team), team, _check_tol(tol)
-        self.choice = SolverChoice(solver, "asked for", None)
+        self.choice = SolverChoice(solver, "asked for")
         if solver == "auto":
-            self.choice = choose_solver(self._laplacian, n_components)
+            self.choice = choose_solver(self._laplacian)
         self.notes: list[str] = []
         self._queue = [self.choice.solver, *_LADDERS.get(self.choice.solver, ("jacobi", "direct"))]
         method = self._next_method()
@@ -265,7 +253,7 @@ def factor_anchored(
     >>> import numpy as np, scipy.sparse as sp
     >>> path = sp.csr_array(np.array([[1.0, -1, 0], [-1, 2, -1], [0, -1, 1]]))
     >>> ends, none = np.array([0, 2]), np.array([], dtype=int)
-    >>> state = factor_anchored(path, ends, none, np.array([]), n_components=1)
+    >>> state = factor_anchored(path, ends, none, np.array([]))
     >>> state.solve(np.array([[0.0], [1.0], [0.0]])).value.ravel()
     array([0. , 0.5, 0. ])
     """

@@ -263,7 +263,7 @@ def globalise_many(
     sums = zip(far.weights.tolist(), cross, squares, far.squares.tolist(), strict=True)
     springs = np.array([w * (d / square) ** 2 / total for w, d, square, total in sums])
     pulls = np.repeat(springs * few.sizes + springs * few.sizes, few.sizes)
-    options: Any = {"solver": "direct", "n_components": n_components, "team": energy.team}
+    options: Any = {"solver": "direct", "team": energy.team}
     moving = Problem(energy, factor_grounded(energy.laplacian(), few.starts, pulls, **options))
     moving = _mixed(moving, few, parts) if mixes and parts.any() else moving
     descent = _descend(moving, few, start, optimiser, interrupt, chosen > 0.0, far)

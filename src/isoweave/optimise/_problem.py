@@ -145,7 +145,7 @@ def build_problem(
     near: FloatArray | None = None,
 ) -> Problem:
     """Assemble and factor the Laplacian, once for all steps; ``far`` enters with its springs at ``near``."""
-    options: Any = {"solver": solver, "n_components": frames.frames.n_components, "team": frames.team}
+    options: Any = {"solver": solver, "team": frames.team}
     held, pulls = np.empty(0, dtype=np.int32), np.zeros(frames.graph.n_vertices)
     if far is not None:
         assert near is not None

@@ -40,7 +40,7 @@ _KIND = "checkpoint"
 # At least so long between two writes, and at least so many times as long as the last one took.
 _SECONDS, _SHARE = 60.0, 50.0
 # Packages whose code the numbers go through: another version may round differently.
-_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pyamg", "scikit-sparse")
+_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
 
 
 class CheckpointError(ValueError):
