@@ -39,7 +39,9 @@ CASES = {
 def test_fits_agree_with_the_cpu(name):
     points, k, options = CASES[name]
     graph = knn_graph(points, k)
-    theirs, ours = (embed_graph(graph, engine=engine, **options) for engine in ("cpu", "cuda"))
+    # Both solve exactly; by default the CPU does so up to 3,000 vertices only.
+    theirs = embed_graph(graph, engine="cpu", solver="direct", **options)
+    ours = embed_graph(graph, engine="cuda", **options)
     assert "device" in ours.solver
     assert (ours.start, ours.status, len(ours.history)) == (theirs.start, theirs.status, len(theirs.history))
     assert np.array_equal(ours.dropped_edges, theirs.dropped_edges)
