@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -64,14 +65,25 @@ class ThreadTeam:
             return
         step = grain if exactly else max(grain, -(-n_items // (self.n_threads * _RANGES_PER_THREAD)))
         starts = range(0, n_items, step)
-        futures = [self._pool.submit(kernel, lo, min(lo + step, n_items), *args) for lo in starts]
+        left = iter(starts)  # whose steps no other thread can interrupt
+
+        def work() -> None:
+            try:
+                for lo in left:
+                    kernel(lo, min(lo + step, n_items), *args)
+            except BaseException:
+                # After Ctrl-C or an error nobody begins another range.
+                deque(left, maxlen=0)
+                raise
+
+        # This thread works too: a short call is over before the others have woken.
+        helpers = [self._pool.submit(work) for _ in range(min(self.n_threads, len(starts)) - 1)]
         try:
-            for future in futures:
-                future.result()
+            work()
         finally:
-            # After Ctrl-C or an error nobody waits for ranges that have not begun.
-            for future in futures:
-                future.cancel()
+            late = [helper for helper in helpers if not helper.cancel()]
+        for helper in late:
+            helper.result()
 
     def take(self, array: AnyArray, rows: AnyArray) -> AnyArray:
         """``array[rows]``, a part of the rows by each thread."""
@@ -212,5 +224,5 @@ def thread_team(n_jobs: int | None = None) -> Iterator[ThreadTeam]:
         if n_threads == 1:
             yield ONE_THREAD
             return
-        with ThreadPoolExecutor(n_threads, thread_name_prefix="isoweave") as pool:
+        with ThreadPoolExecutor(n_threads - 1, thread_name_prefix="isoweave") as pool:
             yield ThreadTeam(n_threads, pool)

@@ -83,7 +83,7 @@ def test_levels_and_the_cycle_against_dense_algebra(name, monkeypatch):
         cycle = before + prolong @ cycle @ prolong.T @ (eye - matrix @ before)
         for scale in scales:
             cycle += scale[:, None] * (eye - matrix @ cycle)
-    block = made._laplacian.project(np.random.default_rng(2).normal(size=(len(cycle), 4)))
+    block = made._laplacian.project(np.random.default_rng(2).normal(size=(len(cycle), 4)), TEAM)
     out = np.empty_like(block)
     made.apply(block, out)
     np.testing.assert_allclose(out, cycle @ block, atol=1e-9 * np.abs(out).max())

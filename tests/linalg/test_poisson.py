@@ -328,7 +328,7 @@ def sheet_with_hub(n):
     ("make", "solver"),
     [
         (lambda: uniform(500, 8, 12), "direct"),
-        (lambda: uniform(4000, 2, 12), "amg"),
+        (lambda: uniform(6000, 2, 12), "amg"),
         (lambda: sheet_with_hub(6000), "amg"),
         (lambda: uniform(6000, 9, 12), "jacobi"),
     ],
@@ -348,7 +348,7 @@ def test_choice(make, solver):
 @pytest.mark.parametrize("kind", [Jacobi, IncompleteCholesky, Multigrid])
 def test_preconditioners_are_symmetric_and_positive(kind):
     lap = prepare_laplacian(uniform(900, 2, 8))
-    block = lap.project(random_block(900, 6, seed=13))
+    block = lap.project(random_block(900, 6, seed=13), TEAM)
     applied = np.empty_like(block)
     kind(lap, TEAM).apply(block, applied)
     gram = block.T @ applied

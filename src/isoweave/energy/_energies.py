@@ -139,7 +139,7 @@ class EdgeEnergy(_OnFrames):
         energies += np.bincount(i, weights * excess * excess, len(energies))
 
     def laplacian(self) -> sp.csr_array:
-        return edge_laplacian(self.graph, self.weights)
+        return edge_laplacian(self.graph, self.weights, self.team)
 
     def flux(self, form: FloatArray) -> FloatArray:
         """``W`` applied to values on the edges, shape (m, c)."""
@@ -266,7 +266,7 @@ class DistanceEnergy:
         return Evaluation(float(np.sum(energies)), half_gradient, none, energies)
 
     def laplacian(self) -> sp.csr_array:
-        return edge_laplacian(self.graph, self.weights)
+        return edge_laplacian(self.graph, self.weights, self.team)
 
     def suspects(self) -> dict[str, AnyArray]:
         return {"lengths": self.graph.lengths, "inner product": self.weights}

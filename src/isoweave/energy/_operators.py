@@ -10,10 +10,12 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from isoweave._parallel import ThreadTeam
+from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import FloatArray
 from isoweave.engines import plain
 from isoweave.graph import NeighborGraph
+
+_ROWS_AT_ONCE = 2**13
 
 
 def differences(graph: NeighborGraph, values: FloatArray) -> FloatArray:
@@ -33,21 +35,42 @@ def divergence(graph: NeighborGraph, flux: FloatArray, team: ThreadTeam) -> Floa
     return out
 
 
-def edge_laplacian(graph: NeighborGraph, weights: FloatArray) -> sp.csr_array:
+def edge_laplacian(graph: NeighborGraph, weights: FloatArray, team: ThreadTeam = ONE_THREAD) -> sp.csr_array:
     """Weighted graph Laplacian, CSR of shape (n, n), with the pattern of the graph (eq. 8): an M-matrix.
 
     ``weights`` (m,) belong to the stored directions; an edge has the sum of its two.
     """
-    n = graph.n_vertices
-    both = weights + weights[graph.reverse]
-    keep = both > 0
-    degrees = np.bincount(graph.sources[keep], minlength=n)
-    starts = np.append(0, np.cumsum(degrees)).astype(np.int32)
-    off = sp.csr_array((-both[keep], graph.indices[keep], starts), shape=(n, n))
-    diagonal, filled = np.zeros(n), np.flatnonzero(degrees)
-    if len(filled):
-        diagonal[filled] = -np.add.reduceat(off.data, starts[filled])
-    return sp.csr_array(off + sp.diags_array(diagonal))
+    n, bounds = graph.n_vertices, graph.indptr
+    both, sizes = np.empty_like(weights), np.zeros(n + 1, dtype=np.int32)
+
+    def weigh(start: int, stop: int) -> None:
+        edges = slice(bounds[start], bounds[stop])
+        np.add(weights[edges], weights[graph.reverse[edges]], out=both[edges])
+        degrees = np.bincount(graph.sources[edges][both[edges] > 0] - start, minlength=stop - start)
+        sizes[start + 1 : stop + 1] = degrees + (degrees > 0)
+
+    team.run(weigh, n, grain=_ROWS_AT_ONCE)
+    indptr = np.cumsum(sizes, dtype=np.int32)
+    indices, data = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1])
+
+    def fill(start: int, stop: int) -> None:
+        edges, rows = slice(bounds[start], bounds[stop]), slice(indptr[start], indptr[stop])
+        keep = both[edges] > 0
+        i, j, values = graph.sources[edges][keep], graph.indices[edges][keep], both[edges][keep]
+        if len(values) == 0:
+            return
+        first = np.ones(len(i), dtype=bool)
+        first[1:] = i[1:] != i[:-1]
+        firsts = np.flatnonzero(first)
+        # Entries stand in order, those of the diagonal where room is left between them.
+        place = np.arange(len(i)) + np.cumsum(first) - 1 + (j > i)
+        own = np.ones(len(i) + len(firsts), dtype=bool)
+        own[place] = False
+        indices[rows][place], data[rows][place] = j, -values
+        indices[rows][own], data[rows][own] = i[firsts], np.add.reduceat(values, firsts)
+
+    team.run(fill, n, grain=_ROWS_AT_ONCE)
+    return sp.csr_array((data, indices, indptr), shape=(n, n))
 
 
 def paper_differential(graph: NeighborGraph, inverse: FloatArray) -> sp.csr_array:

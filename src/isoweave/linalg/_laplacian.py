@@ -15,17 +15,12 @@ from isoweave._lazy import LazyModule, computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import FloatArray, IntArray
 from isoweave.engines import plain
-from isoweave.linalg._cholesky import (
-    Elimination,
-    elimination_order,
-    hubs_of,
-    levels_from,
-    plan_elimination,
-)
+from isoweave.linalg._cholesky import Elimination, elimination_order, hubs_of, plan_elimination
 
 sparse = LazyModule("isoweave.engines.sparse")
 # Part of the largest entry by which rounding may keep sums of rows from zero, and entries from their mirrors.
 _SLACK = 1e-8
+_ROWS_AT_ONCE = 2**15
 # Entries from which compiled code is worth loading to check them.
 _MANY = 2**18
 
@@ -51,10 +46,22 @@ class Laplacian:
         """The matrix as a scipy sparse array sharing this memory."""
         return sp.csr_array((self.data, self.indices, self.indptr), shape=(self.n, self.n))
 
-    def project(self, block: FloatArray) -> FloatArray:
+    def project(self, block: FloatArray, team: ThreadTeam) -> FloatArray:
         """Copy of ``block`` (n, N) with the mean over every component taken out of each column."""
         out = np.empty_like(block)
-        (plain if len(self.data) <= plain.FEW else sparse).project(self.labels, self.sizes, block, out)
+        if len(self.sizes) > 1 or self.n <= _ROWS_AT_ONCE:
+            (plain if len(self.data) <= plain.FEW else sparse).project(self.labels, self.sizes, block, out)
+            return out
+        starts = range(0, self.n, _ROWS_AT_ONCE)
+        sums = np.empty((len(starts), block.shape[1]))
+
+        def add_up(start: int, stop: int) -> None:
+            for k in range(start, stop):
+                sums[k] = block[starts[k] : starts[k] + _ROWS_AT_ONCE].sum(axis=0)
+
+        team.run(add_up, len(starts), grain=1)
+        mean = sums.sum(axis=0) / self.n
+        team.run(lambda lo, hi: np.subtract(block[lo:hi], mean, out=out[lo:hi]), self.n, grain=_ROWS_AT_ONCE)
         return out
 
     @computed_once
@@ -66,11 +73,17 @@ class Laplacian:
         first = np.searchsorted(self.labels[order], np.arange(len(self.sizes)))
         return order[first].astype(np.int32)
 
-    @computed_once
-    def depth(self) -> int:
-        """Levels of a breadth-first search that skips hubs, from a vertex of no high degree."""
-        start = int(np.argmin(np.diff(self.indptr)))
-        return len(levels_from(self.indptr, self.indices, start, hubs_of(self.indptr))[1]) - 1
+    def is_within(self, n_edges: int) -> bool:
+        """Whether so many edges lead from a vertex of lowest degree to all it is joined to without hubs."""
+        matrix, reached = self.to_matrix(), hubs_of(self.indptr)
+        rim = np.array([np.argmin(np.diff(self.indptr))])
+        for _ in range(n_edges + 1):
+            reached[rim] = True
+            around = matrix[rim].indices
+            rim = np.unique(around[~reached[around]])
+            if len(rim) == 0:
+                return True
+        return False
 
     @computed_once
     def elimination(self) -> Elimination:

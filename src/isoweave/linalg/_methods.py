@@ -30,6 +30,7 @@ incomplete, sparse = LazyModule("isoweave.engines.incomplete"), LazyModule("isow
 # The recursive residual drifts away from the true one; each restart from the true residual wins back
 # several digits, and more than a few mean that rounding, not the recursion, is the limit.
 _MAX_RESTARTS = 4
+_NEVER_LOST = 1e-6  # a part of the residual to which the recursion follows it
 # Of the incomplete factor: entries kept per column beside as many as the matrix has there, and the shares by
 # which its diagonal is raised, in order, until every pivot is positive (Manteuffel, 1980).
 _EXTRA = 30
@@ -117,8 +118,11 @@ class ConjugateGradient(SolverMethod):
         value = np.zeros_like(rhs) if guess is None else guess.copy()
         left = most = self.max_iter or 1000 + int(20 * np.sqrt(len(rhs)))
         previous = np.full(rhs.shape[1], np.inf)
-        for _ in range(_MAX_RESTARTS):
-            residual, norms = self._laplacian.residual(rhs, value, self._team)
+        for restart in range(_MAX_RESTARTS):
+            if restart == 0 and guess is None:
+                residual, norms = rhs, np.sqrt(column_dots(rhs, rhs, self._team))
+            else:
+                residual, norms = self._laplacian.residual(rhs, value, self._team)
             wanted = np.maximum(goal, self._laplacian.rounding(value, self._team))
             # A restart must at least halve a column's residual to be worth another.
             active = np.flatnonzero((norms > wanted) & (norms < 0.5 * previous))
@@ -126,6 +130,8 @@ class ConjugateGradient(SolverMethod):
                 break
             previous = norms
             left -= self._run(value, residual, active, goal, left)
+            if (goal >= _NEVER_LOST * norms).all():
+                break
         return value, most - left
 
     def _run(
@@ -134,7 +140,8 @@ class ConjugateGradient(SolverMethod):
         """Improve the ``active`` columns of ``value`` in place by one conjugate gradient recursion."""
         lap, team = self._laplacian, self._team
         n_chunks = -(-lap.n // plain.CHUNK)
-        r = np.ascontiguousarray(residual[:, active])
+        all_columns = len(active) == residual.shape[1]
+        r = residual.copy() if all_columns else np.ascontiguousarray(residual[:, active])
         x, z, q = np.zeros_like(r), np.empty_like(r), np.empty_like(r)
         self.apply(r, z)
         p = z.copy()
@@ -148,7 +155,11 @@ class ConjugateGradient(SolverMethod):
             step = np.where(sound, rz, 0.0) / np.where(sound, curvature, 1.0)
             run_evenly(team, sparse.advance_chunks, n_chunks, 16, step, p, q, x, r)
             keep = sound & (np.sqrt(column_dots(r, r, team)) > goal[active]) & (iteration < max_iter)
+            if all_columns and not keep.any():
+                team.plus(value, 1.0, x, value)
+                break
             if not keep.all():
+                all_columns = False
                 value[:, active[~keep]] += x[:, ~keep]
                 active, rz = active[keep], rz[keep]
                 if len(active) == 0:

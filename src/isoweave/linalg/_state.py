@@ -56,7 +56,7 @@ def choose_solver(laplacian: Any) -> SolverChoice:
     laplacian = prepare_laplacian(laplacian)
     if laplacian.n <= SMALL_FACTOR:
         return small_choice(laplacian.n)
-    if laplacian.depth <= _SHALLOW:
+    if laplacian.is_within(_SHALLOW):
         return SolverChoice("jacobi", f"{_SHALLOW} edges lead from one vertex to all others")
     return SolverChoice("amg", f"over {SMALL_FACTOR:,} vertices, some over {_SHALLOW} edges apart")
 
@@ -122,7 +122,7 @@ class PoissonState:
         counts as converged.
         """
         asked = self._tol if tol is None else _check_tol(tol)
-        rhs = self._laplacian.project(_as_block(rhs, self._laplacian.n))
+        rhs = self._laplacian.project(_as_block(rhs, self._laplacian.n, self._team), self._team)
         sizes = np.sqrt(column_dots(rhs, rhs, self._team))
         guess: FloatArray | None = None
         best: SolveResult | None = None
@@ -154,7 +154,7 @@ class PoissonState:
     ) -> SolveResult:
         """Solve by one method and measure the true residuals."""
         value, iterations = method.attempt(rhs, guess, tol * sizes)
-        value = self._laplacian.project(value)
+        value = self._laplacian.project(value, self._team)
         norms = self._laplacian.residual(rhs, value, self._team)[1]
         wanted = np.maximum(tol * sizes, self._laplacian.rounding(value, self._team))
         relative = float(np.max(norms / np.where(sizes > 0, sizes, 1.0), initial=0.0))
@@ -297,11 +297,11 @@ def _check_tol(tol: float) -> float:
     return float(tol)
 
 
-def _as_block(rhs: FloatArray, n: int) -> FloatArray:
+def _as_block(rhs: FloatArray, n: int, team: ThreadTeam) -> FloatArray:
     rhs = np.ascontiguousarray(rhs, dtype=np.float64)
     if rhs.ndim != 2 or len(rhs) != n:
         raise ValueError(f"rhs must have shape ({n}, N), got {rhs.shape}.")
-    if not np.isfinite(rhs).all():
+    if not team.all_finite(rhs):
         row, column = np.argwhere(~np.isfinite(rhs))[0]
         raise ValueError(f"rhs must be finite, but row {row}, column {column} is {rhs[row, column]}.")
     return rhs

@@ -49,7 +49,7 @@ THINNING = 8
 _SAMPLE_NEIGHBORS = 14
 _ANCHORS = 8
 _BALL_SLACK = 3
-_BALLS_AT_ONCE = 8192
+_FEWEST_BALLS, _BALLS_OF_A_THREAD = 8192, 2048  # at once
 _SMOOTHING_SWEEPS = 5
 _ROWS_AT_ONCE = 2**15
 
@@ -361,8 +361,9 @@ def coarsen(graph: NeighborGraph, *, team: ThreadTeam, thinning: int = THINNING)
     filled = np.zeros(n, dtype=np.int32)
     width = min(n, _BALL_SLACK * _SAMPLE_NEIGHBORS * thinning)
     edges: list[tuple[FloatArray, AnyArray, AnyArray]] = []
-    for lo in range(0, n_sample, _BALLS_AT_ONCE):
-        centres = sample[lo : lo + _BALLS_AT_ONCE]
+    at_once = max(_FEWEST_BALLS, _BALLS_OF_A_THREAD * team.n_threads)
+    for lo in range(0, n_sample, at_once):
+        centres = sample[lo : lo + at_once]
         shape = (len(centres), width)
         members, distances = np.empty(shape, dtype=np.int32), np.empty(shape)
         counts = np.empty(len(centres), dtype=np.int64)
