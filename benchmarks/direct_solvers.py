@@ -3,7 +3,7 @@
     python benchmarks/direct_solvers.py                 # up to 50,000 vertices, about a minute
     python benchmarks/direct_solvers.py --large         # also 200,000
     python benchmarks/direct_solvers.py --orderings     # fill of several elimination orders
-    python benchmarks/direct_solvers.py --iterative     # direct against amg, ic and jacobi
+    python benchmarks/direct_solvers.py --fits          # whole fits with direct, amg and jacobi
 
 Packages that are not installed (cholespy, scikit-sparse, pymetis) are left out. Every measurement of a
 direct solver runs in a process of its own, on one thread and in CPU seconds, so that a busy machine gives
@@ -30,9 +30,10 @@ from sklearn.datasets import make_swiss_roll
 from sklearn.neighbors import kneighbors_graph
 from threadpoolctl import threadpool_limits
 
-from isoweave import linalg
-from isoweave._parallel import ThreadTeam, thread_team
-from isoweave.linalg import choose_solver, prepare_laplacian
+from isoweave import datasets, embed_graph, linalg
+from isoweave._parallel import ThreadTeam
+from isoweave.graph import graph_from_matrix, knn_graph
+from isoweave.linalg import prepare_laplacian
 from isoweave.linalg._cholesky import analyse, factorise, plan_elimination, substitute
 
 # Name and the module it needs. "isoweave" is the factor alone, as the others are; "isoweave, checked" is
@@ -181,27 +182,36 @@ def _metis(indptr: np.ndarray, indices: np.ndarray) -> np.ndarray:
     return np.asarray(pymetis.nested_dissection(adjacency)[0], dtype=np.int32)
 
 
-def compare_iterative() -> None:
-    cases = [("swiss", 20_000, 2), ("cube3", 50_000, 3), ("cube5", 20_000, 5), ("cube9", 10_000, 9)]
-    print_header("graph", "N", "auto", "solver", "prepare s", "solve ms", "iterations")
-    for shape, n, width in cases:
-        matrix = make_laplacian(shape, n, "A")
-        rhs = np.random.default_rng(4).normal(size=(n, width))
-        auto = choose_solver(matrix).solver
-        for solver in ("direct", "amg", "ic", "jacobi"):
-            with thread_team() as team:
-                start = time.perf_counter()
-                state = linalg.factor(matrix, solver=solver, team=team)
-                prepared = time.perf_counter() - start
-                state.solve(rhs, tol=0.5)
-                start = time.perf_counter()
-                result = state.solve(rhs)
-                seconds = time.perf_counter() - start
+def compare_fits() -> None:
+    """Whole fits with each solver: what residuals of .1 instead of none cost in steps and energy."""
+    rng, hub = np.random.default_rng(4), knn_graph(datasets.swiss_roll(20_000, random_state=5).data, 10)
+    spokes = hub.to_matrix().tolil()
+    spokes[0, 9::10] = spokes[9::10, 0] = 300.0
+    graphs = {
+        "swiss roll, 20,000": (knn_graph(datasets.swiss_roll(20_000, random_state=4).data, 10), 2),
+        "swiss roll, 200,000": (knn_graph(datasets.swiss_roll(200_000, random_state=4).data, 10), 2),
+        "sphere, 20,000": (knn_graph(_normalised(rng.normal(size=(20_000, 3))), 8), 3),
+        "cube, 30,000": (knn_graph(rng.uniform(size=(30_000, 3)), 10), 3),
+        "difficult, 20,000": (knn_graph(datasets.difficult(20_000, random_state=4).data, 14), 5),
+        "normal in R^9, 10,000": (knn_graph(rng.normal(size=(10_000, 9)), 12), 9),
+        "roll with a hub, 20,000": (graph_from_matrix(sp.csr_array(spokes)), 2),
+    }
+    print_header("graph", "N", "auto", "solver", "CPU s", "steps", "relative energy")
+    for name, (graph, n_components) in graphs.items():
+        auto = embed_graph(graph, n_components, n_jobs=1).solver.split(":")[0]
+        for solver in ("direct", "amg", "jacobi"):
+            begin = time.process_time()
+            result = embed_graph(graph, n_components, solver=solver, n_jobs=1)
+            seconds = time.process_time() - begin
             print(
-                f"| {shape} {n:,} | {width} | {auto} | {result.solver} | {prepared:.2f} "
-                f"| {1e3 * seconds:.0f} | {result.iterations} |",
+                f"| {name} | {n_components} | {auto} | {solver} | {seconds:.2f} | {result.n_iter} "
+                f"| {result.relative_energy:.5g} |",
                 flush=True,
             )
+
+
+def _normalised(points: np.ndarray) -> np.ndarray:
+    return points / np.linalg.norm(points, axis=1)[:, None]
 
 
 if __name__ == "__main__":
@@ -210,7 +220,7 @@ if __name__ == "__main__":
     )
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--orderings", action="store_true")
-    parser.add_argument("--iterative", action="store_true")
+    parser.add_argument("--fits", action="store_true")
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
@@ -218,7 +228,7 @@ if __name__ == "__main__":
         print(json.dumps(measure(package, shape, int(n), pattern)))
     elif arguments.orderings:
         compare_orderings(arguments.large)
-    elif arguments.iterative:
-        compare_iterative()
+    elif arguments.fits:
+        compare_fits()
     else:
         compare_packages(arguments.large)
