@@ -9,7 +9,7 @@ from isoweave.cluster import ElsewhereError, Ranks, _output, embed_file
 from isoweave.cluster._build import distribute, share_of
 from isoweave.cluster._components import components_of
 from isoweave.cluster._problem import ClusterSolver
-from isoweave.cluster._share import Halo
+from isoweave.cluster._share import Rows
 from isoweave.graph import (
     connected_components,
     graph_from_matrix,
@@ -135,10 +135,10 @@ def test_disagreeing_lengths_are_refused_by_one_rank(comm):
 
 def test_every_message_is_counted(comm):
     ranks = Ranks(comm)
-    offsets = np.arange(ranks.size + 1) * 5
-    halo = Halo(ranks, offsets, np.arange(5 * ranks.size)[::-1].copy())
+    rows = Rows.even(ranks, 5 * ranks.size)
+    halo = rows.halo(np.arange(5 * ranks.size)[::-1].copy())
     before = ranks.messages, ranks.bytes
-    own = np.arange(5.0) + 5 * ranks.rank
+    own = rows.own.astype(float)
     assert np.array_equal(halo.fetch(np.column_stack((own, -own)))[:, 1], -np.arange(5.0 * ranks.size)[::-1])
     others = ranks.size - 1
     assert (ranks.messages - before[0], ranks.bytes - before[1]) == (others, others * 5 * 16)

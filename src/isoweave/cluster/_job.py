@@ -93,7 +93,7 @@ def _embed(
     say.stage("reading")
     share, rows = read_share(ranks, path, asymmetry=chosen.asymmetry)
     say.unit = share.unit
-    n_rows = int(rows.offsets[-1])
+    n_rows = rows.n_vertices
     cut = f"{share.facts['cut edges']:,} of {share.facts['edges']:,} edges cut"
     say(f"{share.n_vertices:,} vertices on {ranks.size} ranks, at most {ranks.max(share.n_owned):,}; {cut}")
     before = np.array([ranks.messages, ranks.bytes])
@@ -178,7 +178,7 @@ def _own_anchors(share: Share, rows: CallerRows, anchors: Anchors, options: Embe
     Also those that hold, rows and positions to the last bit; and the mean.
     """
     with share.ranks.together():
-        checked = check_anchors(int(rows.offsets[-1]), options.n_components, anchors)
+        checked = check_anchors(rows.n_vertices, options.n_components, anchors)
     if checked is None:
         return None, None, 0.0
     origin, vertices = checked.positions.mean(axis=0), rows.vertices(checked.vertices.astype(np.int64))
@@ -200,15 +200,14 @@ def _journal(
     parts = () if anchors is None else (share.caller_ids[anchors[0]], *anchors[1:])
     digests = {"edges": share.facts["digest"], "anchors": share.ranks.sum(digest(*parts))}
     known = {name: f"{int(value):x}" for name, value in digests.items()}
-    fields = fingerprint({}, options.fingerprint() | known | {"vertices": int(rows.offsets[-1])})
+    fields = fingerprint({}, options.fingerprint() | known | {"vertices": rows.n_vertices})
     return ClusterJournal(options.checkpoint, share, rows, fields)
 
 
 def _edge_error(share: Share, coordinates: FloatArray) -> float:
     """Mean over the edges of how far their lengths in the map are off, relative to what they should be."""
-    sources = np.repeat(np.arange(share.n_owned), np.diff(share.indptr))
     steps = share.fetch(share.indices, coordinates)
-    steps -= coordinates[sources]
+    steps -= coordinates[share.sources]
     off = np.abs(np.linalg.norm(steps, axis=1) / (share.lengths * share.unit) - 1.0)
     off = off[np.isfinite(off)]
     total, count = share.ranks.sum(np.array([off.sum(), len(off)]))

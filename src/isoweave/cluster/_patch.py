@@ -15,7 +15,7 @@ import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray
-from isoweave.cluster._share import Halo, Share
+from isoweave.cluster._share import Halo, Rows, Share, spread
 from isoweave.graph import NeighborGraph, edges_of
 
 _BALLS_AT_ONCE = 8192
@@ -36,16 +36,16 @@ class Patch:
         first, last = share.start, share.start + share.n_owned
         degrees, self._rows = _rows_of(share, known)
         indices = self._rows.fetch(share.indices)
-        outside = share.indices[(share.indices < first) | (share.indices >= last)]
-        others = np.unique(np.concatenate((known, outside, indices[(indices < first) | (indices >= last)])))
+        away = [ends[share.are_away(ends)] for ends in (known, share.indices, indices)]
+        others = np.unique(np.concatenate(away))
         n_below = int(np.searchsorted(others, first))
-        self.ids: Any = np.concatenate((others[:n_below], np.arange(first, last), others[n_below:]))
+        self.ids: Any = np.concatenate((others[:n_below], share.own, others[n_below:]))
         self.own = slice(n_below, n_below + share.n_owned)
         self._others = share.halo(others)
 
         def local(vertices: AnyArray) -> AnyArray:
             found = (vertices - (first - n_below)).astype(np.int32)
-            away = np.flatnonzero((vertices < first) | (vertices >= last))
+            away = np.flatnonzero(share.are_away(vertices))
             beyond = np.where(vertices[away] >= last, share.n_owned, 0)
             found[away] = np.searchsorted(others, vertices[away]) + beyond
             return found
@@ -63,9 +63,9 @@ class Patch:
         counts[self.own], counts[rows] = np.diff(share.indptr), degrees
         starts = np.concatenate(([0], np.cumsum(counts)))
         self.own_edges = slice(int(starts[self.own.start]), int(starts[self.own.stop]))
-        self._theirs = _spread(starts[rows], degrees)
+        self._theirs = spread(starts[rows], degrees)
         rim = np.flatnonzero(self.rim)
-        self._back = _spread(starts[rim], counts[rim])
+        self._back = spread(starts[rim], counts[rim])
         ends, lengths = np.empty(int(starts[-1]), dtype=np.int32), np.empty(int(starts[-1]))
         ends[self.own_edges], ends[self._theirs], ends[self._back] = columns, theirs, near[order]
         fetched = self._rows.fetch(share.lengths)
@@ -104,22 +104,14 @@ def _rows_of(share: Share, vertices: AnyArray) -> tuple[AnyArray, Halo]:
     halo = share.halo(vertices)
     degrees = halo.fetch(np.diff(share.indptr))
     starts = halo.fetch(share.indptr[:-1] + bounds[ranks.rank])
-    return degrees, Halo(ranks, bounds, _spread(starts, degrees))
-
-
-def _spread(starts: AnyArray, counts: AnyArray) -> AnyArray:
-    """So many positions from every start on, one after the other."""
-    before = np.cumsum(counts) - counts
-    return np.arange(int(counts.sum())) + np.repeat(starts - before, counts)
+    return degrees, Rows(ranks, bounds).halo(spread(starts, degrees))
 
 
 def around(share: Share, n_hops: int) -> AnyArray:
     """Vertices of other ranks within so many edges of the owned ones, sorted."""
-    first, last = share.start, share.start + share.n_owned
-    front = share.indices
-    found = np.empty(0, dtype=np.int64)
+    front, found = share.indices, np.empty(0, dtype=np.int64)
     for hop in range(n_hops):
-        front = np.unique(front[(front < first) | (front >= last)])
+        front = np.unique(front[share.are_away(front)])
         front = np.setdiff1d(front, found, assume_unique=True)
         found = np.union1d(found, front)
         if hop < n_hops - 1:

@@ -24,8 +24,8 @@ def without_shortcuts(share: Share, team: ThreadTeam) -> tuple[Share, int]:
     smaller = np.minimum(degrees[graph.sources[own]], degrees[graph.indices[own]])
     typical = median(ranks, np.rint(support * smaller))
     trusted = support >= ShortcutRule.threshold(typical, median(ranks, support))
-    rows = np.repeat(np.arange(share.n_owned) + share.start, np.diff(share.indptr))
-    forward = rows < share.indices
+    rows = share.sources
+    forward = rows + share.start < share.indices
     n_suspects = int(ranks.sum(int(np.count_nonzero(~trusted & forward))))
     if n_suspects == 0 or _is_measured_along(patch, forward):
         return share, 0
@@ -84,7 +84,7 @@ def _rejoining(
 ) -> AnyArray:
     """Suspects that join what trusted edges leave apart, as :func:`isoweave.graph.rejoining_edges`."""
     labels = components_of(share, trusted)[0]
-    ends = np.stack((labels[rows - share.start], share.fetch(share.indices[suspects], labels)))
+    ends = np.stack((labels[rows], share.fetch(share.indices[suspects], labels)))
     across = suspects[ends[0] != ends[1]]
     ends = ends[:, ends[0] != ends[1]]
     # Few edges join parts: every rank gets all of them, in the order of the ranks, and finds the same.

@@ -150,7 +150,7 @@ def text_columns(types: Any, schema: Any) -> dict[str, bool]:
 
 
 def h5ad_arrays(path: str, places: tuple[str, ...], max_bytes: int) -> dict[str, Any]:
-    """The first matrix of these that is there and the names of its rows, as anndata 0.7 and later write them."""
+    """The first of these matrices that is there and its names, as anndata 0.7 and later write them."""
     import h5py
 
     left = max_bytes
@@ -202,7 +202,7 @@ def column_arrays(path: str, genes: Sequence[str], max_bytes: int) -> dict[str, 
         index = obs.attrs.get("_index")
         for name in obs.attrs.get("column-order", []):
             found = element(h5py, obs, name) if name != index else None
-            parts = {"c": found}
+            parts: dict[str, Any] = {"c": found}
             if isinstance(found, h5py.Group):
                 parts = {"c": element(h5py, found, "codes"), "l": element(h5py, found, "categories")}
             if not all(is_column(h5py, part) for part in parts.values()):
@@ -210,8 +210,8 @@ def column_arrays(path: str, genes: Sequence[str], max_bytes: int) -> dict[str, 
             for letter, part in parts.items():
                 more = (h5py, name, part, left)
                 is_text = part.dtype.kind not in "biuf"
-                found, left = read_words(*more, max_bytes) if is_text else read_numbers(*more)
-                arrays[f"{letter}{len(names)}"] = found
+                values, left = read_words(*more, max_bytes) if is_text else read_numbers(*more)
+                arrays[f"{letter}{len(names)}"] = values
             names.append(name)
         for gene, values in gene_columns(h5py, file, genes, left, max_bytes):
             arrays[f"c{len(names)}"] = values
