@@ -196,13 +196,13 @@ def _moved(
     indices, lengths = ranks.send(to, rows.indices, rows.lengths)
     # They arrive by rising rank and row, that is in the caller's order.
     indptr = np.concatenate(([0], np.cumsum(degree)))
-    offsets = np.concatenate(([0], np.cumsum(ranks.gather(len(ids)))))
+    kept = Rows.of(ranks, len(ids))
     order = _local_order(ids, indptr, indices)
     if order is not None:
         at = spread(indptr[order], degree[order])
         ids, component, indices, lengths = ids[order], component[order], indices[at], lengths[at]
         indptr = np.concatenate(([0], np.cumsum(degree[order])))
-    return Share(ranks, offsets, indptr, indices, lengths, ids, component, sizes, unit=unit)
+    return Share(ranks, kept.offsets, indptr, indices, lengths, ids, component, sizes, unit=unit)
 
 
 def _local_order(ids: AnyArray, indptr: AnyArray, indices: AnyArray) -> AnyArray | None:

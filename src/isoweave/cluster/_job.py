@@ -96,7 +96,7 @@ def _embed(
     n_rows = rows.n_vertices
     cut = f"{share.facts['cut edges']:,} of {share.facts['edges']:,} edges cut"
     say(f"{share.n_vertices:,} vertices on {ranks.size} ranks, at most {ranks.max(share.n_owned):,}; {cut}")
-    before = np.array([ranks.messages, ranks.bytes])
+    before = ranks.sent
     given = held = None
     origin: FloatArray | float = 0.0
     if anchors is not None:
@@ -123,7 +123,7 @@ def _embed(
     coordinates = coordinates + origin
     if held is not None:
         coordinates[held[0]] = held[1]
-    after = np.array([ranks.messages, ranks.bytes])
+    after = ranks.sent
     say.stage("writing")
     columns = {"embedding": coordinates, "component_labels": share.component, "stretch": facts.pop("stretch")}
     columns = {name: share.fetch(rows.vertex, array) for name, array in columns.items()}
@@ -142,19 +142,18 @@ class _CountingReporter(Reporter):
 
     def __init__(self, ranks: Ranks, verbose: int) -> None:
         super().__init__(verbose)
-        self._ranks, self._sent = ranks, [[0, 0]]
-        self._last = ("", 0, 0)
+        self._ranks, self._last, self._steps = ranks, ("", ranks.sent), [0 * ranks.sent]
 
     def step(self, progress: Progress) -> None:
-        stage, messages, n_bytes = self._last
-        self._last = (progress.stage, self._ranks.messages, self._ranks.bytes)
+        stage, before = self._last
+        self._last = (progress.stage, self._ranks.sent)
         if stage == progress.stage:
-            self._sent.append([self._last[1] - messages, self._last[2] - n_bytes])
+            self._steps.append(self._ranks.sent - before)
         super().step(progress)
 
     def per_step(self) -> tuple[float, float]:
         """Messages and bytes that the busiest rank sends in a typical step."""
-        found = np.median(self._sent[1:] or self._sent, axis=0)
+        found = np.median(self._steps[1:] or self._steps, axis=0)
         return tuple(self._ranks.max(found).tolist())
 
 

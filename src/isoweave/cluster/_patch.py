@@ -18,7 +18,7 @@ from isoweave._typing import AnyArray, BoolArray
 from isoweave.cluster._share import Halo, Rows, Share, spread
 from isoweave.graph import NeighborGraph, edges_of
 
-_BALLS_AT_ONCE = 8192
+BALLS_AT_ONCE = 8192
 # Layers of vertices, counted from the rim inwards, without a ball that reaches it, after which none does.
 _QUIET_LAYERS = 2
 
@@ -99,12 +99,10 @@ class Patch:
 
 def _rows_of(share: Share, vertices: AnyArray) -> tuple[AnyArray, Halo]:
     """Degrees of vertices of other ranks, and a halo for the values on their edges, row after row."""
-    ranks = share.ranks
-    bounds = np.concatenate(([0], np.cumsum(ranks.gather(len(share.indices)))))
-    halo = share.halo(vertices)
+    entries, halo = Rows.of(share.ranks, len(share.indices)), share.halo(vertices)
     degrees = halo.fetch(np.diff(share.indptr))
-    starts = halo.fetch(share.indptr[:-1] + bounds[ranks.rank])
-    return degrees, Rows(ranks, bounds).halo(spread(starts, degrees))
+    starts = halo.fetch(share.indptr[:-1] + entries.start)
+    return degrees, entries.halo(spread(starts, degrees))
 
 
 def around(share: Share, n_hops: int) -> AnyArray:
@@ -153,8 +151,8 @@ def balls(
     members, distances = np.empty(shape, dtype=np.int32), np.empty(shape)
     counts = np.empty(len(centres), dtype=np.int64)
     flags = marked.astype(np.int32)
-    for lo in range(0, len(centres), _BALLS_AT_ONCE):
-        at = slice(lo, lo + _BALLS_AT_ONCE)
+    for lo in range(0, len(centres), BALLS_AT_ONCE):
+        at = slice(lo, lo + BALLS_AT_ONCE)
         arrays = (centres[at].astype(np.int32), flags, n_wanted, graph.indptr, graph.indices, graph.lengths)
         some = (members[at], distances[at], counts[at])
         no_places = np.empty((len(some[2]), 0), dtype=np.int32)
@@ -164,19 +162,19 @@ def balls(
 
 def restricted(share: Share, inside: BoolArray) -> Share:
     """The share of a part of the vertices that has all edges of its own, such as a component."""
-    ranks = share.ranks
-    offsets = np.concatenate(([0], np.cumsum(ranks.gather(int(np.count_nonzero(inside))))))
-    number = np.cumsum(inside) - 1 + offsets[ranks.rank]
+    kept = Rows.of(share.ranks, np.count_nonzero(inside))
+    number = np.cumsum(inside) - 1 + kept.start
     degrees = np.diff(share.indptr)
     keep = np.repeat(inside, degrees)
     indices = share.fetch(share.indices[keep], number)
     starts = np.concatenate(([0], np.cumsum(degrees[inside])))
     weights = None if share.weights is None else share.weights[keep]
     label = share.component[inside]
-    sizes = np.array([offsets[-1]])
+    sizes = np.array([kept.n_vertices])
     return replace(
-        share, offsets=offsets, indptr=starts, indices=indices, lengths=share.lengths[keep], weights=weights,
-        caller_ids=share.caller_ids[inside], component=np.zeros_like(label), component_sizes=sizes,
+        share, offsets=kept.offsets, indptr=starts, indices=indices, lengths=share.lengths[keep],
+        weights=weights, caller_ids=share.caller_ids[inside], component=np.zeros_like(label),
+        component_sizes=sizes,
     )  # fmt: skip
 
 

@@ -30,13 +30,11 @@ class Ranks:
 
     def __init__(self, comm: Any) -> None:
         self.comm, self.rank, self.size = comm, int(comm.rank), int(comm.size)
-        self.messages = 0  #: sent by this rank to others
-        self.bytes = 0  #: of them
+        self.sent = np.zeros(2, dtype=np.int64)  #: messages of this rank to others, and their bytes
 
     def counted(self, messages: int, n_bytes: int) -> None:
         """Count messages that somebody else has sent, such as PETSc."""
-        self.messages += int(messages)
-        self.bytes += int(n_bytes)
+        self.sent = self.sent + np.array((messages, n_bytes), dtype=np.int64)
 
     def gather(self, value: Any) -> list[Any]:
         """A small value of every rank, in their order, on all of them."""
@@ -186,6 +184,11 @@ class Rows:
     def even(cls, ranks: Ranks, n: int) -> Rows:
         """As many of ``n`` rows on one rank as on the others."""
         return cls(ranks, (n * np.arange(ranks.size + 1, dtype=np.int64)) // ranks.size)
+
+    @classmethod
+    def of(cls, ranks: Ranks, n_owned: Any) -> Rows:
+        """So many on this rank."""
+        return cls(ranks, np.concatenate(([0], np.cumsum(ranks.gather(int(n_owned))))))
 
     @property
     def start(self) -> int:

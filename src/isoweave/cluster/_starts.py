@@ -14,7 +14,7 @@ from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._components import components_of
 from isoweave.cluster._frames import share_frames
 from isoweave.cluster._measure import kth_smallest, median
-from isoweave.cluster._patch import Patch, around, balls
+from isoweave.cluster._patch import BALLS_AT_ONCE, Patch, around, balls
 from isoweave.cluster._problem import ClusterProblem, cluster_problem
 from isoweave.cluster._share import Rows, Share, grouped, starts_of
 from isoweave.graph import NeighborGraph, positions_of, row_starts, sums_of_lengths
@@ -36,7 +36,6 @@ from isoweave.optimise import (
 GATHERED = 50_000
 _AUXILIARY_STEPS = 100
 _SAMPLE_NEIGHBORS, _ANCHORS, _BALL_SLACK = 14, 8, 3
-_BALLS_AT_ONCE = 8192
 _SMOOTHING_SWEEPS = 5
 # Two balls of a pair measure the same path, up to the last bits.
 _SAME_PATH = 1e-6
@@ -184,7 +183,7 @@ def coarsen(share: Share, team: ThreadTeam, thinning: int = THINNING) -> ShareLe
     patch = Patch(share, around(share, 4))
     sums = sums_of_lengths(patch.graph, team)[patch.own]
     chosen = sampled(share, sums, max(share.n_vertices // thinning, 2))
-    kept = Rows(ranks, np.concatenate(([0], np.cumsum(ranks.gather(int(np.count_nonzero(chosen)))))))
+    kept = Rows.of(ranks, np.count_nonzero(chosen))
     number = np.where(chosen, np.cumsum(chosen) - 1 + kept.start, -1)
     waiting = share.own[chosen]
     triples: list[tuple[AnyArray, ...]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
@@ -196,8 +195,8 @@ def coarsen(share: Share, team: ThreadTeam, thinning: int = THINNING) -> ShareLe
         anchors, nearest = np.empty((n, _ANCHORS), dtype=np.int32), np.empty((n, _ANCHORS))
         filled = np.zeros(n, dtype=np.int32)
         unfinished, reached = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for lo in range(0, len(waiting), _BALLS_AT_ONCE):
-            centres = np.searchsorted(patch.ids, waiting[lo : lo + _BALLS_AT_ONCE])
+        for lo in range(0, len(waiting), BALLS_AT_ONCE):
+            centres = np.searchsorted(patch.ids, waiting[lo : lo + BALLS_AT_ONCE])
             members, distances, counts = balls(
                 patch.graph, centres, numbers >= 0, _SAMPLE_NEIGHBORS, width, team
             )
