@@ -245,7 +245,7 @@ class ClusterProblem(Problem):
     @property
     def shape(self) -> tuple[int, int]:
         """Of the owned rows."""
-        return self.frames.patch.share.n_owned, self.frames.frames.n_components
+        return self.frames.patch.share.n_owned, self.frames.n_components
 
     def settle(self, x: FloatArray) -> FloatArray:
         if self.anchors is not None:
