@@ -9,7 +9,7 @@ from isoweave.cluster import ElsewhereError, Ranks, _output, embed_file
 from isoweave.cluster._build import distribute, share_of
 from isoweave.cluster._components import components_of
 from isoweave.cluster._problem import ClusterSolver
-from isoweave.cluster._share import Rows
+from isoweave.cluster._share import RowRanges
 from isoweave.graph import (
     connected_components,
     graph_from_matrix,
@@ -135,7 +135,7 @@ def test_disagreeing_lengths_are_refused_by_one_rank(comm):
 
 def test_every_message_is_counted(comm):
     ranks = Ranks(comm)
-    rows = Rows.even(ranks, 5 * ranks.size)
+    rows = RowRanges.even(ranks, 5 * ranks.size)
     halo = rows.halo(np.arange(5 * ranks.size)[::-1].copy())
     before = ranks.sent
     own = rows.own.astype(float)

@@ -15,7 +15,7 @@ import numpy as np
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._components import labelled, smallest_members
 from isoweave.cluster._partition import target_ranks
-from isoweave.cluster._share import CallerRows, Ranks, RowEdges, Rows, Share, grouped, spread, starts_of
+from isoweave.cluster._share import CallerRows, Ranks, RowEdges, RowRanges, Share, grouped, spread, starts_of
 from isoweave.graph import LARGEST_RATIO, NeighborGraph, local_order, positions_of, row_starts
 from isoweave.io import open_edges
 
@@ -33,7 +33,7 @@ def read_share(ranks: Ranks, path: str | Path, *, asymmetry: str = "error") -> t
     """Read a graph of which every rank reads a part (:func:`isoweave.io.open_edges`), and distribute it."""
     with ranks.together():
         edges = open_edges(path)
-    mine = Rows.even(ranks, edges.n_entries)
+    mine = RowRanges.even(ranks, edges.n_entries)
     with ranks.together():
         pieces = list(edges.pieces(mine.start, mine.start + mine.n_owned))
     largest = max((int(max(i.max(), j.max())) for i, j, _ in pieces), default=-1)
@@ -47,7 +47,7 @@ def share_of(graph: NeighborGraph, comm: Any) -> Share:
     """The share of a graph that every rank has whole: for tests and comparisons."""
     ranks = Ranks(comm)
     once = np.flatnonzero(graph.sources < graph.indices)
-    once = once[Rows.even(ranks, len(once)).own]
+    once = once[RowRanges.even(ranks, len(once)).own]
     i, j = (array[once].astype(np.int64) for array in (graph.sources, graph.indices))
     return distribute(ranks, [(i, j, graph.lengths[once])], graph.n_vertices)[0]
 
@@ -64,7 +64,7 @@ def distribute(
             raise ValueError(f"Distances are needed of at least 2 vertices, got {n}.")
         if n > _MOST_VERTICES:
             raise ValueError(f"The graph has {n:,} vertices; at most {_MOST_VERTICES:,} are possible.")
-    even = Rows.even(ranks, n)
+    even = RowRanges.even(ranks, n)
     small, large, lengths = _settled(even, _at_home(even, pieces), asymmetry)
     unit, whole = _unit(ranks, lengths), ranks.sum(digest(small, large, lengths))
     lengths = np.ldexp(lengths, -int(np.log2(unit)))
@@ -97,7 +97,7 @@ def digest(*columns: AnyArray) -> int:
     return int(mixed.sum(dtype=np.uint64)) % _DIGESTS
 
 
-def _at_home(rows: Rows, pieces: list[Any]) -> list[AnyArray]:
+def _at_home(rows: RowRanges, pieces: list[Any]) -> list[AnyArray]:
     """Every edge as smaller end, larger end and length, all mentions of one on the same rank."""
     found: list[list[AnyArray]] = []
     empty = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
@@ -118,7 +118,7 @@ def _at_home(rows: Rows, pieces: list[Any]) -> list[AnyArray]:
     return columns
 
 
-def _settled(rows: Rows, edges: list[AnyArray], asymmetry: str) -> list[AnyArray]:
+def _settled(rows: RowRanges, edges: list[AnyArray], asymmetry: str) -> list[AnyArray]:
     """Every edge once: repeated ones as :func:`isoweave.graph.graph_from_matrix` says."""
     starts, small, large, lengths = grouped(rows.n_vertices, *edges)
     with rows.ranks.together():
@@ -159,7 +159,7 @@ def _unit(ranks: Ranks, lengths: FloatArray) -> float:
     return float(np.ldexp(1.0, min(middle, np.finfo(np.float64).maxexp - 1)))
 
 
-def _by_rows(rows: Rows, ends: AnyArray, cols: AnyArray, lengths: FloatArray) -> RowEdges:
+def _by_rows(rows: RowRanges, ends: AnyArray, cols: AnyArray, lengths: FloatArray) -> RowEdges:
     """Entries as sorted rows on the ranks that these belong to; of a repeated one the shortest counts."""
     ends, cols, lengths = rows.ranks.send(rows.owner_of(ends), ends, cols, lengths)
     starts, ends, cols, lengths = grouped(rows.n_vertices, ends - rows.start, cols, lengths)
@@ -196,7 +196,7 @@ def _moved(
     indices, lengths = ranks.send(to, rows.indices, rows.lengths)
     # They arrive by rising rank and row, that is in the caller's order.
     indptr = np.concatenate(([0], np.cumsum(degree)))
-    kept = Rows.of(ranks, len(ids))
+    kept = RowRanges.of(ranks, len(ids))
     order = _local_order(ids, indptr, indices)
     if order is not None:
         at = spread(indptr[order], degree[order])

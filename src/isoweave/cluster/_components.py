@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from isoweave._typing import AnyArray
-from isoweave.cluster._share import Rows, Share
+from isoweave.cluster._share import RowRanges, Share
 
 _MAX_ROUNDS = 200
 
 
-def smallest_members(rows: Rows, sources: AnyArray, ends: AnyArray) -> AnyArray:
+def smallest_members(rows: RowRanges, sources: AnyArray, ends: AnyArray) -> AnyArray:
     """For every owned vertex the smallest vertex that it is joined to, directly or through others.
 
     ``sources`` are owned rows, counted from the first, and ``ends`` their neighbours, both ways. The
@@ -37,7 +37,9 @@ def smallest_members(rows: Rows, sources: AnyArray, ends: AnyArray) -> AnyArray:
     raise RuntimeError(f"components were not found in {_MAX_ROUNDS} rounds")
 
 
-def labelled(rows: Rows, members: AnyArray, counts_as: AnyArray | None = None) -> tuple[AnyArray, AnyArray]:
+def labelled(
+    rows: RowRanges, members: AnyArray, counts_as: AnyArray | None = None
+) -> tuple[AnyArray, AnyArray]:
     """Component of every owned vertex, largest first, among equals by smallest vertex; and all their sizes.
 
     ``members`` is what :func:`smallest_members` returns; vertices where ``counts_as`` is false are in no

@@ -15,7 +15,7 @@ import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray
-from isoweave.cluster._share import Halo, Rows, Share, spread
+from isoweave.cluster._share import Halo, RowRanges, Share, spread
 from isoweave.graph import NeighborGraph, edges_of
 
 BALLS_AT_ONCE = 8192
@@ -99,7 +99,7 @@ class Patch:
 
 def _rows_of(share: Share, vertices: AnyArray) -> tuple[AnyArray, Halo]:
     """Degrees of vertices of other ranks, and a halo for the values on their edges, row after row."""
-    entries, halo = Rows.of(share.ranks, len(share.indices)), share.halo(vertices)
+    entries, halo = RowRanges.of(share.ranks, len(share.indices)), share.halo(vertices)
     degrees = halo.fetch(np.diff(share.indptr))
     starts = halo.fetch(share.indptr[:-1] + entries.start)
     return degrees, entries.halo(spread(starts, degrees))
@@ -162,7 +162,7 @@ def balls(
 
 def restricted(share: Share, inside: BoolArray) -> Share:
     """The share of a part of the vertices that has all edges of its own, such as a component."""
-    kept = Rows.of(share.ranks, np.count_nonzero(inside))
+    kept = RowRanges.of(share.ranks, np.count_nonzero(inside))
     number = np.cumsum(inside) - 1 + kept.start
     degrees = np.diff(share.indptr)
     keep = np.repeat(inside, degrees)

@@ -151,7 +151,7 @@ class Halo:
     ``vertices`` (distributed numbering) may be in any order; a repeated one is sent once per mention.
     """
 
-    def __init__(self, rows: Rows, vertices: AnyArray) -> None:
+    def __init__(self, rows: RowRanges, vertices: AnyArray) -> None:
         self.ranks, to = rows.ranks, rows.owner_of(vertices)
         self._order = np.argsort(to, kind="stable")
         self._wanted = np.bincount(to, minlength=self.ranks.size)
@@ -174,19 +174,19 @@ class Halo:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RowRanges:
     """Which rows of one numbering, of the caller's or the distributed one, each rank has: a range of them."""
 
     ranks: Ranks
     offsets: AnyArray  #: int64 (size + 1): rank r has the rows offsets[r] : offsets[r + 1], possibly none
 
     @classmethod
-    def even(cls, ranks: Ranks, n: int) -> Rows:
+    def even(cls, ranks: Ranks, n: int) -> RowRanges:
         """As many of ``n`` rows on one rank as on the others."""
         return cls(ranks, (n * np.arange(ranks.size + 1, dtype=np.int64)) // ranks.size)
 
     @classmethod
-    def of(cls, ranks: Ranks, n_owned: Any) -> Rows:
+    def of(cls, ranks: Ranks, n_owned: Any) -> RowRanges:
         """So many on this rank."""
         return cls(ranks, np.concatenate(([0], np.cumsum(ranks.gather(int(n_owned))))))
 
@@ -232,7 +232,7 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class CallerRows(Rows):
+class CallerRows(RowRanges):
     """The rows of the caller's numbering that a rank answers for, and the vertices they have become."""
 
     vertex: AnyArray  #: int64: vertex of each in the distributed numbering; duplicates share one
@@ -243,7 +243,7 @@ class CallerRows(Rows):
 
 
 @dataclass(frozen=True, eq=False)
-class RowEdges(Rows):
+class RowEdges(RowRanges):
     """The rows of one rank with their edges."""
 
     indptr: AnyArray  #: int64 (n_owned + 1)

@@ -11,7 +11,7 @@ from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave.cluster._components import components_of
 from isoweave.cluster._measure import everywhere, median
 from isoweave.cluster._patch import Patch, around, kept_edges
-from isoweave.cluster._share import Rows, Share
+from isoweave.cluster._share import RowRanges, Share
 from isoweave.graph import ShortcutRule, are_paths, detour_limits, rejoining_edges, shared_neighborhood
 
 
@@ -50,7 +50,7 @@ def without_shortcuts(share: Share, team: ThreadTeam) -> tuple[Share, int]:
 def _is_measured_along(patch: Patch, forward: BoolArray) -> bool:
     """Whether most edges, of some looked at, are paths over others."""
     ranks, edges = patch.share.ranks, np.flatnonzero(forward)
-    own = Rows.of(ranks, len(edges))
+    own = RowRanges.of(ranks, len(edges))
     step = -(-own.n_vertices // ShortcutRule.looked_at)
     chosen = patch.own_edges.start + edges[-own.start % step :: step]
     paths, looked_at = ranks.sum(np.array([np.count_nonzero(are_paths(patch.graph, chosen)), len(chosen)]))
@@ -89,7 +89,7 @@ def _rejoining(
     ends = ends[:, ends[0] != ends[1]]
     # Few edges join parts: every rank gets all of them, in the order of the ranks, and finds the same.
     mine = (ends.T, support[across], share.lengths[across])
-    own = Rows.of(share.ranks, len(across))
+    own = RowRanges.of(share.ranks, len(across))
     pairs, support, lengths = (everywhere(share.ranks, part) for part in mine)
     chosen = rejoining_edges(pairs, support, lengths)
     return across[chosen[~own.are_away(chosen)] - own.start]

@@ -16,7 +16,7 @@ from isoweave.cluster._frames import share_frames
 from isoweave.cluster._measure import kth_smallest, median
 from isoweave.cluster._patch import BALLS_AT_ONCE, Patch, around, balls
 from isoweave.cluster._problem import ClusterProblem, cluster_problem
-from isoweave.cluster._share import Rows, Share, grouped, starts_of
+from isoweave.cluster._share import RowRanges, Share, grouped, starts_of
 from isoweave.graph import NeighborGraph, positions_of, row_starts, sums_of_lengths
 from isoweave.optimise import (
     ALONE,
@@ -183,7 +183,7 @@ def coarsen(share: Share, team: ThreadTeam, thinning: int = THINNING) -> ShareLe
     patch = Patch(share, around(share, 4))
     sums = sums_of_lengths(patch.graph, team)[patch.own]
     chosen = sampled(share, sums, max(share.n_vertices // thinning, 2))
-    kept = Rows.of(ranks, np.count_nonzero(chosen))
+    kept = RowRanges.of(ranks, np.count_nonzero(chosen))
     number = np.where(chosen, np.cumsum(chosen) - 1 + kept.start, -1)
     waiting = share.own[chosen]
     triples: list[tuple[AnyArray, ...]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
@@ -248,7 +248,7 @@ def _merged(
 
 
 def _joined(
-    share: Share, kept: Rows, number: AnyArray, rows: AnyArray, columns: AnyArray, lengths: FloatArray
+    share: Share, kept: RowRanges, number: AnyArray, rows: AnyArray, columns: AnyArray, lengths: FloatArray
 ) -> Share:
     """The share of a sample's graph, of which each edge was found from one end or both."""
     n, n_owned = kept.n_vertices, kept.n_owned
