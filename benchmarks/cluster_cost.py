@@ -85,7 +85,7 @@ def on_ranks(path: Path) -> dict[str, Any]:
     clock, stages = Clock(), Clock()
     clock.stage("reading")
     share, _ = read_share(ranks, path)
-    before = np.array([ranks.messages, ranks.bytes])
+    before = ranks.sent
     clock.stage("fit")
 
     class Say(_CountingReporter):
@@ -98,7 +98,7 @@ def on_ranks(path: Path) -> dict[str, Any]:
     stages.stage("end")
     seconds = {name: ranks.max(np.array(pair)).tolist() for name, pair in clock.seconds().items()}
     parts = {name: ranks.max(np.array(pair)).tolist() for name, pair in stages.seconds().items()}
-    after = np.array([ranks.messages, ranks.bytes])
+    after = ranks.sent
     found = {"relative_energy": facts["relative_energy"], "steps": facts["n_iter"]}
     found |= {"sent": ranks.max(after - before).tolist(), "per step": say.per_step()}
     found |= {"peak": int(ranks.max(peak_bytes())), "seconds": seconds, "stages": parts}

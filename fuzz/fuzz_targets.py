@@ -245,8 +245,7 @@ def _in_process(path: Path, kind: str, what: str, size: int, output: Any, *genes
     """The worker's work done here, where a crash is seen and inputs are read a thousand times faster."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        wanted = list(genes) if what == "columns" else None
-        _worker.produce(kind, what == "graph", str(path), 1 << 27, output, wanted)
+        _worker.produce(kind, what, str(path), 1 << 27, output, genes)
 
 
 def _worker_of(kind: str, data: bytes) -> None:

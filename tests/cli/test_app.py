@@ -21,18 +21,8 @@ PARAMS = {name: {param.name: param for param in command.params} for name, comman
 
 def test_help(run):
     assert run("--version").stdout.strip() == f"isoweave {isoweave.__version__}"
-    names = {
-        "embed",
-        "forecast",
-        "dimension",
-        "diagnose",
-        "evaluate",
-        "report",
-        "plot",
-        "view",
-        "demo",
-        "reproduce",
-    }
+    names = {"embed", "forecast", "dimension", "diagnose", "evaluate", "report", "plot", "view"}
+    names |= {"demo", "reproduce"}
     assert set(COMMANDS) == names
     shown = run("--help").stdout
     for name in names:

@@ -196,18 +196,9 @@ def test_figures(folder, run, refused, named):
     assert "Two principal axes of a 5-dimensional map: 9" in shown.output
     for name, start in (("edges.png", b"\x89PNG"), ("wide.pdf", b"%PDF")):
         assert (folder / name).read_bytes().startswith(start)
-    refused(
-        "no such column; choose one of x, level, stretch",
-        "plot",
-        "map.npz",
-        "-o",
-        "m.png",
-        "--columns",
-        "about.csv",
-        "--color",
-        "size",
-    )
-    refused("or give a table of columns with --columns", "plot", "map.npz", "-o", "m.png", "--color", "size")
+    wrong = ("plot", "map.npz", "-o", "m.png", "--color", "size")
+    refused("no such column; choose one of x, level, stretch", *wrong, "--columns", "about.csv")
+    refused("or give a table of columns with --columns", *wrong)
     refused("must end in .png, .svg or .pdf", "plot", "map.npz", "-o", "m.gif")
 
 

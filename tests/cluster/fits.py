@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pytest
 
 from isoweave import embed_graph
 from isoweave.cluster import Ranks, Share, embed_share
@@ -40,6 +41,17 @@ def on_one(graph, n_components=2, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return embed_graph(graph.to_matrix(), n_components=n_components, n_jobs=1, **options)
+
+
+def same(graph, share, n_components=2, *, unique=True, **options):
+    """What all ranks find, checked against what one machine finds; its map too, if there is but one."""
+    x, facts = on_all_ranks(share, n_components, **options)
+    one = on_one(graph, n_components, **options)
+    mass = one.energy / one.relative_energy if one.relative_energy else 0.0
+    assert facts["energy"] == pytest.approx(one.energy, rel=1e-8, abs=1e-12 * mass)
+    assert facts["n_dropped"] == len(one.dropped_edges)
+    assert not unique or apart(x, one.coordinates) < 1e-5
+    return x, facts, one
 
 
 def apart(x, y):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from fits import apart, cut, on_all_ranks, on_one
+from fits import apart, cut, on_all_ranks, on_one, same
 from isoweave.cluster._build import share_of
 from isoweave.datasets import flat_torus
 from isoweave.graph import assemble_graph, graph_from_matrix, knn_graph, renumber
@@ -66,18 +66,12 @@ def graphs():
 GRAPHS = {name: rest for name, *rest in graphs()}
 
 
-def check(graph, share, n_components, unique, **options):
-    options = {"start": "landmark"} | TIGHT | options
+def check(graph, share, n_components, unique):
+    options = {"start": "landmark"} | TIGHT
     if not unique:
         # Rounding decides which vertices of a map that is free to bend are far apart.
         options["global_weight"] = 0.0
-    x, facts = on_all_ranks(share, n_components, **options)
-    one = on_one(graph, n_components, **options)
-    mass = one.energy / one.relative_energy if one.relative_energy else 0.0
-    assert facts["energy"] == pytest.approx(one.energy, rel=1e-8, abs=1e-12 * mass)
-    assert facts["n_dropped"] == len(one.dropped_edges)
-    if unique:
-        assert apart(x, one.coordinates) < 1e-5
+    same(graph, share, n_components, unique=unique, **options)
 
 
 @pytest.mark.parametrize("name", GRAPHS)

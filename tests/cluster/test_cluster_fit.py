@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from fits import apart, cut, on_all_ranks, on_one
+from fits import apart, cut, on_all_ranks, on_one, same
 from isoweave import Anchors
 from isoweave._parallel import ONE_THREAD
 from isoweave.cluster import ElsewhereError, Ranks, embed_share
@@ -29,20 +29,11 @@ def in_order(graph):
 ROLL = in_order(knn_graph(swiss_roll(700, random_state=3).data, 8))
 
 
-def same(graph, share, n_components=2, coordinates=1e-5, **options):
-    x, facts = on_all_ranks(share, n_components, start="coarse", **options)
-    one = on_one(graph, n_components, start="coarse", **options)
-    assert facts["energy"] == pytest.approx(one.energy, rel=1e-8)
-    assert facts["n_dropped"] == len(one.dropped_edges)
-    assert apart(x, one.coordinates) < coordinates
-    lo = share.start
-    assert facts["stretch"] == pytest.approx(one.stretch[lo : lo + share.n_owned], rel=1e-4)
-    return x, facts
-
-
 @pytest.mark.parametrize("refine", ["none", "distances"])
 def test_the_roll_is_that_of_one_machine(comm, refine):
-    same(ROLL, cut(ROLL, comm), refine=refine, **TIGHT)
+    share = cut(ROLL, comm)
+    _, facts, one = same(ROLL, share, start="coarse", refine=refine, **TIGHT)
+    assert facts["stretch"] == pytest.approx(one.stretch[share.own], rel=1e-4)
 
 
 def test_frames_and_energies_have_the_bits_of_one_machine(comm):
@@ -51,7 +42,7 @@ def test_frames_and_energies_have_the_bits_of_one_machine(comm):
     here = share_frames(share, 2, team=ONE_THREAD)
     whole = edge_energy(graph, calibrate_frames(graph, local_frames(graph, 2)))
     x = np.random.default_rng(0).standard_normal((graph.n_vertices, 2))
-    own = slice(share.start, share.start + share.n_owned)
+    own = share.own
     one, mine = whole.evaluate(x), here.evaluate(x[own])
     assert np.array_equal(mine.half_gradient, one.half_gradient[own])
     assert np.array_equal(mine.alignments, one.alignments[own])
@@ -59,12 +50,8 @@ def test_frames_and_energies_have_the_bits_of_one_machine(comm):
 
 
 def test_a_sample_too_large_for_one_rank_goes_through_its_own_sample(comm, monkeypatch):
-    one = on_one(ROLL, start="coarse", refine="none", **TIGHT)
     monkeypatch.setattr("isoweave.cluster._starts.GATHERED", 20)
-    x, facts = on_all_ranks(cut(ROLL, comm), start="coarse", refine="none", **TIGHT)
-    assert facts["start"] == "coarse"
-    assert facts["energy"] == pytest.approx(one.energy, rel=1e-8)
-    assert apart(x, one.coordinates) < 1e-5
+    assert same(ROLL, cut(ROLL, comm), start="coarse", refine="none", **TIGHT)[1]["start"] == "coarse"
 
 
 def test_the_same_bits_every_time(comm):
@@ -99,9 +86,7 @@ def test_large_components_lie_side_by_side(comm):
     rng = np.random.default_rng(5)
     points = rng.permutation(np.concatenate((rng.random((200, 2)), rng.random((150, 2)) + 3)))
     graph = knn_graph(points, 8)
-    x, facts = on_all_ranks(cut(graph, comm), start="coarse", refine="none", **TIGHT)
-    one = on_one(graph, start="coarse", refine="none", **TIGHT)
-    assert facts["energy"] == pytest.approx(one.energy, rel=1e-8)
+    x, _, one = same(graph, cut(graph, comm), unique=False, start="coarse", refine="none", **TIGHT)
     labels = one.component_labels
     boxes = [(x[labels == c].min(axis=0), x[labels == c].max(axis=0)) for c in (0, 1)]
     assert (boxes[0][1] < boxes[1][0]).any() or (boxes[1][1] < boxes[0][0]).any()
@@ -140,11 +125,9 @@ def test_anchors_hold_or_pull(comm, weight):
 @pytest.mark.parametrize("global_weight", ["auto", 2.0])
 def test_long_distances_count_as_on_one_machine(comm, global_weight):
     graph = in_order(knn_graph(sphere(600, random_state=2).data, 10))
-    x, facts = on_all_ranks(cut(graph, comm), start="landmark", global_weight=global_weight, **TIGHT)
-    one = on_one(graph, start="landmark", global_weight=global_weight, **TIGHT)
+    share = cut(graph, comm)
+    _, facts, one = same(graph, share, start="landmark", global_weight=global_weight, **TIGHT)
     assert facts["global_weight"] == pytest.approx(one.global_weight, rel=1e-9)
-    assert facts["energy"] == pytest.approx(one.energy, rel=1e-8)
-    assert apart(x, one.coordinates) < 1e-5
 
 
 def test_the_weight_is_that_of_the_map_that_was_kept(comm):
@@ -159,8 +142,7 @@ def test_the_weight_is_that_of_the_map_that_was_kept(comm):
 
 def test_a_start_of_ones_own_and_the_scale_of_geodesics(comm):
     begin, share = on_one(ROLL).coordinates, cut(ROLL, comm)
-    own = slice(share.start, share.start + share.n_owned)
-    x, facts = on_all_ranks(share, start=begin[own], scale="geodesics", **TIGHT)
+    x, facts = on_all_ranks(share, start=begin[share.own], scale="geodesics", **TIGHT)
     one = on_one(ROLL, start=begin, scale="geodesics", **TIGHT)
     assert facts["start"] == "given"
     assert apart(x, one.coordinates) < 1e-5
@@ -183,18 +165,13 @@ def test_one_rank_can_end_the_fit_of_all(comm):
 def test_wrong_lengths_count_less_as_on_one_machine(comm):
     rng = np.random.default_rng(7)
     graph = in_order(knn_graph(rng.random((150, 2)), 9))
-    lengths, wrong = (
-        graph.lengths.copy(),
-        (graph.sources < graph.indices) & (rng.random(len(graph.indices)) < 0.04),
-    )
+    lengths = graph.lengths.copy()
+    wrong = (graph.sources < graph.indices) & (rng.random(len(lengths)) < 0.04)
     lengths[wrong] *= rng.choice([0.3, 3.0], int(wrong.sum()))
     lengths[graph.reverse[wrong]] = lengths[wrong]
     graph = type(graph)(graph.indptr, graph.indices, lengths)
     options = {"start": "landmark", "loss": "robust", "global_weight": 0.0, "refine": "none"} | TIGHT
-    x, facts = on_all_ranks(cut(graph, comm), **options)
-    one = on_one(graph, **options)
-    assert facts["energy"] == pytest.approx(one.energy, rel=1e-8)
-    assert apart(x, one.coordinates) < 1e-5
+    same(graph, cut(graph, comm), **options)
 
 
 def test_distances_of_any_size(comm):
@@ -223,12 +200,11 @@ def test_stuck_maps_of_exact_distances_are_mended_by_one_rank(comm, monkeypatch)
 
 
 def test_the_start_at_the_identity(comm):
-    _, facts = on_all_ranks(cut(ROLL, comm), start="identity", max_iter=1, refine="none", global_weight=0.0)
-    one = on_one(ROLL, start="identity", max_iter=1, refine="none", global_weight=0.0)
+    options = {"start": "identity", "max_iter": 1, "refine": "none", "global_weight": 0.0}
+    _, facts = on_all_ranks(cut(ROLL, comm), **options)
     assert facts["start"] == "identity"
-    assert facts["energy"] == pytest.approx(
-        one.energy, rel=1e-6
-    )  # after a step that is solved for to five digits
+    # After a step that is solved for to five digits.
+    assert facts["energy"] == pytest.approx(on_one(ROLL, **options).energy, rel=1e-6)
 
 
 @pytest.mark.parametrize(

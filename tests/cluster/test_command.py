@@ -158,27 +158,17 @@ def test_anchors_stay_where_they_are(tmp_path, roll, on_one_machine):
 
 def test_a_killed_rank_ends_the_job_and_others_go_on_from_the_checkpoint(tmp_path, roll, on_one_machine):
     write_edges(tmp_path / "g.npz", roll)
-    line = (
-        tmp_path / "g.npz",
-        "-o",
-        tmp_path / "m.npy",
-        "--checkpoint",
-        tmp_path / "c",
-        "--every",
-        "0",
-        *TIGHT,
-    )
+    keep = ("--checkpoint", tmp_path / "c", "--every", "0")
+    line = (tmp_path / "g.npz", "-o", tmp_path / "m.npy", *keep, *TIGHT)
     job = start(3, *line)
     deadline = time.monotonic() + 600
     while not (tmp_path / "c" / "index").exists():
         assert job.poll() is None, job.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    children = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(job.pid)], capture_output=True, text=True
-    ).stdout
-    victim = [int(pid) for pid in children.split()][-1]
-    os.kill(victim, signal.SIGKILL)
+    ps = ["ps", "-o", "pid=", "--ppid", str(job.pid)]
+    children = subprocess.run(ps, capture_output=True, text=True).stdout
+    os.kill(int(children.split()[-1]), signal.SIGKILL)
     # A minute is what a user is promised.
     _, err = job.communicate(timeout=60)
     assert job.returncode != 0

@@ -9,7 +9,7 @@ from isoweave.cluster import ElsewhereError, Ranks, _output, embed_file
 from isoweave.cluster._build import distribute, share_of
 from isoweave.cluster._components import components_of
 from isoweave.cluster._problem import ClusterSolver
-from isoweave.cluster._share import Halo
+from isoweave.cluster._share import RowRanges
 from isoweave.graph import (
     connected_components,
     graph_from_matrix,
@@ -135,13 +135,13 @@ def test_disagreeing_lengths_are_refused_by_one_rank(comm):
 
 def test_every_message_is_counted(comm):
     ranks = Ranks(comm)
-    offsets = np.arange(ranks.size + 1) * 5
-    halo = Halo(ranks, offsets, np.arange(5 * ranks.size)[::-1].copy())
-    before = ranks.messages, ranks.bytes
-    own = np.arange(5.0) + 5 * ranks.rank
+    rows = RowRanges.even(ranks, 5 * ranks.size)
+    halo = rows.halo(np.arange(5 * ranks.size)[::-1].copy())
+    before = ranks.sent
+    own = rows.own.astype(float)
     assert np.array_equal(halo.fetch(np.column_stack((own, -own)))[:, 1], -np.arange(5.0 * ranks.size)[::-1])
     others = ranks.size - 1
-    assert (ranks.messages - before[0], ranks.bytes - before[1]) == (others, others * 5 * 16)
+    assert (ranks.sent - before).tolist() == [others, others * 5 * 16]
     rows, found = halo.collect(np.arange(5.0 * ranks.size)[::-1].copy())
     assert np.array_equal(rows + 5.0 * ranks.rank, found)
     assert np.array_equal(np.bincount(rows), np.full(5, ranks.size))
@@ -154,9 +154,9 @@ def test_a_message_of_petsc_is_counted_where_it_is_sent(comm):
     rhs = np.ones((share.n_owned, 1)) * share.ranks.rank
     counts = []
     for _ in range(2):
-        before = share.ranks.messages, solver.iterations
+        before = share.ranks.sent[0], solver.iterations
         solver.solve(rhs)
-        counts.append((share.ranks.messages - before[0], solver.iterations - before[1]))
+        counts.append((share.ranks.sent[0] - before[0], solver.iterations - before[1]))
     sent, iterations = zip(*share.ranks.gather(counts[1]), strict=True)
     assert len(sent) < 3 or sent[1] - sent[0] == iterations[0] > 0
     assert len(sent) > 1 or sent[0] == 0

@@ -156,11 +156,8 @@ def test_what_a_small_component_costs(kind):
     trees = [tree(np.random.default_rng(seed)) for seed in range(8)]
 
     def components(count):
-        return (
-            crumbs(count)
-            if kind == "flat"
-            else sp.block_diag([trees[c % 8] for c in range(count)], format="csr")
-        )
+        some = [trees[c % 8] for c in range(count)]
+        return crumbs(count) if kind == "flat" else sp.block_diag(some, format="csr")
 
     def calls(count):
         matrix, made = components(count), 0

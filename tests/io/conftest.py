@@ -25,7 +25,6 @@ def in_process(monkeypatch):
     """The worker's work done in this process: quick, for files that cannot crash it."""
 
     def run_worker(path, kind, what, size, output, *genes):
-        limit, wanted = _source.memory_limit(size), list(genes) if what == "columns" else None
-        _worker.produce(kind, what == "graph", str(path), limit, output, wanted)
+        _worker.produce(kind, what, str(path), _source.memory_limit(size), output, genes)
 
     monkeypatch.setattr(_read, "run_worker", run_worker)

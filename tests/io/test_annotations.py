@@ -74,6 +74,7 @@ DAMAGED = [
     (replaced("obs/n", np.arange(3)), "different lengths"),
     (replaced("X/indptr", np.array([0, 9, 2, 3, 5])), "do not fit together"),
     (replaced("X/indices", np.array([0, 1])), "do not fit together"),
+    (replaced("X/indices", np.array([1, 0, 2, 0, 10**6])), "do not fit together"),
     (without_obs, "there is no obs"),
 ]
 

@@ -3,6 +3,8 @@
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
@@ -15,8 +17,6 @@ LIST = {"source": COO.row, "target": COO.col, "distance": COO.data}
 
 
 def write_parquet(path, columns=LIST, rows=150):
-    pa = pytest.importorskip("pyarrow")
-    pq = pytest.importorskip("pyarrow.parquet")
     pq.write_table(pa.table(columns), path, row_group_size=rows)
 
 
@@ -73,42 +73,36 @@ def changed(column, at, value):
     return LIST | {column: array}
 
 
-@pytest.mark.parametrize(
-    ("columns", "reason"),
-    [
-        (changed("distance", 5, np.nan), "distance nan between vertices"),
-        (changed("distance", 5, -1.0), "distances must be finite and not negative"),
-        (changed("source", 3, -2), "vertex -2; vertices are numbered from 0 on"),
-        (changed("source", 3, 10**12), "a graph of 1,000,000,000,001 vertices with only"),
-        (changed("target", 0, LIST["source"][0]), "from itself; that must be zero"),
-        ({k: LIST[k] for k in ("source", "target")}, "expected arrays source, target, distance, or a sparse"),
-        (LIST | {"distance": COO.data[:-1]}, "must be equally long; they have source"),
-        (LIST | {"source": COO.row.astype(float)}, "must be 1-D integers, got float64"),
-        ({"features": np.zeros((4, 2))}, "found 'features' (4, 2)"),
-    ],
-)
-def test_archives_that_are_no_graph(tmp_path, columns, reason):
-    np.savez(tmp_path / "bad.npz", **columns)
-    said = refused(tmp_path / "bad.npz", tmp_path)
-    assert said.startswith("/bad.npz: ")
-    assert reason in said
+ENDS = {k: LIST[k] for k in ("source", "target")}
+ARCHIVES = [
+    (changed("distance", 5, np.nan), "distance nan between vertices"),
+    (changed("distance", 5, -1.0), "distances must be finite and not negative"),
+    (changed("source", 3, -2), "vertex -2; vertices are numbered from 0 on"),
+    (changed("source", 3, 10**12), "a graph of 1,000,000,000,001 vertices with only"),
+    (changed("target", 0, LIST["source"][0]), "from itself; that must be zero"),
+    (ENDS, "expected arrays source, target, distance, or a sparse"),
+    (LIST | {"distance": COO.data[:-1]}, "must be equally long; they have source"),
+    (LIST | {"source": COO.row.astype(float)}, "must be 1-D integers, got float64"),
+    ({"features": np.zeros((4, 2))}, "found 'features' (4, 2)"),
+]
+PARQUET = [
+    (changed("distance", 5, np.inf), "distance inf between vertices"),
+    (ENDS, "a list of edges has source, target, distance: two columns"),
+    (LIST | {"source": [str(i) for i in COO.row]}, "found 'source' (string)"),
+    (LIST | {"distance": [None, *COO.data[1:]]}, "column 'distance' has no value in 1 rows"),
+]
 
 
-@pytest.mark.parametrize(
-    ("columns", "reason"),
-    [
-        (changed("distance", 5, np.inf), "distance inf between vertices"),
-        (
-            {k: LIST[k] for k in ("source", "target")},
-            "a list of edges has source, target, distance: two columns",
-        ),
-        (LIST | {"source": [str(i) for i in COO.row]}, "found 'source' (string)"),
-        (LIST | {"distance": [None, *COO.data[1:]]}, "column 'distance' has no value in 1 rows"),
-    ],
-)
-def test_parquet_that_is_no_graph(tmp_path, columns, reason):
-    write_parquet(tmp_path / "bad.parquet", columns)
-    assert reason in refused(tmp_path / "bad.parquet", tmp_path)
+def test_lists_that_are_no_graph(tmp_path):
+    def archive(path, columns):
+        np.savez(path, **columns)
+
+    for name, write, cases in (("bad.npz", archive, ARCHIVES), ("bad.parquet", write_parquet, PARQUET)):
+        for columns, reason in cases:
+            write(tmp_path / name, columns)
+            said = refused(tmp_path / name, tmp_path)
+            assert said.startswith(f"/{name}: ")
+            assert reason in said
 
 
 def test_damaged_files(tmp_path):
@@ -117,20 +111,19 @@ def test_damaged_files(tmp_path):
     data = whole.read_bytes()
     for name, content in (("cut.npz", data[: len(data) // 2]), ("none.npz", b""), ("none.parquet", b"PAR1")):
         (tmp_path / name).write_bytes(content)
-        if name.endswith("parquet"):
-            pytest.importorskip("pyarrow")
         assert "damaged" in refused(tmp_path / name, tmp_path)
     assert refused(tmp_path / "missing.npz", tmp_path) == "/missing.npz: no such file"
     (tmp_path / "a.csv").write_text("0,1,2\n")
     assert "not '.csv'" in refused(tmp_path / "a.csv", tmp_path)
-    np.savez(
-        tmp_path / "p.npz", format=b"csr", shape=(3, 3), data=[1.0, 2.0], indices=[1, 2], indptr=[0, 2, 1, 2]
-    )
-    assert "array 'indptr' must rise from 0 to 2" in refused(tmp_path / "p.npz", tmp_path)
-    np.savez(tmp_path / "q.npz", format=b"coo", shape=(3, 4), data=[1.0], row=[0], col=[3])
-    assert "a distance graph needs a square matrix" in refused(tmp_path / "q.npz", tmp_path)
-    np.savez(tmp_path / "r.npz", format=b"coo", shape=(3, 3), data=[1.0], row=[0], col=[3])
-    assert "vertex 3; vertices are numbered from 0 to 2" in refused(tmp_path / "r.npz", tmp_path)
+    rows = {"format": b"csr", "shape": (3, 3), "data": [1.0, 2.0], "indices": [1, 2], "indptr": [0, 2, 1, 2]}
+    edge = {"format": b"coo", "shape": (3, 3), "data": [1.0], "row": [0], "col": [3]}
+    for arrays, said in (
+        (rows, "array 'indptr' must rise from 0 to 2"),
+        (edge | {"shape": (3, 4)}, "a distance graph needs a square matrix"),
+        (edge, "vertex 3; vertices are numbered from 0 to 2"),
+    ):
+        np.savez(tmp_path / "p.npz", **arrays)
+        assert said in refused(tmp_path / "p.npz", tmp_path)
 
 
 def test_missing_parts_and_parts_of_the_wrong_shape(tmp_path):

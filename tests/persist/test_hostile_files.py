@@ -218,6 +218,7 @@ MISFITS = {
         ("n_components", lambda a: np.array([2, 2]), "it must have the shape"),
         ("odd", lambda a: np.array([2], np.uint8).view(np.bool_), "neither 0 nor 1"),
     ],
+    "placing": [("embedding_", lambda a: np.where(a == a[3], np.inf, a), "coordinates must not be infinite")],
 }
 
 
@@ -315,14 +316,3 @@ def test_hostile_models_place_points_or_say_why(tmp_path):
             except (ValueError, TypeError) as error:
                 outcomes["refused"] += isinstance(error, StoreError)
     assert min(outcomes.values()) > 20
-
-
-def test_no_map_is_infinite(tmp_path):
-    header, body = take_apart(DATA["placing"])
-    arrays = arrays_of(header, body)
-    arrays["embedding_"] = np.where(
-        np.arange(len(arrays["embedding_"]))[:, None] == 3, np.inf, arrays["embedding_"]
-    )
-    (tmp_path / "file").write_bytes(with_arrays(header, arrays))
-    with pytest.raises(StoreError, match="coordinates must not be infinite"):
-        load(tmp_path / "file")

@@ -69,7 +69,7 @@ pyarrow.parquet.write_table(pyarrow.table({"a": X[:, 0], "b": X[:, 1]}), "x.parq
 with h5py.File("x.h5ad", "w") as file:
     file["X"] = X
 for kind in ("parquet", "h5ad"):
-    _worker.produce(kind, False, f"x.{kind}", 1 << 27, output := io.BytesIO())
+    _worker.produce(kind, "features", f"x.{kind}", 1 << 27, output := io.BytesIO(), ())
     assert output.getvalue().startswith(b"PK")
 """,
     # That the hook sees every way out; and a data set is fetched only when asked: without fetch=True the

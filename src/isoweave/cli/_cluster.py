@@ -17,11 +17,6 @@ from isoweave.options import SearchOptions
 
 # Exit code of errors, as for every command.
 _FAILED = 2
-# What a line of the table says in words.
-_TOLD = (
-    *("ranks", "cut edges", "duplicates merged", "n_dropped", "digest", "edge error", "relative_energy"),
-    *("global_weight", "status", "n_iter", "traffic", "per step", "peak bytes"),
-)
 # Where all ranks fail at once the first speaks and ends the job; the others wait for that, and then in turn.
 # Ranks that have nothing to say wait for the one that has.
 _WAIT_SECONDS, _TURN_SECONDS, _LONGEST_WAIT, _SILENT_WAIT = 5.0, 0.2, 15.0, 20.0
@@ -103,7 +98,7 @@ def _rows(found: dict[str, Any], seconds: float, verbose: bool) -> dict[str, str
             rows[f"sent {what}"] = f"{messages:,} messages, {show_bytes(n_bytes)}, all ranks together"
         messages, n_bytes = found["per step"]
         rows["sent in a step"] = f"{messages:,.0f} messages, {show_bytes(n_bytes)}, by the busiest rank"
-        rows |= {name: str(value) for name, value in found.items() if name not in {*rows, *_TOLD}}
+        rows |= {name: str(found[name]) for name in ("start", "solver")}
     return rows
 
 

@@ -173,17 +173,6 @@ def _scores_table(scores: dict[str, float], n: int) -> Any:
     return table
 
 
-def _of_mesh(path: Path, n: int) -> dict[str, Any]:
-    """The surface, for the page of its map."""
-    from isoweave.io import InputFileError, read_input
-
-    loaded = read_input(path)
-    if loaded.mesh is None:
-        raise InputFileError(path, "is no mesh (.obj, .off, .ply)")
-    _check_rows(path, loaded.n_rows, n, "map")
-    return mesh_page(loaded, path.name)
-
-
 def mesh_page(loaded: LoadedInput, name: str) -> dict[str, Any]:
     """What the page of a flattened mesh shows beside the map: the surface, if the input was one."""
     if loaded.mesh is None:
@@ -220,7 +209,7 @@ def report(
     from rich.console import Console
 
     from isoweave.graph import graph_from_matrix
-    from isoweave.io import match_names, read_input
+    from isoweave.io import InputFileError, match_names, read_input
     from isoweave.report import check_report, write_report
     from isoweave.result import as_embedding
 
@@ -241,7 +230,11 @@ def report(
         if align is not None:
             given["align"] = read_points(align, found.n_points, found.names, of="map", some=True)
         if mesh is not None:
-            given |= _of_mesh(mesh, found.n_points)
+            loaded = read_input(mesh)
+            if loaded.mesh is None:
+                raise InputFileError(mesh, "is no mesh (.obj, .off, .ply)")
+            _check_rows(mesh, loaded.n_rows, found.n_points, "map")
+            given |= mesh_page(loaded, mesh.name)
         if beside is not None:
             places = read_points(beside, found.n_points, found.names, of="map", some=True)
             given["beside"] = {beside.name: places}

@@ -15,16 +15,7 @@ import numpy as np
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._components import labelled, smallest_members
 from isoweave.cluster._partition import target_ranks
-from isoweave.cluster._share import (
-    CallerRows,
-    Ranks,
-    RowEdges,
-    Share,
-    even_offsets,
-    grouped,
-    owners,
-    starts_of,
-)
+from isoweave.cluster._share import CallerRows, Ranks, RowEdges, RowRanges, Share, grouped, spread, starts_of
 from isoweave.graph import LARGEST_RATIO, NeighborGraph, local_order, positions_of, row_starts
 from isoweave.io import open_edges
 
@@ -42,9 +33,9 @@ def read_share(ranks: Ranks, path: str | Path, *, asymmetry: str = "error") -> t
     """Read a graph of which every rank reads a part (:func:`isoweave.io.open_edges`), and distribute it."""
     with ranks.together():
         edges = open_edges(path)
-    bounds = even_offsets(edges.n_entries, ranks.size)[ranks.rank :][:2]
+    mine = RowRanges.even(ranks, edges.n_entries)
     with ranks.together():
-        pieces = list(edges.pieces(*bounds.tolist()))
+        pieces = list(edges.pieces(mine.start, mine.start + mine.n_owned))
     largest = max((int(max(i.max(), j.max())) for i, j, _ in pieces), default=-1)
     n = max(int(ranks.max(largest)) + 1, edges.n_vertices)
     with ranks.together():
@@ -56,7 +47,7 @@ def share_of(graph: NeighborGraph, comm: Any) -> Share:
     """The share of a graph that every rank has whole: for tests and comparisons."""
     ranks = Ranks(comm)
     once = np.flatnonzero(graph.sources < graph.indices)
-    once = once[slice(*even_offsets(len(once), ranks.size)[ranks.rank :][:2])]
+    once = once[RowRanges.even(ranks, len(once)).own]
     i, j = (array[once].astype(np.int64) for array in (graph.sources, graph.indices))
     return distribute(ranks, [(i, j, graph.lengths[once])], graph.n_vertices)[0]
 
@@ -73,31 +64,25 @@ def distribute(
             raise ValueError(f"Distances are needed of at least 2 vertices, got {n}.")
         if n > _MOST_VERTICES:
             raise ValueError(f"The graph has {n:,} vertices; at most {_MOST_VERTICES:,} are possible.")
-    offsets = even_offsets(n, ranks.size)
-    small, large, lengths = _settled(ranks, offsets, _at_home(ranks, offsets, pieces), asymmetry)
+    even = RowRanges.even(ranks, n)
+    small, large, lengths = _settled(even, _at_home(even, pieces), asymmetry)
     unit, whole = _unit(ranks, lengths), ranks.sum(digest(small, large, lengths))
     lengths = np.ldexp(lengths, -int(np.log2(unit)))
     ends = (np.concatenate((small, large)), np.concatenate((large, small)))
-    rows = _by_rows(ranks, offsets, *ends, np.concatenate((lengths, lengths)))
+    rows = _by_rows(even, *ends, np.concatenate((lengths, lengths)))
     del small, large, lengths, ends
-    first, count = rows.start, len(rows.indptr) - 1
-    own = np.arange(first, first + count)
-    rows, stands_for = _without_duplicates(ranks, rows)
-    alive = stands_for == own
-    sources = np.repeat(own, np.diff(rows.indptr))
-    members = smallest_members(ranks, offsets, sources, rows.indices)
-    label, sizes = labelled(ranks, offsets, members, alive)
+    rows, stands_for = _without_duplicates(rows)
+    alive = stands_for == rows.own
+    label, sizes = labelled(rows, smallest_members(rows, rows.sources, rows.indices), alive)
     target = target_ranks(ranks, rows, alive, label, sizes)
     share = _moved(ranks, rows, alive, label, sizes, target, unit)
     # Where each row of the caller's has gone: the rank that has the vertex tells the one that has the row.
-    told, number = ranks.send(
-        owners(offsets, share.caller_ids), share.caller_ids, np.arange(share.n_owned) + share.start
-    )
-    vertex = np.full(count, -1, dtype=np.int64)
-    vertex[told - first] = number
+    told, number = ranks.send(even.owner_of(share.caller_ids), share.caller_ids, share.own)
+    vertex = np.full(rows.n_owned, -1, dtype=np.int64)
+    vertex[told - rows.start] = number
     vertex = rows.fetch(stands_for, vertex)
     share.facts["digest"] = whole % _DIGESTS
-    return _renumbered(share, rows, vertex), CallerRows(ranks, offsets, vertex)
+    return _renumbered(share, rows, vertex), CallerRows(ranks, even.offsets, vertex)
 
 
 def digest(*columns: AnyArray) -> int:
@@ -112,17 +97,17 @@ def digest(*columns: AnyArray) -> int:
     return int(mixed.sum(dtype=np.uint64)) % _DIGESTS
 
 
-def _at_home(ranks: Ranks, offsets: AnyArray, pieces: list[Any]) -> list[AnyArray]:
+def _at_home(rows: RowRanges, pieces: list[Any]) -> list[AnyArray]:
     """Every edge as smaller end, larger end and length, all mentions of one on the same rank."""
     found: list[list[AnyArray]] = []
     empty = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
-    for _ in range(ranks.max(len(pieces))):
+    for _ in range(rows.ranks.max(len(pieces))):
         i, j, lengths = pieces.pop() if pieces else empty
         apart = i != j
         small, large, lengths = np.minimum(i, j)[apart], np.maximum(i, j)[apart], lengths[apart]
         # Half of them with their smaller end: that alone would fill the first ranks.
         home = np.where((small + large) & 1, small, large)
-        found.append(ranks.send(owners(offsets, home), small, large, lengths))
+        found.append(rows.ranks.send(rows.owner_of(home), small, large, lengths))
     if not found:
         return list(empty)
     columns: list[AnyArray] = []
@@ -133,10 +118,10 @@ def _at_home(ranks: Ranks, offsets: AnyArray, pieces: list[Any]) -> list[AnyArra
     return columns
 
 
-def _settled(ranks: Ranks, offsets: AnyArray, edges: list[AnyArray], asymmetry: str) -> list[AnyArray]:
+def _settled(rows: RowRanges, edges: list[AnyArray], asymmetry: str) -> list[AnyArray]:
     """Every edge once: repeated ones as :func:`isoweave.graph.graph_from_matrix` says."""
-    starts, small, large, lengths = grouped(int(offsets[-1]), *edges)
-    with ranks.together():
+    starts, small, large, lengths = grouped(rows.n_vertices, *edges)
+    with rows.ranks.together():
         if len(starts) < len(small):
             smallest = np.minimum.reduceat(lengths, starts)
             lengths = np.maximum.reduceat(lengths, starts)
@@ -174,32 +159,25 @@ def _unit(ranks: Ranks, lengths: FloatArray) -> float:
     return float(np.ldexp(1.0, min(middle, np.finfo(np.float64).maxexp - 1)))
 
 
-def _by_rows(
-    ranks: Ranks, offsets: AnyArray, rows: AnyArray, cols: AnyArray, lengths: FloatArray
-) -> RowEdges:
+def _by_rows(rows: RowRanges, ends: AnyArray, cols: AnyArray, lengths: FloatArray) -> RowEdges:
     """Entries as sorted rows on the ranks that these belong to; of a repeated one the shortest counts."""
-    rows, cols, lengths = ranks.send(owners(offsets, rows), rows, cols, lengths)
-    rows -= offsets[ranks.rank]
-    starts, rows, cols, lengths = grouped(int(offsets[-1]), rows, cols, lengths)
-    if len(starts) < len(rows):
-        rows, cols, lengths = rows[starts], cols[starts], np.minimum.reduceat(lengths, starts)
-    count = int(offsets[ranks.rank + 1] - offsets[ranks.rank])
-    return RowEdges(ranks, offsets, starts_of(rows, count), cols, lengths)
+    ends, cols, lengths = rows.ranks.send(rows.owner_of(ends), ends, cols, lengths)
+    starts, ends, cols, lengths = grouped(rows.n_vertices, ends - rows.start, cols, lengths)
+    if len(starts) < len(ends):
+        ends, cols, lengths = ends[starts], cols[starts], np.minimum.reduceat(lengths, starts)
+    return RowEdges(rows.ranks, rows.offsets, starts_of(ends, rows.n_owned), cols, lengths)
 
 
-def _without_duplicates(ranks: Ranks, rows: RowEdges) -> tuple[RowEdges, AnyArray]:
+def _without_duplicates(rows: RowEdges) -> tuple[RowEdges, AnyArray]:
     """Rows with duplicates (at length zero) merged, and the vertex that every row stands for."""
-    own = np.arange(rows.start, rows.start + len(rows.indptr) - 1)
     zero = rows.lengths == 0
-    if not ranks.sum(int(zero.any())):
-        return rows, own
-    sources = np.repeat(own, np.diff(rows.indptr))
-    stands_for = smallest_members(ranks, rows.offsets, sources[zero], rows.indices[zero])
-    there = rows.fetch(rows.indices, stands_for)
-    here = stands_for[sources - rows.start]
+    if not rows.ranks.sum(int(zero.any())):
+        return rows, rows.own
+    sources = rows.sources
+    stands_for = smallest_members(rows, sources[zero], rows.indices[zero])
+    here, there = stands_for[sources], rows.fetch(rows.indices, stands_for)
     apart = here != there
-    merged = _by_rows(ranks, rows.offsets, here[apart], there[apart], rows.lengths[apart])
-    return merged, stands_for
+    return _by_rows(rows, here[apart], there[apart], rows.lengths[apart]), stands_for
 
 
 def _moved(
@@ -212,21 +190,19 @@ def _moved(
     unit: float,
 ) -> Share:
     """Rows on the ranks they go to, put in order there; columns are still the caller's."""
-    own, degrees = np.arange(rows.start, rows.start + len(alive)), np.diff(rows.indptr)
-    ids, component, degree = ranks.send(target[alive], own[alive], label[alive], degrees[alive])
+    degrees = np.diff(rows.indptr)
+    ids, component, degree = ranks.send(target[alive], rows.own[alive], label[alive], degrees[alive])
     to = np.repeat(target, degrees)  # a vertex that goes nowhere has no edges
     indices, lengths = ranks.send(to, rows.indices, rows.lengths)
     # They arrive by rising rank and row, that is in the caller's order.
     indptr = np.concatenate(([0], np.cumsum(degree)))
-    offsets = np.concatenate(([0], np.cumsum(ranks.gather(len(ids)))))
+    kept = RowRanges.of(ranks, len(ids))
     order = _local_order(ids, indptr, indices)
     if order is not None:
-        counts = degree[order]
-        ends = np.cumsum(counts)
-        at = np.repeat(indptr[order] - ends + counts, counts) + np.arange(len(indices))
+        at = spread(indptr[order], degree[order])
         ids, component, indices, lengths = ids[order], component[order], indices[at], lengths[at]
-        indptr = np.concatenate(([0], ends))
-    return Share(ranks, offsets, indptr, indices, lengths, ids, component, sizes, unit=unit)
+        indptr = np.concatenate(([0], np.cumsum(degree[order])))
+    return Share(ranks, kept.offsets, indptr, indices, lengths, ids, component, sizes, unit=unit)
 
 
 def _local_order(ids: AnyArray, indptr: AnyArray, indices: AnyArray) -> AnyArray | None:
@@ -240,11 +216,10 @@ def _local_order(ids: AnyArray, indptr: AnyArray, indices: AnyArray) -> AnyArray
 def _renumbered(share: Share, rows: RowEdges, vertex: AnyArray) -> Share:
     """The share with columns in the distributed numbering, sorted within each row."""
     columns = rows.fetch(share.indices, vertex)
-    sources = np.repeat(np.arange(share.n_owned), np.diff(share.indptr))
-    order = np.argsort(sources * share.n_vertices + columns, kind="stable")
-    cut = (columns < share.start) | (columns >= share.start + share.n_owned)
-    n_edges, n_cut = share.ranks.sum(np.array([len(columns), np.count_nonzero(cut)])) // 2
-    n_merged = int(rows.offsets[-1]) - share.n_vertices
+    order = np.argsort(share.sources * share.n_vertices + columns, kind="stable")
+    n_cut = np.count_nonzero(share.are_away(columns))
+    n_edges, n_cut = share.ranks.sum(np.array([len(columns), n_cut])) // 2
+    n_merged = rows.n_vertices - share.n_vertices
     facts = {"edges": int(n_edges), "cut edges": int(n_cut), "duplicates merged": n_merged}
     facts |= share.facts
     return replace(share, indices=columns[order], lengths=share.lengths[order], facts=facts)

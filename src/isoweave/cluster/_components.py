@@ -5,41 +5,40 @@ from __future__ import annotations
 import numpy as np
 
 from isoweave._typing import AnyArray
-from isoweave.cluster._share import Halo, Ranks, Share, fetch
+from isoweave.cluster._share import RowRanges, Share
 
 _MAX_ROUNDS = 200
 
 
-def smallest_members(ranks: Ranks, offsets: AnyArray, rows: AnyArray, cols: AnyArray) -> AnyArray:
+def smallest_members(rows: RowRanges, sources: AnyArray, ends: AnyArray) -> AnyArray:
     """For every owned vertex the smallest vertex that it is joined to, directly or through others.
 
-    ``rows`` are owned vertices and ``cols`` their neighbours, both ways, in the distributed numbering. The
+    ``sources`` are owned rows, counted from the first, and ``ends`` their neighbours, both ways. The
     algorithm is FastSV (Zhang, Azad and Hu 2020): trees are hooked onto the smallest grandparent of a
     neighbour, and their paths halved.
     """
-    first = offsets[ranks.rank]
-    parent = np.arange(first, offsets[ranks.rank + 1])
-    sources, ends = rows - first, np.unique(cols)
-    halo, at = Halo(ranks, offsets, ends), np.searchsorted(ends, cols)
+    parent = rows.own
+    others, at = np.unique(ends, return_inverse=True)
+    halo, at = rows.halo(others), at.reshape(-1)
     grand = parent.copy()
     for _ in range(_MAX_ROUNDS):
         lowest = grand.copy()
         np.minimum.at(lowest, sources, halo.fetch(grand)[at])
         # The parent of every vertex learns of the smallest grandparent among its neighbours.
         told = np.flatnonzero(lowest < parent)
-        rows_here, found = Halo(ranks, offsets, parent[told]).collect(lowest[told])
+        rows_here, found = rows.halo(parent[told]).collect(lowest[told])
         np.minimum(parent, lowest, out=parent)
         np.minimum.at(parent, rows_here, found)
         np.minimum(parent, grand, out=parent)
-        new = fetch(ranks, offsets, parent, parent)
-        if not ranks.sum(int((new != grand).any())):
+        new = rows.fetch(parent, parent)
+        if not rows.ranks.sum(int((new != grand).any())):
             return new
         grand = new
     raise RuntimeError(f"components were not found in {_MAX_ROUNDS} rounds")
 
 
 def labelled(
-    ranks: Ranks, offsets: AnyArray, members: AnyArray, counts_as: AnyArray | None = None
+    rows: RowRanges, members: AnyArray, counts_as: AnyArray | None = None
 ) -> tuple[AnyArray, AnyArray]:
     """Component of every owned vertex, largest first, among equals by smallest vertex; and all their sizes.
 
@@ -48,19 +47,18 @@ def labelled(
     """
     counted = members if counts_as is None else members[counts_as]
     roots, counts = np.unique(counted, return_counts=True)
-    halo = Halo(ranks, offsets, roots)
-    rows, found = halo.collect(counts)
-    total = np.zeros(offsets[ranks.rank + 1] - offsets[ranks.rank], dtype=np.int64)
-    np.add.at(total, rows, found)
+    total = np.zeros(rows.n_owned, dtype=np.int64)
+    np.add.at(total, *rows.halo(roots).collect(counts))
     # Roots are listed in rising order, rank after rank.
-    sizes = np.concatenate(ranks.gather(total[total > 0]))
+    is_root = total > 0
+    found = rows.ranks.gather(total[is_root])
+    sizes = np.concatenate(found)
     order = np.argsort(-sizes, kind="stable")
     number = np.empty_like(order)
     number[order] = np.arange(len(order))
-    before = sum(ranks.gather(int((total > 0).sum()))[: ranks.rank])
     label = np.zeros_like(total)
-    label[total > 0] = number[before : before + int((total > 0).sum())]
-    return fetch(ranks, offsets, members, label), sizes[order]
+    label[is_root] = np.split(number, np.cumsum([len(part) for part in found]))[rows.ranks.rank]
+    return rows.fetch(members, label), sizes[order]
 
 
 def components_of(share: Share, keep: AnyArray | None = None) -> tuple[AnyArray, AnyArray]:
@@ -68,8 +66,5 @@ def components_of(share: Share, keep: AnyArray | None = None) -> tuple[AnyArray,
 
     Numbered as in :func:`isoweave.graph.connected_components`. ``keep`` is the same in both directions.
     """
-    rows = np.repeat(np.arange(share.start, share.start + share.n_owned), np.diff(share.indptr))
-    cols = share.indices
-    if keep is not None:
-        rows, cols = rows[keep], cols[keep]
-    return labelled(share.ranks, share.offsets, smallest_members(share.ranks, share.offsets, rows, cols))
+    kept = slice(None) if keep is None else keep
+    return labelled(share, smallest_members(share, share.sources[kept], share.indices[kept]))

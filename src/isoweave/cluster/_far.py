@@ -30,9 +30,8 @@ class ShareGlobal(GlobalEnergy):
 
     @computed_once
     def _own(self) -> tuple[AnyArray, AnyArray]:
-        rows = self.landmarks - self.share.start
-        which = np.flatnonzero((rows >= 0) & (rows < self.share.n_owned))
-        return which, rows[which]
+        which = np.flatnonzero(~self.share.are_away(self.landmarks))
+        return which, self.landmarks[which] - self.share.start
 
     def _with_landmarks(self, x: FloatArray) -> tuple[FloatArray, AnyArray]:
         which, rows = self._own

@@ -164,12 +164,10 @@ def _check_components(share: Share, options: EmbeddingOptions, pins: AnchorEnerg
 
 def _in_unit(share: Share, anchors: Any, width: int) -> tuple[FloatArray, AnchorEnergy | None]:
     """Mean of the anchors, and the owned ones around it in the unit of the lengths."""
-    if anchors is None:
-        return np.zeros(width), None
-    rows, positions, weights = anchors
-    count = int(share.ranks.sum(len(rows)))
+    count = 0 if anchors is None else int(share.ranks.sum(len(anchors[0])))
     if count == 0:
         return np.zeros(width), None
+    rows, positions, weights = anchors
     origin = share.ranks.sum(positions.sum(axis=0)) / count
     places = (positions - origin) / share.unit
     return origin, ShareAnchors(rows, places, weights, share.n_owned, share.ranks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from isoweave._typing import AnyArray, BoolArray
-from isoweave.cluster._share import Share, owners
+from isoweave.cluster._share import Share
 
 _MAX_ROUNDS = 100
 
@@ -16,13 +16,12 @@ def spanning_edges(share: Share) -> BoolArray:
     Every tree takes its shortest outgoing edge (ties: the smallest ends), and trees joined in this way
     merge. Every round at least halves the number of trees.
     """
-    ranks, offsets, n = share.ranks, share.offsets, share.n_owned
-    rows = np.repeat(np.arange(n), np.diff(share.indptr))
+    ranks, own, rows = share.ranks, share.own, share.sources
     ids, columns = rows + share.start, share.indices
     small, large = np.minimum(ids, columns), np.maximum(ids, columns)
     ends, at = np.unique(share.indices, return_inverse=True)
     halo = share.halo(ends)
-    tree = np.arange(n) + share.start
+    tree = own
     taken = np.zeros(len(rows), dtype=bool)
     for _ in range(_MAX_ROUNDS):
         other = halo.fetch(tree)[at]
@@ -31,15 +30,14 @@ def spanning_edges(share: Share) -> BoolArray:
             return taken
         table = (tree[rows[out]], share.lengths[out], small[out], large[out], other[out])
         best = _first_of_each(*table)
-        found = ranks.send(owners(offsets, table[0][best]), *(part[best] for part in table))
+        found = ranks.send(share.owner_of(table[0][best]), *(part[best] for part in table))
         best = _first_of_each(*found)
         roots, _, low, high, there = (part[best] for part in found)
-        taken |= _named(share, rows, low, high)
+        taken |= _named(share, low, high)
         # Of two trees that take the same edge the one with the smaller number stays the root.
-        parent = np.arange(n) + share.start
+        parent = own.copy()
         parent[roots - share.start] = there
         back = share.fetch(parent, parent)
-        own = np.arange(n) + share.start
         parent[(back == own) & (own < parent)] = own[(back == own) & (own < parent)]
         while True:
             higher = share.fetch(parent, parent)
@@ -58,9 +56,9 @@ def _first_of_each(
     return order[np.unique(label[order], return_index=True)[1]]
 
 
-def _named(share: Share, rows: AnyArray, low: AnyArray, high: AnyArray) -> BoolArray:
+def _named(share: Share, low: AnyArray, high: AnyArray) -> BoolArray:
     """Owned stored edges among those that any rank names by their ends."""
-    to = owners(share.offsets, np.concatenate((low, high)))
+    to = share.owner_of(np.concatenate((low, high)))
     first, second = share.ranks.send(to, np.concatenate((low, high)), np.concatenate((high, low)))
     n = share.n_vertices
-    return np.isin((rows + share.start) * n + share.indices, first * n + second)
+    return np.isin((share.sources + share.start) * n + share.indices, first * n + second)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any
 
 import numpy as np
 
@@ -46,6 +45,7 @@ class ShareEnergy:
     patch: Patch
     local: Energy
     graph: WholeGraph
+    n_components: int
 
     @property
     def ranks(self) -> Ranks:
@@ -75,12 +75,7 @@ class ShareEnergy:
 
     @computed_once
     def mass(self) -> float:
-        return self.evaluate(np.zeros((self.patch.share.n_owned, self._width))).energy
-
-    @property
-    def _width(self) -> int:
-        terms: Any = getattr(self.local, "terms", (self.local,))
-        return int(getattr(terms[0], "n_components", 0) or terms[0].frames.n_components)
+        return self.evaluate(np.zeros((self.patch.share.n_owned, self.n_components))).energy
 
     def suspects(self) -> dict[str, AnyArray]:
         return self.local.suspects()
@@ -130,7 +125,7 @@ def share_frames(
     rows[(squares <= SHORTEST_ROW**2 * scale) & (squares > 0)] = 0.0
     here = LocalFrames(rows, included, spectrum, np.empty(0))
     energy = EdgeEnergy(patch.graph, here, patch.on_edges(weights), team)
-    return ShareEnergy(patch, energy, _whole(share, measured))
+    return ShareEnergy(patch, energy, _whole(share, measured), n_components)
 
 
 def _whole(share: Share, local: NeighborGraph) -> WholeGraph:

@@ -93,10 +93,10 @@ def _embed(
     say.stage("reading")
     share, rows = read_share(ranks, path, asymmetry=chosen.asymmetry)
     say.unit = share.unit
-    n_rows = int(rows.offsets[-1])
+    n_rows = rows.n_vertices
     cut = f"{share.facts['cut edges']:,} of {share.facts['edges']:,} edges cut"
     say(f"{share.n_vertices:,} vertices on {ranks.size} ranks, at most {ranks.max(share.n_owned):,}; {cut}")
-    before = np.array([ranks.messages, ranks.bytes])
+    before = ranks.sent
     given = held = None
     origin: FloatArray | float = 0.0
     if anchors is not None:
@@ -123,7 +123,7 @@ def _embed(
     coordinates = coordinates + origin
     if held is not None:
         coordinates[held[0]] = held[1]
-    after = np.array([ranks.messages, ranks.bytes])
+    after = ranks.sent
     say.stage("writing")
     columns = {"embedding": coordinates, "component_labels": share.component, "stretch": facts.pop("stretch")}
     columns = {name: share.fetch(rows.vertex, array) for name, array in columns.items()}
@@ -142,19 +142,18 @@ class _CountingReporter(Reporter):
 
     def __init__(self, ranks: Ranks, verbose: int) -> None:
         super().__init__(verbose)
-        self._ranks, self._sent = ranks, [[0, 0]]
-        self._last = ("", 0, 0)
+        self._ranks, self._last, self._steps = ranks, ("", ranks.sent), [0 * ranks.sent]
 
     def step(self, progress: Progress) -> None:
-        stage, messages, n_bytes = self._last
-        self._last = (progress.stage, self._ranks.messages, self._ranks.bytes)
+        stage, before = self._last
+        self._last = (progress.stage, self._ranks.sent)
         if stage == progress.stage:
-            self._sent.append([self._last[1] - messages, self._last[2] - n_bytes])
+            self._steps.append(self._ranks.sent - before)
         super().step(progress)
 
     def per_step(self) -> tuple[float, float]:
         """Messages and bytes that the busiest rank sends in a typical step."""
-        found = np.median(self._sent[1:] or self._sent, axis=0)
+        found = np.median(self._steps[1:] or self._steps, axis=0)
         return tuple(self._ranks.max(found).tolist())
 
 
@@ -178,7 +177,7 @@ def _own_anchors(share: Share, rows: CallerRows, anchors: Anchors, options: Embe
     Also those that hold, rows and positions to the last bit; and the mean.
     """
     with share.ranks.together():
-        checked = check_anchors(int(rows.offsets[-1]), options.n_components, anchors)
+        checked = check_anchors(rows.n_vertices, options.n_components, anchors)
     if checked is None:
         return None, None, 0.0
     origin, vertices = checked.positions.mean(axis=0), rows.vertices(checked.vertices.astype(np.int64))
@@ -200,15 +199,14 @@ def _journal(
     parts = () if anchors is None else (share.caller_ids[anchors[0]], *anchors[1:])
     digests = {"edges": share.facts["digest"], "anchors": share.ranks.sum(digest(*parts))}
     known = {name: f"{int(value):x}" for name, value in digests.items()}
-    fields = fingerprint({}, options.fingerprint() | known | {"vertices": int(rows.offsets[-1])})
+    fields = fingerprint({}, options.fingerprint() | known | {"vertices": rows.n_vertices})
     return ClusterJournal(options.checkpoint, share, rows, fields)
 
 
 def _edge_error(share: Share, coordinates: FloatArray) -> float:
     """Mean over the edges of how far their lengths in the map are off, relative to what they should be."""
-    sources = np.repeat(np.arange(share.n_owned), np.diff(share.indptr))
     steps = share.fetch(share.indices, coordinates)
-    steps -= coordinates[sources]
+    steps -= coordinates[share.sources]
     off = np.abs(np.linalg.norm(steps, axis=1) / (share.lengths * share.unit) - 1.0)
     off = off[np.isfinite(off)]
     total, count = share.ranks.sum(np.array([off.sum(), len(off)]))

@@ -165,8 +165,7 @@ class ClusterJournal(Journal):
     def _vertices(self, slot: str) -> AnyArray:
         """Owned vertices that the arrays of a slot have rows for."""
         share, match = self._share, _COMPONENT.match(slot)
-        own = np.arange(share.start, share.start + share.n_owned)
-        return own if match is None else own[share.component == int(match[1])]
+        return share.own if match is None else share.own[share.component == int(match[1])]
 
     def _write_part(self, generation: int, records: Mapping[str, Record]) -> None:
         arrays: dict[str, AnyArray] = {}
@@ -203,7 +202,7 @@ class ClusterJournal(Journal):
                     if array is not None:
                         found[name].append(array if number in numbers or array.ndim == 0 else array[:0])
                 # Ranks send each other rows of these: they must be of the vertices, and as many.
-                (ids, *_), n = found["ids"][-1:], int(self._rows.offsets[-1])
+                (ids, *_), n = found["ids"][-1:], self._rows.n_vertices
                 fits = ids.dtype == np.int64 and ids.ndim == 1 and ((ids >= 0) & (ids < n)).all()
                 rows = [arrays[-1] for name, arrays in found.items() if _BY_VERTEX.fullmatch(name)]
                 if not fits or any(array.shape[:1] != ids.shape for array in rows):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -16,7 +14,7 @@ import numpy as np
 from isoweave._files import atomic_write, check_writable, write_arrays, write_error
 from isoweave._typing import AnyArray
 from isoweave.cluster._share import CallerRows, ElsewhereError, Ranks
-from isoweave.io import check_output_path
+from isoweave.io import as_columns, check_output_path, write_table
 
 _ROWS_AT_ONCE = 1 << 18
 
@@ -84,7 +82,7 @@ def write_map(
             ranks.comm.Barrier()  # before the folder goes, its parts have gone
             raise
         return
-    n, points = int(rows.offsets[-1]), columns["embedding"]
+    n, points = rows.n_vertices, columns["embedding"]
     if ranks.rank:
         for array in columns.values() if suffix == ".npz" else (points,):
             for _ in _blocks(ranks, array):
@@ -101,15 +99,8 @@ def write_map(
                         np.lib.format.write_array(member, value, allow_pickle=False)
         elif suffix == ".npy":
             _write_npy(file, ranks, points, n)
-        elif suffix == ".parquet":
-            _write_parquet(file, ranks, points)
         else:
-            text = io.TextIOWrapper(file, "utf-8", newline="")
-            writer = csv.writer(text, lineterminator="\n")
-            writer.writerow([f"x{k + 1}" for k in range(points.shape[1])])
-            for block in _blocks(ranks, points):
-                writer.writerows(block.tolist())
-            text.detach()
+            write_table(file, suffix, map(as_columns, _blocks(ranks, points)))
 
 
 def _plain(facts: Mapping[str, Any]) -> dict[str, AnyArray]:
@@ -141,14 +132,3 @@ def _write_npy(file: IO[bytes], ranks: Ranks, array: AnyArray, n: int) -> None:
     np.lib.format.write_array_header_1_0(file, header)
     for block in _blocks(ranks, array):
         file.write(block.tobytes())
-
-
-def _write_parquet(file: IO[bytes], ranks: Ranks, points: AnyArray) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
-    names = [f"x{k + 1}" for k in range(points.shape[1])]
-    schema = pyarrow.schema([(name, pyarrow.float64()) for name in names])
-    with pyarrow.parquet.ParquetWriter(file, schema) as writer:
-        for block in _blocks(ranks, points):
-            writer.write_table(pyarrow.table(list(block.T.copy()), schema=schema))

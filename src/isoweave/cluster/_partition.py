@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from scipy.sparse import csgraph
 
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.cluster._share import Halo, Ranks, RowEdges, owners
+from isoweave.cluster._share import Ranks, RowEdges, spread
 
 # So many vertices in a cell, unless there would be fewer cells than this for a rank, or more than ever.
 _CELL_VERTICES, _CELLS_PER_RANK, _MOST_CELLS = 1000, 64, 200_000
@@ -55,13 +55,13 @@ def _sums(where: AnyArray, weights: FloatArray, count: int) -> FloatArray:
 
 def _straighten(ranks: Ranks, rows: RowEdges, loose: AnyArray, target: AnyArray) -> None:
     """Let vertices at the ragged border of two parts join the one that most of their neighbours are in."""
-    sources = np.repeat(np.arange(len(loose)), np.diff(rows.indptr))
+    sources = rows.sources
     ends, at = np.unique(rows.indices, return_inverse=True)
-    halo = Halo(ranks, rows.offsets, ends)
+    halo = rows.halo(ends)
     for turn in range(_TURNS):
         there = halo.fetch(target)[at.reshape(-1)]
         # Half of them at a time: two neighbours that change places have gained nothing.
-        free = loose & (np.arange(rows.start, rows.start + len(loose)) % 2 == turn % 2)
+        free = loose & (rows.own % 2 == turn % 2)
         border = np.zeros(len(loose), dtype=np.bool_)
         border[sources[there != target[sources]]] = True
         edges = (border & free)[sources]
@@ -88,7 +88,7 @@ def _grown(
     first, n = rows.start, len(loose)
     n_cells = min(max(n_loose // _CELL_VERTICES, _CELLS_PER_RANK * ranks.size), _MOST_CELLS)
     with np.errstate(over="ignore"):
-        mixed = (np.arange(first, first + n).astype(np.uint64) + np.uint64(1)) * _HASH
+        mixed = (rows.own.astype(np.uint64) + np.uint64(1)) * _HASH
     is_seed = loose & ((mixed >> np.uint64(64 - _HASH_BITS)) < 2.0**_HASH_BITS * n_cells / n_loose)
     # A component without any of them gets its smallest vertex for a seed.
     seeded = ranks.max(np.bincount(label[is_seed], minlength=n_labels))
@@ -103,9 +103,8 @@ def _grown(
     frontier = np.flatnonzero(is_seed)
     while ranks.sum(len(frontier)):
         counts = rows.indptr[frontier + 1] - rows.indptr[frontier]
-        at = np.repeat(rows.indptr[frontier] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-        ends = rows.indices[at]
-        there, found = ranks.send(owners(rows.offsets, ends), ends, np.repeat(cell[frontier], counts))
+        ends = rows.indices[spread(rows.indptr[frontier], counts)]
+        there, found = ranks.send(rows.owner_of(ends), ends, np.repeat(cell[frontier], counts))
         there -= first
         new = cell[there] < 0
         there, found = there[new], found[new]
@@ -119,8 +118,7 @@ def _cell_graph(
     ranks: Ranks, rows: RowEdges, loose: AnyArray, cell: AnyArray, n_cells: int, weight: FloatArray
 ) -> tuple[sp.csr_array, FloatArray]:
     """How many edges join each pair of cells, and the weights of the cells, known to all ranks."""
-    sources = np.repeat(np.arange(len(cell)), np.diff(rows.indptr))
-    here, there = cell[sources], rows.fetch(rows.indices, cell)
+    here, there = cell[rows.sources], rows.fetch(rows.indices, cell)
     apart = (here != there) & (here >= 0)
     keys, counts = np.unique(here[apart] * n_cells + there[apart], return_counts=True)
     keys, counts = (np.concatenate(ranks.gather(array)) for array in (keys, counts))

@@ -32,8 +32,8 @@ def embed_alone(
     """Embed each small component on the rank of its first vertex, as on one machine; fills x and stretch."""
     ranks, width, n = share.ranks, options.n_components, share.n_owned
     first = np.full(len(share.component_sizes), share.n_vertices)
-    np.minimum.at(first, share.component, np.arange(n) + share.start)
-    to = np.searchsorted(share.offsets, ranks.min(first), side="right") - 1
+    np.minimum.at(first, share.component, share.own)
+    to = share.owner_of(ranks.min(first))
     chosen = np.zeros(len(first), dtype=bool)
     chosen[components] = True
     rows = np.flatnonzero(chosen[share.component])
@@ -64,7 +64,7 @@ def embed_alone(
             assert result is not None
             values[vertices] = np.hstack((result.iteration.coordinates, result.stretch))
             found.append((int(labels[vertices[0]]), result))
-    home, values = ranks.send(np.searchsorted(share.offsets, ids, side="right") - 1, ids, values)
+    home, values = ranks.send(share.owner_of(ids), ids, values)
     x[home - share.start], stretch[home - share.start] = values[:, :width], values[:, width:]
     return found
 

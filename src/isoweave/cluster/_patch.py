@@ -15,10 +15,10 @@ import numpy as np
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray
-from isoweave.cluster._share import Halo, Share
+from isoweave.cluster._share import Halo, RowRanges, Share, spread
 from isoweave.graph import NeighborGraph, edges_of
 
-_BALLS_AT_ONCE = 8192
+BALLS_AT_ONCE = 8192
 # Layers of vertices, counted from the rim inwards, without a ball that reaches it, after which none does.
 _QUIET_LAYERS = 2
 
@@ -36,16 +36,16 @@ class Patch:
         first, last = share.start, share.start + share.n_owned
         degrees, self._rows = _rows_of(share, known)
         indices = self._rows.fetch(share.indices)
-        outside = share.indices[(share.indices < first) | (share.indices >= last)]
-        others = np.unique(np.concatenate((known, outside, indices[(indices < first) | (indices >= last)])))
+        away = [ends[share.are_away(ends)] for ends in (known, share.indices, indices)]
+        others = np.unique(np.concatenate(away))
         n_below = int(np.searchsorted(others, first))
-        self.ids: Any = np.concatenate((others[:n_below], np.arange(first, last), others[n_below:]))
+        self.ids: Any = np.concatenate((others[:n_below], share.own, others[n_below:]))
         self.own = slice(n_below, n_below + share.n_owned)
         self._others = share.halo(others)
 
         def local(vertices: AnyArray) -> AnyArray:
             found = (vertices - (first - n_below)).astype(np.int32)
-            away = np.flatnonzero((vertices < first) | (vertices >= last))
+            away = np.flatnonzero(share.are_away(vertices))
             beyond = np.where(vertices[away] >= last, share.n_owned, 0)
             found[away] = np.searchsorted(others, vertices[away]) + beyond
             return found
@@ -63,9 +63,9 @@ class Patch:
         counts[self.own], counts[rows] = np.diff(share.indptr), degrees
         starts = np.concatenate(([0], np.cumsum(counts)))
         self.own_edges = slice(int(starts[self.own.start]), int(starts[self.own.stop]))
-        self._theirs = _spread(starts[rows], degrees)
+        self._theirs = spread(starts[rows], degrees)
         rim = np.flatnonzero(self.rim)
-        self._back = _spread(starts[rim], counts[rim])
+        self._back = spread(starts[rim], counts[rim])
         ends, lengths = np.empty(int(starts[-1]), dtype=np.int32), np.empty(int(starts[-1]))
         ends[self.own_edges], ends[self._theirs], ends[self._back] = columns, theirs, near[order]
         fetched = self._rows.fetch(share.lengths)
@@ -99,27 +99,17 @@ class Patch:
 
 def _rows_of(share: Share, vertices: AnyArray) -> tuple[AnyArray, Halo]:
     """Degrees of vertices of other ranks, and a halo for the values on their edges, row after row."""
-    ranks = share.ranks
-    bounds = np.concatenate(([0], np.cumsum(ranks.gather(len(share.indices)))))
-    halo = share.halo(vertices)
+    entries, halo = RowRanges.of(share.ranks, len(share.indices)), share.halo(vertices)
     degrees = halo.fetch(np.diff(share.indptr))
-    starts = halo.fetch(share.indptr[:-1] + bounds[ranks.rank])
-    return degrees, Halo(ranks, bounds, _spread(starts, degrees))
-
-
-def _spread(starts: AnyArray, counts: AnyArray) -> AnyArray:
-    """So many positions from every start on, one after the other."""
-    before = np.cumsum(counts) - counts
-    return np.arange(int(counts.sum())) + np.repeat(starts - before, counts)
+    starts = halo.fetch(share.indptr[:-1] + entries.start)
+    return degrees, entries.halo(spread(starts, degrees))
 
 
 def around(share: Share, n_hops: int) -> AnyArray:
     """Vertices of other ranks within so many edges of the owned ones, sorted."""
-    first, last = share.start, share.start + share.n_owned
-    front = share.indices
-    found = np.empty(0, dtype=np.int64)
+    front, found = share.indices, np.empty(0, dtype=np.int64)
     for hop in range(n_hops):
-        front = np.unique(front[(front < first) | (front >= last)])
+        front = np.unique(front[share.are_away(front)])
         front = np.setdiff1d(front, found, assume_unique=True)
         found = np.union1d(found, front)
         if hop < n_hops - 1:
@@ -161,8 +151,8 @@ def balls(
     members, distances = np.empty(shape, dtype=np.int32), np.empty(shape)
     counts = np.empty(len(centres), dtype=np.int64)
     flags = marked.astype(np.int32)
-    for lo in range(0, len(centres), _BALLS_AT_ONCE):
-        at = slice(lo, lo + _BALLS_AT_ONCE)
+    for lo in range(0, len(centres), BALLS_AT_ONCE):
+        at = slice(lo, lo + BALLS_AT_ONCE)
         arrays = (centres[at].astype(np.int32), flags, n_wanted, graph.indptr, graph.indices, graph.lengths)
         some = (members[at], distances[at], counts[at])
         no_places = np.empty((len(some[2]), 0), dtype=np.int32)
@@ -172,19 +162,19 @@ def balls(
 
 def restricted(share: Share, inside: BoolArray) -> Share:
     """The share of a part of the vertices that has all edges of its own, such as a component."""
-    ranks = share.ranks
-    offsets = np.concatenate(([0], np.cumsum(ranks.gather(int(np.count_nonzero(inside))))))
-    number = np.cumsum(inside) - 1 + offsets[ranks.rank]
+    kept = RowRanges.of(share.ranks, np.count_nonzero(inside))
+    number = np.cumsum(inside) - 1 + kept.start
     degrees = np.diff(share.indptr)
     keep = np.repeat(inside, degrees)
     indices = share.fetch(share.indices[keep], number)
     starts = np.concatenate(([0], np.cumsum(degrees[inside])))
     weights = None if share.weights is None else share.weights[keep]
     label = share.component[inside]
-    sizes = np.array([offsets[-1]])
+    sizes = np.array([kept.n_vertices])
     return replace(
-        share, offsets=offsets, indptr=starts, indices=indices, lengths=share.lengths[keep], weights=weights,
-        caller_ids=share.caller_ids[inside], component=np.zeros_like(label), component_sizes=sizes,
+        share, offsets=kept.offsets, indptr=starts, indices=indices, lengths=share.lengths[keep],
+        weights=weights, caller_ids=share.caller_ids[inside], component=np.zeros_like(label),
+        component_sizes=sizes,
     )  # fmt: skip
 
 

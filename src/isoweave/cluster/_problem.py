@@ -90,7 +90,7 @@ class ClusterSolver:
 
     def _assembled(self, both: FloatArray, more: FloatArray | None) -> Any:
         share, n = self._share, self._share.n_owned
-        rows = np.repeat(np.arange(n, dtype=np.int32), np.diff(share.indptr))
+        rows = share.sources
         diagonal = np.bincount(rows, both, n) if more is None else np.bincount(rows, both, n) + more
         diagonal[self._held] = 1.0
         empty = np.flatnonzero(~(diagonal > 0))
@@ -245,7 +245,7 @@ class ClusterProblem(Problem):
     @property
     def shape(self) -> tuple[int, int]:
         """Of the owned rows."""
-        return self.frames.patch.share.n_owned, self.frames.frames.n_components
+        return self.frames.patch.share.n_owned, self.frames.n_components
 
     def settle(self, x: FloatArray) -> FloatArray:
         if self.anchors is not None:

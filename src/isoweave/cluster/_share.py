@@ -30,13 +30,11 @@ class Ranks:
 
     def __init__(self, comm: Any) -> None:
         self.comm, self.rank, self.size = comm, int(comm.rank), int(comm.size)
-        self.messages = 0  #: sent by this rank to others
-        self.bytes = 0  #: of them
+        self.sent = np.zeros(2, dtype=np.int64)  #: messages of this rank to others, and their bytes
 
     def counted(self, messages: int, n_bytes: int) -> None:
         """Count messages that somebody else has sent, such as PETSc."""
-        self.messages += int(messages)
-        self.bytes += int(n_bytes)
+        self.sent = self.sent + np.array((messages, n_bytes), dtype=np.int64)
 
     def gather(self, value: Any) -> list[Any]:
         """A small value of every rank, in their order, on all of them."""
@@ -127,16 +125,6 @@ def _layout(counts: AnyArray) -> tuple[AnyArray, AnyArray]:
     return counts.astype(np.int32), starts.astype(np.int32)
 
 
-def owners(offsets: AnyArray, vertices: AnyArray) -> AnyArray:
-    """Rank that owns each vertex of the distributed numbering."""
-    return np.searchsorted(offsets, vertices, side="right") - 1
-
-
-def even_offsets(n: int, size: int) -> AnyArray:
-    """Where the shares of ``size`` ranks begin if each has as many of ``n`` rows as the others."""
-    return (n * np.arange(size + 1, dtype=np.int64)) // size
-
-
 def starts_of(rows: AnyArray, n: int) -> AnyArray:
     """Where each of n rows begins, and where the last ends, if entries are listed row by row (int64)."""
     return np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=n))))
@@ -151,19 +139,24 @@ def grouped(n: int, rows: AnyArray, cols: AnyArray, lengths: FloatArray) -> list
     return [np.flatnonzero(is_first), rows, cols, lengths]
 
 
+def spread(starts: AnyArray, counts: AnyArray) -> AnyArray:
+    """So many positions from every start on, one after the other."""
+    before = np.cumsum(counts) - counts
+    return np.arange(int(counts.sum())) + np.repeat(starts - before, counts)
+
+
 class Halo:
     """Values at given vertices, whichever ranks own them: who sends what is found out once and used often.
 
     ``vertices`` (distributed numbering) may be in any order; a repeated one is sent once per mention.
     """
 
-    def __init__(self, ranks: Ranks, offsets: AnyArray, vertices: AnyArray) -> None:
-        self.ranks, self.vertices = ranks, vertices
-        to = owners(offsets, vertices)
+    def __init__(self, rows: RowRanges, vertices: AnyArray) -> None:
+        self.ranks, to = rows.ranks, rows.owner_of(vertices)
         self._order = np.argsort(to, kind="stable")
-        self._wanted = np.bincount(to, minlength=ranks.size)
-        self._given, (asked,) = ranks.exchange(self._wanted, vertices[self._order])
-        self._rows = asked - offsets[ranks.rank]  # of this rank, by the rank that asks
+        self._wanted = np.bincount(to, minlength=self.ranks.size)
+        self._given, (asked,) = self.ranks.exchange(self._wanted, vertices[self._order])
+        self._rows = asked - rows.start  # of this rank, by the rank that asks
 
     def fetch(self, values: AnyArray) -> AnyArray:
         """Rows of ``values``, of which every rank has those of its own vertices, at ``vertices``."""
@@ -181,14 +174,21 @@ class Halo:
 
 
 @dataclass(frozen=True, eq=False)
-class RowEdges:
-    """The rows of one rank with their edges; of the caller's, as many on one rank as on the next."""
+class RowRanges:
+    """Which rows of one numbering, of the caller's or the distributed one, each rank has: a range of them."""
 
     ranks: Ranks
     offsets: AnyArray  #: int64 (size + 1): rank r has the rows offsets[r] : offsets[r + 1], possibly none
-    indptr: AnyArray  #: int64 (n_owned + 1)
-    indices: AnyArray  #: int64, of all ranks
-    lengths: FloatArray
+
+    @classmethod
+    def even(cls, ranks: Ranks, n: int) -> RowRanges:
+        """As many of ``n`` rows on one rank as on the others."""
+        return cls(ranks, (n * np.arange(ranks.size + 1, dtype=np.int64)) // ranks.size)
+
+    @classmethod
+    def of(cls, ranks: Ranks, n_owned: Any) -> RowRanges:
+        """So many on this rank."""
+        return cls(ranks, np.concatenate(([0], np.cumsum(ranks.gather(int(n_owned))))))
 
     @property
     def start(self) -> int:
@@ -197,40 +197,63 @@ class RowEdges:
 
     @property
     def n_owned(self) -> int:
-        return len(self.indptr) - 1
+        return int(self.offsets[self.ranks.rank + 1]) - self.start
+
+    @property
+    def own(self) -> AnyArray:
+        """Numbers of the owned rows."""
+        return np.arange(self.start, self.start + self.n_owned)
 
     @property
     def n_vertices(self) -> int:
         """Of the whole graph."""
         return int(self.offsets[-1])
 
+    def owner_of(self, rows: AnyArray) -> AnyArray:
+        """Rank of each of these rows."""
+        return np.searchsorted(self.offsets, rows, side="right") - 1
+
+    def are_away(self, rows: AnyArray) -> AnyArray:
+        """Which of these rows other ranks have."""
+        return (rows < self.start) | (rows >= self.start + self.n_owned)
+
+    def halo(self, rows: AnyArray) -> Halo:
+        """For fetching values at these rows, repeatedly."""
+        return Halo(self, rows)
+
     def fetch(self, rows: AnyArray, values: AnyArray) -> AnyArray:
         """Rows of ``values``, of which every rank has its own, at any of them; each is asked for once."""
-        return fetch(self.ranks, self.offsets, rows, values)
+        away = self.are_away(rows)
+        others, back = np.unique(rows[away], return_inverse=True)
+        found = np.empty((len(rows), *values.shape[1:]), values.dtype)
+        found[~away] = values[rows[~away] - self.start]
+        found[away] = self.halo(others).fetch(values)[back.reshape(-1)]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
-class CallerRows:
+class CallerRows(RowRanges):
     """The rows of the caller's numbering that a rank answers for, and the vertices they have become."""
 
-    ranks: Ranks
-    offsets: AnyArray  #: int64 (size + 1): rank r answers for the rows offsets[r] : offsets[r + 1]
     vertex: AnyArray  #: int64: vertex of each in the distributed numbering; duplicates share one
 
     def vertices(self, rows: AnyArray) -> AnyArray:
         """Vertices of any rows."""
-        return fetch(self.ranks, self.offsets, rows, self.vertex)
+        return self.fetch(rows, self.vertex)
 
 
-def fetch(ranks: Ranks, offsets: AnyArray, vertices: AnyArray, values: AnyArray) -> AnyArray:
-    """Rows of ``values``, of which every rank has its own, at any vertices; each is asked for once."""
-    first, last = offsets[ranks.rank : ranks.rank + 2]
-    away = (vertices < first) | (vertices >= last)
-    others, back = np.unique(vertices[away], return_inverse=True)
-    found = np.empty((len(vertices), *values.shape[1:]), values.dtype)
-    found[~away] = values[vertices[~away] - first]
-    found[away] = Halo(ranks, offsets, others).fetch(values)[back.reshape(-1)]
-    return found
+@dataclass(frozen=True, eq=False)
+class RowEdges(RowRanges):
+    """The rows of one rank with their edges."""
+
+    indptr: AnyArray  #: int64 (n_owned + 1)
+    indices: AnyArray  #: int64, of all ranks
+    lengths: FloatArray
+
+    @property
+    def sources(self) -> AnyArray:
+        """Owned row of every entry, counted from the first."""
+        return np.repeat(np.arange(self.n_owned), np.diff(self.indptr))
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,11 +270,3 @@ class Share(RowEdges):
     weights: FloatArray | None = None  #: of edges, the same in both directions
     unit: float = 1.0  #: of the lengths, a power of two near their median
     facts: dict[str, Any] = field(default_factory=dict)  #: what was found on the way: duplicates, cut edges
-
-    def owner_of(self, vertices: AnyArray) -> AnyArray:
-        """Rank of each of these vertices."""
-        return owners(self.offsets, vertices)
-
-    def halo(self, vertices: AnyArray) -> Halo:
-        """For fetching values at these vertices, repeatedly."""
-        return Halo(self.ranks, self.offsets, vertices)

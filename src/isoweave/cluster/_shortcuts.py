@@ -11,7 +11,7 @@ from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave.cluster._components import components_of
 from isoweave.cluster._measure import everywhere, median
 from isoweave.cluster._patch import Patch, around, kept_edges
-from isoweave.cluster._share import Share
+from isoweave.cluster._share import RowRanges, Share
 from isoweave.graph import ShortcutRule, are_paths, detour_limits, rejoining_edges, shared_neighborhood
 
 
@@ -24,8 +24,8 @@ def without_shortcuts(share: Share, team: ThreadTeam) -> tuple[Share, int]:
     smaller = np.minimum(degrees[graph.sources[own]], degrees[graph.indices[own]])
     typical = median(ranks, np.rint(support * smaller))
     trusted = support >= ShortcutRule.threshold(typical, median(ranks, support))
-    rows = np.repeat(np.arange(share.n_owned) + share.start, np.diff(share.indptr))
-    forward = rows < share.indices
+    rows = share.sources
+    forward = rows + share.start < share.indices
     n_suspects = int(ranks.sum(int(np.count_nonzero(~trusted & forward))))
     if n_suspects == 0 or _is_measured_along(patch, forward):
         return share, 0
@@ -50,9 +50,9 @@ def without_shortcuts(share: Share, team: ThreadTeam) -> tuple[Share, int]:
 def _is_measured_along(patch: Patch, forward: BoolArray) -> bool:
     """Whether most edges, of some looked at, are paths over others."""
     ranks, edges = patch.share.ranks, np.flatnonzero(forward)
-    counts = ranks.gather(len(edges))
-    step, before = -(-sum(counts) // ShortcutRule.looked_at), sum(counts[: ranks.rank])
-    chosen = patch.own_edges.start + edges[-before % step :: step]
+    own = RowRanges.of(ranks, len(edges))
+    step = -(-own.n_vertices // ShortcutRule.looked_at)
+    chosen = patch.own_edges.start + edges[-own.start % step :: step]
     paths, looked_at = ranks.sum(np.array([np.count_nonzero(are_paths(patch.graph, chosen)), len(chosen)]))
     return bool(paths > ShortcutRule.most_along * looked_at)
 
@@ -84,13 +84,12 @@ def _rejoining(
 ) -> AnyArray:
     """Suspects that join what trusted edges leave apart, as :func:`isoweave.graph.rejoining_edges`."""
     labels = components_of(share, trusted)[0]
-    ends = np.stack((labels[rows - share.start], share.fetch(share.indices[suspects], labels)))
+    ends = np.stack((labels[rows], share.fetch(share.indices[suspects], labels)))
     across = suspects[ends[0] != ends[1]]
     ends = ends[:, ends[0] != ends[1]]
     # Few edges join parts: every rank gets all of them, in the order of the ranks, and finds the same.
     mine = (ends.T, support[across], share.lengths[across])
-    counts = share.ranks.gather(len(across))
+    own = RowRanges.of(share.ranks, len(across))
     pairs, support, lengths = (everywhere(share.ranks, part) for part in mine)
     chosen = rejoining_edges(pairs, support, lengths)
-    lo = sum(counts[: share.ranks.rank])
-    return across[chosen[(chosen >= lo) & (chosen < lo + len(across))] - lo]
+    return across[chosen[~own.are_away(chosen)] - own.start]

@@ -14,9 +14,9 @@ from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._components import components_of
 from isoweave.cluster._frames import share_frames
 from isoweave.cluster._measure import kth_smallest, median
-from isoweave.cluster._patch import Patch, around, balls
+from isoweave.cluster._patch import BALLS_AT_ONCE, Patch, around, balls
 from isoweave.cluster._problem import ClusterProblem, cluster_problem
-from isoweave.cluster._share import Halo, Share, grouped, owners, starts_of
+from isoweave.cluster._share import RowRanges, Share, grouped, starts_of
 from isoweave.graph import NeighborGraph, positions_of, row_starts, sums_of_lengths
 from isoweave.optimise import (
     ALONE,
@@ -36,7 +36,6 @@ from isoweave.optimise import (
 GATHERED = 50_000
 _AUXILIARY_STEPS = 100
 _SAMPLE_NEIGHBORS, _ANCHORS, _BALL_SLACK = 14, 8, 3
-_BALLS_AT_ONCE = 8192
 _SMOOTHING_SWEEPS = 5
 # Two balls of a pair measure the same path, up to the last bits.
 _SAME_PATH = 1e-6
@@ -153,8 +152,7 @@ def to_owners(share: Share, found: FloatArray | None, width: int) -> FloatArray 
 
 def gathered(share: Share) -> NeighborGraph | None:
     """The whole graph on the first rank, None on the others. For graphs that are known to fit."""
-    rows = np.repeat(np.arange(share.n_owned) + share.start, np.diff(share.indptr))
-    edges = (rows, share.indices, share.lengths)
+    edges = (share.sources + share.start, share.indices, share.lengths)
     rows, columns, lengths = share.ranks.send(np.zeros(len(share.indices), dtype=np.int64), *edges)
     if share.ranks.rank:
         return None
@@ -185,9 +183,9 @@ def coarsen(share: Share, team: ThreadTeam, thinning: int = THINNING) -> ShareLe
     patch = Patch(share, around(share, 4))
     sums = sums_of_lengths(patch.graph, team)[patch.own]
     chosen = sampled(share, sums, max(share.n_vertices // thinning, 2))
-    offsets = np.concatenate(([0], np.cumsum(ranks.gather(int(np.count_nonzero(chosen))))))
-    number = np.where(chosen, np.cumsum(chosen) - 1 + offsets[ranks.rank], -1)
-    waiting = share.start + np.flatnonzero(chosen)
+    kept = RowRanges.of(ranks, np.count_nonzero(chosen))
+    number = np.where(chosen, np.cumsum(chosen) - 1 + kept.start, -1)
+    waiting = share.own[chosen]
     triples: list[tuple[AnyArray, ...]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
     lists: list[tuple[AnyArray, ...]] = []
     mine: Any = None
@@ -197,8 +195,8 @@ def coarsen(share: Share, team: ThreadTeam, thinning: int = THINNING) -> ShareLe
         anchors, nearest = np.empty((n, _ANCHORS), dtype=np.int32), np.empty((n, _ANCHORS))
         filled = np.zeros(n, dtype=np.int32)
         unfinished, reached = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for lo in range(0, len(waiting), _BALLS_AT_ONCE):
-            centres = np.searchsorted(patch.ids, waiting[lo : lo + _BALLS_AT_ONCE])
+        for lo in range(0, len(waiting), BALLS_AT_ONCE):
+            centres = np.searchsorted(patch.ids, waiting[lo : lo + BALLS_AT_ONCE])
             members, distances, counts = balls(
                 patch.graph, centres, numbers >= 0, _SAMPLE_NEIGHBORS, width, team
             )
@@ -225,9 +223,9 @@ def coarsen(share: Share, team: ThreadTeam, thinning: int = THINNING) -> ShareLe
         if not ranks.max(len(waiting)):
             break
         patch = Patch(share, np.union1d(patch.known, np.unique(np.concatenate(reached))))
-    sample = _joined(share, offsets, number, *(np.concatenate(part) for part in zip(*triples, strict=True)))
+    sample = _joined(share, kept, number, *(np.concatenate(part) for part in zip(*triples, strict=True)))
     vertices, numbers, distances = (np.concatenate(part) for part in zip(*lists, strict=True))
-    found = ranks.send(owners(share.offsets, vertices), vertices, numbers, distances)
+    found = ranks.send(share.owner_of(vertices), vertices, numbers, distances)
     return ShareLevel(sample, *_merged(*mine, found[0] - share.start, *found[1:]))
 
 
@@ -250,23 +248,21 @@ def _merged(
 
 
 def _joined(
-    share: Share, offsets: AnyArray, number: AnyArray, rows: AnyArray, columns: AnyArray, lengths: FloatArray
+    share: Share, kept: RowRanges, number: AnyArray, rows: AnyArray, columns: AnyArray, lengths: FloatArray
 ) -> Share:
     """The share of a sample's graph, of which each edge was found from one end or both."""
-    ranks, n = share.ranks, int(offsets[-1])
-    first = int(offsets[ranks.rank])
-    there = ranks.send(owners(offsets, columns), columns, rows, lengths)
+    n, n_owned = kept.n_vertices, kept.n_owned
+    there = share.ranks.send(kept.owner_of(columns), columns, rows, lengths)
     edges = (np.concatenate(two) for two in zip((rows, columns, lengths), there, strict=True))
     starts, rows, columns, lengths = grouped(n, *edges)
     if len(starts):
         most, least = np.maximum.reduceat(lengths, starts), np.minimum.reduceat(lengths, starts)
         lengths = np.where(most - least > _SAME_PATH * most, least, most)
-    n_owned = int(offsets[ranks.rank + 1]) - first
-    indptr = starts_of(rows[starts] - first, n_owned)
+    indptr = starts_of(rows[starts] - kept.start, n_owned)
     ids = share.caller_ids[number >= 0]
     alike = np.zeros(n_owned, dtype=np.int64)
     return replace(
-        share, offsets=offsets, indptr=indptr, indices=columns[starts], lengths=lengths, caller_ids=ids,
+        share, offsets=kept.offsets, indptr=indptr, indices=columns[starts], lengths=lengths, caller_ids=ids,
         component=alike, component_sizes=np.array([n]), weights=None,
     )  # fmt: skip
 
@@ -275,10 +271,10 @@ def prolong(patch: Patch, level: ShareLevel, places: FloatArray, team: ThreadTea
     """As :func:`isoweave.optimise.prolong`: coordinates of the owned vertices from those of the sample."""
     from isoweave.engines import coarse as kernels
 
-    share, width, n = patch.share, places.shape[1], patch.share.n_owned
+    width, n = places.shape[1], patch.share.n_owned
     x = np.zeros((n, width))
     needed, at = np.unique(level.anchors, return_inverse=True)
-    halo = Halo(share.ranks, level.share.offsets, needed)
+    halo = level.share.halo(needed)
     anchors = at.reshape(level.anchors.shape).astype(np.int32)
     team.run(kernels.triangulate, n, level.filled, anchors, level.distances, halo.fetch(places), x)
     x = _placed_beside(patch, x, level.filled == 0)

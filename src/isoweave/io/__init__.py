@@ -1,9 +1,11 @@
 """Reading features, distance graphs and maps from files that may be damaged; writing maps."""
 
 from isoweave.io._embedding import (
+    as_columns as as_columns,
     check_output_path as check_output_path,
     read_embedding as read_embedding,
     write_embedding as write_embedding,
+    write_table as write_table,
 )
 from isoweave.io._ranges import open_edges as open_edges
 from isoweave.io._read import (

@@ -6,9 +6,10 @@ import csv
 import io
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -62,25 +63,41 @@ def write_embedding(path: str | os.PathLike[str], result: Any, *, names: Sequenc
     points = np.asarray(source.coordinates if source is result else getattr(result, "embedding_", result))
     names = source.names if names is None else names
     words = {} if names is None else {"vertex": np.asarray(names, dtype=str)}
-    columns = words | {f"x{k + 1}": points[:, k] for k in range(points.shape[1])}
+    columns = words | as_columns(points)
     with atomic_write(path) as file:
         if suffix == ".npz":
             contents = {"embedding": points, "vertex_names": words.get("vertex"), **_facts(source)}
             write_arrays(file, {key: value for key, value in contents.items() if value is not None})
         elif suffix == ".npy":
             np.lib.format.write_array(file, np.ascontiguousarray(points), allow_pickle=False)
-        elif suffix == ".parquet":
-            import pyarrow
-            import pyarrow.parquet
-
-            pyarrow.parquet.write_table(pyarrow.table(columns), file)
         else:
-            text = io.TextIOWrapper(file, "utf-8", newline="")
-            writer = csv.writer(text, lineterminator="\n")
-            writer.writerow(columns)
+            write_table(file, suffix, iter([columns]))
+
+
+def as_columns(points: AnyArray) -> dict[str, AnyArray]:
+    """Coordinates by the names they have in tables, x1 to xN."""
+    return {f"x{k + 1}": column for k, column in enumerate(points.T)}
+
+
+def write_table(file: IO[bytes], suffix: str, blocks: Iterator[Mapping[str, AnyArray]]) -> None:
+    """Write columns by their names, given some rows at a time, as .parquet or .csv."""
+    first = next(blocks)
+    if suffix == ".parquet":
+        import pyarrow
+        import pyarrow.parquet
+
+        schema = pyarrow.table(first).schema
+        with pyarrow.parquet.ParquetWriter(file, schema) as parquet:
+            for columns in chain([first], blocks):
+                parquet.write_table(pyarrow.table(columns, schema=schema))
+    else:
+        text = io.TextIOWrapper(file, "utf-8", newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(first)
+        for columns in chain([first], blocks):
             # repr of a Python float is the shortest text that reads back as the same number.
             writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))
-            text.detach()
+        text.detach()
 
 
 def _facts(source: Embedding) -> dict[str, Any]:

@@ -89,11 +89,9 @@ def read_graphml(path: Path, as_graph: bool | None) -> tuple[sp.csr_array, tuple
             raise Fault(f"damaged XML: {expat.ErrorString(error.code)}", error.lineno) from error
     if not reader.ends:
         raise Fault("there are no edges; expected a GraphML file")
-    wanted = next((name for name in _LENGTHS if name in reader.keys), None)
-    if wanted is None and _WEIGHT in reader.keys:
-        if not as_graph:
-            raise Fault("edges have weights, which may be similarities; --graph reads them as lengths")
-        wanted = _WEIGHT
+    wanted = next((name for name in (*_LENGTHS, _WEIGHT) if name in reader.keys), None)
+    if wanted == _WEIGHT and not as_graph:
+        raise Fault("edges have weights, which may be similarities; --graph reads them as lengths")
     if wanted is None:
         known = ", ".join(sorted(filter(None, reader.keys))) or "none"
         raise Fault(f"edges have no attribute {', '.join(_LENGTHS)} or weight; they have {known}")

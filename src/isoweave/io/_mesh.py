@@ -87,7 +87,7 @@ def _number(text: str, what: str, line: int) -> float:
 
 def _whole(text: str, what: str, line: int) -> int:
     value = _number(text, what, line)
-    if value != int(value) if abs(value) < 2**31 else True:
+    if not abs(value) < 2**31 or value != int(value):
         raise Fault(f"{what} {quoted(text)} is not a whole number of an ordinary size", line)
     return int(value)
 

@@ -23,7 +23,7 @@ from isoweave._typing import AnyArray, FloatArray
 from isoweave.io import _source
 from isoweave.io._read import check_installed
 from isoweave.io._source import Fault, InputFileError, brief, quoted, reading
-from isoweave.io._sparse import MAX_EMPTY_VERTICES, VERTICES_PER_ENTRY, check_part, sparse_parts
+from isoweave.io._sparse import MAX_EMPTY_VERTICES, VERTICES_PER_ENTRY, check_part, check_square, sparse_parts
 
 Piece = tuple[AnyArray, AnyArray, FloatArray]
 # Edges at a time: 24 bytes each.
@@ -260,8 +260,7 @@ def _sparse_names(path: Path, headers: dict[str, Any]) -> tuple[tuple[str, ...],
             kept = take(1)
         with _source.open_array(archive, "shape") as take:
             layout, names, shape = sparse_parts(kept, take(math.prod(headers["shape"][1][:1])), headers)
-    if shape[0] != shape[1]:
-        raise Fault(f"a distance graph needs a square matrix, got {shape[0]} x {shape[1]}")
+    check_square(shape)
     # Columns of a symmetric graph are its rows.
     return names, layout != "coo", shape[0]
 

@@ -314,12 +314,9 @@ def _parse_type(descr: str) -> np.dtype[Any] | str:
 def _read_data(file: IO[bytes], header: _Header) -> AnyArray:
     dtype, shape, order = header
     if not isinstance(dtype, np.dtype):
-        is_object = dtype.lstrip("|<>=").startswith("O")
-        what = (
-            "the array holds Python objects"
-            if is_object
-            else f"arrays of type {quoted(dtype)} are not supported"
-        )
+        what = f"arrays of type {quoted(dtype)} are not supported"
+        if dtype.lstrip("|<>=").startswith("O"):
+            what = "the array holds Python objects"
         raise Fault(f"{what}; save it as numbers")
     flat: AnyArray = np.empty(math.prod(shape), dtype=dtype)
     target = memoryview(flat.view(np.uint8))  # type: ignore[arg-type]

@@ -69,7 +69,7 @@ def as_features(array: AnyArray) -> AnyArray:
 def graph_from_square(array: AnyArray) -> sp.csr_array:
     """A square array of distances as a graph; zeros are missing edges, as in scipy.sparse.csgraph."""
     _check_matrix(array)
-    _check_square(array.shape)
+    check_square(array.shape)
     # Row by row in blocks, so that only the result is as large as the number of edges.
     step = max(1, _BLOCK_VALUES // len(array))
     starts = range(0, len(array), step)
@@ -138,7 +138,7 @@ def _checked_indices(name: str, indices: AnyArray, size: int, n_entries: int) ->
     return indices.astype(np.int64)
 
 
-def _check_square(shape: tuple[int, ...]) -> None:
+def check_square(shape: tuple[int, ...]) -> None:
     if shape[0] != shape[1]:
         raise Fault(f"a distance graph needs a square matrix, got {shape[0]} x {shape[1]}")
 
@@ -167,7 +167,7 @@ def _csr_from_triplets(row: AnyArray, col: AnyArray, data: AnyArray, shape: tupl
 
 def as_distances(matrix: sp.csr_array) -> sp.csr_array:
     """Check that a sparse matrix can serve as a distance graph: square, finite, no negative length."""
-    _check_square(matrix.shape)
+    check_square(matrix.shape)
     bad = ~(np.isfinite(matrix.data) & (matrix.data >= 0))
     if bad.any():
         at = int(np.argmax(bad))

@@ -13,6 +13,7 @@ import math
 import os
 import re
 import sys
+from collections.abc import Sequence
 from typing import IO, Any
 
 _WORDS_AT_ONCE = 4096
@@ -31,7 +32,7 @@ def main(arguments: list[str]) -> None:
     # Whatever a library prints must not get into the archive.
     os.dup2(2, 1)
     limit_resources(int(max_bytes), int(cpu_seconds))
-    produce(kind, what == "graph", path, int(max_bytes), output, genes if what == "columns" else None)
+    produce(kind, what, path, int(max_bytes), output, genes)
     output.flush()
     # Tidying up after a damaged file can crash, and there is nothing left to do.
     os._exit(0)
@@ -57,17 +58,10 @@ def limit_resources(max_bytes: int, cpu_seconds: int) -> None:
         resource.setrlimit(name, (soft, hard))
 
 
-def produce(
-    kind: str,
-    as_graph: bool,
-    path: str,
-    max_bytes: int,
-    output: IO[bytes],
-    genes: list[str] | None = None,
-) -> None:
+def produce(kind: str, what: str, path: str, max_bytes: int, output: IO[bytes], genes: Sequence[str]) -> None:
     """Write the archive of a file (X or parts of a sparse matrix, vertex_names), or why there is none.
 
-    With ``genes``, of annotated data those columns of obs that a page can show, and these genes.
+    Of "columns", those of obs that a page can show, and these genes.
     """
     import numpy
 
@@ -75,10 +69,10 @@ def produce(
     try:
         if kind == "parquet":
             arrays = parquet_arrays(path, max_bytes)
-        elif genes is not None:
+        elif what == "columns":
             arrays = column_arrays(path, genes, max_bytes)
         else:
-            arrays = h5ad_arrays(path, as_graph, max_bytes)
+            arrays = h5ad_arrays(path, GRAPH if what == "graph" else FEATURES, max_bytes)
         return numpy.savez(output, **arrays)
     except Refused as error:
         reason = str(error)
@@ -155,21 +149,32 @@ def text_columns(types: Any, schema: Any) -> dict[str, bool]:
     return found
 
 
-def h5ad_arrays(path: str, as_graph: bool, max_bytes: int) -> dict[str, Any]:
-    """The matrix asked for and the names of its rows, as anndata 0.7 and later write them."""
+def h5ad_arrays(path: str, places: tuple[str, ...], max_bytes: int) -> dict[str, Any]:
+    """The first of these matrices that is there and its names, as anndata 0.7 and later write them."""
     import h5py
-    import numpy
 
     left = max_bytes
     with h5py.File(path, "r") as file:
-        arrays, datasets = find_matrix(h5py, file, *(GRAPH if as_graph else FEATURES))
+        arrays, datasets = find_matrix(h5py, file, *places)
         for name, found in datasets.items():
-            left -= check_dataset(h5py, name, found, left)
-            arrays[name] = numpy.asarray(found)
-        names = find_names(h5py, file, "obs")
-        if names is not None:
-            arrays["vertex_names"], _ = read_words(h5py, "the index of obs", names, left, max_bytes)
-    return arrays
+            arrays[name], left = read_numbers(h5py, name, found, left)
+        return arrays | read_index(h5py, file, left, max_bytes)
+
+
+def read_numbers(h5py: Any, name: str, found: Any, left: int) -> tuple[Any, int]:
+    """Numbers of a dataset, and the memory that may be used after it."""
+    import numpy
+
+    left -= check_dataset(h5py, name, found, left)
+    return numpy.asarray(found), left
+
+
+def read_index(h5py: Any, file: Any, left: int, max_bytes: int) -> dict[str, Any]:
+    """The names of the observations, if they have any."""
+    names = find_names(h5py, file, "obs")
+    if names is None:
+        return {}
+    return {"vertex_names": read_words(h5py, "the index of obs", names, left, max_bytes)[0]}
 
 
 def read_words(h5py: Any, name: str, found: Any, left: int, max_bytes: int) -> tuple[Any, int]:
@@ -184,10 +189,9 @@ def read_words(h5py: Any, name: str, found: Any, left: int, max_bytes: int) -> t
     return text_array(words, max_bytes), left
 
 
-def column_arrays(path: str, genes: list[str], max_bytes: int) -> dict[str, Any]:
+def column_arrays(path: str, genes: Sequence[str], max_bytes: int) -> dict[str, Any]:
     """Columns of obs as numbers, words, or codes (c0) of words (l0), then genes of X; ``names`` of all."""
     import h5py
-    import numpy
 
     left, arrays = max_bytes, dict[str, Any]()
     names: list[str] = []
@@ -198,38 +202,36 @@ def column_arrays(path: str, genes: list[str], max_bytes: int) -> dict[str, Any]
         index = obs.attrs.get("_index")
         for name in obs.attrs.get("column-order", []):
             found = element(h5py, obs, name) if name != index else None
-            at = f"{len(names)}"
-            levels = element(h5py, found, "categories") if isinstance(found, h5py.Group) else None
-            codes = element(h5py, found, "codes") if isinstance(found, h5py.Group) else None
-            if isinstance(levels, h5py.Dataset) and isinstance(codes, h5py.Dataset):
-                left -= check_dataset(h5py, name, codes, left)
-                arrays[f"c{at}"] = numpy.asarray(codes)
-                if levels.dtype.kind in "biuf":
-                    left -= check_dataset(h5py, name, levels, left)
-                    arrays[f"l{at}"] = numpy.asarray(levels)
-                else:
-                    arrays[f"l{at}"], left = read_words(h5py, name, levels, left, max_bytes)
-            elif isinstance(found, h5py.Dataset) and found.dtype.kind in "biuf" and found.ndim == 1:
-                left -= check_dataset(h5py, name, found, left)
-                arrays[f"c{at}"] = numpy.asarray(found)
-            elif isinstance(found, h5py.Dataset) and h5py.check_string_dtype(found.dtype) is not None:
-                arrays[f"c{at}"], left = read_words(h5py, name, found, left, max_bytes)
-            else:
+            parts: dict[str, Any] = {"c": found}
+            if isinstance(found, h5py.Group):
+                parts = {"c": element(h5py, found, "codes"), "l": element(h5py, found, "categories")}
+            if not all(is_column(h5py, part) for part in parts.values()):
                 continue
+            for letter, part in parts.items():
+                more = (h5py, name, part, left)
+                is_text = part.dtype.kind not in "biuf"
+                values, left = read_words(*more, max_bytes) if is_text else read_numbers(*more)
+                arrays[f"{letter}{len(names)}"] = values
             names.append(name)
         for gene, values in gene_columns(h5py, file, genes, left, max_bytes):
             arrays[f"c{len(names)}"] = values
             names.append(gene)
-        index_of_obs = find_names(h5py, file, "obs")
-        if index_of_obs is not None:
-            arrays["vertex_names"], _ = read_words(h5py, "the index of obs", index_of_obs, left, max_bytes)
+        arrays |= read_index(h5py, file, left, max_bytes)
     arrays["names"] = text_array([name.encode("utf-8") for name in names], max_bytes)
     return arrays
 
 
-def gene_columns(h5py: Any, file: Any, genes: list[str], left: int, max_bytes: int) -> Any:
+def is_column(h5py: Any, found: Any) -> bool:
+    """Whether this is a dataset of a number or a word for each of something."""
+    if not isinstance(found, h5py.Dataset) or found.ndim != 1:
+        return False
+    return found.dtype.kind in "biuf" or h5py.check_string_dtype(found.dtype) is not None
+
+
+def gene_columns(h5py: Any, file: Any, genes: Sequence[str], left: int, max_bytes: int) -> Any:
     """Values of these genes in all cells, from X."""
     import numpy
+    import scipy.sparse
 
     if not genes:
         return
@@ -250,25 +252,17 @@ def gene_columns(h5py: Any, file: Any, genes: list[str], left: int, max_bytes: i
         for gene in genes:
             yield gene, numpy.asarray(parts["X"][:, at[gene]], dtype=float)
         return
-    for name, part in parts.items():
-        left -= check_dataset(h5py, name, part, left)
-    data, indices, indptr = (numpy.asarray(part) for part in parts.values())
-    steps, n_rows = numpy.diff(indptr), int(known["shape"][0])
-    fits = (
-        len(indptr) > 0 and indptr[0] == 0 and (steps >= 0).all() and indptr[-1] == len(data) == len(indices)
-    )
-    outer = numpy.repeat(numpy.arange(len(steps)), steps) if fits else steps
-    rows, columns = (outer, indices) if known["format"] == b"csr" else (indices, outer)
-    fits = (
-        fits and 0 <= 8 * n_rows <= max_bytes and (len(rows) == 0 or 0 <= rows.min() <= rows.max() < n_rows)
-    )
-    if not fits:
-        raise Refused("the parts of the sparse matrix X do not fit together")
+    for name in parts:
+        parts[name], left = read_numbers(h5py, name, parts[name], left)
+    make = {b"csr": scipy.sparse.csr_array, b"csc": scipy.sparse.csc_array}[known["format"]]
+    data, *pattern = parts.values()
+    try:
+        matrix = make((data.astype(float), *pattern), shape=tuple(known["shape"]))
+        matrix.check_format(full_check=True)
+    except ValueError as error:
+        raise Refused("the parts of the sparse matrix X do not fit together") from error
     for gene in genes:
-        here = columns == at[gene]
-        values = numpy.zeros(n_rows)
-        values[rows[here]] = data[here]
-        yield gene, values
+        yield gene, matrix[:, [at[gene]]].toarray()[:, 0]
 
 
 def find_matrix(h5py: Any, file: Any, *places: str) -> tuple[dict[str, Any], dict[str, Any]]:
