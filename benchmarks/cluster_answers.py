@@ -110,10 +110,10 @@ def _on_one(path: Path, graph: NeighborGraph, n_components: int, options: dict[s
     """The map of one machine, made once."""
     options.pop("unique", None)
     if near := options.pop("near", False):
-        x = embed_graph(graph.to_matrix(), n_components, n_jobs=1, **options).coordinates
+        x = embed_graph(graph.to_matrix(), n_components, n_jobs=1, solver="direct", **options).coordinates
         noise = np.random.default_rng(0).standard_normal(x.shape)
         options["start"] = x + NEAR * np.abs(x - x.mean(axis=0)).max() * noise
-    one = embed_graph(graph.to_matrix(), n_components, n_jobs=1, **options)
+    one = embed_graph(graph.to_matrix(), n_components, n_jobs=1, solver="direct", **options)
     mass = one.energy / one.relative_energy if one.relative_energy else 0.0
     np.savez(
         path, start=options["start"] if near else [], coordinates=one.coordinates, energy=one.energy,

@@ -5,7 +5,7 @@
     python benchmarks/forecast.py --keep --stages          # predict anew, fit nothing that has been fitted
     python benchmarks/forecast.py --write                  # and put the table into docs/forecast.md
 
-Every fit runs in a process of its own, which has loaded the compiled code on a small graph of the same kind;
+Every fit runs in a process of its own, which has made it once before, so that compiled code is loaded;
 the kernel reports its peak in every stage. Road, mesh and MNIST are left out where ISOWEAVE_DATA names no
 folder. Graphs and measurements are kept in build/benchmarks/forecast.
 """
@@ -144,7 +144,7 @@ def mesh(n: int) -> sp.csr_array:
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table; the warm-up is the same kind of graph with fewer points."""
+    """One row of the table."""
 
     name: str
     make: Make
@@ -222,13 +222,13 @@ class Stopwatch(logging.Handler):
         self._stage, self._clock = following, time.process_time()
 
 
-def child(small: str, large: str, n_components: int, n_jobs: int, options: dict[str, Any]) -> dict[str, Any]:
+def child(path: str, n_components: int, n_jobs: int, options: dict[str, Any]) -> dict[str, Any]:
     """Fit in this process, whose compiled code is loaded."""
     warnings.simplefilter("ignore")
     # The check of the limit would take a look at the graph itself.
     options = {"n_jobs": n_jobs, "memory_limit": "none", **options}
-    embed_graph(sp.load_npz(small), n_components, **options)
-    graph = sp.load_npz(large)
+    graph = sp.load_npz(path)
+    embed_graph(graph, n_components, **options)
     watch = Stopwatch()
     logger = logging.getLogger("isoweave")
     logger.setLevel(logging.INFO)
@@ -260,17 +260,11 @@ def graph_file(case: Case, n: int) -> Path:
 
 def measured(case: Case, keep: bool) -> dict[str, Any]:
     """Measurements of a case, old or new."""
-    large = graph_file(case, case.n)
-    path = large.with_suffix(".json")
+    graph = graph_file(case, case.n)
+    path = graph.with_suffix(".json")
     if keep and path.exists():
         return dict(json.loads(path.read_text()))
-    # The small graph takes the paths of the large one: above n N = 6,000 in up to three dimensions.
-    fewer = min(case.n, 500 if "preset" in case.options else 7000 if case.n_components <= 3 else 2000)
-    if case.n > 2 * fewer or "pieces" in case.name:
-        small = graph_file(case, min(fewer, case.n // 2))
-    else:
-        small = large
-    job = [str(small), str(large), case.n_components, case.n_jobs, case.options]
+    job = [str(graph), case.n_components, case.n_jobs, case.options]
     command = [sys.executable, __file__, "--child", json.dumps(job)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -141,11 +141,15 @@ def test_hubs_density_crumbs_and_equal_lengths_are_seen():
     rim = np.arange(9, n, 10)
     spokes = sp.csr_array((np.ones(len(rim)), (np.zeros(len(rim), dtype=int), rim)), shape=(n, n))
     plain, hub = (estimate_resources(g, 5, solver="amg") for g in (ring, ring.maximum(spokes)))
-    assert hub.growth_bytes > 1.2 * plain.growth_bytes
+    # Multigrid leaves a hub out, not many vertices of high degree.
+    assert hub.growth_bytes < 1.1 * plain.growth_bytes
+    even, uneven = (
+        estimate_resources(g, 2, solver="amg") for g in (normal(25_000, 3, 3), scale_free(25_000, 3))
+    )
+    assert uneven.growth_bytes > 1.5 * even.growth_bytes
     lengths = np.triu(np.random.default_rng(853).random((300, 300)), 1)
     joined = sp.csr_array(lengths * (lengths > 0.4))
     for slow, fast, factor in (
-        (hub, plain, 1.3),
         (
             estimate_resources(pieces(*[30] * 100), 2, solver="direct"),
             estimate_resources(pieces(3000), 2),

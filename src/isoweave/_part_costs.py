@@ -11,7 +11,7 @@ from scipy.sparse import csgraph
 
 from isoweave.geometry import ALL_FRAME_LIMIT, HUB_LIMIT, resolve_frame_size
 from isoweave.graph import NeighborGraph, local_order, renumber
-from isoweave.linalg import MAX_FILL, SMALL_FACTOR, analyse, choose_solver, prepare_laplacian
+from isoweave.linalg import MAX_FILL, SMALL_FACTOR, analyse, choose_solver, is_hub, prepare_laplacian
 from isoweave.optimise import (
     DENSE_DEGREE,
     EXTRA,
@@ -29,6 +29,8 @@ _STEPS, _RECURSION_STEPS, _LIFTED_STEPS = 10, 300, 200
 # Part of small graphs whose landmark start leaves rotations that disagree, so that another start is tried: of
 # flat ones a fifth, of all others nearly all.
 _DISAGREEING = 0.4
+# Mean square over squared mean of degrees: 1.1 at most where neighbours were searched, 2 if scale-free.
+_UNEVEN = 1.5
 # Vertices up to which refining and long distances are most of the steps.
 SMALL = 512
 
@@ -39,7 +41,8 @@ class PartSizes:
 
     ``squares`` is the sum of squared degrees, ``frame`` the root mean square of f, ``entries`` are those of
     the Laplacian, ``fill`` those of its Cholesky factor, used or not; ``factor`` and ``workspace`` are bytes;
-    ``tied`` are dense graphs whose lengths are mostly equal, such as hop counts. Of small components that are
+    ``tied`` are dense graphs whose lengths are mostly equal, such as hop counts, ``is_uneven`` those of very
+    different degrees even without their hubs. Of small components that are
     one of many, refinement and long distances are counted too.
     """
 
@@ -56,6 +59,7 @@ class PartSizes:
     workspace: float = 0.0
     reason: str = "asked for"
     tied: bool = False
+    is_uneven: bool = False
     is_one_of_many: bool = False
 
     @property
@@ -76,7 +80,16 @@ class PartSizes:
         """A small one with the same options."""
         size = 2.5 * m / n if self.options.frame_size == "auto" else self.frame
         frame = min(max(size, self.options.n_components + 1.0), n - 1.0)
-        part = replace(self, n=round(n), m=m, squares=1.1 * m * m / n, frame=frame, entries=n + m, tied=False)
+        part = replace(
+            self,
+            n=round(n),
+            m=m,
+            squares=1.1 * m * m / n,
+            frame=frame,
+            entries=n + m,
+            tied=False,
+            is_uneven=False,
+        )
         return replace(part, solver="direct", is_one_of_many=True).with_fill(min(4.0 * (n + m), n * n))
 
     def with_fill(self, fill: float) -> PartSizes:
@@ -102,8 +115,8 @@ class PartSizes:
 
     @property
     def coarse_entries(self) -> float:
-        """Of multigrid's coarse matrices, which hubs that are left fill."""
-        return (self.n / 10) ** 2 if self.squares * self.n > 2 * self.m**2 else 2.0 * self.n
+        """Of multigrid's coarse matrices, which are half full where degrees are uneven."""
+        return (self.n / 14) ** 2 if self.is_uneven else 2.0 * self.n
 
     @property
     def companion(self) -> tuple[int, float, float]:
@@ -145,7 +158,9 @@ def part_sizes(graph: NeighborGraph, options: EmbeddingOptions, n_threads: int) 
     solver = options.solver
     if solver == "auto":
         solver = "direct" if n <= SMALL_FACTOR else "amg"
-    part = PartSizes(n, m, squares, typical, entries, solver, n_threads, options, tied=tied)
+    rows = graph.degrees[~is_hub(graph.degrees)].astype(np.float64)
+    uneven = bool(np.mean(rows**2) > _UNEVEN * np.mean(rows) ** 2)
+    part = PartSizes(n, m, squares, typical, entries, solver, n_threads, options, tied=tied, is_uneven=uneven)
     return part.with_fill(entries * (4.0 if c <= 2 else max(0.45 * n ** (1 / 3), 4.0)))
 
 

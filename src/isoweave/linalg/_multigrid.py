@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from isoweave._lazy import LazyModule
 from isoweave._parallel import ThreadTeam, single_blas_thread
-from isoweave._typing import AnyArray, FloatArray, IntArray
+from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
 from isoweave.engines import plain
 from isoweave.linalg._banded import PreparationError
 from isoweave.linalg._laplacian import column_dots, run_evenly
@@ -152,17 +152,23 @@ def _tickets(n: int) -> AnyArray:
     return kernels.UNDECIDED | (h >> np.uint64(34)) << np.uint64(32) | vertex
 
 
+def is_hub(counts: AnyArray) -> BoolArray:
+    """Which rows of a matrix, of so many entries, are those of hubs."""
+    hub: BoolArray = counts > HUB * max(counts.mean(), 10.0)
+    return hub
+
+
 def _without_hubs(matrix: Csr) -> Csr:
     """The matrix with entries at hubs added to the diagonal, so that rows keep their sums.
 
     Interpolated through a hub, its neighbours would be one aggregate, and coarse matrices full.
     """
     counts = np.diff(matrix.indptr)
-    is_hub = counts > HUB * max(counts.mean(), 10.0)
-    if not is_hub.any():
+    hub = is_hub(counts)
+    if not hub.any():
         return matrix
     rows = np.repeat(np.arange(matrix.n), counts)
-    leaves = (is_hub[rows] | is_hub[matrix.indices]) & (rows != matrix.indices)
+    leaves = (hub[rows] | hub[matrix.indices]) & (rows != matrix.indices)
     data = np.where(leaves, 0.0, matrix.data)
     lost = np.bincount(rows[leaves], matrix.data[leaves], matrix.n)
     at = rows == matrix.indices

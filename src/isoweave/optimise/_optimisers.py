@@ -17,9 +17,9 @@ from isoweave.optimise._run import ALONE, IterationResult, IterationState, Progr
 
 RUNNING = "running"
 _MEMORY = 10
-# Relative residual of the solves, which only shape the direction: a step more at most, and half of the
-# iterations of conjugate gradients that 1e-2 takes (docs/performance.md).
-_SOLVE_TOL = 0.1
+# Relative residual of the solves, which only shape the direction: as many steps as with none, and a quarter
+# of the iterations of conjugate gradients that 1e-6 takes (docs/performance.md).
+_SOLVE_TOL = 0.03
 _SUFFICIENT_DECREASE = 1e-4
 _MAX_HALVINGS = 25
 _ROUNDING = 1e-13
