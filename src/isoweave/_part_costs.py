@@ -11,7 +11,7 @@ from scipy.sparse import csgraph
 
 from isoweave.geometry import ALL_FRAME_LIMIT, HUB_LIMIT, resolve_frame_size
 from isoweave.graph import NeighborGraph, local_order, renumber
-from isoweave.linalg import MAX_FILL, SMALL_FACTOR, analyse, choose_solver, is_hub, prepare_laplacian
+from isoweave.linalg import MAX_FILL, SMALL_FACTOR, analyse, choose_solver, hub_limit, prepare_laplacian
 from isoweave.optimise import (
     DENSE_DEGREE,
     EXTRA,
@@ -158,7 +158,7 @@ def part_sizes(graph: NeighborGraph, options: EmbeddingOptions, n_threads: int) 
     solver = options.solver
     if solver == "auto":
         solver = "direct" if n <= SMALL_FACTOR else "amg"
-    rows = graph.degrees[~is_hub(graph.degrees)].astype(np.float64)
+    rows = graph.degrees[graph.degrees <= hub_limit(graph.indptr)].astype(np.float64)
     uneven = bool(np.mean(rows**2) > _UNEVEN * np.mean(rows) ** 2)
     part = PartSizes(n, m, squares, typical, entries, solver, n_threads, options, tied=tied, is_uneven=uneven)
     return part.with_fill(entries * (4.0 if c <= 2 else max(0.45 * n ** (1 / 3), 4.0)))

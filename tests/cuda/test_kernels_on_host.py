@@ -30,7 +30,8 @@ from isoweave.energy import DistanceEnergy, EdgeEnergy, GlobalEnergy, edge_energ
 from isoweave.geometry import calibrate_frames, local_frames, long_edges, rigid_motion
 from isoweave.graph import drop_shortcuts, graph_from_matrix, knn_graph, prepare_graph, rows_by_length
 from isoweave.known import Known
-from isoweave.linalg import factor
+from isoweave.linalg import factor, prepare_laplacian
+from isoweave.linalg._multigrid import Multigrid
 from isoweave.optimise import ALONE, find_landmarks
 from isoweave.optimise._starts import coarsen as coarsen_on_cpu, prolong as prolong_on_cpu
 from isoweave.options import resolve_options
@@ -205,6 +206,34 @@ def test_solver(n_components, solver):
     pulled = DeviceSolver(on_host(graph), both, n_components, pulls).solve(rhs).value
     left = rhs - (theirs @ pulled + pulls[:, None] * pulled)
     assert np.linalg.norm(left) < 1e-9 * np.linalg.norm(rhs)
+
+
+def with_hub():
+    """A sheet with a vertex that is joined to every fifth other."""
+    matrix = knn_graph(np.random.default_rng(2).random((1500, 2)), 8).to_matrix().tolil()
+    matrix[7, ::5] = matrix[::5, 7] = 1.0
+    matrix.setdiag(0.0)
+    return graph_from_matrix(sp.csr_array(matrix))
+
+
+@pytest.mark.parametrize("make", [lambda: roll(1500), with_hub], ids=["roll", "hub"])
+def test_the_hierarchy_is_that_of_the_cpu(make):
+    graph = make()
+    weights = np.random.default_rng(3).random(len(graph.indices)) + 0.1
+    both = weights + weights[graph.reverse]
+    theirs = Multigrid(
+        prepare_laplacian(EdgeEnergy(graph, None, weights, ONE_THREAD).laplacian()), ONE_THREAD
+    )
+    state = DeviceSolver(on_host(graph), both, 2)
+    assert len(state._levels) == len(theirs._levels) > 0
+    for ours, level in zip(state._levels, theirs._levels, strict=True):
+        for name in ("matrix", "prolong"):
+            a, b = getattr(ours, name), getattr(level, name)
+            shape = (a.n, level.restrict.n if name == "prolong" else a.n)
+            a, b = (sp.csr_array(csr[::-1], shape=shape).toarray() for csr in (a, b))
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-6 * np.abs(b).max())
+    rhs = np.random.default_rng(8).standard_normal((graph.n_vertices, 2))
+    assert state.solve(rhs).iterations < 25
 
 
 def test_a_failing_multigrid_gives_way_to_the_diagonal(monkeypatch):

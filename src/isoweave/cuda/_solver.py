@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from isoweave.cuda._graph import DeviceGraph, column_dots, n_chunks
-from isoweave.linalg import SWEEPS, Csr, SolverChoice, SolveResult
+from isoweave.linalg import SWEEPS, Csr, SolverChoice, SolveResult, hub_limit
 
 # Largest relative residual of a column. The CPU's factor leaves nothing; with this much, energies of finished
 # embeddings agree to ten digits (docs/gpu.md).
@@ -234,6 +234,16 @@ def aggregates(device: Any, matrix: Csr) -> tuple[Any, int]:
     return found, int(number[-1])
 
 
+def _without_hubs(device: Any, matrix: Csr) -> Csr:
+    """As on the CPU (:mod:`isoweave.linalg`), but entries that leave are zeros."""
+    most, counts = hub_limit(matrix.indptr), matrix.indptr[1:] - matrix.indptr[:-1]
+    if not bool((counts > most).any()):
+        return matrix
+    data = device.xp.empty_like(matrix.data)
+    device.module("multigrid.cu").each("leave_hubs", matrix.n, matrix.n, most, *matrix, data)
+    return matrix._replace(data=data)
+
+
 def _largest_eigenvalue(device: Any, matrix: Csr, inverse: Any) -> float:
     """Of D^-1 A, from a few steps of the power iteration, with a little more for what they miss."""
     xp, n, kernels = device.xp, matrix.n, device.module("sparse.cu")
@@ -257,6 +267,8 @@ def _prolongation(
     entries = (*matrix, inverse, aggregate, keys, values)
     kernels.each("smoothed_entries", n, n, n_coarse, weight, *entries)
     order = xp.argsort(keys, kind="stable").astype(xp.int64)
+    # Between the rows of hubs and others nothing is left.
+    order = order[values[order] != 0.0]
     keys = keys[order]
     first = xp.ones(len(keys), dtype=bool)
     first[1:] = keys[1:] != keys[:-1]
@@ -276,11 +288,14 @@ def _hierarchy(device: Any, matrix: Csr, diagonal: Any, width: int) -> tuple[lis
     negligible = 1e-12 * float(diagonal.max())
     while matrix.n > _COARSEST and len(levels) < _MOST_LEVELS:
         n, inverse = matrix.n, 1.0 / diagonal
-        aggregate, n_coarse = aggregates(device, matrix)
+        near = _without_hubs(device, matrix)
+        aggregate, n_coarse = aggregates(device, near)
         if n_coarse > _LEAST_SHRINKING * n:
             break
         largest = _largest_eigenvalue(device, matrix, inverse)
-        prolong = _prolongation(device, matrix, inverse, aggregate, n_coarse, 4.0 / 3.0 / largest)
+        own = diagonal if near is matrix else _diagonal(device, near)
+        scale = xp.where(own > negligible, 1.0, 0.0) / xp.where(own > negligible, own, 1.0)
+        prolong = _prolongation(device, near, scale, aggregate, n_coarse, 4.0 / 3.0 / largest)
         p = sparse.csr_matrix((prolong.data, prolong.indices, prolong.indptr), shape=(n, n_coarse))
         a = sparse.csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape=(n, n))
         restrict = p.T.tocsr()

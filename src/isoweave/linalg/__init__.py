@@ -13,7 +13,7 @@ from isoweave.linalg._cholesky import (
 )
 from isoweave.linalg._laplacian import Laplacian as Laplacian, prepare_laplacian as prepare_laplacian
 from isoweave.linalg._methods import SolveResult as SolveResult
-from isoweave.linalg._multigrid import SWEEPS as SWEEPS, Csr as Csr, is_hub as is_hub
+from isoweave.linalg._multigrid import SWEEPS as SWEEPS, Csr as Csr, hub_limit as hub_limit
 from isoweave.linalg._state import (
     FACTOR_TOL as FACTOR_TOL,
     SMALL_FACTOR as SMALL_FACTOR,

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from isoweave._lazy import LazyModule
 from isoweave._parallel import ThreadTeam, single_blas_thread
-from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
+from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.engines import plain
 from isoweave.linalg._banded import PreparationError
 from isoweave.linalg._laplacian import column_dots, run_evenly
@@ -152,10 +152,9 @@ def _tickets(n: int) -> AnyArray:
     return kernels.UNDECIDED | (h >> np.uint64(34)) << np.uint64(32) | vertex
 
 
-def is_hub(counts: AnyArray) -> BoolArray:
-    """Which rows of a matrix, of so many entries, are those of hubs."""
-    hub: BoolArray = counts > HUB * max(counts.mean(), 10.0)
-    return hub
+def hub_limit(indptr: Any) -> float:
+    """Rows of a matrix that have more entries are those of hubs."""
+    return HUB * max(int(indptr[-1]) / (len(indptr) - 1), 10.0)
 
 
 def _without_hubs(matrix: Csr) -> Csr:
@@ -164,7 +163,7 @@ def _without_hubs(matrix: Csr) -> Csr:
     Interpolated through a hub, its neighbours would be one aggregate, and coarse matrices full.
     """
     counts = np.diff(matrix.indptr)
-    hub = is_hub(counts)
+    hub = counts > hub_limit(matrix.indptr)
     if not hub.any():
         return matrix
     rows = np.repeat(np.arange(matrix.n), counts)

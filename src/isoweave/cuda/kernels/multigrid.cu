@@ -28,6 +28,23 @@ KERNEL diagonal(int n, const int *indptr, const int *indices, const double *data
     }
 }
 
+// The data with entries at rows of over `most` entries added to the diagonal, so that rows keep their sums.
+KERNEL leave_hubs(int n, double most, const int *indptr, const int *indices, const double *data, double *out) {
+    FOR_EACH(i, n) {
+        bool hub = indptr[i + 1] - indptr[i] > most;
+        double lost = 0.0;
+        int own = -1;
+        for (int e = indptr[i]; e < indptr[i + 1]; e++) {
+            int j = indices[e];
+            bool leaves = j != i && (hub || indptr[j + 1] - indptr[j] > most);
+            if (j == i) own = e;
+            if (leaves) lost += data[e];
+            out[e] = leaves ? 0.0 : data[e];
+        }
+        if (own >= 0) out[own] += lost;
+    }
+}
+
 // 2: in the set, 1: undecided, 0: near one that is; then a scrambled number, then the vertex.
 KERNEL draw_tickets(int n, ticket *tickets) {
     FOR_EACH(i, n) {
