@@ -39,8 +39,8 @@ LOW_DIMENSION = 3
 # against .91 at 15 % less energy); where landmarks really fail, energies differ by factors of 1.4 to 8.
 CLEARLY_LESS = 0.75
 # Part of its own size by which every neighbourhood misfits at most, and of its mean width that its narrowest
-# direction has at least, where no other start is tried. Where another one won, some neighbourhood misfitted by
-# .25 or was narrower: folded over, a strip misfits little (benchmarks/second_start.py).
+# direction has at least, where no other start is tried. Where another one won, some neighbourhood misfitted
+# by .25 or was narrower: folded over, a strip misfits little (benchmarks/second_start.py).
 _MISFIT, _NARROW = 0.125, 0.1
 _AUXILIARY_STEPS = 100
 # Statuses of an iteration that was ended from outside: nothing is built on it.
