@@ -4,8 +4,8 @@
 
 Every graph is embedded from both starts. Not tried: graphs of which the rule of isoweave.optimise takes the
 landmarks' map as it is; lost: those of them where the other start would have won. The last two columns are
-what the rule looks at, where the other start won: the least misfit of a graph with no narrow neighbourhood, and
-the largest width of a graph in which no neighbourhood misfits by .15.
+what the rule looks at, where the other start won: the least misfit of a graph with no narrow neighbourhood,
+and the largest width of a graph in which no neighbourhood misfits by .15.
 """
 
 from __future__ import annotations
