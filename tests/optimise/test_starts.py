@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import dijkstra
 
 import reference_graphs as ref
 import reference_loops as loops
-from isoweave import optimise
+from isoweave import embed_graph, optimise
 from isoweave._parallel import thread_team
 from isoweave.datasets import swiss_roll
 from isoweave.energy import edge_energy
@@ -311,3 +311,31 @@ def test_rotations_agree_unless_mirrored_or_untold():
     twice, starts = module.sample_energy(both, 2, team=TEAM), np.array([0, 40, 80])
     alignments = twice.evaluate(np.vstack((points, folded))).alignments
     assert rotations_agree(twice, alignments, starts).tolist() == [True, False]
+
+
+def flat_points(kind):
+    """A roll, a C whose arms landmarks fold over, and a strip narrower than its neighbourhoods."""
+    if kind == "roll":
+        return swiss_roll(1000, random_state=17).data
+    along, across = np.random.default_rng(463).random((2, 400))
+    if kind == "strip":
+        return np.column_stack((300.0 * along, across))
+    angle, radius = 5.2 * along, 0.7 + 0.3 * across
+    return np.column_stack((radius * np.cos(angle), radius * np.sin(angle)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "fits", "winner"),
+    [("roll", True, "landmark"), ("C", False, "synchronized"), ("strip", False, "synchronized")],
+)
+def test_another_start_is_tried_unless_all_neighbourhoods_fit(kind, fits, winner, monkeypatch):
+    tried, synchronized = [], module._STARTS["synchronized"]
+    monkeypatch.setitem(
+        module._STARTS, "synchronized", lambda *given: tried.append(kind) or synchronized(*given)
+    )
+    graph = knn_graph(flat_points(kind), 10).to_matrix()
+    result = embed_graph(graph, 2, refine="none", n_jobs=1)
+    assert (not tried, result.start) == (fits, winner)
+    if kind != "roll":
+        folded = embed_graph(graph, 2, refine="none", n_jobs=1, start="landmark")
+        assert result.energy < 0.75 * folded.energy

@@ -38,6 +38,10 @@ LOW_DIMENSION = 3
 # On surfaces that cannot be flattened near ties go with much worse global distances (flat tori: Pearson .69
 # against .91 at 15 % less energy); where landmarks really fail, energies differ by factors of 1.4 to 8.
 CLEARLY_LESS = 0.75
+# Part of its own size by which every neighbourhood misfits at most, and of its mean width that its narrowest
+# direction has at least, where no other start is tried. Where another one won, some neighbourhood misfitted
+# by .25 or was narrower: folded over, a strip misfits little (benchmarks/second_start.py).
+_MISFIT, _NARROW = 0.125, 0.1
 _AUXILIARY_STEPS = 100
 # Statuses of an iteration that was ended from outside: nothing is built on it.
 ENDED_EARLY = ("stopped", "interrupted")
@@ -66,11 +70,10 @@ def minimise_from(
     """Minimise from a named start; return the start that won and where it led.
 
     "auto" is the landmark start; in up to three dimensions also the synchronized one, which is taken if it
-    ends with less than 0.75 of the energy, and not tried where up to 50 vertices have rotations that agree;
-    where it would be costly (n N > 6,000), the coarse start
-    instead, which does the same on a sample of the vertices. ``tol`` is that of the auxiliary problems. A
-    lifted start that nearly meets the distances is the map itself. ``starts`` are those of another
-    engine.
+    ends with less than 0.75 of the energy, and not tried where all neighbourhoods fit, or the rotations of up
+    to 50 vertices agree; where it would be costly (n N > 6,000), the coarse start instead, which does the
+    same on a sample of the vertices. ``tol`` is that of the auxiliary problems. A lifted start that nearly
+    meets the distances is the map itself. ``starts`` are those of another engine.
     """
     n, n_components = problem.graph.n_vertices, problem.shape[1]
 
@@ -96,13 +99,25 @@ def minimise_from(
     exact = best.energy <= 1e-12 * problem.mass
     if start != "auto" or not low or large or exact or best.status in ENDED_EARLY:
         return "landmark", best
-    if n <= N_LANDMARKS and rotations_agree(problem.frames, best.alignments):
+    # Of few vertices rotations agree more often than all neighbourhoods fit; of many rarely all of them.
+    is_small = n <= N_LANDMARKS
+    if is_small and rotations_agree(problem.frames, best.alignments):
+        return "landmark", best
+    if not is_small and fits_everywhere(problem, best.coordinates):
         return "landmark", best
     other = attempt("synchronized")
     if other.energy < CLEARLY_LESS * best.energy:
         return "synchronized", other
     # The other might have become the better one.
     return "landmark", replace(best, status=other.status) if other.status in ENDED_EARLY else best
+
+
+def fits_everywhere(problem: Problem, x: FloatArray) -> bool:
+    """Whether no neighbourhood is far from its frame in this map, nor so narrow that a fold hardly shows."""
+    here, collapsed = (problem.evaluate(place).energies for place in (x, np.zeros_like(x)))
+    sizes = problem.frames.frames.spectrum[:, : problem.shape[1]]
+    is_wide = sizes.min(axis=1) >= _NARROW * sizes.mean(axis=1)
+    return bool(is_wide.all() and (here <= _MISFIT * collapsed).all())
 
 
 def _start(problem: Problem, name: str, make: Callable[[], FloatArray | None], run: Run) -> Any:
