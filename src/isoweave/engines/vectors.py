@@ -65,14 +65,14 @@ _lowered(operator.or_, _TRUTHS, [_TRUTHS] * 2, lambda builder, a, b: builder.or_
 _lowered(operator.invert, _TRUTHS, [_TRUTHS], lambda builder, a: builder.not_(a))
 
 
-def _intrinsic(operands: Any, result: Any, make: Any) -> Any:
-    """An intrinsic of these types; None stands for an array."""
+def _intrinsic(operands: Any, result: Any, make: Any, apart: int = LANES) -> Any:
+    """An intrinsic of these types; None stands for a flat array, in which vectors begin ``apart``."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         values = list(arguments)
         if operands[0] is None:
             array = context.make_array(signature.args[0])(context, builder, arguments[0])
-            place = builder.gep(array.data, [builder.mul(arguments[1], ir.IntType(64)(LANES))])
+            place = builder.gep(array.data, [builder.mul(arguments[1], ir.IntType(64)(apart))])
             values[:2] = [builder.bitcast(place, ir.PointerType(_NUMBERS.kind))]
         return make(builder, *values)
 
@@ -110,6 +110,9 @@ def _any(builder: Any, truths: Any) -> Any:
 # Vector ``at`` of a flat array: read, written.
 get = _intrinsic((None, types.int64), _NUMBERS, lambda builder, place: builder.load(place, align=8))
 put = _intrinsic((None, types.int64, _NUMBERS), types.void, _put)
+# The vector that begins at an entry of an array.
+get_from = _intrinsic((None, types.int64), _NUMBERS, lambda builder, place: builder.load(place, align=8), 1)
+put_from = _intrinsic((None, types.int64, _NUMBERS), types.void, _put, 1)
 spread = _intrinsic((types.float64,), _NUMBERS, _spread)
 root = _intrinsic((_NUMBERS,), _NUMBERS, _library("llvm.sqrt"))
 size_of = _intrinsic((_NUMBERS,), _NUMBERS, _library("llvm.fabs"))
