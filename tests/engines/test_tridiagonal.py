@@ -4,19 +4,28 @@ import numpy as np
 import pytest
 
 from isoweave.engines.compile import kernel
-from isoweave.engines.tridiagonal import leading_pairs
+from isoweave.engines.lanes import LANES
+from isoweave.engines.tridiagonal import ROWS, leading_pairs
 from reference_graphs import random_rotations
 
 found_by = kernel(leading_pairs.py_func)
 RNG = np.random.default_rng(77)
 
 
-def pairs_of(matrix, n_wanted):
-    """Whether they were found, and the pairs; scratch is longer than the matrix, as the frames have it."""
-    m = len(matrix)
-    values, vectors = np.empty(n_wanted), np.empty((m + 2, n_wanted))
-    done = found_by(matrix, np.empty((m + 3, m + 5)), values, vectors, np.empty((11, m + 2)))
-    return done, values, vectors[:m]
+def pairs_of(matrices, n_wanted):
+    """Of up to ``LANES`` matrices side by side: whether they were found, and the pairs."""
+    orders = np.array([len(matrices[w % len(matrices)]) for w in range(LANES)], np.int32)
+    m = orders.max()
+    work = np.zeros((m, m, LANES))
+    for w, order in enumerate(orders):
+        work[:order, :order, w] = matrices[w % len(matrices)]
+    # As the frames have it: longer than the matrices.
+    values, vectors = np.empty((n_wanted, LANES)), np.empty((LANES, m + 2, n_wanted))
+    settled, scratch = np.empty(LANES, np.int32), np.empty((ROWS + n_wanted) * (m + 1) * LANES)
+    found_by(work.reshape(-1), m, orders, values, vectors, settled, scratch)
+    return [
+        (settled[w] == 1, values[:, w], vectors[w, : orders[w]]) for w in range(min(LANES, len(matrices)))
+    ]
 
 
 def with_values(values):
@@ -28,7 +37,7 @@ def with_values(values):
 
 def assert_leading(matrix, n_wanted, is_ordinary=True):
     """What is found is right, and it is found in ordinary cases."""
-    done, values, vectors = pairs_of(matrix, n_wanted)
+    ((done, values, vectors),) = pairs_of([matrix], n_wanted)
     assert done or not is_ordinary
     if not done:
         return
@@ -66,6 +75,30 @@ def test_matrices_that_are_in_pieces():
 
 
 def test_what_is_left_to_lapack():
-    assert not pairs_of(np.eye(4), 4)[0]
-    assert not pairs_of(np.zeros((6, 6)), 2)[0]
-    assert not pairs_of(np.ones((2, 2)), 1)[0]
+    for matrix, n_wanted in ((np.eye(4), 4), (np.zeros((6, 6)), 2), (np.ones((2, 2)), 1)):
+        assert not pairs_of([matrix], n_wanted)[0][0]
+    with np.errstate(all="ignore"):
+        assert not pairs_of([np.full((6, 6), np.nan)], 2)[0][0]
+
+
+def test_pairs_do_not_depend_on_what_stands_beside():
+    """Nor on the zeros that a matrix is filled up with beside larger ones, whatever its rank."""
+    full = with_values(RNG.normal(size=12))
+    matrices = [
+        full,
+        np.zeros((12, 12)),
+        with_values(RNG.normal(size=17)),
+        full[:9, :9].copy(),
+        with_values(np.r_[3.0, 2.0, np.zeros(11)]),
+        with_values(-np.arange(1.0, 11.0)),
+        np.kron(np.eye(4), full[:4, :4]),
+        np.full((5, 5), np.nan),
+    ]
+    for n_wanted in (1, 4, 6):
+        together = pairs_of(matrices, n_wanted)
+        for matrix, (done, values, vectors) in zip(matrices, together, strict=True):
+            ((alone, *pairs),) = pairs_of([matrix], n_wanted)
+            assert done == alone
+            if done:
+                np.testing.assert_array_equal(values, pairs[0])
+                np.testing.assert_array_equal(vectors, pairs[1])

@@ -139,7 +139,7 @@ def _owned_frames(
     share: Share, near: BoolArray, size: int, n_components: int, team: ThreadTeam
 ) -> LocalFrames:
     """Frames of the owned vertices without the edges that are not near; those have no row."""
-    from isoweave.engines import local_mds as kernels
+    from isoweave.engines.local_mds import local_mds_in
 
     close = kept_edges(share, near)
     limits = (size + 1, ceil(ROOM_PER_FRAME * size) + 1, max(size, HUB_LIMIT))
@@ -152,8 +152,10 @@ def _owned_frames(
     arrays = (graph.indptr, graph.indices, graph.lengths, *by_length, *limits, False, forced)
     outputs = (rows, np.empty((0, n_components)), spectrum, included)
 
+    kernel = local_mds_in(n_components)
+
     def owned(start: int, stop: int) -> None:
-        kernels.local_mds(own.start + start, own.start + stop, *arrays, *outputs)
+        kernel(own.start + start, own.start + stop, *arrays, *outputs)
 
     team.run(owned, n, grain=64)
     leading = np.ascontiguousarray(spectrum[own, :-1])

@@ -7,7 +7,7 @@ its range; :class:`isoweave._parallel.ThreadTeam` hands out the ranges. A fit sp
 operation         computes                                    kernels
 ================  ==========================================  ================================================
 local geodesics   shortest paths among a vertex's neighbours  ``paths.settle``, ``local_mds``
-frames            Gram matrices, leading eigenvectors         ``local_mds.local_mds`` (``small``)
+frames            Gram matrices, leading eigenvectors         ``local_mds.local_mds_in`` (``small``)
 evaluate          best rotations, energies, residual fluxes,  ``alignment.align_edges_in``, ``align_rank``,
                   the half gradient as their divergence       ``divergence`` (``small``)
 Laplacian         product of a sparse matrix with a block     ``sparse.multiply_rows``

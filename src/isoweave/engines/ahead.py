@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from isoweave.engines.plain import FEW, LEAST_BANDED, MOST_BANDED, SOME, WORTH_COMPILING
+from isoweave.engines.plain import FEW, LEAST_BANDED, MOST_BANDED, SEVERAL, SOME, WORTH_COMPILING
 
 # In the order of need, with the types of the arguments: n an integer, t a truth value, and for arrays the
 # kind of their entries and the number of their axes. What depends on the dimension is there in every version.
@@ -27,6 +27,7 @@ KERNELS = {
     "paths.sort_rows_by_length": "n n n i1 i1 f1 i1 f1",
     "paths.find_detours": "n n i1 f1 n n i1 i1 i1 f1 t1 s1 s1",
     "local_mds.local_mds": "n n i1 i1 f1 i1 f1 n n n t t1 f2 f2 f2 t1",
+    "local_mds.local_mds_several": "n n i1 i1 f1 i1 f1 n n n t t1 f2 f2 f2 t1",
     "cholesky.elimination_tree": "i1 i1",
     "cholesky.postorder": "i1",
     "cholesky.column_counts": "i1 i1 i1",
@@ -69,6 +70,7 @@ def needed(n_components: int, n_vertices: int, n_entries: int, *, spared: bool =
     other = {f"alignment.{name}{'' if plane else '_plane'}" for name in ("align_edges", "frame_transitions")}
     if n_components == 1:
         other = {"alignment.align_edges_plane", "alignment.frame_transitions"}
+    other.add(f"local_mds.local_mds{'_several' if n_components < SEVERAL else ''}")
 
     def is_needed(name: str) -> bool:
         if name in other or (n_entries <= FEW and name in _PLAIN):

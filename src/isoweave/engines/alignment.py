@@ -9,6 +9,7 @@ import numpy as np
 from isoweave.engines.compile import helper, inlined, kernel
 from isoweave.engines.lanes import LANES, add_multiples, polar_lanes
 from isoweave.engines.small import polar, polar_plane, squares
+from isoweave.engines.vectors import get_from, put_from, spread
 
 # Edges of a vertex that are held at a time: hubs have many.
 _EDGES = 32
@@ -175,6 +176,15 @@ def divergence(start, stop, indptr, reverse, flux, out):
                 x += flux[opposite, 0] - flux[e, 0]
                 y += flux[opposite, 1] - flux[e, 1]
             out[i, 0], out[i, 1] = x, y
+            continue
+        if n >= LANES:
+            # The last columns by a vector that may overlap the one before.
+            for column in range(0, n, LANES):
+                c = min(column, n - LANES)
+                total = spread(0.0)
+                for e in range(indptr[i], indptr[i + 1]):
+                    total += get_from(flux, reverse[e] * n + c) - get_from(flux, e * n + c)
+                put_from(out, i * n + c, total)
             continue
         out[i] = 0.0
         for e in range(indptr[i], indptr[i + 1]):

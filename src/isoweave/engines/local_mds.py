@@ -2,16 +2,18 @@
 
 import numpy as np
 
-from isoweave.engines.compile import helper, kernel, smaller
+from isoweave.engines.compile import helper, inlined, kernel, smaller
 from isoweave.engines.lanes import LANES
 from isoweave.engines.paths import find_edge, search_scratch, settle, within_hops
-from isoweave.engines.plain import TIE
-from isoweave.engines.plain_frames import EXTRA_VECTORS, RANK_TOLERANCE, SEVERAL
+from isoweave.engines.plain import SEVERAL, TIE
+from isoweave.engines.plain_frames import EXTRA_VECTORS, RANK_TOLERANCE
 from isoweave.engines.small import block_iteration, block_iterations, full_spectrum
-from isoweave.engines.tridiagonal import leading_pairs
+from isoweave.engines.tridiagonal import ROWS, leading_pairs
 
-# Size of the largest matrices that are decomposed side by side.
-_SIDE_BY_SIDE = 64
+# Size of the largest matrices that are decomposed side by side: by power iterations, tridiagonal ones.
+_BY_POWERS, _TRIDIAGONAL = 64, 256
+# By how much the orders of the latter may differ: the smaller ones are filled up with zeros.
+_FILLED = 8
 
 
 @helper
@@ -128,27 +130,66 @@ def _put(i, m, values, vectors, indptr, frame, inverse, spectrum):
 
 
 @helper
-def _put_all(
-    waiting, count, m, grams, lane_values, lane_vectors, settled, scratch, small, rotation, order, values,
-    vectors, indptr, frame, inverse, spectrum,
-):  # fmt: skip
-    """The same for the first ``count`` vertices ``waiting``, whose Gram matrices are side by side."""
-    for at in range(0, m * m * LANES, LANES):
-        for w in range(count, LANES):
-            grams[at + w] = grams[at]
-    block_iterations(grams, m, lane_values, lane_vectors, settled, scratch, small, rotation, order)
+def _left_to_lapack(matrix, values, vectors, rows, image, small, rotation, order):
+    return False
+
+
+@helper
+def _put_by_powers(waiting, count, orders, alone, lanes, small, rotation, order, outputs):
+    """As :func:`_put` for the first ``count`` vertices ``waiting``."""
+    m = _side_by_side(count, orders, alone, lanes[0])
+    block_iterations(lanes[0], m, *lanes[1:], small, rotation, order)
+    _put_all(waiting, count, orders, alone, lanes, outputs)
+
+
+@helper
+def _put_by_tridiagonals(waiting, count, orders, alone, lanes, small, rotation, order, outputs):
+    """The same."""
+    m = _side_by_side(count, orders, alone, lanes[0])
+    leading_pairs(lanes[0], m, orders, *lanes[1:])
+    _put_all(waiting, count, orders, alone, lanes, outputs)
+
+
+@helper
+def _side_by_side(count, orders, alone, grams):
+    """Put the first matrices of ``alone``, of these orders, side by side, filled up to the order returned."""
+    m = 0
     for w in range(count):
+        m = max(m, orders[w])
+    for w in range(LANES):
+        # Lanes without a matrix have the first.
+        which = w if w < count else 0
+        size = orders[w] = orders[which]
+        for a in range(m):
+            for k in range(m):
+                filled = a >= size or k >= size
+                grams[(a * m + k) * LANES + w] = 0.0 if filled else alone[which, a * size + k]
+    return m
+
+
+@helper
+def _put_all(waiting, count, orders, alone, lanes, outputs):
+    """Rows of frames from eigenpairs found side by side, by LAPACK those that were not."""
+    _, lane_values, lane_vectors, settled, _ = lanes
+    values, vectors, indptr, frame, inverse, spectrum = outputs
+    for w in range(count):
+        size = orders[w]
         for c in range(len(values)):
             values[c] = lane_values[c, w]
         if settled[w] == 1:
-            _put(waiting[w], m, values, lane_vectors[w], indptr, frame, inverse, spectrum)
+            _put(waiting[w], size, values, lane_vectors[w], indptr, frame, inverse, spectrum)
             continue
-        gram = np.empty((m, m))
-        for a in range(m):
-            for k in range(m):
-                gram[a, k] = grams[(a * m + k) * LANES + w]
+        gram = np.empty((size, size))
+        for a in range(size):
+            for k in range(size):
+                gram[a, k] = alone[w, a * size + k]
         full_spectrum(gram, values, vectors)
-        _put(waiting[w], m, values, vectors, indptr, frame, inverse, spectrum)
+        _put(waiting[w], size, values, vectors, indptr, frame, inverse, spectrum)
+
+
+def local_mds_in(n_components):
+    """The kernel of frames in so many dimensions."""
+    return local_mds if n_components < SEVERAL else local_mds_several
 
 
 @kernel
@@ -156,7 +197,32 @@ def local_mds(
     start, stop, indptr, indices, lengths, near_indices, near_lengths, frame_size, room_size, row_limit,
     hop_frames, forced, frame, inverse, spectrum, included,
 ):  # fmt: skip
-    """Local frames of the vertices start..stop (eqs. 1 to 4)."""
+    """Local frames of the vertices start..stop (eqs. 1 to 4), of few dimensions."""
+    _local_mds(
+        _put_by_powers, block_iteration, start, stop, indptr, indices, lengths, near_indices, near_lengths,
+        frame_size, room_size, row_limit, hop_frames, forced, frame, inverse, spectrum, included,
+    )  # fmt: skip
+
+
+@kernel
+def local_mds_several(
+    start, stop, indptr, indices, lengths, near_indices, near_lengths, frame_size, room_size, row_limit,
+    hop_frames, forced, frame, inverse, spectrum, included,
+):  # fmt: skip
+    """The same of several dimensions."""
+    _local_mds(
+        _put_by_tridiagonals, _left_to_lapack, start, stop, indptr, indices, lengths, near_indices,
+        near_lengths, frame_size, room_size, row_limit, hop_frames, forced, frame, inverse, spectrum,
+        included,
+    )  # fmt: skip
+
+
+@inlined
+def _local_mds(
+    put_all, pairs_of, start, stop, indptr, indices, lengths, near_indices, near_lengths, frame_size,
+    room_size, row_limit, hop_frames, forced, frame, inverse, spectrum, included,
+):  # fmt: skip
+    """Local frames; eigenpairs of matrices side by side, and of one too large for that."""
     # ``near_indices, near_lengths`` are the rows of the graph in order of length; ``frame_size, room_size``
     # the number of vertices (i included) in the scaling, and through which paths may lead. Neighbours beyond
     # the ``row_limit`` nearest are left out of a frame unless ``forced`` (m,) or (0,). ``hop_frames`` are
@@ -185,15 +251,18 @@ def local_mds(
     dense, through = np.empty((capacity, (capacity + 3) & ~3)), np.zeros(capacity + 3)
     values, vectors = np.empty(n_components), np.empty((capacity, n_components))
     block = n_components + EXTRA_VECTORS
-    rows, image = np.empty((max(block, 11), capacity)), np.empty((block, capacity))
+    rows, image = np.empty((block, capacity)), np.empty((block, capacity))
     small, rotation, order = np.empty((block, block)), np.empty((block, block)), np.empty(block, np.int32)
-    # Gram matrices of the same order wait until there is one for every lane.
-    widest = min(_SIDE_BY_SIDE, capacity) if n_components < SEVERAL else 0
-    grams, waiting, n_waiting, m_waiting = np.empty(widest * widest * LANES), np.empty(LANES, np.int32), 0, 0
+    # Gram matrices of nearly the same order wait until there is one for every lane.
+    by_powers = n_components < SEVERAL
+    widest = min(_BY_POWERS if by_powers else _TRIDIAGONAL, capacity)
+    filled, fewest = (0, 3 * block) if by_powers else (_FILLED, n_components)
+    alone, grams = np.empty((LANES, widest * widest)), np.empty(widest * widest * LANES)
+    waiting, orders, n_waiting = np.empty(LANES, np.int32), np.empty(LANES, np.int32), 0
     lane_values, lane_vectors = np.empty((n_components, LANES)), np.empty((LANES, widest, n_components))
-    settled = np.empty(LANES, np.int32)
-    beside = np.empty(((3 * block + n_components + 1) * widest + 3 * (block + n_components) * block) * LANES)
-    side_by_side = (grams, lane_values, lane_vectors, settled, beside, small, rotation, order)
+    settled, n_rows = np.empty(LANES, np.int32), max(3 * block + n_components + 1, n_components + ROWS)
+    beside = np.empty((n_rows * widest + 3 * (block + n_components) * block) * LANES)
+    lanes = (grams, lane_values, lane_vectors, settled, beside)
     outputs = (values, vectors, indptr, frame, inverse, spectrum)
     mark = 0
     for i in range(start, stop):
@@ -232,25 +301,21 @@ def local_mds(
             included[e] = stamp[v] == mark and place[v] <= m
             frame[e, 0] = place[v] - 1 if included[e] else -1
         # 4. Leading eigenpairs (eq. 3); directions that the neighbourhood does not have stay zero.
-        if n_waiting > 0 and m != m_waiting:
-            _put_all(waiting, n_waiting, m_waiting, *side_by_side, *outputs)
+        if n_waiting > 0 and abs(m - orders[0]) > filled:
+            put_all(waiting, n_waiting, orders, alone, lanes, small, rotation, order, outputs)
             n_waiting = 0
-        if m <= widest and 3 * block < m:
+        if fewest < m <= widest:
             for a in range(m):
                 for k in range(m):
-                    grams[(a * m + k) * LANES + n_waiting] = gram[a, k]
-            waiting[n_waiting], m_waiting = i, m
+                    alone[n_waiting, a * m + k] = gram[a, k]
+            waiting[n_waiting], orders[n_waiting] = i, m
             n_waiting += 1
             if n_waiting == LANES:
-                _put_all(waiting, n_waiting, m, *side_by_side, *outputs)
+                put_all(waiting, n_waiting, orders, alone, lanes, small, rotation, order, outputs)
                 n_waiting = 0
             continue
-        if n_components < SEVERAL:
-            done = block_iteration(gram, values, vectors, rows, image, small, rotation, order)
-        else:
-            done = leading_pairs(gram, dense, values, vectors, rows)
-        if not done:
+        if not pairs_of(gram, values, vectors, rows, image, small, rotation, order):
             full_spectrum(gram, values, vectors)
         _put(i, m, *outputs)
     if n_waiting > 0:
-        _put_all(waiting, n_waiting, m_waiting, *side_by_side, *outputs)
+        put_all(waiting, n_waiting, orders, alone, lanes, small, rotation, order, outputs)

@@ -25,7 +25,9 @@ CHUNK = 1024
 # Distances this close are equal: which of two such vertices comes first depends on the numbering and on the
 # order of a sum, so neither may be taken without the other.
 TIE = 1.0 + 1e-9
-# The same for kernels that are the dearest to compile.
+# Wanted directions from which on frames come from tridiagonal matrices, before which from power iterations.
+SEVERAL = 4
+# As FEW, for kernels that are the dearest to compile.
 SOME = 2**16
 # Entries that a process handles here, in all its small problems together, before it compiles a kernel that
 # has a twin: about what takes as long here as to compile it.

@@ -18,9 +18,6 @@ from isoweave.engines.plain import TIE, repeat_and_count
 
 # Eigenvalues below this part of the largest one are rounding noise: the local rank is lower.
 RANK_TOLERANCE = 1e-10
-# Wanted directions from which on power iterations take longer than a tridiagonal matrix, which is left to the
-# kernel.
-SEVERAL = 4
 # Vectors iterated beside the wanted ones: what converges slowest is then not among the wanted.
 EXTRA_VECTORS = 2
 MAX_SWEEPS = 40

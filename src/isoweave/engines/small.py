@@ -36,13 +36,15 @@ def _jacobi_angle(theta):
 
 @helper
 def _polar_scale(b):
-    """Power of two that brings a matrix near one."""
+    """Power of two that brings a matrix near one, and 0 if it is zero."""
     # The factor does not depend on the size of b, but squares must not vanish or overflow, and near the
     # smallest number a length has few digits.
     largest = 0.0
     for p in range(len(b)):
         for k in range(len(b)):
             largest = max(largest, abs(b[k, p]))
+    if largest == 0.0:
+        return 0.0
     return _TWO_600 if largest < 1e-100 else 1.0 / _TWO_600 if largest > 1e100 else 1.0
 
 
@@ -78,6 +80,12 @@ def polar(b, q, columns, rotation):
         polar_plane(b, q, columns, rotation)
         return
     scale = _polar_scale(b)
+    if scale == 0.0:
+        # What is below would end here too: all points in one place ask for nothing else.
+        for p in range(n):
+            for k in range(n):
+                q[p, k] = 1.0 if p == k else 0.0
+        return
     for p in range(n):
         for k in range(n):
             columns[p, k] = scale * b[k, p]

@@ -124,7 +124,7 @@ def local_frames(
         hubs = edges_between_hubs(graph, limits[-1]) if starts is None else np.empty(0, dtype=bool)
         more = (*limits, size == 0, hubs, rows, inverse, spectrum, included)
         is_plain = starts is None and size > 0 and not with_inverse and graph.degrees.max() <= limits[-1]
-        is_plain &= n_components < plain_frames.SEVERAL
+        is_plain &= n_components < plain.SEVERAL
         if (
             is_plain
             and plain.is_spared("local_mds.local_mds", m)
@@ -132,12 +132,13 @@ def local_frames(
         ):
             break
         # Compiled code is imported where it is used: importing isoweave must stay cheap.
-        from isoweave.engines import local_mds as kernels
+        from isoweave.engines.local_mds import local_mds_in
 
+        kernel = local_mds_in(n_components)
         if starts is None:
-            team.run(kernels.local_mds, n, *arrays, *more, grain=64)
+            team.run(kernel, n, *arrays, *more, grain=64)
         else:
-            kernels.local_mds(lo, hi, *arrays, *more)
+            kernel(lo, hi, *arrays, *more)
     leading, power = spectrum[:, :-1], spectrum[:, -1]
     explained = np.einsum("ij,ij->i", leading, leading)
     fidelity = np.divide(explained, power, out=np.ones(n), where=power > 0)
