@@ -13,8 +13,6 @@ from ledger import Case, Record
 
 MILLION = 1_000_000
 COLD = "cold-start"
-# "Comparable" time is taken to mean at most half as much again.
-COMPARABLE = 0.67
 Records: TypeAlias = dict[Case, Record]
 Measure: TypeAlias = Callable[[Records], float | None]
 
@@ -111,10 +109,11 @@ TARGETS = (
     Target("our memory over Isomap's, swiss roll, 10,000", "≤", 0.1, "", memory_share),
     Target("umap-learn's time over ours, swiss roll, 50,000", "≥", 4, "", _umap("swiss", 50_000)),
     Target("the same, MNIST 70,000 x 784, k = 10, N = 2", "≥", 1, "", _umap("mnist-2d", 70_000)),
-    Target("the same, MNIST 70,000, k = 15, N = 13", "≥", COMPARABLE, "", _umap("mnist", 70_000)),
-    Target("the same, MNIST 10,000, k = 15, N = 13", "≥", COMPARABLE, "", _umap("mnist", 10_000)),
-    Target("1,000,000 points, neighbours included", "≤", 180, " s", number("wall", "swiss", MILLION)),
-    Target("the same, peak of the process", "≤", 5, " GB", number("peak_bytes", "swiss", MILLION, 1e9)),
+    Target("the same, MNIST 70,000, k = 15, N = 13", "≥", 1, "", _umap("mnist", 70_000)),
+    Target("the same, MNIST 10,000, k = 15, N = 13", "≥", 1, "", _umap("mnist", 10_000)),
+    Target('the same, "difficult" set, 50,000, N = 5', "≥", 2, "", _umap("difficult", 50_000)),
+    Target("1,000,000 points, neighbours included", "≤", 45, " s", number("wall", "swiss", MILLION)),
+    Target("the same, peak of the process", "≤", 3, " GB", number("peak_bytes", "swiss", MILLION, 1e9)),
     Target("exponent of processor time, 50,000 to 1,000,000", "≤", 1.1, "", exponent),
     Target("frames, processor time per vertex", "≤", 60, " µs", frame_microseconds),
     Target("first fit of 1,000 points, nothing compiled", "≤", 8, " s", number("first_wall", COLD, 1000)),

@@ -312,7 +312,7 @@ def time_by_stage(s: PartSizes) -> dict[str, float]:
 
 def _frames_time(n: float, m: float, f: float, c: int, tied: bool = False) -> float:
     """Shortest paths, Gram matrix and eigenvectors of neighbourhoods of f vertices."""
-    # Two directions of a surface stand out, and a few sweeps find them; in more dimensions the sweeps are
-    # mostly in vain, and the whole matrix is decomposed after all.
-    sweeps = 4 * (c + 2) + (170 if tied or c > 3 else 5 if c <= 2 else 45)
+    # Two directions of a surface stand out, and a few sweeps find them; where nothing does, all are in vain,
+    # and the whole matrix is decomposed after all. From four dimensions on it is made tridiagonal.
+    sweeps = 5 * c if c > 3 and not tied else 4 * (c + 2) + (170 if tied else 5 if c <= 2 else 45)
     return n * (8000 + f * f * (18 + min(m / n, 2 * f) + (sweeps if 3 * (c + 2) < f else 70)))

@@ -33,7 +33,7 @@ from isoweave.options import EmbeddingOptions, FitOptions, documented, resolve_o
 
 # What every fit adds beside its arrays: small pieces, stacks and heaps of the threads, and, for the first
 # fit of a process, compiled code. Freed arrays of up to 32 MB are not always of use to the next.
-_ALLOWANCE, _PER_THREAD, _FIRST_FIT = 8_000_000, 2e6, 60e6
+_ALLOWANCE, _PER_THREAD, _FIRST_FIT = 30_000_000, 2e6, 60e6
 _FRAGMENTS, _MOST_FRAGMENTS = 0.15, 40e6
 # Seconds that a stage takes however small the component is, and how much of that is left where small ones
 # are embedded together; those of a step that is not compiled as a whole; bytes of a component's result beside

@@ -167,7 +167,7 @@ def test_ratios_and_targets():
         assert found == value or math.isclose(found, value)
         assert value is None or target.is_met(found) == is_met
     text = "\n".join(report.target_section(records))
-    assert "| 1,000,000 points, neighbours included | ≤ 180 s | 200 s | **not met** |" in text
+    assert "| 1,000,000 points, neighbours included | ≤ 45 s | 200 s | **not met** |" in text
     assert "not run" in text
 
 
