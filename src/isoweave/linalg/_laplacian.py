@@ -36,7 +36,6 @@ class Laplacian:
     norm: float  # largest absolute row sum, an upper bound of the largest eigenvalue
     labels: IntArray  # connected component of every vertex
     sizes: FloatArray  # number of vertices of every component
-    team: ThreadTeam = ONE_THREAD  # that orders it
 
     @property
     def n(self) -> int:
@@ -160,7 +159,7 @@ def prepare_laplacian(laplacian: Any, team: ThreadTeam = ONE_THREAD) -> Laplacia
     if len(breadth_first_order(matrix, 0, return_predecessors=False)) < n:
         labels = connected_components(matrix, directed=False)[1].astype(np.int32)
     sizes = np.bincount(labels).astype(np.float64)
-    return Laplacian(indptr, indices, matrix.data, diagonal, norm, labels, sizes, team)
+    return Laplacian(indptr, indices, matrix.data, diagonal, norm, labels, sizes)
 
 
 def _check_entries(matrix: sp.csr_array) -> None:
