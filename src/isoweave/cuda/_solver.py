@@ -13,7 +13,19 @@ from typing import Any
 import numpy as np
 
 from isoweave.cuda._graph import DeviceGraph, column_dots, n_chunks
-from isoweave.linalg import SWEEPS, Csr, SolverChoice, SolveResult, hub_limit
+from isoweave.linalg import (
+    COARSEST,
+    LARGEST_INVERSE,
+    LEAST_SHRINKING,
+    MARGIN,
+    MOST_LEVELS,
+    POWER_STEPS,
+    SWEEPS,
+    Csr,
+    SolverChoice,
+    SolveResult,
+    hub_limit,
+)
 
 # Largest relative residual of a column. The CPU's factor leaves nothing; with this much, energies of finished
 # embeddings agree to ten digits (docs/gpu.md).
@@ -22,12 +34,8 @@ _MOST_ITERATIONS = {"amg": 300, "jacobi": 0}
 _MAX_RESTARTS = 4
 # From this dimension on neighbourhood graphs are so well connected that the diagonal does.
 _WELL_CONDITIONED = 8
-# The coarsest matrix, which is inverted; and levels that shrink by less end the hierarchy.
-_COARSEST, _LEAST_SHRINKING, _MOST_LEVELS = 300, 0.8, 12
-_POWER_STEPS = 12
 # A relative residual that the optimiser can work with.
 _USABLE = 1e-5
-_LARGEST_INVERSE = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,13 +257,13 @@ def _largest_eigenvalue(device: Any, matrix: Csr, inverse: Any) -> float:
     xp, n, kernels = device.xp, matrix.n, device.module("sparse.cu")
     x = xp.sin(xp.arange(1, n + 1, dtype=xp.float64) ** 2)[:, None].copy()
     y, value = xp.empty_like(x), 2.0
-    for _ in range(_POWER_STEPS):
+    for _ in range(POWER_STEPS):
         x /= float(np.sqrt(float(column_dots(device, x, x)[0])))
         kernels.each("multiply", n, n, *matrix, x, y)
         y *= inverse[:, None]
         value = float(np.sqrt(float(column_dots(device, y, y)[0])))
         x, y = y, x
-    return 1.1 * value
+    return MARGIN * value
 
 
 def _prolongation(
@@ -286,11 +294,11 @@ def _hierarchy(device: Any, matrix: Csr, diagonal: Any, width: int) -> tuple[lis
     xp, sparse = device.xp, device.sparse
     levels: list[_DeviceLevel] = []
     negligible = 1e-12 * float(diagonal.max())
-    while matrix.n > _COARSEST and len(levels) < _MOST_LEVELS:
+    while matrix.n > COARSEST and len(levels) < MOST_LEVELS:
         n, inverse = matrix.n, 1.0 / diagonal
         near = _without_hubs(device, matrix)
         aggregate, n_coarse = aggregates(device, near)
-        if n_coarse > _LEAST_SHRINKING * n:
+        if n_coarse > LEAST_SHRINKING * n:
             break
         largest = _largest_eigenvalue(device, matrix, inverse)
         own = diagonal if near is matrix else _diagonal(device, near)
@@ -307,7 +315,7 @@ def _hierarchy(device: Any, matrix: Csr, diagonal: Any, width: int) -> tuple[lis
         levels.append(_DeviceLevel(*arrays))
         matrix = _csr(xp, product)
         diagonal = _diagonal(device, matrix)
-    if matrix.n > _LARGEST_INVERSE:
+    if matrix.n > LARGEST_INVERSE:
         return [], None
     dense = np.zeros((matrix.n, matrix.n))
     starts, columns, data = map(device.get, matrix)

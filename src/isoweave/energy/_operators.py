@@ -41,12 +41,14 @@ def edge_laplacian(graph: NeighborGraph, weights: FloatArray, team: ThreadTeam =
     ``weights`` (m,) belong to the stored directions; an edge has the sum of its two.
     """
     n, bounds = graph.n_vertices, graph.indptr
+    # Made here if nobody has asked before: in the ranges every thread would make its own.
+    sources, reverse = graph.sources, graph.reverse
     both, sizes = np.empty_like(weights), np.zeros(n + 1, dtype=np.int32)
 
     def weigh(start: int, stop: int) -> None:
         edges = slice(bounds[start], bounds[stop])
-        np.add(weights[edges], weights[graph.reverse[edges]], out=both[edges])
-        degrees = np.bincount(graph.sources[edges][both[edges] > 0] - start, minlength=stop - start)
+        np.add(weights[edges], weights[reverse[edges]], out=both[edges])
+        degrees = np.bincount(sources[edges][both[edges] > 0] - start, minlength=stop - start)
         sizes[start + 1 : stop + 1] = degrees + (degrees > 0)
 
     team.run(weigh, n, grain=_ROWS_AT_ONCE)
@@ -56,7 +58,7 @@ def edge_laplacian(graph: NeighborGraph, weights: FloatArray, team: ThreadTeam =
     def fill(start: int, stop: int) -> None:
         edges, rows = slice(bounds[start], bounds[stop]), slice(indptr[start], indptr[stop])
         keep = both[edges] > 0
-        i, j, values = graph.sources[edges][keep], graph.indices[edges][keep], both[edges][keep]
+        i, j, values = sources[edges][keep], graph.indices[edges][keep], both[edges][keep]
         if len(values) == 0:
             return
         first = np.ones(len(i), dtype=bool)

@@ -126,11 +126,11 @@ def _support_threshold(graph: NeighborGraph, share: FloatArray, team: ThreadTeam
     """
     if len(share) == 0:
         return ShortcutRule.threshold(0.0, 0.0)
-    counts, degrees, medians = np.empty_like(share), graph.degrees, [0.0, 0.0]
+    counts, degrees, sources, medians = np.empty_like(share), graph.degrees, graph.sources, [0.0, 0.0]
 
     def count(start: int, stop: int) -> None:
         edges = slice(start, stop)
-        smaller = np.minimum(degrees[graph.sources[edges]], degrees[graph.indices[edges]])
+        smaller = np.minimum(degrees[sources[edges]], degrees[graph.indices[edges]])
         np.rint(share[edges] * smaller, out=counts[edges])
 
     def take_median(start: int, stop: int) -> None:

@@ -13,7 +13,17 @@ from isoweave.linalg._cholesky import (
 )
 from isoweave.linalg._laplacian import Laplacian as Laplacian, prepare_laplacian as prepare_laplacian
 from isoweave.linalg._methods import SolveResult as SolveResult
-from isoweave.linalg._multigrid import SWEEPS as SWEEPS, Csr as Csr, hub_limit as hub_limit
+from isoweave.linalg._multigrid import (
+    COARSEST as COARSEST,
+    LARGEST_INVERSE as LARGEST_INVERSE,
+    LEAST_SHRINKING as LEAST_SHRINKING,
+    MARGIN as MARGIN,
+    MOST_LEVELS as MOST_LEVELS,
+    POWER_STEPS as POWER_STEPS,
+    SWEEPS as SWEEPS,
+    Csr as Csr,
+    hub_limit as hub_limit,
+)
 from isoweave.linalg._state import (
     FACTOR_TOL as FACTOR_TOL,
     SMALL_FACTOR as SMALL_FACTOR,

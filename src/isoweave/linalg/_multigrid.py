@@ -3,8 +3,8 @@
 Vertices around those of a maximal set, three steps apart, are the vertices of the next level (P. Vanek, J.
 Mandel, M. Brezina, "Algebraic multigrid by smoothed aggregation", 1996). The set is found by tickets that
 depend on the number of a vertex alone, and every row of a matrix is computed by itself: any number of threads
-makes the same hierarchy, which pyamg, serial, does not, and takes a third of its time. The GPU engine has the
-same levels and sweeps (``isoweave.cuda``).
+makes the same hierarchy; pyamg has but one. The GPU engine has the same levels and sweeps
+(``isoweave.cuda``).
 """
 
 from __future__ import annotations
