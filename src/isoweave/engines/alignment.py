@@ -7,9 +7,9 @@ There sums are in registers, and indices are unsigned, as in :mod:`isoweave.engi
 import numpy as np
 
 from isoweave.engines.compile import helper, inlined, kernel
-from isoweave.engines.lanes import LANES, add_multiples, polar_lanes
+from isoweave.engines.lanes import LANES, SEVERAL, add_several_multiples, polar_lanes
 from isoweave.engines.small import polar, polar_plane, squares
-from isoweave.engines.vectors import get_from, put_from, spread
+from isoweave.engines.vectors import aligned, get_from, put, put_from, spread
 
 # Edges of a vertex that are held at a time: hubs have many.
 _EDGES = 32
@@ -54,13 +54,20 @@ def align_edges_plane(start, stop, indptr, indices, weights, frame, coordinates,
 
 
 @helper
-def _differences(first, last, i, indices, weights, coordinates, steps):
-    """Rows of ``w_ij (x_j - x_i)`` for the edges first..last, padded with zeros to whole vectors."""
-    n = coordinates.shape[1]
+def _differences(first, last, i, indices, coordinates, steps):
+    """Rows of ``x_j - x_i`` for the edges first..last, with zeros behind them up to whole vectors."""
+    n, width = coordinates.shape[1], steps.shape[1]
     for e in range(first, last):
-        j, w = np.uint32(indices[e]), weights[e]
-        for c in range(n):
-            steps[e - first, c] = w * (coordinates[j, c] - coordinates[i, c])
+        j = np.uint32(indices[e])
+        if n < LANES:
+            for c in range(n):
+                steps[e - first, c] = coordinates[j, c] - coordinates[i, c]
+            continue
+        # The last columns by a vector that may overlap the one before.
+        for column in range(0, n, LANES):
+            c = min(column, n - LANES)
+            step = get_from(coordinates, np.int64(j) * n + c) - get_from(coordinates, i * n + c)
+            put_from(steps, (e - first) * width + c, step)
 
 
 @helper
@@ -70,11 +77,29 @@ def _cross_product(i, indptr, indices, weights, frame, coordinates, steps, b):
     b[:] = 0.0
     for first in range(indptr[i], indptr[i + 1], len(steps)):
         last = min(first + len(steps), indptr[i + 1])
-        _differences(first, last, i, indices, weights, coordinates, steps)
-        for r in range(n):
+        _differences(first, last, i, indices, coordinates, steps)
+        for e in range(first, last):
+            for at in range((e - first) * width, (e - first + 1) * width, LANES):
+                put_from(steps, at, spread(weights[e]) * get_from(steps, at))
+        for r in range(0, n, SEVERAL):
             for c in range(0, width, LANES):
-                at = r * width + c
-                add_multiples(b, at, 1.0, frame, first * n + r, n, steps, c, width, last - first)
+                add_several_multiples(
+                    b, r * width + c, 1.0, frame, first * n + r, n, steps, c, width, last - first,
+                    min(SEVERAL, n - r), width, 1,
+                )  # fmt: skip
+
+
+@helper
+def _residuals(first, last, i, indices, frame, coordinates, q, steps):
+    """Rows of ``x_j - x_i - E_ij Q`` for the edges first..last, with zeros behind them."""
+    n, width = frame.shape[1], steps.shape[1]
+    _differences(first, last, i, indices, coordinates, steps)
+    for e in range(first, last, SEVERAL):
+        for c in range(0, width, LANES):
+            add_several_multiples(
+                steps, (e - first) * width + c, -1.0, frame, e * n, 1, q, c, width, n,
+                min(SEVERAL, last - e), width, n,
+            )  # fmt: skip
 
 
 @kernel
@@ -86,10 +111,13 @@ def align_edges(start, stop, indptr, indices, weights, frame, coordinates, align
     # of several vertices are computed side by side: what one gets does not depend on the others.
     n = frame.shape[1]
     # Rows end on whole vectors.
-    width = (n + LANES - 1) // LANES * LANES
-    steps, b, q = np.zeros((_EDGES, width)), np.zeros((n, width)), np.zeros((n, width))
-    x, y, gram = np.zeros((n, n, LANES)), np.empty((n, n, LANES)), np.empty((n, n, LANES))
-    row, columns, rotation = np.empty((n, LANES)), np.empty((n, n)), np.empty((n, n))
+    n_vectors = (n + LANES - 1) // LANES
+    width = n_vectors * LANES
+    steps, sums = aligned(_EDGES * n_vectors).reshape(_EDGES, width), aligned(1)
+    b, q = aligned(n * n_vectors).reshape(n, width), aligned(n * n_vectors).reshape(n, width)
+    x, y = aligned(n * n).reshape(n, n, LANES), aligned(n * n).reshape(n, n, LANES)
+    gram, row = aligned(n * n).reshape(n, n, LANES), aligned(n).reshape(n, LANES)
+    columns, rotation = np.empty((n, n)), np.empty((n, n))
     for first in range(start, stop, LANES):
         last = min(first + LANES, stop)
         for i in range(first, last):
@@ -106,17 +134,20 @@ def align_edges(start, stop, indptr, indices, weights, frame, coordinates, align
             else:
                 _cross_product(i, indptr, indices, weights, frame, coordinates, steps, b)
                 polar(b, q, columns, rotation)
-            total = 0.0
-            for e in range(indptr[i], indptr[i + 1]):
-                j, w = np.uint32(indices[e]), weights[e]
-                for c in range(n):
-                    steps[0, c] = coordinates[j, c] - coordinates[i, c]
-                for c in range(0, width, LANES):
-                    add_multiples(steps, c, -1.0, frame, e * n, 1, q, c, width, n)
-                for c in range(n):
-                    total += w * steps[0, c] * steps[0, c]
-                    flux[e, c] = w * steps[0, c]
-            energies[i] = total
+            total = spread(0.0)
+            for lo in range(indptr[i], indptr[i + 1], _EDGES):
+                hi = min(lo + _EDGES, indptr[i + 1])
+                _residuals(lo, hi, i, indices, frame, coordinates, q, steps)
+                for e in range(lo, hi):
+                    w = spread(weights[e])
+                    for at in range((e - lo) * width, (e - lo + 1) * width, LANES):
+                        residual = get_from(steps, at)
+                        put_from(steps, at, w * residual)
+                        total += w * residual * residual
+                    for c in range(n):
+                        flux[e, c] = steps[e - lo, c]
+            put(sums, 0, total)
+            energies[i] = sums.sum()
             for r in range(n):
                 for c in range(n):
                     alignments[i, r, c] = q[r, c]

@@ -8,10 +8,8 @@ C-contiguous float64 or int32 throughout, so that every kernel has one signature
 
 from typing import Any
 
-from llvmlite import ir
-from numba import njit, types
+from numba import njit
 from numba.core import event
-from numba.extending import intrinsic
 
 from isoweave.engines.ahead import when_compiling
 
@@ -37,19 +35,3 @@ class _Begin(event.Listener):
 
 
 event.register("numba:compile", _Begin())
-
-
-def _smaller(_: Any, a: Any, b: Any) -> Any:
-    """The smaller of two numbers, neither NaN, by an instruction; a comparison may become a masked store."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        double = ir.DoubleType()
-        minimum = builder.module.declare_intrinsic(
-            "llvm.minnum", [double], ir.FunctionType(double, [double] * 2)
-        )
-        return builder.call(minimum, arguments, fastmath=["nnan", "nsz"])
-
-    return types.float64(types.float64, types.float64), generate
-
-
-smaller: Any = intrinsic(_smaller)

@@ -13,29 +13,21 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from isoweave.engines.compile import helper
+from isoweave.engines.vectors import LANES, VECTOR, get, put, spread, spread_number
 
-LANES = 8
-_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 # A product and a sum may become one instruction, where there is one.
 _FUSED = ("contract",)
 # Part of its norm that the smallest singular value of a matrix has, at least, for a fast polar factor.
 _SMALLEST = 1e-5
 
 
-def _spread(builder: Any, number: Any) -> Any:
-    """The vector of one number."""
-    value = ir.Constant(_VECTOR, ir.Undefined)
-    for k in range(LANES):
-        value = builder.insert_element(value, number, ir.Constant(ir.IntType(32), k))
-    return value
-
-
-def _sum_of_products(kind: str, adds: bool, flags: tuple[str, ...] = _FUSED, n_sums: int = 1) -> Any:
+def _sum_of_products(kind: str, adds: bool, flags: tuple[str, ...] = _FUSED, at_most: int = 1) -> Any:
     """A sum over ``m < count`` of ``factor x[a + m da] y[b + m db]`` that is put or added to ``out[o]``.
 
     ``out`` and y, at these indices of flat arrays, are vectors. x are vectors, or numbers; where x are
-    "gathered", ``da`` is an array of indices instead, and y is taken at ``b + da[a + m] db``. Where there are
-    more sums than one, the x of the next begin where those of one end, and ``out`` is as far on.
+    "gathered", ``da`` is an array of indices instead, and y is taken at ``b + da[a + m] db``. Several sums at
+    once, up to ``at_most``, wait for each other less: then the arguments end with their number and with how
+    far apart their ``out`` are, and their x.
     """
     gathered = kind == "gathered"
 
@@ -46,48 +38,58 @@ def _sum_of_products(kind: str, adds: bool, flags: tuple[str, ...] = _FUSED, n_s
         along = da if gathered else index
         return types.void(out, index, types.float64, x, index, along, y, index, index, index), generate
 
+    def several(
+        _: Any, out: Any, o: Any, factor: Any, x: Any, a: Any, da: Any, y: Any, b: Any, db: Any, count: Any,
+        number: Any, to: Any, on: Any,
+    ) -> Any:  # fmt: skip
+        rest = (types.int64, types.int64, y, *(types.int64,) * 6)
+        return types.void(out, types.int64, types.float64, x, *rest), generate
+
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        out, o, factor, x, a, da, y, b, db, count = arguments
+        out, o, factor, x, a, da, y, b, db, count, *more = arguments
 
         def pointer(which: int, array: Any, index: Any) -> Any:
             data = context.make_array(signature.args[which])(context, builder, array).data
             return builder.gep(data, [index])
 
         def vector(which: int, array: Any, index: Any) -> Any:
-            return builder.bitcast(pointer(which, array, index), ir.PointerType(_VECTOR))
+            return builder.bitcast(pointer(which, array, index), ir.PointerType(VECTOR))
 
-        totals = [
-            cgutils.alloca_once_value(builder, ir.Constant(_VECTOR, [0.0] * LANES)) for _ in range(n_sums)
-        ]
-        further = [ir.Constant(ir.IntType(64), 0)]
-        for _ in range(1, n_sums):
-            further.append(builder.add(further[-1], builder.mul(count, da)))
+        places, lefts = [o], [a]
+        for k in range(1, at_most):
+            # The last one over again where there are fewer.
+            number, to, on = more
+            is_there = builder.icmp_signed("<", number.type(k), number)
+            places.append(builder.select(is_there, builder.add(places[-1], to), places[-1]))
+            lefts.append(builder.select(is_there, builder.add(lefts[-1], on), lefts[-1]))
+        totals = [cgutils.alloca_once_value(builder, ir.Constant(VECTOR, [0.0] * LANES)) for _ in places]
         with cgutils.for_range(builder, count) as loop:
-            step = loop.index
+            step = away = loop.index
             if gathered:
-                at = builder.add(a, step)
-                step = builder.zext(builder.load(pointer(5, da, at)), ir.IntType(64))
+                step = builder.zext(builder.load(pointer(5, da, builder.add(a, step))), ir.IntType(64))
             else:
-                at = builder.add(a, builder.mul(step, da))
+                away = builder.mul(away, da)
             right = builder.load(vector(6, y, builder.add(b, builder.mul(step, db))), align=8)
-            for total, more in zip(totals, further, strict=True):
-                here = builder.add(at, more)
-                left = (
-                    builder.load(vector(3, x, here), align=8)
+            for total, left in zip(totals, lefts, strict=True):
+                at = builder.add(left, away)
+                value = (
+                    builder.load(vector(3, x, at), align=8)
                     if kind == "vectors"
-                    else _spread(builder, builder.load(pointer(3, x, here)))
+                    else spread_number(builder, builder.load(pointer(3, x, at)))
                 )
-                product = builder.fmul(left, right, flags=flags)
+                product = builder.fmul(value, right, flags=flags)
                 builder.store(builder.fadd(builder.load(total), product, flags=flags), total)
-        for total, more in zip(totals, further, strict=True):
-            place = vector(0, out, builder.add(o, more))
-            value = builder.fmul(_spread(builder, factor), builder.load(total), flags=flags)
+        values = []
+        for total, place in zip(totals, places, strict=True):
+            value = builder.fmul(spread_number(builder, factor), builder.load(total), flags=flags)
             if adds:
-                value = builder.fadd(builder.load(place, align=8), value, flags=flags)
-            builder.store(value, place, align=8)
+                value = builder.fadd(builder.load(vector(0, out, place), align=8), value, flags=flags)
+            values.append(value)
+        for value, place in zip(values, places, strict=True):
+            builder.store(value, vector(0, out, place), align=8)
         return context.get_dummy_value()
 
-    return intrinsic(typed)
+    return intrinsic(typed if at_most == 1 else several)
 
 
 set_products, add_products = _sum_of_products("vectors", False), _sum_of_products("vectors", True)
@@ -95,7 +97,11 @@ set_multiples, add_multiples = _sum_of_products("numbers", False), _sum_of_produ
 set_gathered = _sum_of_products("gathered", False)
 # With the bits of products and sums one after the other.
 set_exact, add_exact = (_sum_of_products("vectors", adds, ()) for adds in (False, True))
-set_four = _sum_of_products("vectors", False, (), 4)
+# Several at once.
+SEVERAL = 7
+set_several, add_several = (_sum_of_products("vectors", adds, _FUSED, SEVERAL) for adds in (False, True))
+add_several_multiples = _sum_of_products("numbers", True, _FUSED, SEVERAL)
+set_several_exact = _sum_of_products("vectors", False, (), SEVERAL)
 
 
 def _lower(_: Any, x: Any, o: Any, a: Any, number: Any) -> Any:
@@ -104,9 +110,9 @@ def _lower(_: Any, x: Any, o: Any, a: Any, number: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         x, o, a, number = arguments
         data = context.make_array(signature.args[0])(context, builder, x).data
-        place, other = (builder.bitcast(builder.gep(data, [at]), ir.PointerType(_VECTOR)) for at in (o, a))
+        place, other = (builder.bitcast(builder.gep(data, [at]), ir.PointerType(VECTOR)) for at in (o, a))
         before = builder.load(place, align=8)
-        value = builder.fadd(builder.load(other, align=8), _spread(builder, number))
+        value = builder.fadd(builder.load(other, align=8), spread_number(builder, number))
         is_less = builder.fcmp_ordered("<", value, before)
         builder.store(builder.select(is_less, value, before), place, align=8)
         return builder.icmp_unsigned("!=", builder.bitcast(is_less, ir.IntType(LANES)), ir.IntType(LANES)(0))
@@ -155,34 +161,36 @@ def polar_lanes(x, y, gram, row):
     for step in range(len(_STEPS)):
         # x <- (b / c) x + (a - b / c) x (1 + c x^T x)^-1
         a, b, c = _STEPS[step]
-        for r in range(n):
-            for k in range(r + 1):
-                set_products(gram, r * down + k * one, c, x, r * one, down, x, k * one, down, n)
-            for w in range(LANES):
-                gram[r, r, w] += 1.0
-        # The Cholesky factor below the diagonal, its transposed inverse above, inverted pivots between them.
+        for k in range(n):
+            for r in range(k, n, SEVERAL):
+                at, many = r * down + k * one, min(SEVERAL, n - r)
+                set_several(gram, at, c, x, r * one, down, x, k * one, down, n, many, down, one)
+            gram_kk = get(gram, k * n + k)
+            put(gram, k * n + k, gram_kk + spread(1.0))
+        # gram = F D F^T, the columns of F times D below the diagonal, F^T above it, 1 / D on it.
         for p in range(n):
-            pivot = p * down + p * one
-            for r in range(p, n):
-                add_products(gram, r * down + p * one, -1.0, gram, r * down, one, gram, p * down, one, p)
-            for w in range(LANES):
-                gram[p, p, w] = 1.0 / np.sqrt(gram[p, p, w])
+            for r in range(p, n, SEVERAL):
+                at, many = r * down + p * one, min(SEVERAL, n - r)
+                add_several(gram, at, -1.0, gram, r * down, one, gram, p * one, down, p, many, down, down)
+            inverse = spread(1.0) / get(gram, p * n + p)
+            put(gram, p * n + p, inverse)
             for r in range(p + 1, n):
-                at = r * down + p * one
-                set_products(gram, at, 1.0, gram, at, one, gram, pivot, one, 1)
-        for r in range(n):
-            pivot = r * down + r * one
-            for k in range(r + 1, n):
-                at = r * down + k * one
-                set_products(gram, at, -1.0, gram, k * down + r * one, one, gram, pivot, one, k - r)
-                set_products(gram, at, 1.0, gram, at, one, gram, k * down + k * one, one, 1)
-        for m in range(0, n * down, down):
+                put(gram, p * n + r, get(gram, r * n + p) * inverse)
+        for at in range(n * n):
+            put(y, at, get(x, at) * spread(a - b / c))
+        for m in range(0, n, SEVERAL):
+            at, many = m * down, min(SEVERAL, n - m)
+            for k in range(1, n):
+                add_several(y, at + k * one, -1.0, y, at, one, gram, k * one, down, k, many, down, down)
             for k in range(n):
-                set_products(row, k * one, 1.0, x, m, one, gram, k * one, down, k + 1)
-            for k in range(n):
-                at = m + k * one
-                set_products(y, at, a - b / c, row, k * one, one, gram, k * down + k * one, one, n - k)
-                add_multiples(y, at, b / c, ONE, 0, 1, x, at, one, 1)
+                inverse = get(gram, k * n + k)
+                for r in range(m, m + many):
+                    put(y, r * n + k, get(y, r * n + k) * inverse)
+            for k in range(n - 2, -1, -1):
+                o, first = at + k * one, k * down + (k + 1) * one
+                add_several(y, o, -1.0, y, o + one, one, gram, first, one, n - 1 - k, many, down, down)
+        for at in range(n * n):
+            put(y, at, get(y, at) + get(x, at) * spread(b / c))
         x, y = y, x
     set_products(row, 0, 1.0, x, 0, one, x, 0, one, n * n)
     return x

@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from isoweave.engines.compile import helper, inlined, kernel, smaller
+from isoweave.engines.compile import helper, inlined, kernel
 from isoweave.engines.lanes import LANES
 from isoweave.engines.paths import find_edge, search_scratch, settle, within_hops
 from isoweave.engines.plain import SEVERAL, TIE
 from isoweave.engines.plain_frames import EXTRA_VECTORS, RANK_TOLERANCE
 from isoweave.engines.small import block_iteration, block_iterations, full_spectrum
 from isoweave.engines.tridiagonal import ROWS, leading_pairs
+from isoweave.engines.vectors import aligned, choose, get_from, put_from, spread
 
 # Size of the largest matrices that are decomposed side by side: by power iterations, tridiagonal ones.
 _BY_POWERS, _TRIDIAGONAL = 64, 256
@@ -61,24 +62,24 @@ def _gather(
 
 
 @helper
-def _fill_adjacency(room, n_room, row_limit, indptr, indices, lengths, place, stamp, mark, dense):
-    """Dense matrix of the edges among ``room``; infinity where there is none."""
+def _fill_adjacency(room, n_room, row_limit, indptr, indices, lengths, place, dense):
+    """Dense matrix of the edges among ``room``, below the diagonal; infinity where there is none."""
     # Rows longer than ``row_limit`` are not scanned: their edges appear in the rows of the other ends, and
     # edges between two such rows are looked up by bisection.
     n_hubs = 0
     for a in range(n_room):
-        for b in range(n_room):
+        for b in range(a):
             dense[a, b] = np.inf
-        dense[a, a] = 0.0
     for a in range(n_room):
         u = room[a]
         if indptr[u + 1] - indptr[u] > row_limit:
             n_hubs += 1
             continue
         for e in range(indptr[u], indptr[u + 1]):
-            v = indices[e]
-            if stamp[v] == mark:
-                dense[a, place[v]] = dense[place[v], a] = lengths[e]
+            # Of a vertex outside the room the place is that in another.
+            b = place[indices[e]]
+            if 0 <= b < n_room and room[b] == indices[e]:
+                dense[max(a, b), min(a, b)] = lengths[e]
     if n_hubs > 1:
         for a in range(n_room):
             u = room[a]
@@ -89,14 +90,15 @@ def _fill_adjacency(room, n_room, row_limit, indptr, indices, lengths, place, st
                 if indptr[v + 1] - indptr[v] > row_limit:
                     e = find_edge(indices, indptr[u], indptr[u + 1], v)
                     if e >= 0:
-                        dense[a, b] = dense[b, a] = lengths[e]
+                        dense[a, b] = lengths[e]
 
 
 @helper
 def _shortest_paths(dense, n_frame, n_room, through):
     """Floyd-Warshall below the diagonal: shortest paths among the ``n_frame`` first vertices through all."""
     # Vertices outside the frame go first, each on a smaller matrix than the one before. Rows end on whole
-    # vectors of four; what is written on and above the diagonal is never read.
+    # vectors; what is written on and above the diagonal is never read.
+    stride = dense.shape[1]
     for k in range(n_room - 1, -1, -1):
         width = max(k, n_frame)
         for v in range(k):
@@ -104,12 +106,12 @@ def _shortest_paths(dense, n_frame, n_room, through):
         for v in range(k, width):
             through[v] = dense[v, k]
         for u in range(width):
-            t = through[u]
-            if u == k or t == np.inf:
+            if u == k or through[u] == np.inf:
                 continue
-            row = dense[u]
-            for v in range((u + 3) & ~3):
-                row[v] = smaller(row[v], t + through[v])
+            t = spread(through[u])
+            for v in range(0, u, LANES):
+                known, other = get_from(dense, u * stride + v), t + get_from(through, v)
+                put_from(dense, u * stride + v, choose(other < known, other, known))
 
 
 @helper
@@ -248,7 +250,8 @@ def _local_mds(
     graph = (indptr, near_indices, near_lengths)
     scratch = search_scratch(n, 0 if hop_frames else min(most * most, len(indices)))
     distance, stamp = scratch[:2]
-    dense, through = np.empty((capacity, (capacity + 3) & ~3)), np.zeros(capacity + 3)
+    n_vectors = (capacity + LANES - 1) // LANES
+    dense, through = aligned(capacity * n_vectors).reshape(capacity, n_vectors * LANES), aligned(n_vectors)
     values, vectors = np.empty(n_components), np.empty((capacity, n_components))
     block = n_components + EXTRA_VECTORS
     rows, image = np.empty((block, capacity)), np.empty((block, capacity))
@@ -257,11 +260,12 @@ def _local_mds(
     by_powers = n_components < SEVERAL
     widest = min(_BY_POWERS if by_powers else _TRIDIAGONAL, capacity)
     filled, fewest = (0, 3 * block) if by_powers else (_FILLED, n_components)
-    alone, grams = np.empty((LANES, widest * widest)), np.empty(widest * widest * LANES)
+    alone, grams = np.empty((LANES, widest * widest)), aligned(widest * widest)
     waiting, orders, n_waiting = np.empty(LANES, np.int32), np.empty(LANES, np.int32), 0
-    lane_values, lane_vectors = np.empty((n_components, LANES)), np.empty((LANES, widest, n_components))
+    lane_values = aligned(n_components).reshape(n_components, LANES)
+    lane_vectors = np.empty((LANES, widest, n_components))
     settled, n_rows = np.empty(LANES, np.int32), max(3 * block + n_components + 1, n_components + ROWS)
-    beside = np.empty((n_rows * widest + 3 * (block + n_components) * block) * LANES)
+    beside = aligned(n_rows * widest + 3 * (block + n_components) * block)
     lanes = (grams, lane_values, lane_vectors, settled, beside)
     outputs = (values, vectors, indptr, frame, inverse, spectrum)
     mark = 0
@@ -280,7 +284,7 @@ def _local_mds(
             distance, found, n_inner, n_found, room, place, stamp, mark,
         )  # fmt: skip
         # 2. Geodesics among the frame's vertices (eq. 1).
-        _fill_adjacency(room, n_room, row_limit, indptr, indices, lengths, place, stamp, mark, dense)
+        _fill_adjacency(room, n_room, row_limit, indptr, indices, lengths, place, dense)
         _shortest_paths(dense, n_frame, n_room, through)
         # 3. Gram matrix with the origin at i (eq. 2).
         m = n_frame - 1

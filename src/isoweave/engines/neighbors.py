@@ -4,6 +4,7 @@ import numpy as np
 
 from isoweave.engines.compile import inlined, kernel
 from isoweave.engines.lanes import LANES, set_products
+from isoweave.engines.vectors import aligned
 
 # Scores that are looked at together.
 _BLOCK = 32
@@ -32,7 +33,7 @@ def measure_rows(start, stop, queries, own, points, candidates, floors, neighbor
     last, d = neighbors.shape[1] - 1, points.shape[1]
     # Ends on a whole vector, with zeros.
     width = (d + LANES - 1) // LANES * LANES
-    step, total = np.zeros(width), np.empty(LANES)
+    step, total = aligned(width // LANES), aligned(1)
     for r in range(start, stop):
         neighbors[r] = -1
         distances[r] = np.inf

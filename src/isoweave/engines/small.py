@@ -3,7 +3,7 @@
 import numpy as np
 
 from isoweave.engines.compile import helper, inlined
-from isoweave.engines.lanes import LANES, add_exact, set_exact, set_four
+from isoweave.engines.lanes import LANES, SEVERAL, add_exact, set_exact, set_several_exact
 from isoweave.engines.plain_frames import MAX_SWEEPS, TOLERANCE
 
 _TWO_600 = 2.0**600
@@ -360,10 +360,11 @@ def block_iterations(matrix, m, values, vectors, settled, scratch, small, rotati
                 set_exact(rows, a, 1.0, rows, a, 0, dots, 0, 0, 1)
         for a in range(0, down, LANES):
             # The matrix is symmetric.
-            if b >= 4:
-                set_four(image, a, 1.0, rows, 0, LANES, matrix, a * m, LANES, m)
-            for c in range(4 if b >= 4 else 0, b):
-                set_exact(image, c * down + a, 1.0, rows, c * down, LANES, matrix, a * m, LANES, m)
+            for c in range(0, b, SEVERAL):
+                at, many = c * down, min(SEVERAL, b - c)
+                set_several_exact(
+                    image, at + a, 1.0, rows, at, LANES, matrix, a * m, LANES, m, many, down, down
+                )
         if sweep % 3 == 2:
             for p in range(b):
                 for q in range(p + 1):

@@ -4,6 +4,7 @@ import numpy as np
 
 from isoweave.engines.compile import kernel
 from isoweave.engines.lanes import LANES, ONE, add_multiples, set_multiples, set_products
+from isoweave.engines.vectors import aligned
 
 # Vertices whose pulls the landmarks feel together.
 _AT_ONCE = 16
@@ -62,9 +63,11 @@ def landmark_stress(
     # A row for each coordinate of the landmarks; rows end on whole vectors.
     width = (n_landmarks + LANES - 1) // LANES * LANES
     n_vectors = width // LANES
-    places, pulled = np.zeros((n_components, width)), np.empty((n_components, width))
-    square, distance, geodesic = np.empty(width), np.zeros(width), np.zeros(width)
-    ratios, weights, total = np.zeros((_AT_ONCE, width)), np.empty(width), np.empty(LANES)
+    places = aligned(n_components * n_vectors).reshape(n_components, width)
+    pulled = aligned(n_components * n_vectors).reshape(n_components, width)
+    ratios = aligned(_AT_ONCE * n_vectors).reshape(_AT_ONCE, width)
+    square, distance, geodesic = aligned(n_vectors), aligned(n_vectors), aligned(n_vectors)
+    weights, total = aligned(n_vectors), aligned(1)
     for a in range(n_landmarks):
         for c in range(n_components):
             places[c, a] = coordinates[landmarks[a], c]

@@ -7,12 +7,16 @@ none gets other bits from what stands beside it; where lanes part, both ways are
 import operator
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
-from isoweave.engines.lanes import LANES
+from isoweave.engines.compile import helper
+
+LANES = 8
+VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 
 
 class _Lanes(types.Type):
@@ -88,8 +92,9 @@ def _put(builder: Any, place: Any, value: Any) -> Any:
     return ir.Constant(ir.PointerType(ir.IntType(8)), None)
 
 
-def _spread(builder: Any, number: Any) -> Any:
-    first = builder.insert_element(ir.Constant(_NUMBERS.kind, ir.Undefined), number, ir.IntType(32)(0))
+def spread_number(builder: Any, number: Any) -> Any:
+    """The vector of one number."""
+    first = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), number, ir.IntType(32)(0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), None)
     return builder.shuffle_vector(first, first, zeros)
 
@@ -113,10 +118,18 @@ put = _intrinsic((None, types.int64, _NUMBERS), types.void, _put)
 # The vector that begins at an entry of an array.
 get_from = _intrinsic((None, types.int64), _NUMBERS, lambda builder, place: builder.load(place, align=8), 1)
 put_from = _intrinsic((None, types.int64, _NUMBERS), types.void, _put, 1)
-spread = _intrinsic((types.float64,), _NUMBERS, _spread)
+spread = _intrinsic((types.float64,), _NUMBERS, spread_number)
 root = _intrinsic((_NUMBERS,), _NUMBERS, _library("llvm.sqrt"))
 size_of = _intrinsic((_NUMBERS,), _NUMBERS, _library("llvm.fabs"))
 choose = _intrinsic(
     (_TRUTHS, _NUMBERS, _NUMBERS), _NUMBERS, lambda builder, truths, a, b: builder.select(truths, a, b)
 )
 some = _intrinsic((_TRUTHS,), types.boolean, _any)
+
+
+@helper
+def aligned(count):
+    """So many vectors of zeros, flat; each fills a line of the cache, of two it would take twice the time."""
+    numbers = np.zeros((count + 1) * LANES)
+    first = -(numbers.ctypes.data // 8) % LANES
+    return numbers[first : first + count * LANES]
