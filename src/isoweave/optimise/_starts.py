@@ -13,7 +13,6 @@ from scipy.sparse.csgraph import dijkstra
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.energy import EdgeEnergy, edge_energy
-from isoweave.engines import plain
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, typical_degree
 from isoweave.graph import NeighborGraph, assemble_graph, is_connected, join_along, sums_of_lengths
 from isoweave.linalg import lowest_eigenvectors
@@ -55,7 +54,6 @@ _ANCHORS = 8
 _BALL_SLACK = 3
 _FEWEST_BALLS, _BALLS_OF_A_THREAD = 8192, 2048  # at once
 _SMOOTHING_SWEEPS = 5
-_ROWS_AT_ONCE = 2**15
 
 
 def minimise_from(
@@ -408,9 +406,8 @@ def prolong(graph: NeighborGraph, level: CoarseLevel, places: FloatArray, *, tea
     """
     from isoweave.engines import coarse as kernels
 
-    n, ones = graph.n_vertices, np.ones(len(graph.indices))
-    multiply = plain.choose("sparse.multiply_rows", len(ones))
-    x = np.zeros((n, places.shape[1]))
+    n = graph.n_vertices
+    x, around = np.zeros((2, n, places.shape[1]))
     arrays = (level.filled, level.anchors, level.distances, np.ascontiguousarray(places))
     team.run(kernels.triangulate, n, *arrays, x)
     missing = level.filled == 0
@@ -421,14 +418,9 @@ def prolong(graph: NeighborGraph, level: CoarseLevel, places: FloatArray, *, tea
         )
         x[missing] = x[nearest[missing]]
     for _ in range(_SMOOTHING_SWEEPS):
-        around = np.empty_like(x)
-        team.run(multiply, n, graph.indptr, graph.indices, ones, x, around)
-        team.run(_towards_mean, n, graph.degrees, around, x, grain=_ROWS_AT_ONCE)
+        team.run(kernels.smooth_around, n, graph.indptr, graph.indices, x, around)
+        x, around = around, x
     return x
-
-
-def _towards_mean(start: int, stop: int, counts: IntArray, sums: FloatArray, x: FloatArray) -> None:
-    x[start:stop] = 0.5 * x[start:stop] + 0.5 * sums[start:stop] / counts[start:stop, None]
 
 
 def sample_vertices(graph: NeighborGraph, size: int, *, team: ThreadTeam) -> IntArray:
