@@ -226,7 +226,7 @@ def knn_from_distances(D: Any, n_neighbors: int = 10) -> NeighborGraph:
         return np.ascontiguousarray(matrix[first[lo:hi]][:, first], dtype=np.float64)
 
     found = nearest_of_all(to_all, own, min(k, n_groups - 1), ONE_THREAD, block_rows(n))
-    rows, cols, _ = spread_neighbors(groups, *found, k)
+    rows, cols, _ = spread_neighbors(groups, *found, k, ONE_THREAD)
     lengths = np.maximum(np.maximum(matrix[rows, cols], matrix[cols, rows]).astype(np.float64), 0.0)
     return assemble_graph(n, rows, cols, lengths)
 
