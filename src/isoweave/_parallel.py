@@ -26,8 +26,8 @@ from isoweave._typing import AnyArray, FloatArray
 # A range is this part of a thread's share of what is left: one full of hubs, or late, keeps nobody waiting.
 _PART_OF_SHARE = 4
 _MOST_THREADS = 2**16
-# Numbers of a vector that are worked on at once, and those of a thread at least: with fewer, threads that call
-# numpy wait for Python's lock, and sixteen take twice the time of four.
+# Numbers of a vector that are worked on at once, and those of a thread at least: threads that call numpy more
+# often wait for Python's lock, sixteen twice as long as four take.
 _PIECE, _SHARE = 2**16, 2**19
 
 

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from isoweave import embed_graph
 from isoweave.cuda import knn_on_device
 from isoweave.cuda._device import CudaDevice, DeviceError
 from isoweave.datasets import swiss_roll
 from isoweave.geometry import rigid_motion
-from isoweave.graph import knn_graph
+from isoweave.graph import graph_from_matrix, knn_graph
 
 try:
     CudaDevice()
@@ -51,6 +52,21 @@ def test_fits_agree_with_the_cpu(name):
     moved = ours.coordinates @ rotation + shift
     np.testing.assert_allclose(moved, theirs.coordinates, rtol=0, atol=1e-6 * size)
     np.testing.assert_allclose(ours.stretch, theirs.stretch, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("n_components", "tol"), [(2, 1e-9), (5, 1e-6)])
+def test_hubs(n_components, tol):
+    """Rows that warps add up, in the Laplacian and in the energies."""
+    points = np.random.default_rng(4).random((4000, n_components))
+    matrix = knn_graph(points, 10).to_matrix().tolil()
+    for hub in (5, 77):
+        far = np.linalg.norm(points[::3] - points[hub], axis=1)
+        matrix[hub, ::3] = matrix[::3, hub] = far + (far == 0.0)
+    matrix.setdiag(0.0)
+    graph = graph_from_matrix(sp.csr_array(matrix))
+    theirs = embed_graph(graph, n_components, engine="cpu", solver="direct")
+    ours = embed_graph(graph, n_components, engine="cuda")
+    assert ours.energy == pytest.approx(theirs.energy, rel=tol)
 
 
 @pytest.mark.parametrize("name", ["roll", "ten dimensions"])
