@@ -211,12 +211,12 @@ class DeviceEdgeEnergy:
         edges = (graph.indptr, graph.indices, self.weights, self.free, graph.lengths, self.frames.rows)
         words = 0 if width <= 3 else 5 * width * width + width
         kernels.teams("align_edges", n, n, None, *edges, x, alignments, energies, flux, words=words)
-        kernels.each("divergence", n * width, n, None, graph.indptr, graph.reverse, flux, half)
         if n_long := len(graph.long_rows):
-            kernels = graph.device.module("align.cu", width, teams=True)
+            warps = graph.device.module("align.cu", width, teams=True)
             listed, words = (n_long, n_long, graph.long_rows), 5 * width * width + width
-            kernels.teams("align_edges", *listed, *edges, x, alignments, energies, flux, words=words)
-            kernels.teams("divergence", *listed, graph.indptr, graph.reverse, flux, half)
+            warps.teams("align_edges", *listed, *edges, x, alignments, energies, flux, words=words)
+            warps.teams("divergence", *listed, graph.indptr, graph.reverse, flux, half)
+        kernels.each("divergence", n * width, n, None, graph.indptr, graph.reverse, flux, half)
         return Evaluation(total(graph.device, energies), half, alignments, energies)
 
     def suspects(self) -> dict[str, Any]:
