@@ -19,7 +19,6 @@ from isoweave.graph._graph import (
     assemble_graph,
     edges_of,
     graph_from_matrix,
-    is_connected,
     is_edge,
     join,
     join_along,
@@ -39,7 +38,7 @@ LARGEST_RATIO = 1e70
 
 def connected_components(graph: NeighborGraph) -> tuple[int, IntArray]:
     """Number of components, and the label of each vertex: largest first, among equals by smallest vertex."""
-    if is_connected(graph):
+    if graph.is_connected:
         return 1, np.zeros(graph.n_vertices, dtype=np.int32)
     n_components, labels = join(graph.n_vertices, graph.sources, graph.indices)
     number = np.empty(n_components, dtype=np.int32)
@@ -336,7 +335,7 @@ def normalise_lengths(graph: NeighborGraph) -> tuple[float, NeighborGraph]:
             f"{LARGEST_RATIO:.0g}; rescale or remove the extreme ones."
         )
     lengths = np.ldexp(graph.lengths, -exponent)
-    return float(np.ldexp(1.0, exponent)), NeighborGraph(graph.indptr, graph.indices, lengths)
+    return float(np.ldexp(1.0, exponent)), graph.with_lengths(lengths)
 
 
 def prepare_graph(

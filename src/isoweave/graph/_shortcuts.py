@@ -34,7 +34,6 @@ from isoweave.engines.plain import repeat_and_count
 from isoweave.graph._graph import (
     NeighborGraph,
     edges_of,
-    is_connected,
     keep_edges,
     positions_of,
     rows_by_length,
@@ -191,7 +190,7 @@ def _rejoining_edges(
 ) -> AnyArray:
     """Suspects that join what trusted edges leave apart."""
     kept = keep_edges(graph, trusted)
-    if is_connected(kept):
+    if kept.is_connected:
         return suspects[:0]
     labels = connected_components(kept.to_matrix(), directed=False)[1]
     ends = np.column_stack((labels[graph.sources[suspects]], labels[graph.indices[suspects]]))
@@ -234,7 +233,7 @@ def bypass_doubtful(graph: NeighborGraph, weights: FloatArray) -> NeighborGraph:
         return graph
     lengths = graph.lengths.copy()
     lengths[edges[found]] = lengths[graph.reverse[edges[found]]] = detours[found]
-    return NeighborGraph(graph.indptr, graph.indices, lengths)
+    return graph.with_lengths(lengths)
 
 
 def longer_than_detours(graph: NeighborGraph) -> BoolArray:

@@ -14,7 +14,7 @@ from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.energy import EdgeEnergy, edge_energy
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, typical_degree
-from isoweave.graph import NeighborGraph, assemble_graph, is_connected, join_along, sums_of_lengths
+from isoweave.graph import NeighborGraph, assemble_graph, join_along, sums_of_lengths
 from isoweave.linalg import lowest_eigenvectors
 from isoweave.optimise._blocks import Blocks, geodesic_tables
 from isoweave.optimise._lifted import is_trusted, lifted
@@ -158,7 +158,7 @@ def _coarse(problem: Problem, tol: float, run: Run) -> FloatArray | None:
     """A sample embedded with its geodesics, the others placed around it; None if the sample falls apart."""
     graph, n_components, team = problem.graph, problem.shape[1], problem.frames.team
     level = coarsen(graph, team=team)
-    if level.graph.n_vertices <= n_components + 1 or not is_connected(level.graph):
+    if level.graph.n_vertices <= n_components + 1 or not level.graph.is_connected:
         return None
     sample = build_problem(sample_energy(level.graph, n_components, team=team))
     optimiser = LBFGS(tol, _AUXILIARY_STEPS)
