@@ -169,6 +169,9 @@ def test_components_are_seen():
     alone = fit_sizes(graph, resolve_options(2, components="largest"), 1)
     assert alone.n_others == 0
     assert sum(alone.cpu_seconds().values()) < sum(fit.cpu_seconds().values())
+    # A large one takes as long per vertex as the largest.
+    one, two = (estimate_resources(graph, 2).cpu_seconds for graph in (roll_of(2000, 8), pieces(2000, 1000)))
+    assert two == pytest.approx(1.5 * one, rel=0.02)
     # Small ones share overhead and threads: some 2 ms each together, 10 ms alone (measured).
     crumbs = sp.block_diag([roll_of(20, 6).to_matrix()] * 400, format="csr")
     together, alone = (estimate_resources(crumbs, 2, n_jobs=2, solver=s) for s in ("auto", "direct"))
