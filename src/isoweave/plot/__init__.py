@@ -17,6 +17,7 @@ from isoweave.plot._points import (
     main_stretch as main_stretch,
     natural_levels as natural_levels,
     plot_embedding as plot_embedding,
+    principal_axes as principal_axes,
     turned_towards as turned_towards,
     vertex_errors as vertex_errors,
     whole_classes as whole_classes,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.sparse.csgraph import dijkstra
 
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_integer
@@ -193,7 +194,7 @@ def local_map(graph: NeighborGraph, coordinates: FloatArray, vertex: int) -> Nei
     lengths = np.concatenate([[0.0], lengths[order]])
     after = coordinates[vertices] - coordinates[vertex]
     n_components = coordinates.shape[1]
-    distances = _closed_distances(graph, vertices)
+    distances = dijkstra(graph.to_matrix()[vertices][:, vertices])
     scale = distances.max() or 1.0
     gram = -0.5 * (distances / scale) ** 2
     gram = gram - gram.mean(axis=0) - gram.mean(axis=1, keepdims=True) + gram.mean()
@@ -207,17 +208,6 @@ def local_map(graph: NeighborGraph, coordinates: FloatArray, vertex: int) -> Nei
     before = scaled * factor[:, None]
     u, _, vt = np.linalg.svd(before.T @ after)
     return Neighborhood(vertices, lengths, before @ (u @ vt), after)
-
-
-def _closed_distances(graph: NeighborGraph, vertices: AnyArray) -> FloatArray:
-    """Measured distances among some vertices, completed by shortest paths among them, shape (p, p)."""
-    near = graph.to_matrix()[vertices][:, vertices].tocoo()
-    distances = np.full(near.shape, np.inf)
-    distances[near.row, near.col] = near.data
-    np.fill_diagonal(distances, 0.0)
-    for k in range(len(vertices)):
-        distances = np.minimum(distances, distances[:, k, None] + distances[None, k])
-    return distances
 
 
 def plot_neighborhood(

@@ -62,17 +62,23 @@ def points_to_draw(coordinates: FloatArray, components: Sequence[int] | None) ->
     return np.column_stack([points, np.zeros(len(points))]) if len(chosen) == 1 else points
 
 
+def principal_axes(points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean of the points that are known, their principal axes as columns, and the shares of the variance."""
+    known = points[~np.isnan(points).any(axis=1)]
+    mean = known.mean(axis=0) if len(known) else np.zeros(points.shape[1])
+    values, axes = np.linalg.eigh((known - mean).T @ (known - mean))
+    values = np.maximum(values[::-1], 0.0)
+    return mean, axes[:, ::-1], values / (values.sum() or 1.0)
+
+
 def by_variance(source: Embedding) -> tuple[Embedding, str]:
     """A map of more than two dimensions with its principal axes as columns, and what the first two show."""
     count = source.n_components
     if count <= 2:
         return source, scale_sentence(source)
-    placed = source.coordinates[source.is_placed]
-    mean = placed.mean(axis=0) if len(placed) else 0.0
-    values, axes = np.linalg.eigh((placed - mean).T @ (placed - mean))
-    share = values[-2:].sum() / (values.sum() or 1.0)
-    turned = replace(source, coordinates=(source.coordinates - mean) @ axes[:, ::-1])
-    return turned, f"Two principal axes of a {count}-dimensional map: {share:.0%} of the variance"
+    mean, axes, shares = principal_axes(source.coordinates)
+    turned = replace(source, coordinates=(source.coordinates - mean) @ axes)
+    return turned, f"Two principal axes of a {count}-dimensional map: {shares[:2].sum():.0%} of the variance"
 
 
 def turned_towards(source: Embedding, known: FloatArray) -> Embedding:

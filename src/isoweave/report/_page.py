@@ -21,7 +21,7 @@ from isoweave.geometry import rigid_motion
 from isoweave.graph import is_edge, subgraph
 from isoweave.interop import is_anndata, map_of_anndata
 from isoweave.metrics import METRIC_MEANINGS, evaluate
-from isoweave.plot import by_variance, shepard_pairs, turned_towards, view as plotted_view
+from isoweave.plot import by_variance, principal_axes, shepard_pairs, turned_towards, view as plotted_view
 from isoweave.report._columns import Column, map_columns, user_columns
 from isoweave.result import Embedding, as_embedding
 
@@ -371,13 +371,9 @@ def _graph_payload(source: Embedding) -> dict[str, Any] | None:
 
 def _principal_axes(coordinates: FloatArray) -> dict[str, Any] | None:
     """Axes of the map by variance, for maps that a picture cannot show whole; None below three dimensions."""
-    placed = coordinates[~np.isnan(coordinates).any(axis=1)]
-    if coordinates.shape[1] < 3 or len(placed) < 2:
+    if coordinates.shape[1] < 3:
         return None
-    mean = placed.mean(axis=0)
-    values, axes = np.linalg.eigh(np.cov((placed - mean).T))
-    values, axes = np.maximum(values[::-1], 0.0), axes[:, ::-1]
-    shares = values / (values.sum() or 1.0)
+    mean, axes, shares = principal_axes(coordinates)
     return {"mean": mean.tolist(), "axes": axes.T.tolist(), "shares": shares.tolist()}
 
 
