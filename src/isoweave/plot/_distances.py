@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import dijkstra
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_integer
 from isoweave.diagnostics import edge_table
-from isoweave.graph import NeighborGraph, subgraph
+from isoweave.graph import NeighborGraph, edge_distortion, subgraph
 from isoweave.plot._points import axes_for, diverging_norm, import_pyplot, new_axes, points_to_draw
 from isoweave.result import Embedding, as_embedding
 
@@ -236,9 +236,8 @@ def plot_neighborhood(
         plane = np.linalg.svd(after, full_matrices=False)[2][:2].T
         before, after = before @ plane, after @ plane
     before, after = points_to_draw(before, None), points_to_draw(after, None)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        reached = np.linalg.norm(found.after[1:], axis=1)
-        distortion = np.where(reached == found.lengths[1:], 0.0, reached / found.lengths[1:] - 1.0)
+    edges = np.column_stack((np.zeros(len(after) - 1, dtype=int), np.arange(1, len(after))))
+    distortion = edge_distortion(edges, found.lengths[1:], found.after)
     given: Any = plt.subplots(1, 2, figsize=(9.0, 4.2), layout="constrained")[1] if axes is None else axes
     if len(given) != 2:
         raise ValueError(f"axes must be two matplotlib Axes, got {len(given)}.")
