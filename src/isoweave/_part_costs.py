@@ -284,8 +284,10 @@ def small_seconds(n: AnyArray, m: AnyArray, c: int, *, together: bool) -> FloatA
 
     Those of few neighbours, such as trees, take longer: frames do not tell their shape, long distances do.
     """
-    unknown = np.clip(1.0 - (m / n - c) / 4, 0.0, 1.0) ** 2 * (c / 2) ** 2
-    pairs = _PAIR * n * np.minimum(n, _NEAR) * (c / 2)
+    # In more than three dimensions only the landmarks' start is made.
+    wide = min(c, LOW_DIMENSION) / 2
+    unknown = np.clip(1.0 - (m / n - c) / 4, 0.0, 1.0) ** 2 * wide**2
+    pairs = _PAIR * n * np.minimum(n, _NEAR) * wide
     return _TOGETHER + 0.8 * pairs * (1 + unknown) if together else _ALONE + pairs * (1 + 4 * unknown)
 
 

@@ -95,9 +95,7 @@ def geodesic_rows(graph: GraphLike, *, n_rows: int | None = None, random_state: 
     """
     checked = graph_from_matrix(graph)
     n = checked.n_vertices
-    count = default_n_rows(n) if n_rows is None else n_rows
-    if not 1 <= count <= n:
-        raise ValueError(f"n_rows must be between 1 and the number of vertices {n}, got {n_rows!r}.")
+    count = default_n_rows(n) if n_rows is None else check_integer("n_rows", n_rows, minimum=1, maximum=n)
     rows = np.arange(n)
     if count < n:
         rows = np.sort(sampler(random_state).choice(n, size=count, replace=False))
