@@ -228,7 +228,6 @@ def test_kinds_of_columns_and_data_frames(write):
         ({"names": ["a"]}, ValueError, "names has 1 entries, but the map has 6 points"),
         ({"names": "abcdef"}, TypeError, "names must be one name per point"),
         ({"diagnosis": "yes"}, TypeError, "diagnosis must be True, False or what isoweave.diagnose"),
-        ({"graph": sp.eye_array(5, format="csr") * 0}, ValueError, "6 rows, but the graph has 5 vertices"),
         ({"align": np.zeros((6, 3))}, ValueError, r"align must have shape \(6, d\) with d from 1 to 2"),
         ({"align": np.full((6, 2), np.nan)}, ValueError, "fewer than two points"),
         ({"view": np.zeros((6, 3))}, ValueError, r"view must have shape \(6, 2\), got \(6, 3\)"),
