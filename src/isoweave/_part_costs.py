@@ -279,8 +279,8 @@ def time_by_stage(s: PartSizes) -> dict[str, float]:
     }
 
 
-def small_seconds(n: AnyArray, m: AnyArray, c: int, *, together: bool) -> FloatArray:
-    """Processor seconds of each of several small components of n vertices and m stored edges.
+def small_seconds(n: AnyArray, m: AnyArray, c: int, is_together: AnyArray) -> FloatArray:
+    """Processor seconds of small components of n vertices and m stored edges, where there are several.
 
     Those of few neighbours, such as trees, take longer: frames do not tell their shape, long distances do.
     """
@@ -288,7 +288,8 @@ def small_seconds(n: AnyArray, m: AnyArray, c: int, *, together: bool) -> FloatA
     wide = min(c, LOW_DIMENSION) / 2
     unknown = np.clip(1.0 - (m / n - c) / 4, 0.0, 1.0) ** 2 * wide**2
     pairs = _PAIR * n * np.minimum(n, _NEAR) * wide
-    return _TOGETHER + 0.8 * pairs * (1 + unknown) if together else _ALONE + pairs * (1 + 4 * unknown)
+    together = _TOGETHER + 0.8 * pairs * (1 + unknown)
+    return np.where(is_together, together, _ALONE + pairs * (1 + 4 * unknown))
 
 
 def _frames_time(n: float, m: float, f: float, c: int, tied: bool = False) -> float:

@@ -245,17 +245,14 @@ def fit_sizes(
     largest = part_sizes(connected, options, n_threads)
     if largest.n <= counted:
         largest = with_solver(largest, connected)
-    sizes, edges = (np.bincount(each, minlength=n_parts) for each in (labels, labels[graph.sources]))
+    sizes, edges = (np.bincount(labels, each, n_parts) for each in (None, graph.degrees))
     is_part = (sizes > 1) & (options.components != "largest")
     is_part[0] = True
     sizes, edges = sizes[is_part], edges[is_part]
     is_small = (sizes <= SMALL) & (len(sizes) > 1) & (options.optimizer != "alternating")
     # A callback is called by each alone.
     is_together = (sizes <= N_LANDMARKS) & options.is_ordinary & (options.callback is None)
-    small: float = sum(
-        float(small_seconds(sizes[at], edges[at], options.n_components, together=together).sum())
-        for at, together in ((is_small & is_together, True), (is_small & ~is_together, False))
-    )
+    small = float(small_seconds(sizes, edges, options.n_components, is_together)[is_small].sum())
     share = float(sizes[~is_small].sum()) / max(largest.n, 1)
     others = sizes[1:][is_together[1:]]
     return FitSizes(*given, largest, len(sizes) - 1, len(others), int(others.sum()), share, small)
