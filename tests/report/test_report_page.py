@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from isoweave import embed_graph
 from isoweave.diagnostics import diagnose, edge_errors, local_fit, scale_sentence
 from isoweave.graph import knn_graph
-from isoweave.plot import shepard_pairs
+from isoweave.metrics import distance_pairs
 from isoweave.report import write_report
 from isoweave.report._page import encode, encode_numbers
 from isoweave.result import as_embedding
@@ -83,7 +83,7 @@ def test_everything_is_in_the_page(write, result):
     shepard = found["shepard"]
     counts = decode(shepard["counts"]).reshape(shepard["bins"], shepard["bins"])
     assert counts.sum() == shepard["n_pairs"] == 150 * 149 // 2
-    _, reached = shepard_pairs(result)
+    _, reached = distance_pairs(result.graph, result.coordinates)
     assert counts[0].sum() == np.sum(reached < shepard["ends"][1] / shepard["bins"])
     # The policy allows the page's own scripts only, and nothing is loaded.
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]

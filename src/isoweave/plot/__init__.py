@@ -9,7 +9,7 @@ from isoweave.plot._distances import (
     plot_history as plot_history,
     plot_neighborhood as plot_neighborhood,
     plot_shepard as plot_shepard,
-    shepard_pairs as shepard_pairs,
+    sampled_paths as sampled_paths,
 )
 from isoweave.plot._points import (
     PALETTE as PALETTE,

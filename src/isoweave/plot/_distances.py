@@ -18,6 +18,8 @@ from isoweave.result import Embedding, as_embedding
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from isoweave.metrics import GeodesicRows
+
 # Shortest paths from a vertex take about as long as reading the graph a few times.
 _MOST_ROWS = 200
 # More pairs are drawn as a density.
@@ -94,11 +96,11 @@ def _edge_map() -> Any:
     )
 
 
-def shepard_pairs(
+def sampled_paths(
     source: Embedding, *, n_rows: int | None = None, random_state: Any = None
-) -> tuple[FloatArray, FloatArray]:
-    """Shortest paths and distances in the map of all pairs with an end among some sampled vertices."""
-    from isoweave.metrics import distance_pairs, geodesic_rows
+) -> tuple[NeighborGraph, FloatArray, GeodesicRows]:
+    """Graph and coordinates of the vertices that were embedded, and shortest paths from some of them."""
+    from isoweave.metrics import geodesic_rows
 
     graph, points = source.kept_graph("A Shepard diagram"), source.coordinates
     if not source.is_placed.all():
@@ -107,7 +109,7 @@ def shepard_pairs(
     if len(points) < 2:
         raise ValueError(f"A Shepard diagram needs at least 2 embedded vertices, got {len(points)}.")
     count = min(len(points), _MOST_ROWS if n_rows is None else check_integer("n_rows", n_rows, minimum=1))
-    return distance_pairs(geodesic_rows(graph, n_rows=count, random_state=random_state), points)
+    return graph, points, geodesic_rows(graph, n_rows=count, random_state=random_state)
 
 
 def plot_shepard(
@@ -127,9 +129,10 @@ def plot_shepard(
     import_pyplot()
     from matplotlib.colors import LogNorm
 
-    from isoweave.metrics import pearson_of_pairs, stress_of_pairs
+    from isoweave.metrics import distance_pairs, pearson_of_pairs, stress_of_pairs
 
-    paths, reached = shepard_pairs(as_embedding(result, graph), n_rows=n_rows, random_state=random_state)
+    _, points, rows = sampled_paths(as_embedding(result, graph), n_rows=n_rows, random_state=random_state)
+    paths, reached = distance_pairs(rows, points)
     if len(paths) == 0:
         raise ValueError("No path joins any two vertices: there is nothing to compare.")
     ax = new_axes() if ax is None else ax
