@@ -16,19 +16,20 @@ def graph_of(edges, n):
     return graph_from_matrix(sp.coo_array((np.array(lengths, float), (i, j)), shape=(n, n)))
 
 
+def nearest(distances, k):
+    """Every vertex is joined to the k nearest by a dense matrix of distances."""
+    # Before others that are as near as itself: duplicates.
+    order = np.argsort(distances - np.eye(len(distances)), axis=1)[:, 1 : k + 1]
+    rows = np.repeat(np.arange(len(distances)), order.shape[1])
+    return graph_of(zip(rows, order.ravel(), distances[rows, order.ravel()], strict=True), len(distances))
+
+
 def knn_of(points, k):
-    """Max-symmetrised kNN graph by sorting all distances."""
-    distances, edges = cdist(points, points), set()
-    for i, row in enumerate(np.argsort(distances, axis=1).tolist()):
-        edges |= {(min(i, j), max(i, j)) for j in [j for j in row if j != i][:k]}
-    return graph_of([(i, j, distances[i, j]) for i, j in sorted(edges)], len(points))
+    return nearest(cdist(points, points), k)
 
 
 def complete_of(points):
-    """All pairs."""
-    n = len(points)
-    distances = cdist(points, points)
-    return graph_of([(i, j, distances[i, j]) for i in range(n) for j in range(i)], n)
+    return knn_of(points, len(points) - 1)
 
 
 def random_tree(n, rng):
