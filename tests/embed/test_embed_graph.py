@@ -17,7 +17,7 @@ from isoweave.datasets import s_curve, swiss_roll
 from isoweave.energy import EdgeEnergy
 from isoweave.graph import knn_graph
 from isoweave.metrics import procrustes_error
-from reference_graphs import distance_gap, graph_of, knn_of
+from reference_graphs import distance_gap, graph_of, knn_of, with_twin
 
 
 def sheet_matrix(n=300, k=8, seed=131):
@@ -240,11 +240,9 @@ def test_shortcuts_are_dropped_reported_and_kept_in_the_graph():
     assert len(kept.dropped_edges) == 0
     assert procrustes_error(roll.truth, kept.coordinates) > 0.05
     # A twin of one end of a dropped edge, with the same edge: both are listed.
-    coo, (i, j), twin = matrix.tocoo(), result.dropped_edges[0], 900
-    rows, columns = np.r_[coo.row, i, twin], np.r_[coo.col, twin, j]
-    data = np.r_[coo.data, 0.0, matrix[i, j]]
-    twins = embed_graph(sp.coo_array((data, (rows, columns)), shape=(901, 901)))
-    assert {(int(i), int(j)), (int(j), twin)} <= {tuple(edge) for edge in twins.dropped_edges.tolist()}
+    i, j = result.dropped_edges[0].tolist()
+    twins = embed_graph(with_twin(matrix, i, (j, matrix[i, j])))
+    assert {(i, j), (j, 900)} <= {tuple(edge) for edge in twins.dropped_edges.tolist()}
 
 
 def test_callbacks_see_the_users_terms_know_the_part_and_stop_the_whole_fit():

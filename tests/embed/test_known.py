@@ -10,7 +10,7 @@ from isoweave.datasets import sensor_network, swiss_roll
 from isoweave.geometry import rigid_motion
 from isoweave.graph import knn_graph
 from isoweave.metrics import procrustes_error
-from reference_graphs import distance_gap, random_rotations
+from reference_graphs import distance_gap, random_rotations, with_twin
 
 RADIUS = 0.16
 NET = sensor_network(220, radius=RADIUS, n_anchors=8, random_state=4)
@@ -161,14 +161,6 @@ def test_components_and_anchors():
         result = anchored(unequal, components="largest").coordinates
     assert rmse(result[:220]) < 0.1 * RADIUS
     assert np.isnan(result[220:]).all()
-
-
-def with_twin(matrix, of, *more):
-    """The matrix with one more vertex at distance zero of another, and further (column, value) of its row."""
-    coo, n = sp.coo_array(matrix), matrix.shape[0]
-    columns, values = zip((of, 0.0), *more, strict=True)
-    data, rows = np.r_[coo.data, values], np.r_[coo.row, np.full(len(values), n)]
-    return sp.coo_array((data, (rows, np.r_[coo.col, columns])), shape=(n + 1, n + 1))
 
 
 def test_duplicates_of_anchors():

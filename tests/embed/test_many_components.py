@@ -18,7 +18,7 @@ from isoweave.graph import graph_from_matrix, prepare_graph, subgraph
 from isoweave.known import Known
 from isoweave.optimise import Interrupt, _many as many, companion_width
 from isoweave.options import resolve_options
-from reference_graphs import knn_of
+from reference_graphs import knn_of, random_tree
 
 HOUSE = str(Path(embed.__file__).parent)
 
@@ -45,8 +45,7 @@ def assorted():
 
 
 def tree(rng, n=30):
-    ends = [rng.integers(max(0, i - 4), i) for i in range(1, n)]
-    return sp.csr_array((rng.uniform(0.5, 2.0, n - 1), (np.arange(1, n), ends)), shape=(n, n))
+    return random_tree(n, rng).to_matrix()
 
 
 def cycle_of(n, length=1.0):

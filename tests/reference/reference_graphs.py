@@ -56,6 +56,14 @@ def with_hubs(points, k, hubs, rng):
     return graph_of([(i, j, d) for (i, j), d in sorted(edges.items())], len(points))
 
 
+def with_twin(matrix, of, *more):
+    """The matrix with one more vertex at distance zero of another, and further (column, value) of its row."""
+    coo, n = sp.coo_array(matrix), matrix.shape[0]
+    columns, values = zip((of, 0.0), *more, strict=True)
+    data, rows = np.r_[coo.data, values], np.r_[coo.row, np.full(len(values), n)]
+    return sp.coo_array((data, (rows, np.r_[coo.col, columns])), shape=(n + 1, n + 1))
+
+
 def path_graph(n):
     return graph_of([(i, i + 1, 1.0 + 0.1 * (i % 3)) for i in range(n - 1)], n)
 
