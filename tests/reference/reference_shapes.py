@@ -33,11 +33,11 @@ def strip_graph(n, k, seed, *, twisted, length=12.0, width=2.0):
     return np.column_stack((u, v)), nearest(np.min(ways, axis=0), k)
 
 
-def flat_torus_graph(n, k, seed, sides=(1.0, 1.0)):
-    """A rectangle glued along both pairs of sides, with exact distances."""
-    places = np.random.default_rng(seed).uniform(size=(n, 2)) * sides
+def flat_torus_graph(n, k, seed):
+    """A square glued along both pairs of sides, with exact distances."""
+    places = np.random.default_rng(seed).uniform(size=(n, 2))
     gaps = np.abs(places[:, None] - places)
-    return nearest(np.linalg.norm(np.minimum(gaps, np.array(sides) - gaps), axis=2), k)
+    return nearest(np.linalg.norm(np.minimum(gaps, 1.0 - gaps), axis=2), k)
 
 
 def plane_graph(n, k, seed):
@@ -46,9 +46,9 @@ def plane_graph(n, k, seed):
     return points, knn_graph(points, k)
 
 
-def annulus_graph(n, k, seed, inner=0.6):
+def annulus_graph(n, k, seed):
     rng = np.random.default_rng(seed)
-    r, angle = np.sqrt(rng.uniform(inner**2, 1.0, n)), rng.uniform(0.0, 2.0 * np.pi, n)
+    r, angle = np.sqrt(rng.uniform(0.36, 1.0, n)), rng.uniform(0.0, 2.0 * np.pi, n)
     return knn_graph(np.column_stack((r * np.cos(angle), r * np.sin(angle))), k)
 
 
