@@ -160,7 +160,7 @@ def collapsed(matrix, bounds):
 
 
 EXACT = (0.0,) * 5
-TOO_FEW = "at least 2 vertices, got shape|minimum of|0 sample"
+TOO_FEW = "at least 2 vertices, got shape|minimum of"
 SPLIT = "2 connected components .*components='separate', 'largest'"
 TOO_WIDE = r"distances span from .* to .*, a ratio over 1e\+70"
 CATERPILLAR = graph([(v - 1, v) for v in range(1, 8)] + [((v - 8) // 3, v) for v in range(8, 32)])
@@ -178,7 +178,6 @@ _CYCLE = (0.19, 0.058, 0.058, 0.058, 0.058)
 
 CASES: dict[str, Case] = {
     # Hardly any vertices.
-    "no vertex": refused(sp.coo_array((0, 0)), TOO_FEW),
     "one vertex": refused(EMPTY, TOO_FEW),
     "two vertices": Case(path(2), (0.0, None, None, None, None)),
     "two vertices, no edge": Case(sp.coo_array((2, 2)), EXACT, parts=2),
@@ -274,13 +273,9 @@ CASES: dict[str, Case] = {
     "triangle 1, 1, 5": Case(cycle(3, [1.0, 1.0, 5.0]), (0.17, 0.17, None, None, None)),
     "edge longer than the path around": Case(LONG_EDGE, (0.58, 0.55, 0.57, 0.57, 0.57)),
     "random lengths": Case(RANDOM, (0.76, 0.42, 0.29, 0.17, 0.17)),
-    # What is stored and how.
+    # What is stored and how; what a matrix may not hold is a table in tests/graph.
     "integers": Case(sp.csr_array(GRID.astype(np.int64)), _GRID),
     "stored zeros on the diagonal": Case(with_edges(GRID, [(i, i, 0.0) for i in range(42)]), _GRID),
-    "a loop of length 2": refused(with_edges(GRID, [(4, 4, 2.0)]), r"entry \(4, 4\) is 2; .* must be zero"),
-    "two lengths for one edge": refused(TWO_LENGTHS, r"entry \(0, 1\) = 1.0 and entry \(1, 0\) = 3.0"),
     "two lengths, the mean": Case(TWO_LENGTHS, (0.52, 0.058, 0.15, 0.084, 0.073), settings=MEAN),
     "NaN": refused(with_edges(GRID, [(0, 9, np.nan)]), r"Entry \(0, 9\) is nan: NaN distances"),
-    "infinite": refused(with_edges(GRID, [(0, 9, np.inf)]), r"Entry \(0, 9\) is inf: infinite distances"),
-    "negative": refused(with_edges(GRID, [(0, 9, -1.0)]), r"Entry \(0, 9\) is -1.0: negative distances"),
 }

@@ -27,14 +27,11 @@ def sheet_matrix(n=300, k=8, seed=131):
 def parts_matrix(sizes=(30, 20, 12, 1), seed=137):
     """Disjoint planar blobs, vertices shuffled: matrix, and part of each vertex."""
     rng = np.random.default_rng(seed)
-    part = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
-    matrix = sp.lil_array((len(part), len(part)))
-    for p, size in enumerate(sizes):
-        members = np.flatnonzero(part == p)
-        if size > 1:
-            graph = knn_of(rng.normal(size=(size, 2)), min(6, size - 1))
-            matrix[members[graph.sources], members[graph.indices]] = graph.lengths
-    return matrix.tocsr(), part
+    blobs = [knn_of(rng.normal(size=(size, 2)), min(6, size - 1)).to_matrix() for size in sizes if size > 1]
+    single = sp.csr_array((sizes.count(1),) * 2)
+    order = rng.permutation(sum(sizes))
+    matrix = sp.block_diag([*blobs, single], format="csr")[order][:, order]
+    return matrix, np.repeat(np.arange(len(sizes)), sizes)[order]
 
 
 def complete_matrix(n_components, n=40, thin=1.0):
