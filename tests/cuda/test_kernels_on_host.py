@@ -84,18 +84,17 @@ def products(graph, rows):
     return np.concatenate([(own @ own.T).ravel() for own in frames])
 
 
-@pytest.mark.parametrize(
-    ("graph", "n_components", "shared"),
-    [
-        (roll(), 2, 2**24),
-        (roll(), 2, 4000),
-        (cloud(300, 20, 8), 9, 2**24),
-        (cloud(250, 30, 6), 9, 40_000),
-        (with_long_edges(), 2, 2**24),
-        (two_hubs(), 2, 2**14),
-    ],
-    ids=["surface", "little memory", "nine dimensions", "hubs in little memory", "long edges", "two hubs"],
-)
+FRAMES = {
+    "surface": (roll(), 2, 2**24),
+    "little memory": (roll(), 2, 4000),
+    "nine dimensions": (cloud(300, 20, 8), 9, 2**24),
+    "hubs in little memory": (cloud(250, 30, 6), 9, 40_000),
+    "long edges": (with_long_edges(), 2, 2**24),
+    "two hubs": (two_hubs(), 2, 2**14),
+}
+
+
+@pytest.mark.parametrize(("graph", "n_components", "shared"), FRAMES.values(), ids=FRAMES)
 def test_frames(graph, n_components, shared):
     theirs = local_frames(graph, n_components)
     ours = _frames.device_frames(on_host(graph, shared=shared), n_components, "auto")
@@ -295,17 +294,16 @@ def test_duplicates_and_parts_are_left_to_the_cpu():
         prepare_on_device(wide, True, HostDevice(), print)
 
 
-@pytest.mark.parametrize(
-    ("graph", "options"),
-    [
-        (roll(900), {"start": "coarse"}),
-        (cloud(400, 3, 10), {"start": "landmark", "refine": "distances", "scale": "geodesics"}),
-        (cloud(300, 20, 12), {"start": "landmark", "n_components": 9}),
-        (roll(700), {"start": "landmark", "global_weight": 4.0}),
-        (cloud(200, 3, 10), {"start": "landmark"}),
-    ],
-    ids=["coarse", "distances and geodesics", "nine dimensions", "global", "from above"],
-)
+FITS = {
+    "coarse": (roll(900), {"start": "coarse"}),
+    "refined": (cloud(400, 3, 10), {"start": "landmark", "refine": "distances", "scale": "geodesics"}),
+    "nine dimensions": (cloud(300, 20, 12), {"start": "landmark", "n_components": 9}),
+    "global": (roll(700), {"start": "landmark", "global_weight": 4.0}),
+    "from above": (cloud(200, 3, 10), {"start": "landmark"}),
+}
+
+
+@pytest.mark.parametrize(("graph", "options"), FITS.values(), ids=FITS)
 def test_whole_fits_agree(graph, options):
     """A component on the device that is none, and the embedding on the CPU."""
     theirs, resolved = (
