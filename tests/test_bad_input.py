@@ -1,7 +1,7 @@
 """Bad input through both doors gives an error that names the value and where it is; odd but good input works.
 
-Values that no distance can have are in tests/adversarial, every kind of matrix in tests/graph, every option
-in tests/embed; features of the wrong form are refused in scikit-learn's own checks of estimators.
+Values that no distance can have and every kind of matrix are in tests/graph, every option in tests/embed;
+features of the wrong form are refused in scikit-learn's own checks of estimators.
 """
 
 import numpy as np

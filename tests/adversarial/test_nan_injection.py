@@ -135,27 +135,18 @@ def run(name, problem, callback=None, start=None):
 @pytest.mark.parametrize("step", [0, 3])
 def test_evaluations_and_solutions(monkeypatch, name, product, spoil, step):
     """In the very step in which it happens, whether or not that step goes on to read the array."""
-    problem, steps, calls = problem_of(product), [0], []
-    assert problem.mass > 0  # and kept, so that the calls counted are those of the optimiser
-    # One solve before the first step; the recursion evaluates its start and the first sweep from there.
-    n_before = 2 if name == "recursion" else 1
+    problem, steps = problem_of(product), [0]
+    assert problem.mass > 0  # and kept, so that it is not spoiled
 
     def spoil_evaluation(value):
-        calls.append(value)
-        if (len(calls) > n_before) != (step > 0) or steps[-1] < step - 1:
-            return value
         value = field(spoil)(value)
         return replace(value, energy=float(np.sum(value.energies)))
 
-    def spoil_solution(found):
-        calls.append(found)
-        return field("value")(found) if len(calls) == step + 1 else found
-
+    found = (PoissonState, "solve", field("value")), (type(problem), "evaluate", spoil_evaluation)
+    owner, method, spoiler = found[spoil != "solution"]
+    # From this step on.
+    spoil_result(monkeypatch, owner, method, lambda v: spoiler(v) if steps[-1] >= step - 1 else v)
     what = {"half_gradient": "gradient at", "solution": "(the solution of the Poisson|coordinates)"}
-    if spoil == "solution":
-        spoil_result(monkeypatch, PoissonState, "solve", spoil_solution)
-    else:
-        spoil_result(monkeypatch, type(problem), "evaluate", spoil_evaluation)
     with pytest.raises(NumericalError, match=f"step {step}: {what.get(spoil, f'{spoil} at')}") as caught:
         run(name, problem, lambda state: steps.append(state.iteration))
     assert steps[-1] == max(step - 1, 0)

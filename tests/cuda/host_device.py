@@ -19,11 +19,11 @@ needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to
 
 
 @cache
-def library(name, *how):
+def library(name, defines):
     folder = Path(tempfile.mkdtemp(prefix="isoweave-kernels-"))
     source = folder / "kernels.cpp"
     source.write_text(kernel_source(name), encoding="utf-8")
-    defines = [f"-D{k}={v}" for k, v in kernel_defines(name, *how).items() if k != "LANES"]
+    defines = [f"-D{k}={v}" for k, v in defines if k != "LANES"]
     command = [COMPILER, "-Og", "-ffp-contract=off", "-shared", "-fPIC", "-w", "-DHOST_TWIN", *defines]
     subprocess.run([*command, str(source), "-o", str(folder / "kernels.so")], check=True, capture_output=True)
     loaded = ctypes.CDLL(str(folder / "kernels.so"))
@@ -42,7 +42,7 @@ def argument(value):
 
 class HostModule:
     def __init__(self, *key):
-        self._library = library(*key)
+        self._library = library(key[0], tuple(kernel_defines(*key).items()))
 
     def each(self, name, n_threads, *args):
         getattr(self._library, name)(*map(argument, args))

@@ -11,7 +11,7 @@ import isoweave.graph._shortcuts as shortcuts
 from isoweave import IsometricEmbedding, diagnose, embed_graph, estimate_resources, geodesic_neighbors
 from isoweave._parallel import ThreadTeam
 from isoweave.graph import drop_shortcuts, graph_from_matrix, join_along
-from reference_graphs import assert_same_graph
+from reference_graphs import assert_same_graph, with_twin
 from reference_shapes import road_graph
 
 TEAM = ThreadTeam(1)
@@ -40,13 +40,7 @@ def test_any_sparse_matrix_with_or_without_duplicates(make):
     assert type(found) is sp.csr_array
     assert_same_graph(graph_from_matrix(found), join_along(graph_from_matrix(ROADS), 6))
     # A vertex on top of another changes nothing for the rest.
-    n = len(PLACES)
-    twin = sp.coo_array(([0.0], ([5], [n])), shape=(n + 1, n + 1))
-    entries = sp.coo_array(ROADS)
-    both = sp.coo_array(
-        (np.append(entries.data, 0.0), (np.append(entries.row, 5), np.append(entries.col, n))), twin.shape
-    )
-    wider = geodesic_neighbors(make(both), 6)
+    n, wider = len(PLACES), geodesic_neighbors(make(with_twin(ROADS, 5)), 6)
     assert wider[5, n] == wider[n, 5] == 0.0
     assert wider.nnz == found.nnz + 2
     np.testing.assert_array_equal(wider[:n][:, :n].toarray(), found.toarray())

@@ -1,4 +1,7 @@
-"""The whole pipeline on graphs: exact recovery, what it returns, parts, duplicates, odd shapes, stopping."""
+"""The whole pipeline on graphs: exact recovery, what it returns, parts, duplicates, odd shapes, stopping.
+
+What holds of every map, of parts and of duplicates alone is tested on the table of tests/adversarial.
+"""
 
 import itertools
 
@@ -14,7 +17,7 @@ from isoweave.datasets import s_curve, swiss_roll
 from isoweave.energy import EdgeEnergy
 from isoweave.graph import knn_graph
 from isoweave.metrics import procrustes_error
-from reference_graphs import distance_gap, edges_of, graph_of, knn_of, path_graph
+from reference_graphs import distance_gap, graph_of, knn_of, with_twin
 
 
 def sheet_matrix(n=300, k=8, seed=131):
@@ -24,14 +27,11 @@ def sheet_matrix(n=300, k=8, seed=131):
 def parts_matrix(sizes=(30, 20, 12, 1), seed=137):
     """Disjoint planar blobs, vertices shuffled: matrix, and part of each vertex."""
     rng = np.random.default_rng(seed)
-    part = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
-    matrix = sp.lil_array((len(part), len(part)))
-    for p, size in enumerate(sizes):
-        members = np.flatnonzero(part == p)
-        if size > 1:
-            graph = knn_of(rng.normal(size=(size, 2)), min(6, size - 1))
-            matrix[members[graph.sources], members[graph.indices]] = graph.lengths
-    return matrix.tocsr(), part
+    blobs = [knn_of(rng.normal(size=(size, 2)), min(6, size - 1)).to_matrix() for size in sizes if size > 1]
+    single = sp.csr_array((sizes.count(1),) * 2)
+    order = rng.permutation(sum(sizes))
+    matrix = sp.block_diag([*blobs, single], format="csr")[order][:, order]
+    return matrix, np.repeat(np.arange(len(sizes)), sizes)[order]
 
 
 def complete_matrix(n_components, n=40, thin=1.0):
@@ -67,17 +67,11 @@ def test_result_describes_itself():
     matrix = sheet_matrix()
     result = embed_graph(matrix, n_components=2, refine="none")
     assert isinstance(result, Embedding)
-    assert result.coordinates.shape == result.stretch.shape == (300, 2)
+    assert result.stretch.shape == (300, 2)
     np.testing.assert_allclose(result.coordinates.mean(axis=0), 0.0, atol=1e-10)
-    eye = np.tile(np.eye(2), (300, 1, 1))
-    np.testing.assert_allclose(result.alignments @ result.alignments.transpose(0, 2, 1), eye, atol=1e-12)
-    assert result.status == "converged"
     assert 0.0 < result.relative_energy < 0.1
-    energies = [record.energy for record in result.history]
-    assert energies == sorted(energies, reverse=True)
-    assert result.energy == pytest.approx(energies[-1])
-    assert result.n_iter == result.history[-1].iteration == len(energies) - 1
-    assert result.component_labels.tolist() == [0] * 300
+    assert result.energy == pytest.approx(result.history[-1].energy)
+    assert result.n_iter == result.history[-1].iteration == len(result.history) - 1
     assert np.median(result.stretch) == pytest.approx(1.0, abs=0.1)
     assert (result.graph.to_matrix() != matrix).nnz == len(result.dropped_edges) == 0
     assert (result.start in ("landmark", "synchronized"), result.solver[:6]) == (True, "direct")
@@ -139,7 +133,6 @@ def test_parts():
     with pytest.warns(UserWarning, match=r"4 connected components \(sizes 30, 20, 12, 1\)") as caught:
         result = embed_graph(matrix)
     assert len(caught) == 1
-    assert np.isfinite(result.coordinates).all()
     np.testing.assert_array_equal(result.component_labels, part)
     inside = [result.coordinates[part == p] for p in range(4)]
     for first, second in itertools.combinations(inside, 2):
@@ -150,13 +143,6 @@ def test_parts():
     alone = embed_graph(matrix[members][:, members])
     assert distance_gap(alone.coordinates, inside[1]) < 1e-9
     assert result.energy > alone.energy
-    with pytest.warns(UserWarning, match="Only the largest was embedded; the other rows are NaN") as caught:
-        largest = embed_graph(matrix, components="largest")
-    assert len(caught) == 1
-    np.testing.assert_array_equal(np.isnan(largest.coordinates), np.tile((part != 0)[:, None], 2))
-    np.testing.assert_array_equal(largest.component_labels, part)
-    with pytest.raises(ValueError, match=r"4 connected components .*components='separate', 'largest'"):
-        embed_graph(matrix, components="error")
     with pytest.raises(ValueError, match="components='bridge' needs features"):
         embed_graph(matrix, components="bridge")
     embed_graph(sheet_matrix(), components="error")
@@ -167,7 +153,6 @@ def test_small_parts():
     matrix, part = parts_matrix((15, 2, 3))
     with pytest.warns(UserWarning, match="3 connected components"):
         result = embed_graph(matrix, n_components=3)
-    assert np.isfinite(result.coordinates).all()
     pair = np.flatnonzero(part == 1)
     assert result.distances(pair[0], pair[1]) == pytest.approx(matrix[pair[0], pair[1]])
     with pytest.warns(UserWarning, match="5 connected components"):
@@ -180,8 +165,8 @@ def test_small_parts():
     np.testing.assert_allclose(lengths, [d for _, _, d in edges], rtol=1e-9)
 
 
-def test_duplicates_and_points_in_one_place():
-    """Stored zeros join duplicates, in either direction and by chains; they survive symmetrisation."""
+def test_duplicates():
+    """Stored zeros join duplicates; they survive symmetrisation."""
     points = np.random.default_rng(151).normal(size=(40, 2))
     points[7] = points[21] = points[3]
     graph = knn_of(points, 8)
@@ -191,19 +176,6 @@ def test_duplicates_and_points_in_one_place():
     np.testing.assert_array_equal(result.coordinates[[3, 3]], result.coordinates[[7, 21]])
     assert len(np.unique(result.coordinates, axis=0)) == 38
     np.testing.assert_array_equal(result.alignments[3], result.alignments[7])
-    entries = [0.0, 0.0, 1.0, 1.0, 1.5], ([0, 1, 2, 3, 0], [1, 2, 3, 4, 4])
-    chain = embed_graph(sp.coo_array(entries, shape=(5, 5)), n_components=1).coordinates
-    assert chain[0] == chain[1] == chain[2]
-    assert len(np.unique(chain)) == 3
-    pairs = [(i, j, 0.0) for i in range(6) for j in range(i)]
-    for n_components in (1, 5):
-        result = embed_graph(graph_of(pairs, 6).to_matrix(), n_components=n_components)
-        np.testing.assert_array_equal(result.coordinates, np.zeros((6, n_components)))
-        assert (result.status, result.energy) == ("converged", 0.0)
-    matrix = graph_of([(0, 1, 3.5)], 2).to_matrix()
-    assert embed_graph(matrix, n_components=1).distances(0, 1) == pytest.approx(3.5)
-    with pytest.raises(ValueError, match=r"n_components=2 is more than any neighbourhood .*2 distinct"):
-        embed_graph(matrix, n_components=2)
 
 
 def comb(n, leaf, n_leaves):
@@ -239,14 +211,11 @@ def test_refined_maps_have_an_energy_of_their_own_without_calibration():
 @pytest.mark.parametrize("preset", ["default", "paper"])
 @pytest.mark.filterwarnings("ignore:The optimiser stopped:sklearn.exceptions.ConvergenceWarning")
 def test_points_of_lower_rank(preset):
-    """A line in two components: the second coordinate is free but finite. A path in one is a line."""
+    """A line in two components: the second coordinate is free but finite."""
     line = np.sort(np.random.default_rng(163).uniform(size=40))[:, None]
     result = embed_graph(knn_of(line, 6).to_matrix(), n_components=2, preset=preset, max_iter=100)
     assert np.isfinite(result.coordinates).all()
     assert preset == "paper" or procrustes_error(line, result.coordinates) < 1e-12
-    graph = path_graph(12)
-    true = np.r_[0.0, np.cumsum([d for _, _, d in edges_of(graph)])]
-    assert procrustes_error(true[:, None], embed_graph(graph.to_matrix(), 1).coordinates) < 1e-20
     # A sheet with a hair, whose vertices see one direction only.
     sheet = np.random.default_rng(167).uniform(size=(80, 2))
     hair = np.column_stack([np.linspace(1.05, 2.0, 20), np.full(20, 0.5)])
@@ -268,11 +237,9 @@ def test_shortcuts_are_dropped_reported_and_kept_in_the_graph():
     assert len(kept.dropped_edges) == 0
     assert procrustes_error(roll.truth, kept.coordinates) > 0.05
     # A twin of one end of a dropped edge, with the same edge: both are listed.
-    coo, (i, j), twin = matrix.tocoo(), result.dropped_edges[0], 900
-    rows, columns = np.r_[coo.row, i, twin], np.r_[coo.col, twin, j]
-    data = np.r_[coo.data, 0.0, matrix[i, j]]
-    twins = embed_graph(sp.coo_array((data, (rows, columns)), shape=(901, 901)))
-    assert {(int(i), int(j)), (int(j), twin)} <= {tuple(edge) for edge in twins.dropped_edges.tolist()}
+    i, j = result.dropped_edges[0].tolist()
+    twins = embed_graph(with_twin(matrix, i, (j, matrix[i, j])))
+    assert {(i, j), (j, 900)} <= {tuple(edge) for edge in twins.dropped_edges.tolist()}
 
 
 def test_callbacks_see_the_users_terms_know_the_part_and_stop_the_whole_fit():
@@ -299,8 +266,6 @@ def test_callbacks_see_the_users_terms_know_the_part_and_stop_the_whole_fit():
         assert list(dict.fromkeys(s.stage for s in seen)) == [f"optimise (component {s})" for s in stages]
         assert (result.status == "stopped") == stop
         assert np.isfinite(result.coordinates).all()
-    paper = embed_graph(sheet_matrix(100), preset="paper", callback=lambda state: state.iteration == 3)
-    assert (paper.status, paper.n_iter) == ("stopped", 3)
 
 
 @pytest.mark.parametrize("preset", ["default", "paper"])

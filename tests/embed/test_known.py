@@ -8,9 +8,9 @@ from scipy.spatial.distance import cdist
 from isoweave import Anchors, Weights, embed_graph
 from isoweave.datasets import sensor_network, swiss_roll
 from isoweave.geometry import rigid_motion
-from isoweave.graph import graph_from_matrix, knn_graph
+from isoweave.graph import knn_graph
 from isoweave.metrics import procrustes_error
-from reference_graphs import distance_gap, random_rotations
+from reference_graphs import distance_gap, random_rotations, with_twin
 
 RADIUS = 0.16
 NET = sensor_network(220, radius=RADIUS, n_anchors=8, random_state=4)
@@ -24,12 +24,17 @@ def anchored(matrix=NET.graph, at=AT, weight=None, index=CHOSEN, **options):
     return embed_graph(matrix, anchors=Anchors(index, at, weight), **options)
 
 
+def with_values(matrix, values=1.0):
+    """The pattern of a matrix with other values."""
+    return sp.csr_array((np.zeros(matrix.nnz) + values, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
 def rmse(found, truth=TRUTH):
     return float(np.sqrt(np.mean(np.sum((found - truth) ** 2, axis=1))))
 
 
 def stress(coordinates):
-    edges = sp.triu(NOISY).tocoo()
+    edges = NOISY.tocoo()
     found = np.linalg.norm(coordinates[edges.row] - coordinates[edges.col], axis=1)
     return np.sum((found - edges.data) ** 2)
 
@@ -69,7 +74,7 @@ def test_weights_from_tiny_to_infinite():
     np.testing.assert_allclose(tiny, free @ turn + shift, atol=0.02 * RADIUS)
     # Weights scale together; neither masks nor the order matter.
     first = anchored(NOISY, weight=2.0, tol=1e-5)
-    second = anchored(NOISY, weight=16.0, weights=ones_like(NOISY, 8.0), tol=1e-5)
+    second = anchored(NOISY, weight=16.0, weights=with_values(NOISY, 8.0), tol=1e-5)
     np.testing.assert_array_equal(first.coordinates, second.coordinates)
     assert second.energy == 8.0 * first.energy
     order = np.random.default_rng(1).permutation(8)
@@ -158,14 +163,6 @@ def test_components_and_anchors():
     assert np.isnan(result[220:]).all()
 
 
-def with_twin(matrix, of, *more):
-    """The matrix with one more vertex at distance zero of another, and further (column, value) of its row."""
-    coo, n = sp.coo_array(matrix), matrix.shape[0]
-    columns, values = zip((of, 0.0), *more, strict=True)
-    data, rows = np.r_[coo.data, values], np.r_[coo.row, np.full(len(values), n)]
-    return sp.coo_array((data, (rows, np.r_[coo.col, columns])), shape=(n + 1, n + 1))
-
-
 def test_duplicates_of_anchors():
     twins, both = with_twin(NET.graph, int(CHOSEN[0])), [*CHOSEN, 220]
     alone = anchored(twins).coordinates
@@ -185,17 +182,8 @@ def test_duplicates_of_anchors():
     np.testing.assert_array_equal(mixed[[CHOSEN[0], 220]], AT[[0, 0]])
 
 
-def ones_like(matrix, value=1.0):
-    return sp.csr_array((np.full(matrix.nnz, value), matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
-def pattern_of(graph, values):
-    return sp.csr_array((values, graph.indices, graph.indptr), shape=(graph.n_vertices,) * 2)
-
-
-GRAPH = graph_from_matrix(ROLL)
-VALUES = np.random.default_rng(5).uniform(0.2, 1.0, size=len(GRAPH.indices))
-RANDOM = pattern_of(GRAPH, np.maximum(VALUES, VALUES[GRAPH.reverse]))
+RANDOM = with_values(ROLL, np.random.default_rng(5).uniform(0.2, 1.0, size=ROLL.nnz))
+RANDOM = RANDOM.maximum(RANDOM.T)
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +194,7 @@ def weighted():
 def test_equal_weights_change_no_bit_and_only_ratios_count(weighted):
     plain = embed_graph(ROLL)
     for value in (8.0, 2.0**-70):
-        edges, vertices = ones_like(ROLL, value), np.full(250, value)
+        edges, vertices = with_values(ROLL, value), np.full(250, value)
         for weights in (edges, vertices, Weights(edges, np.ones(250))):
             other = embed_graph(ROLL, weights=weights)
             np.testing.assert_array_equal(other.coordinates, plain.coordinates)
@@ -226,29 +214,24 @@ def test_equal_weights_change_no_bit_and_only_ratios_count(weighted):
 def test_doubtful_edges_pull_less(factor):
     """A sensor network of which one edge in fifteen is wrong by a factor, and weights that tell."""
     net = sensor_network(300, radius=0.13, random_state=7)
-    graph = graph_from_matrix(net.graph)
-    wrong = np.random.default_rng(7).uniform(size=len(graph.indices)) < 1 / 30
-    wrong |= wrong[graph.reverse]
-    matrix = pattern_of(graph, np.where(wrong, factor, 1.0) * graph.lengths)
+    wrong = with_values(net.graph, np.random.default_rng(7).uniform(size=net.graph.nnz) < 1 / 30)
+    wrong = wrong.maximum(wrong.T).toarray()[net.graph.nonzero()] > 0
+    matrix = with_values(net.graph, np.where(wrong, factor, 1.0) * net.graph.data)
+    weights = with_values(matrix, np.where(wrong, 0.01, 1.0))
     for refine in ("none", "distances"):
-        blind, warned = (
-            procrustes_error(net.truth, embed_graph(matrix, weights=w, refine=refine).coordinates)
-            for w in (None, pattern_of(graph, np.where(wrong, 0.01, 1.0)))
-        )
+        found = (embed_graph(matrix, weights=w, refine=refine) for w in (None, weights))
+        blind, warned = (procrustes_error(net.truth, each.coordinates) for each in found)
         assert warned < 0.5 * blind
 
 
 def test_vertex_weights():
     """Alone or with edges of weight one; in the paper's product they multiply the volumes."""
     weights = np.random.default_rng(3).uniform(0.5, 1.0, size=250)
-    result, both = (
-        embed_graph(ROLL, weights=w).coordinates for w in (weights, Weights(ones_like(ROLL), weights))
-    )
-    np.testing.assert_array_equal(result, both)
-    plain, same, other = (
-        embed_graph(ROLL, weights=w, inner_product="paper", shortcuts="keep").coordinates
-        for w in (None, np.full(250, 2.0), weights)
-    )
+    result, both = (embed_graph(ROLL, weights=w) for w in (weights, Weights(with_values(ROLL), weights)))
+    np.testing.assert_array_equal(result.coordinates, both.coordinates)
+    options = {"inner_product": "paper", "shortcuts": "keep"}
+    maps = (embed_graph(ROLL, weights=w, **options) for w in (None, np.full(250, 2.0), weights))
+    plain, same, other = (each.coordinates for each in maps)
     np.testing.assert_array_equal(plain, same)
     assert not np.array_equal(plain, other)
 
@@ -299,7 +282,7 @@ BAD_ANCHORS = [
 
 
 def with_entries(*entries):
-    weights = ones_like(ROLL).tolil()
+    weights = with_values(ROLL).tolil()
     for row, column, value in entries:
         weights[row, column] = value
     return weights.tocsr()
@@ -312,7 +295,7 @@ EDGE = rf"edge \(0, {FIRST}\)"
 BAD_WEIGHTS = [
     (Weights(edges=[1.0]), TypeError, "sparse matrix with the pattern of the graph"),
     (sp.csr_array((3, 3)), ValueError, r"shape \(250, 250\) like the graph, got \(3, 3\)"),
-    (ones_like(ROLL).astype(complex), TypeError, "must be real, got dtype complex"),
+    (with_values(ROLL).astype(complex), TypeError, "must be real, got dtype complex"),
     (with_entries((0, FIRST, 2.0)), ValueError, f"symmetric, but {EDGE} has both 1.0 and 2.0"),
     *((with_entries((0, FIRST, x)), ValueError, f"{EDGE} is {x}") for x in (-1.0, np.inf, np.nan)),
     (with_entries((0, STRANGER, 1.0)), ValueError, rf"given for \(0, {STRANGER}\)"),
@@ -328,7 +311,7 @@ BAD_WEIGHTS = [
 HARD = Anchors(CHOSEN, AT)
 BAD_TOGETHER = [
     ({"anchors": HARD, "scale": "geodesics"}, ValueError, "scale='geodesics' would move the map off its"),
-    ({"weights": ones_like(NOISY), "preset": "paper"}, ValueError, "per edge, which the paper's does"),
+    ({"weights": with_values(NOISY), "preset": "paper"}, ValueError, "per edge, which the paper's does"),
     ({"refine": "distances", "preset": "paper"}, ValueError, "refine='distances' needs one weight per edge"),
     ({"loss": "robust", "preset": "paper"}, ValueError, "loss='robust' needs one weight per edge"),
 ]

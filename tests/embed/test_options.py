@@ -82,21 +82,17 @@ def test_fingerprint_sees_what_results_depend_on():
 
 WRONG = """
 n_components | 0            | ValueError | n_components must be an integer >= 1, got 0
-n_components | 2.0          | TypeError  | n_components must be an integer, got 2.0 of type float
 start        | "landmarks"  | ValueError | start must be one of .*got 'landmarks'. Did you mean 'landmark'
 frame_size   | "some"       | ValueError | frame_size must be one of 'auto', 'all', got 'some'
 frame_size   | 1            | ValueError | frame_size must be an integer >= 2, got 1
 frame_size   | 0.5          | ValueError | frame_size must be a finite number >= 1.0, got 0.5
 frame_size   | float("nan") | ValueError | frame_size must be a finite number
-frame_size   | None         | TypeError  | frame_size must be .* got None
 frame_size   | True         | TypeError  | frame_size must be .* got True
 checkpoint   | "file"       | TypeError  | checkpoint must be an isoweave.Checkpoint or None, got 'file'
 callback     | 3            | TypeError  | callback must be callable or None, got 3
 random_state | "seed"       | TypeError  | random_state must be an integer, got 'seed'
 random_state | -1           | ValueError | random_state must be an integer >= 0, got -1
 tol          | 0            | ValueError | tol must be a finite number > 0.0, got 0
-tol          | -1e-3        | ValueError | tol must be a finite number > 0.0, got -0.001
-tol          | float("nan") | ValueError | tol must be a finite number
 tol          | "small"      | TypeError  | tol must be a real number, got 'small'
 max_iter     | 0            | ValueError | max_iter must be an integer >= 1, got 0
 max_iter     | 2.5          | TypeError  | max_iter must be an integer, got 2.5

@@ -1,6 +1,6 @@
 """Plain numpy instead of compiled kernels: the same bits."""
 
-from itertools import pairwise
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,15 +8,7 @@ import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
 from isoweave._parallel import ONE_THREAD as TEAM
-from isoweave.engines import (
-    alignment,
-    local_mds,
-    paths,
-    plain,
-    plain_frames,
-    sparse,
-    stress,
-)  # fmt: skip
+from isoweave.engines import alignment, local_mds, paths, plain, plain_frames, sparse, stress
 from isoweave.graph import graph_from_matrix
 from isoweave.graph._graph import rows_by_length
 
@@ -37,25 +29,19 @@ def graph(request):
     return random_graph(*request.param)
 
 
-def both(compiled, numpy, shape, *arrays, rows=None):
-    """Bits of either, into arrays of some shapes."""
-    found = []
-    for function, first in ((compiled, (0, rows) if rows is not None else ()), (numpy, ())):
-        out = [np.full(s, np.nan) for s in shape]
-        function(*first, *arrays[function is numpy], *out)
-        found.append([a.tobytes() for a in out])
-    assert found[0] == found[1]
+def bits(shapes, *calls):
+    """What some calls write into new arrays of these shapes."""
+    out = [np.full(shape, np.nan) for shape in shapes]
+    for call in calls:
+        call(*out)
+    return [array.tobytes() for array in out]
 
 
-def same(compiled, numpy, n_items, shapes, *arrays, cut=0.4):
-    """Bits of either, of all items at once by the kernel and in two ranges by its twin."""
-    middle, found = int(cut * n_items), []
-    for function, bounds in ((compiled, (0, n_items)), (numpy, (0, middle, n_items))):
-        out = [np.full(shape, np.nan) for shape in shapes]
-        for lo, hi in pairwise(bounds):
-            function(lo, hi, *arrays, *out)
-        found.append([a.tobytes() for a in out])
-    assert found[0] == found[1]
+def same(compiled, numpy, n, shapes, *arrays):
+    """All items at once by the kernel, and in two ranges by its twin."""
+    ranges = ((0, 2 * n // 5), (2 * n // 5, n))
+    found = bits(shapes, *(partial(numpy, *ends, *arrays) for ends in ranges))
+    assert found == bits(shapes, partial(compiled, 0, n, *arrays))
 
 
 def points_graph(n, dimension, k, digits=16):
@@ -63,9 +49,8 @@ def points_graph(n, dimension, k, digits=16):
     points = RNG.normal(size=(n, dimension))
     distances, columns = cKDTree(points).query(points, k + 1)
     rows, lengths = np.repeat(np.arange(n), k), np.round(distances[:, 1:].ravel(), digits) + 0.1
-    return graph_from_matrix(
-        sp.coo_array((lengths, (rows, columns[:, 1:].ravel())), shape=(n, n)), asymmetry="min"
-    )
+    matrix = sp.coo_array((lengths, (rows, columns[:, 1:].ravel())), shape=(n, n))
+    return graph_from_matrix(matrix, asymmetry="min")
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 5])
@@ -96,10 +81,9 @@ def test_frames(n, dimension, k, n_components):
     graph = points_graph(n, dimension, k)
     arrays = (graph.indptr, graph.indices, graph.lengths, *rows_by_length(graph, TEAM))
     size = max(min(int(2.5 * k), n), n_components + 1) + 1
-    found = []
-    for _ in range(2):
-        m = len(graph.indices)
-        found.append((np.empty((m, n_components)), np.empty((n, n_components + 1)), np.empty(m, bool)))
+    m = len(graph.indices)
+    shapes = ((m, n_components), float), ((n, n_components + 1), float), (m, bool)
+    found = [[np.empty(*shape) for shape in shapes] for _ in range(2)]
     rows, spectrum, included = found[0]
     none, inverse = np.empty(0, bool), np.empty((0, n_components))
     limits = (size, 2 * size, 200, False)
@@ -125,15 +109,13 @@ def test_nearest_vertices():
 def test_sums_over_edges(graph, width):
     n, m = graph.n_vertices, len(graph.indices)
     flux, x = RNG.normal(size=(m, width)), RNG.normal(size=(n, width)) * 10.0 ** RNG.integers(-9, 9, (n, 1))
-    indptr, indices, sources = graph.indptr, graph.indices, graph.sources
-    arrays = (indptr, graph.reverse, flux), (sources, graph.reverse, flux)
-    both(alignment.divergence, plain.divergence, [(n, width)], *arrays, rows=n)
-    data = RNG.normal(size=m)
-    arrays = (indptr, indices, data, x)
-    same(sparse.multiply_rows, plain.multiply_rows, n, [(n, width)], *arrays)
+    found, shapes = partial(alignment.divergence, 0, n, graph.indptr, graph.reverse, flux), [(n, width)]
+    assert bits(shapes, found) == bits(shapes, partial(plain.divergence, graph.sources, graph.reverse, flux))
+    arrays = (graph.indptr, graph.indices, RNG.normal(size=m), x)
+    same(sparse.multiply_rows, plain.multiply_rows, n, shapes, *arrays)
     labels = RNG.integers(3, size=n).astype(np.int32)
     arrays = (labels, np.maximum(np.bincount(labels, minlength=3), 1).astype(float), x)
-    both(sparse.project, plain.project, [(n, width)], arrays, arrays)
+    assert bits(shapes, partial(sparse.project, *arrays)) == bits(shapes, partial(plain.project, *arrays))
 
 
 def test_common_neighbours_and_rows_by_length(graph, monkeypatch):

@@ -4,18 +4,19 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.linalg import block_diag
 from scipy.spatial.distance import cdist
 
-from isoweave.engines import lanes, small
+from isoweave.engines import lanes, small, tridiagonal
 from isoweave.engines.compile import kernel
+from isoweave.engines.lanes import LANES
 from isoweave.engines.plain_frames import EXTRA_VECTORS
 from reference_graphs import random_rotations
 
 # Helpers are compiled into the kernels that call them; for these tests they are kernels, kept on disk.
-HELPERS = (
-    small.block_iteration, small.block_iterations, small.full_spectrum, small.polar, lanes.polar_lanes
-)  # fmt: skip
-block_iteration, block_iterations, full_spectrum, polar, polar_lanes = (kernel(f.py_func) for f in HELPERS)
+HELPERS = (small.block_iteration, small.block_iterations, tridiagonal.leading_pairs, small.full_spectrum)
+block_iteration, block_iterations, leading_pairs, full_spectrum = (kernel(f.py_func) for f in HELPERS)
+polar, polar_lanes = kernel(small.polar.py_func), kernel(lanes.polar_lanes.py_func)
 scratch = kernel(lambda n: small.squares(n)[2:])
 
 
@@ -73,10 +74,10 @@ def test_polar(n):
 
 def lanes_of(matrices):
     """Polar factors of matrices side by side, and the sums of their squared singular values."""
-    n, width = len(matrices[0]), lanes.LANES
-    x = np.zeros((n, n, width))
+    n = len(matrices[0])
+    x = np.zeros((n, n, LANES))
     x[..., : len(matrices)] = np.moveaxis(matrices, 0, -1)
-    row = np.empty((n, width))
+    row = np.empty((n, LANES))
     q = polar_lanes(x, np.empty_like(x), np.empty_like(x), row)
     return np.moveaxis(q, -1, 0)[: len(matrices)], row[0, : len(matrices)]
 
@@ -111,6 +112,29 @@ def iterate(matrix, n_wanted):
     values, vectors, (rows, image) = np.empty(n_wanted), np.empty((m, n_wanted)), np.empty((2, block, m + 3))
     scratch = (rows, image, *np.empty((2, block, block)), np.empty(block, dtype=np.int32))
     return block_iteration(matrix, values, vectors, *scratch), values, vectors
+
+
+def side_by_side(matrices, n_wanted, by_iteration):
+    """The same of some matrices side by side, by block iteration (all of one order) or tridiagonal ones."""
+    orders = np.array([len(matrices[w % len(matrices)]) for w in range(LANES)], np.int32)
+    m, block = orders.max(), n_wanted + EXTRA_VECTORS
+    work = np.zeros((m, m, LANES))
+    for w, order in enumerate(orders):
+        work[:order, :order, w] = matrices[w % len(matrices)]
+    values, vectors = np.empty((n_wanted, LANES)), np.empty((LANES, m + 2, n_wanted))
+    settled = np.empty(LANES, np.int32)
+    if by_iteration:
+        scratch = np.empty(((3 * block + n_wanted + 1) * m + 3 * (block + n_wanted) * block) * LANES)
+        more = (*np.empty((2, block, block)), np.empty(block, np.int32))
+        block_iterations(work.ravel(), m, values, vectors, settled, scratch, *more)
+    else:
+        scratch = np.empty((tridiagonal.ROWS + n_wanted) * (m + 1) * LANES)
+        leading_pairs(work.ravel(), m, orders, values, vectors, settled, scratch)
+    return [(settled[w] == 1, values[:, w], vectors[w, : len(one)]) for w, one in enumerate(matrices)]
+
+
+def by_tridiagonal(matrix, n_wanted):
+    return side_by_side([matrix], n_wanted, by_iteration=False)[0]
 
 
 def with_spectrum(values, seed):
@@ -159,49 +183,81 @@ for k in (1, 2, 4, 12):
     MATRICES[f"{k} large negative"] = with_spectrum(values, 83)
 
 
+def assert_leading(matrix, values, vectors, close=1e-10):
+    """Values are LAPACK's largest; vectors are orthonormal and have those values."""
+    everything, n_wanted = np.linalg.eigvalsh(matrix)[::-1], len(values)
+    scale = max(np.abs(everything).max(), np.finfo(float).tiny)
+    np.testing.assert_allclose(values, everything[:n_wanted], atol=close * scale)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(n_wanted), atol=1e-11)
+    np.testing.assert_allclose(matrix @ vectors, vectors * values, atol=close * scale)
+
+
+def check_tridiagonal(matrix, n_wanted, is_ordinary=True):
+    """What is found is right, and it is found in ordinary cases."""
+    settled, values, vectors = by_tridiagonal(matrix, n_wanted)
+    assert settled or not is_ordinary
+    if settled:
+        assert_leading(matrix, values, vectors, close=2e-12)
+
+
 @pytest.mark.parametrize("name", MATRICES)
 def test_leading_eigenpairs(name):
-    """Values are LAPACK's largest; vectors are orthonormal and have those values."""
-    matrix = MATRICES[name]
-    everything = np.linalg.eigvalsh(matrix)[::-1]
-    scale = max(np.abs(everything).max(), np.finfo(float).tiny)
+    """As the frames get them: by iteration, or by LAPACK where that does not settle; or side by side."""
     for n_wanted in (1, 2, 3, 5):
-        # As the frames get them: by iteration, or by LAPACK where that does not settle.
-        settled, values, vectors = iterate(matrix, n_wanted)
+        settled, values, vectors = iterate(MATRICES[name], n_wanted)
         if not settled:
-            full_spectrum(matrix, values, vectors)
-        np.testing.assert_allclose(values, everything[:n_wanted], atol=1e-10 * scale)
-        np.testing.assert_allclose(vectors.T @ vectors, np.eye(n_wanted), atol=1e-12)
-        np.testing.assert_allclose(matrix @ vectors, vectors * values, atol=1e-10 * scale)
+            full_spectrum(MATRICES[name], values, vectors)
+        assert_leading(MATRICES[name], values, vectors)
+        check_tridiagonal(MATRICES[name], n_wanted, is_ordinary=False)
 
 
+@pytest.mark.parametrize(("m", "n_wanted"), [(3, 1), (4, 3), (9, 5), (38, 5), (38, 13), (90, 30)])
+def test_tridiagonal_matrices_of_all_kinds_of_spectra(m, n_wanted):
+    rng = np.random.default_rng(77)
+    nearly_equal = np.r_[np.full(m - 1, 2.0) + 1e-15 * rng.normal(size=m - 1), -3.0]
+    for values, is_ordinary in (
+        (rng.normal(size=m), True),
+        (np.geomspace(1.0, 1e-9, m), True),
+        (np.r_[1.0, 1.0, rng.normal(size=m - 2) * 0.5], True),
+        (-np.arange(1.0, m + 1), True),
+        (nearly_equal, False),
+        (1e-160 * rng.random(m), False),
+        (1e140 * rng.random(m), False),
+    ):
+        check_tridiagonal(with_spectrum(values, 79), n_wanted, is_ordinary)
+
+
+def test_tridiagonal_matrices_in_pieces_and_what_is_left_to_lapack():
+    """Zeros next to the diagonal, which nothing has to be made zero by."""
+    rng = np.random.default_rng(83)
+    pieces = [part + part.T for part in rng.normal(size=(5, 4, 4))]
+    check_tridiagonal(block_diag(*pieces), 6)
+    check_tridiagonal(np.diag(rng.normal(size=12)), 5)
+    # The same piece five times: every value is fivefold.
+    check_tridiagonal(block_diag(*pieces[:1] * 5), 5, is_ordinary=False)
+    left = [(np.eye(4), 4), (np.zeros((6, 6)), 2), (np.ones((2, 2)), 1), (np.full((6, 6), np.nan), 2)]
+    with np.errstate(all="ignore"):
+        assert not any(by_tridiagonal(matrix, n_wanted)[0] for matrix, n_wanted in left)
+
+
+@pytest.mark.parametrize("by_iteration", [True, False])
 @pytest.mark.parametrize("name", MATRICES)
-def test_iterations_side_by_side_have_the_bits_of_one(name):
-    """Whatever stands beside, and where one of them does not settle."""
-    matrix = MATRICES[name]
-    m, others = len(matrix), [with_spectrum(np.r_[9.0, 8.0, 7.0, np.linspace(k, -k, len(matrix) - 3) / 20], k)
-                              for k in range(1, lanes.LANES)]  # fmt: skip
+def test_pairs_do_not_depend_on_what_stands_beside(name, by_iteration):
+    """Nor, by tridiagonal matrices, on the zeros that a matrix is filled up with beside larger ones."""
+    matrix, alone = MATRICES[name], iterate if by_iteration else by_tridiagonal
+    rests = [np.linspace(k, -k, len(matrix) - 3) / 20 for k in range(1, LANES)]
+    others = [with_spectrum(np.r_[9.0, 8.0, 7.0, rest], k) for k, rest in enumerate(rests)]
+    if not by_iteration:
+        others[:3] = MATRICES["gram 60"], np.full((5, 5), np.nan), np.zeros((12, 12))
     together = [*others[:2], matrix, *others[2:]]
     for n_wanted in (1, 2, 3):
-        block = n_wanted + EXTRA_VECTORS
-        values, vectors = np.empty((n_wanted, lanes.LANES)), np.empty((lanes.LANES, m + 2, n_wanted))
-        settled, order = np.empty(lanes.LANES, np.int32), np.empty(block, np.int32)
-        size = (3 * block + n_wanted + 1) * m + 3 * (block + n_wanted) * block
-        flat = (
-            np.stack(together, axis=-1).ravel(),
-            m,
-            values,
-            vectors,
-            settled,
-            np.empty(size * lanes.LANES),
-        )
-        block_iterations(*flat, *np.empty((2, block, block)), order)
-        for w, one in enumerate(together):
-            alone, its_values, its_vectors = iterate(one, n_wanted)
-            assert (settled[w] == 1) == alone
-            if alone:
-                np.testing.assert_array_equal(values[:, w], its_values)
-                np.testing.assert_array_equal(vectors[w, :m], its_vectors)
+        found = side_by_side(together, n_wanted, by_iteration)
+        for one, (settled, *pairs) in zip(together, found, strict=True):
+            expected = alone(one, n_wanted)
+            assert settled == expected[0]
+            if settled:
+                np.testing.assert_array_equal(pairs[0], expected[1])
+                np.testing.assert_array_equal(pairs[1], expected[2])
 
 
 def test_iteration_scales_with_the_matrix_settles_at_clear_gaps_and_leaves_most_of_a_spectrum_to_lapack():

@@ -13,12 +13,6 @@ def triangles_loop(graph):
     return [(i, j, k) for i in range(len(near)) for j, k in combinations(sorted(near[i]), 2) if k in near[j]]
 
 
-def incidence(graph, edges):
-    """Dense differences (E, n): row e of the stored edge (i, j) is f_j - f_i."""
-    ends = np.eye(graph.n_vertices)
-    return ends[graph.indices[edges]] - ends[graph.sources[edges]]
-
-
 def split_dense(graph, frames, weights, alignments, coordinates, boundary):
     """Removable, disagreement, curl and loops by dense least squares, in the order of these names."""
     edges = np.flatnonzero(graph.sources < graph.indices)
@@ -27,7 +21,9 @@ def split_dense(graph, frames, weights, alignments, coordinates, boundary):
     there, home = rotated[edges], rotated[graph.reverse[edges]]
     both, root = np.sum(a * b / (a + b) * (there + home) ** 2), np.sqrt(a + b)
     form = root * (a * there - b * home) / (a + b)
-    gradient = root * incidence(graph, edges)
+    # Row e of the edge (i, j) is f_j - f_i.
+    ends = np.eye(graph.n_vertices)
+    gradient = root * (ends[graph.indices[edges]] - ends[graph.sources[edges]])
     exact = gradient @ np.linalg.lstsq(gradient, form, rcond=None)[0]
     curls = boundary.toarray().T / root
     coexact = curls @ np.linalg.lstsq(curls, form, rcond=None)[0]

@@ -16,19 +16,20 @@ def graph_of(edges, n):
     return graph_from_matrix(sp.coo_array((np.array(lengths, float), (i, j)), shape=(n, n)))
 
 
+def nearest(distances, k):
+    """Every vertex is joined to the k nearest by a dense matrix of distances."""
+    # Before others that are as near as itself: duplicates.
+    order = np.argsort(distances - np.eye(len(distances)), axis=1)[:, 1 : k + 1]
+    rows = np.repeat(np.arange(len(distances)), order.shape[1])
+    return graph_of(zip(rows, order.ravel(), distances[rows, order.ravel()], strict=True), len(distances))
+
+
 def knn_of(points, k):
-    """Max-symmetrised kNN graph by sorting all distances."""
-    distances, edges = cdist(points, points), set()
-    for i, row in enumerate(np.argsort(distances, axis=1).tolist()):
-        edges |= {(min(i, j), max(i, j)) for j in [j for j in row if j != i][:k]}
-    return graph_of([(i, j, distances[i, j]) for i, j in sorted(edges)], len(points))
+    return nearest(cdist(points, points), k)
 
 
 def complete_of(points):
-    """All pairs."""
-    n = len(points)
-    distances = cdist(points, points)
-    return graph_of([(i, j, distances[i, j]) for i in range(n) for j in range(i)], n)
+    return knn_of(points, len(points) - 1)
 
 
 def random_tree(n, rng):
@@ -53,6 +54,14 @@ def with_hubs(points, k, hubs, rng):
             if j != hub:
                 edges.setdefault((min(hub, j), max(hub, j)), float(rng.uniform(1.0, 4.0)))
     return graph_of([(i, j, d) for (i, j), d in sorted(edges.items())], len(points))
+
+
+def with_twin(matrix, of, *more):
+    """The matrix with one more vertex at distance zero of another, and further (column, value) of its row."""
+    coo, n = sp.coo_array(matrix), matrix.shape[0]
+    columns, values = zip((of, 0.0), *more, strict=True)
+    data, rows = np.r_[coo.data, values], np.r_[coo.row, np.full(len(values), n)]
+    return sp.coo_array((data, (rows, np.r_[coo.col, columns])), shape=(n + 1, n + 1))
 
 
 def path_graph(n):

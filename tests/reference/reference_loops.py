@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import polar
 from scipy.sparse.csgraph import dijkstra, minimum_spanning_tree
 
 from reference_graphs import edges_of, graph_of, row_of
@@ -146,7 +147,7 @@ def seen_by_both(graph, frames, i, j):
         return seen | {v: np.zeros(frames.n_components)}
 
     at_i, at_j = rows(i), rows(j)
-    common = sorted(set(at_i) & set(at_j))
+    common = sorted({*at_i} & {*at_j})
     x, y = (np.array([at[v] for v in common]) for at in (at_i, at_j))
     return x - x.mean(axis=0), y - y.mean(axis=0)
 
@@ -162,7 +163,7 @@ def transition_loop(graph, frames, i, j):
     size = np.linalg.norm(x) * np.linalg.norm(y)
     if len(x) <= frames.n_components:
         return x.T @ y / (size or 1.0), 1e-3
-    o = best_rotation(x.T @ y)
+    o, _ = polar(x.T @ y)
     return o, np.trace(o.T @ x.T @ y) / size
 
 
@@ -195,18 +196,8 @@ def differences_at(graph, i, values):
 
 def laplacian_loop(graph, inner):
     """Sum over vertices of delta^T W delta, from its definition."""
-    n = graph.n_vertices
-    deltas = [differences_at(graph, i, np.eye(n)) for i in range(n)]
+    deltas = [differences_at(graph, i, np.eye(graph.n_vertices)) for i in range(graph.n_vertices)]
     return sum(delta.T @ inner_matrix(graph, inner, i) @ delta for i, delta in enumerate(deltas))
-
-
-def inverse_matrices(graph, inner):
-    """The paper's FrmInv: one dense n x n matrix per direction."""
-    matrices = np.zeros((inner.inverse.shape[1], graph.n_vertices, graph.n_vertices))
-    for i in range(graph.n_vertices):
-        for e, j, _ in row_of(graph, i):
-            matrices[:, i, j] = inner.inverse[e]
-    return matrices
 
 
 def laplacian_printed(graph, inner):
@@ -216,7 +207,9 @@ def laplacian_printed(graph, inner):
     appendix (eqApp_lplc) has it; rows of both, as printed, would not be symmetric.
     """
     total = 0.0
-    for f in inverse_matrices(graph, inner):
+    for column in inner.inverse.T:
+        # The paper's FrmInv of one direction.
+        f = sp.csr_array((column, graph.indices, graph.indptr)).toarray()
         sums = f.sum(axis=1)
         total = total + f.T @ f + np.diag(sums**2) - (sums[:, None] * f + f.T * sums[None, :])
     return total
@@ -232,11 +225,6 @@ def divergence_loop(graph, flux):
     return out
 
 
-def best_rotation(matrix):
-    u, _, vt = np.linalg.svd(matrix)
-    return u @ vt
-
-
 def energy_loop(graph, frames, inner, coordinates, alignments=None):
     """Energies per vertex, alignments (the best ones unless given) and half the gradient."""
     n, n_components = coordinates.shape
@@ -245,7 +233,7 @@ def energy_loop(graph, frames, inner, coordinates, alignments=None):
     for i in range(n):
         at = slice(graph.indptr[i], graph.indptr[i + 1])
         w, e, steps = inner_matrix(graph, inner, i), frames.rows[at], differences_at(graph, i, coordinates)
-        rotations[i] = best_rotation(e.T @ w @ steps) if alignments is None else alignments[i]
+        rotations[i] = polar(e.T @ w @ steps)[0] if alignments is None else alignments[i]
         residual = steps - e @ rotations[i]
         flux[at] = w @ residual
         energies[i] = np.sum(residual * flux[at])

@@ -6,15 +6,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import ConvexHull, Delaunay
 
 from isoweave.graph import graph_from_matrix, knn_graph
-
-
-def nearest(distances, k):
-    """The kNN graph of a dense matrix of distances."""
-    n = len(distances)
-    order = np.argsort(distances, axis=1)[:, 1 : k + 1]
-    rows = np.repeat(np.arange(n), k)
-    lengths = distances[rows, order.ravel()]
-    return graph_from_matrix(sp.coo_array((lengths, (rows, order.ravel())), shape=(n, n)), asymmetry="min")
+from reference_graphs import nearest, random_tree
 
 
 def sphere_points(n, seed, radius=1.0, lowest=-1.0):
@@ -41,11 +33,11 @@ def strip_graph(n, k, seed, *, twisted, length=12.0, width=2.0):
     return np.column_stack((u, v)), nearest(np.min(ways, axis=0), k)
 
 
-def flat_torus_graph(n, k, seed, sides=(1.0, 1.0)):
-    """A rectangle glued along both pairs of sides, with exact distances."""
-    places = np.random.default_rng(seed).uniform(size=(n, 2)) * sides
+def flat_torus_graph(n, k, seed):
+    """A square glued along both pairs of sides, with exact distances."""
+    places = np.random.default_rng(seed).uniform(size=(n, 2))
     gaps = np.abs(places[:, None] - places)
-    return nearest(np.linalg.norm(np.minimum(gaps, np.array(sides) - gaps), axis=2), k)
+    return nearest(np.linalg.norm(np.minimum(gaps, 1.0 - gaps), axis=2), k)
 
 
 def plane_graph(n, k, seed):
@@ -54,17 +46,14 @@ def plane_graph(n, k, seed):
     return points, knn_graph(points, k)
 
 
-def annulus_graph(n, k, seed, inner=0.6):
+def annulus_graph(n, k, seed):
     rng = np.random.default_rng(seed)
-    r, angle = np.sqrt(rng.uniform(inner**2, 1.0, n)), rng.uniform(0.0, 2.0 * np.pi, n)
+    r, angle = np.sqrt(rng.uniform(0.36, 1.0, n)), rng.uniform(0.0, 2.0 * np.pi, n)
     return knn_graph(np.column_stack((r * np.cos(angle), r * np.sin(angle))), k)
 
 
 def tree_graph(n, seed):
-    rng = np.random.default_rng(seed)
-    child = np.arange(1, n)
-    parent = (rng.random(n - 1) * child).astype(int)
-    return graph_from_matrix(sp.coo_array((rng.uniform(0.5, 1.5, n - 1), (child, parent)), shape=(n, n)))
+    return random_tree(n, np.random.default_rng(seed))
 
 
 def path_graph(n):
@@ -77,13 +66,17 @@ def grid_graph(side):
     return graph_from_matrix(sp.coo_array(sp.kron(line, one) + sp.kron(one, line)))
 
 
+def sides_of(points, triangles):
+    """Their edges as numbers of both ends, and the lengths of these."""
+    rows, cols = np.unique(np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1), axis=0).T
+    return rows, cols, np.linalg.norm(points[rows] - points[cols], axis=1)
+
+
 def road_graph(n, seed, part=0.3):
     """Places in the unit square, and roads between them: a tree, and a part of the other short ways."""
     rng = np.random.default_rng(seed)
     points = rng.uniform(size=(n, 2))
-    sides = np.sort(Delaunay(points).simplices[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
-    rows, cols = np.unique(sides, axis=0).T
-    lengths = np.linalg.norm(points[rows] - points[cols], axis=1)
+    rows, cols, lengths = sides_of(points, Delaunay(points).simplices)
     tree = sp.csr_array(minimum_spanning_tree(sp.csr_array((lengths, (rows, cols)), shape=(n, n))))
     taken = rng.random(len(lengths)) < part * (lengths < 2.2 / np.sqrt(n))
     others = sp.csr_array((lengths[taken], (rows[taken], cols[taken])), shape=(n, n))
@@ -93,7 +86,5 @@ def road_graph(n, seed, part=0.3):
 def hull_mesh(n, seed):
     """Random points of a sphere, and the graph of the triangles of their hull."""
     points = sphere_points(n, seed)
-    sides = np.sort(ConvexHull(points).simplices[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
-    rows, cols = np.unique(sides, axis=0).T
-    lengths = np.linalg.norm(points[rows] - points[cols], axis=1)
+    rows, cols, lengths = sides_of(points, ConvexHull(points).simplices)
     return points, graph_from_matrix(sp.coo_array((lengths, (rows, cols)), shape=(n, n)))
