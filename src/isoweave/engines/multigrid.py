@@ -7,6 +7,7 @@ written where the counts say.
 import numpy as np
 
 from isoweave.engines.compile import kernel
+from isoweave.engines.sparse import add_three
 
 # The two highest bits of a ticket: undecided, or in the set; neither is set near a vertex of the set.
 UNDECIDED, CHOSEN = np.uint64(1 << 62), np.uint64(1 << 63)
@@ -111,12 +112,8 @@ def sweep_rows(start, stop, indptr, indices, data, scale, rhs, x, out):
         first, last = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
         for k in range(0, width, 3):
             c0, c1, c2 = np.uint64(k), np.uint64(min(k + 1, width - 1)), np.uint64(min(k + 2, width - 1))
-            t0, t1, t2 = rhs[i, c0], rhs[i, c1], rhs[i, c2]
-            for e in range(first, last):
-                j, weight = np.uint32(indices[e]), data[e]
-                t0 -= weight * x[j, c0]
-                t1 -= weight * x[j, c1]
-                t2 -= weight * x[j, c2]
+            sums = rhs[i, c0], rhs[i, c1], rhs[i, c2]
+            t0, t1, t2 = add_three(first, last, -1.0, indices, data, x, c0, c1, c2, sums)
             t0, t1, t2 = x[i, c0] + scale[i] * t0, x[i, c1] + scale[i] * t1, x[i, c2] + scale[i] * t2
             out[i, c0], out[i, c1], out[i, c2] = t0, t1, t2
 
@@ -129,11 +126,6 @@ def plus_product(start, stop, base, factor, indptr, indices, data, x, out):
         first, last = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
         for k in range(0, width, 3):
             c0, c1, c2 = np.uint64(k), np.uint64(min(k + 1, width - 1)), np.uint64(min(k + 2, width - 1))
-            t0, t1, t2 = 0.0, 0.0, 0.0
-            for e in range(first, last):
-                j, weight = np.uint32(indices[e]), data[e]
-                t0 += weight * x[j, c0]
-                t1 += weight * x[j, c1]
-                t2 += weight * x[j, c2]
+            t0, t1, t2 = add_three(first, last, 1.0, indices, data, x, c0, c1, c2, (0.0, 0.0, 0.0))
             t0, t1, t2 = base[i, c0] + factor * t0, base[i, c1] + factor * t1, base[i, c2] + factor * t2
             out[i, c0], out[i, c1], out[i, c2] = t0, t1, t2

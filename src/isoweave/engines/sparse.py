@@ -6,10 +6,22 @@ for negative ones: together two to four times faster than the general loop.
 
 import numpy as np
 
-from isoweave.engines.compile import kernel
+from isoweave.engines.compile import inlined, kernel
 from isoweave.engines.lanes import LANES, set_gathered
 from isoweave.engines.paths import find_edge
 from isoweave.engines.plain import CHUNK
+
+
+@inlined
+def add_three(first, last, sign, indices, data, x, c0, c1, c2, sums):
+    """Add the products of the entries first..last of a row, times a sign, with three columns to three sums."""
+    t0, t1, t2 = sums
+    for e in range(first, last):
+        j, weight = np.uint32(indices[e]), sign * data[e]
+        t0 += weight * x[j, c0]
+        t1 += weight * x[j, c1]
+        t2 += weight * x[j, c2]
+    return t0, t1, t2
 
 
 @kernel
@@ -35,13 +47,8 @@ def multiply_rows(start, stop, indptr, indices, data, x, out):
         # Three at a time; the last stands in for those that are not there.
         for k in range(0, width, 3):
             c0, c1, c2 = np.uint64(k), np.uint64(min(k + 1, width - 1)), np.uint64(min(k + 2, width - 1))
-            a0, a1, a2 = 0.0, 0.0, 0.0
-            for e in range(first, last):
-                j, weight = np.uint32(indices[e]), data[e]
-                a0 += weight * x[j, c0]
-                a1 += weight * x[j, c1]
-                a2 += weight * x[j, c2]
-            out[i, c0], out[i, c1], out[i, c2] = a0, a1, a2
+            sums = add_three(first, last, 1.0, indices, data, x, c0, c1, c2, (0.0, 0.0, 0.0))
+            out[i, c0], out[i, c1], out[i, c2] = sums
 
 
 @kernel
