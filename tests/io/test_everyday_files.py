@@ -144,9 +144,9 @@ def test_meshes_are_graphs(put, name):
 
 
 BROKEN = {
-    "line 2: coordinate 'x' is not a number": ("m.obj", "v 0 0 0\nv 1 x 0\n"),
+    r"line 2: cell 2 \(x, y, z\) holds 'x', not a number": ("m.obj", "v 0 0 0\nv 1 x 0\n"),
     "line 2: corner '1.5' is not a whole": ("m.obj", "v 0 0 0\nf 1 1.5 2\n"),
-    "line 1: expected three coordinates": ("m.obj", "v 0 0\n"),
+    "line 1: expected 3 cells .x, y, z., found 2": ("m.obj", "v 0 0\n"),
     "line 2: corners are counted from 1": ("m.obj", "v 0 0 0\nf 0 1 2\n"),
     "face 0 has the corner 6, but there are 1": ("m.obj", "v 0 0 0\nf 1 7 1\n"),
     "vertex 1 lies at .*inf": ("m.obj", "v 0 0 0\nv inf 0 0\nf 1 2 1\n"),

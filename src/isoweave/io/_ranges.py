@@ -20,10 +20,9 @@ from typing import Any
 import numpy as np
 
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.io import _source
+from isoweave.io import _source, _sparse
 from isoweave.io._read import check_installed
 from isoweave.io._source import Fault, InputFileError, brief, quoted, reading
-from isoweave.io._sparse import MAX_EMPTY_VERTICES, VERTICES_PER_ENTRY, check_part, check_square, sparse_parts
 
 Piece = tuple[AnyArray, AnyArray, FloatArray]
 # Edges at a time: 24 bytes each.
@@ -66,7 +65,7 @@ class EdgeList:
 
     def check_size(self, n_vertices: int) -> None:
         """Refuse a graph that is out of proportion to the number of its edges."""
-        if n_vertices > max(MAX_EMPTY_VERTICES, VERTICES_PER_ENTRY * self.n_entries):
+        if n_vertices > max(_sparse.MAX_EMPTY_VERTICES, _sparse.VERTICES_PER_ENTRY * self.n_entries):
             said = f"a graph of {n_vertices:,} vertices with only {self.n_entries:,} edges is refused"
             raise InputFileError(self.path, f"{said}; number the vertices from 0 without gaps")
 
@@ -129,14 +128,12 @@ def _check_piece(piece: Piece, n_vertices: int) -> None:
     if low < 0 or (n_vertices and high >= n_vertices):
         upper = f"to {n_vertices - 1}" if n_vertices else "on"
         raise Fault(f"vertex {low if low < 0 else high}; vertices are numbered from 0 {upper}")
-    bad = ~((lengths >= 0) & (lengths < np.inf))
-    if bad.any():
-        at = int(np.argmax(bad))
+    at = _sparse.first_wrong_length(lengths)
+    if at is not None:
         where = f"distance {lengths[at]} between vertices {i[at]} and {j[at]}"
         raise Fault(f"{where}; distances must be finite and not negative")
-    own = (i == j) & (lengths != 0)
-    if own.any():
-        at = int(np.argmax(own))
+    at = _sparse.first((i == j) & (lengths != 0))
+    if at is not None:
         raise Fault(f"vertex {i[at]} is at distance {lengths[at]:g} from itself; that must be zero")
 
 
@@ -234,7 +231,7 @@ def _open_npz(path: Path) -> EdgeFile:
     by_rows, n = False, 0
     if set(_COLUMNS) <= headers.keys():
         for name in _COLUMNS:
-            check_part(name, *headers[name])
+            _sparse.check_part(name, *headers[name])
     else:
         names, by_rows, n = _sparse_names(path, headers)
     # Row pointers are counted by the vertices.
@@ -259,8 +256,9 @@ def _sparse_names(path: Path, headers: dict[str, Any]) -> tuple[tuple[str, ...],
         with _source.open_array(archive, "format") as take:
             kept = take(1)
         with _source.open_array(archive, "shape") as take:
-            layout, names, shape = sparse_parts(kept, take(math.prod(headers["shape"][1][:1])), headers)
-    check_square(shape)
+            sizes = take(math.prod(headers["shape"][1][:1]))
+    layout, names, shape = _sparse.sparse_parts(kept, sizes, headers)
+    _sparse.check_square(shape)
     # Columns of a symmetric graph are its rows.
     return names, layout != "coo", shape[0]
 

@@ -188,34 +188,37 @@ def read_npz(path: Path) -> dict[str, AnyArray]:
 def read_archive(file: IO[bytes], size: int) -> dict[str, AnyArray]:
     """The arrays of an open archive, within the limits of a file of ``size`` bytes; never Python objects."""
     arrays: dict[str, AnyArray] = {}
-    total, seen = 0, set()
+    total = 0
     hint = "; numpy.savez (without _compressed) writes files as large as their arrays"
-    with _archive(file) as archive:
-        for info in archive.infolist():
-            name = info.filename.removesuffix(".npy")
-            if name == info.filename:
-                continue
-            with within(name), _open_member(archive, info, name in seen) as stream:
-                seen.add(name)
-                header = _read_header(stream, info.file_size)
-                if isinstance(header[0], np.dtype):
-                    # Numbers become float64 sooner or later.
-                    total += math.prod(header[1]) * max(8, header[0].itemsize)
-                    check_expansion(total, size, "the arrays of this archive", hint)
-                    arrays[name] = _read_data(stream, header)
+    for name, header, stream in _members(file):
+        if isinstance(header[0], np.dtype):
+            # Numbers become float64 sooner or later.
+            total += math.prod(header[1]) * max(8, header[0].itemsize)
+            with _damage(), within(name):
+                check_expansion(total, size, "the arrays of this archive", hint)
+                arrays[name] = _read_data(stream, header)
     return arrays
 
 
 def read_headers(path: Path) -> dict[str, tuple[np.dtype[Any] | str, tuple[int, ...]]]:
     """Type and shape of every array of a .npz archive, whose data are not read."""
-    found: dict[str, Any] = {}
-    with open_input(path) as (file, _), _archive(file) as archive:
+    with open_input(path) as (file, _):
+        return {name: header[:2] for name, header, _ in _members(file)}
+
+
+def _members(file: IO[bytes]) -> Iterator[tuple[str, _Header, IO[bytes]]]:
+    """The arrays of an archive of not too many members, and what their data are read from."""
+    seen: set[str] = set()
+    with _damage():
+        archive = zipfile.ZipFile(file)
+        if len(archive.infolist()) > _MAX_MEMBERS:
+            raise Fault(f"{len(archive.infolist())} members; at most {_MAX_MEMBERS} are allowed")
         for info in archive.infolist():
             name = info.filename.removesuffix(".npy")
             if name != info.filename:
-                with within(name), _open_member(archive, info, name in found) as stream:
-                    found[name] = _read_header(stream, info.file_size)[:2]
-    return found
+                with within(name), _open_member(archive, info, name in seen) as stream:
+                    seen.add(name)
+                    yield name, _read_header(stream, info.file_size), stream
 
 
 @contextmanager
@@ -247,16 +250,6 @@ def _damage() -> Iterator[None]:
         raise
     except Exception as error:
         raise Fault(f"not a .npz archive, or a damaged one ({brief(error)})") from error
-
-
-@contextmanager
-def _archive(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
-    """An archive of not too many members."""
-    with _damage():
-        archive = zipfile.ZipFile(file)
-        if len(archive.infolist()) > _MAX_MEMBERS:
-            raise Fault(f"{len(archive.infolist())} members; at most {_MAX_MEMBERS} are allowed")
-        yield archive
 
 
 def _open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, is_second: bool) -> IO[bytes]:
