@@ -206,7 +206,7 @@ MISFITS = {
         ("stretch", lambda a: a.T, r"stretch must have the shape \(11, 2\)"),
         ("component_labels", lambda a: a - 1, "component_labels must lie in 0 .. 10, found -1"),
         ("dropped_edges", lambda a: np.array([[0, 99]], np.int32), "dropped_edges must lie in"),
-        ("history", lambda a: a[:, :3], "the table must have the shape"),
+        ("history", lambda a: a[:, :3], "history must have the shape"),
         ("history", lambda a: a + 0.5, "steps must have whole numbers"),
     ],
     "estimator": [

@@ -380,7 +380,7 @@ def decode(path: Path, arrays: Mapping[str, AnyArray], content: Any) -> Any:
             case {"$type": "strings", "shape": list(shape), "items": list(items)}:
                 return _strings(shape, items)
             case {"$type": "history", "name": str(name)}:
-                return _history(take(name))
+                return history_from(take(name))
             case {"$type": "graph", "names": [_, _, _] as names}:
                 return checked_graph(*map(take, names))
             case {
@@ -405,10 +405,10 @@ def _strings(shape: list[Any], items: list[Any]) -> AnyArray:
     return made.reshape(shape)
 
 
-def _history(table: AnyArray) -> tuple[StepRecord, ...]:
-    numbers = check_array("the table", table, (np.float64,), (None, 4))[:, 0]
+def history_from(table: AnyArray) -> tuple[StepRecord, ...]:
+    numbers = check_array("history", table, (np.float64,), (None, 4))[:, 0]
     if not np.isfinite(numbers).all() or (numbers != np.floor(numbers)).any():
-        raise ValueError("steps must have whole numbers")
+        raise ValueError("history: steps must have whole numbers")
     return tuple(StepRecord(int(row[0]), *row[1:]) for row in table.tolist())
 
 
