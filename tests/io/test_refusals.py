@@ -19,15 +19,18 @@ from makers import deflated, npy, parquet, raw_zip, saved, sparse, stored
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
 SYMMETRIC = BANNER.replace("general", "symmetric")
+LENGTHS = "<graphml><key id='d0' for='edge' attr.name='length'/>"
 GOOD = npy()
 as_anchors = partial(read_anchors, n_vertices=4)
-as_graph = partial(read_input, as_graph=True)
+as_graph, as_features = partial(read_input, as_graph=True), partial(read_input, as_graph=False)
 
 # What the error says, and files it says that of; those of plain text are in refused.toml.
 READERS = {"read_input": read_input, "read_columns": read_columns, "read_labels": read_labels}
 READERS |= {"as_anchors": as_anchors, "as_graph": as_graph}
 TEXTS = Path(__file__).with_name("refused.toml").read_text(encoding="utf-8")
-TEXTS = tomllib.loads(TEXTS.replace("GENERAL", BANNER[:-1]).replace("SYMMETRIC", SYMMETRIC[:-1]))
+for word, line in (("GENERAL", BANNER), ("SYMMETRIC", SYMMETRIC), ("LENGTHS", LENGTHS)):
+    TEXTS = TEXTS.replace(word, line.rstrip())
+TEXTS = tomllib.loads(TEXTS)
 WRITTEN_TEXTS = TEXTS.pop("written").items()
 TABLES = {
     "the file holds no rows": [b"\xef\xbb\xbf"],
@@ -137,7 +140,10 @@ SPARSE = {
 POINTS, EDGES = np.random.default_rng(3).normal(size=(4, 2)), np.array([[0, 1], [1, 2], [2, 3]])
 MAP = {"embedding": POINTS, "edges": EDGES, "edge_lengths": np.array([1.0, 0.0, 2.5])}
 MAPS = [
-    ({"edges": np.array([[0, 1], [1, 2], [2, 4]])}, r"not go together: edges must lie in 0 \.\. 3, found 0 to 4"),
+    (
+        {"edges": np.array([[0, 1], [1, 2], [2, 4]])},
+        r"not go together: edges must lie in 0 \.\. 3, found 0 to 4",
+    ),
     ({"edges": np.array([[0, 1], [-1, 2], [2, 3]])}, "edges must lie in .*, found -1 to 3"),
     ({"edges": EDGES[:2]}, r"edge_lengths must have the shape \(2,\), found \(3,\)"),
     ({"edges": EDGES.astype(float)}, "edges must be an array of int32 or int64, found float64"),
@@ -188,7 +194,8 @@ SUFFIXES = [
     (read_columns, "x.xlsx", r"read from \.csv or \.tsv, not '\.xlsx'"),
     (read_labels, "x.xlsx", r"labels are read from \.npy, .* or \.txt, not '\.xlsx'"),
     (as_anchors, "x.npz", r"anchors are read from \.csv, \.tsv or \.txt"),
-    (partial(read_input, as_graph=False), "g.edges", "cannot read features with suffix '.edges'"),
+    (as_features, "g.edges", "cannot read features with suffix '.edges'"),
+    (as_features, "g.graphml", "cannot read features with suffix '.graphml'"),
 ]
 EDGES_AS_TABLE = parquet({"i": [0], "j": [1], "d": [1.0]})
 LABELS = {
