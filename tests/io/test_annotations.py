@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from isoweave.io import InputFileError, read_annotations
+from isoweave.io import InputFileError, read_annotations, read_input
 
 CODES = np.array([1, 0, -1, 1], dtype=np.int8)
 COUNTS = np.array([[0.0, 2.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 3.0], [4.0, 5.0, 0.0]])
@@ -50,6 +50,7 @@ def test_columns_and_genes(tmp_path, in_process, layout):
 
 def test_in_a_process_of_its_own(tmp_path):
     assert list(read_annotations(annotated(tmp_path / "c.h5ad"))[0]) == ["type", "n", "word", "good"]
+    assert read_input(tmp_path / "c.h5ad").names == ("a", "b", "c", "d")
 
 
 def replaced(place, values):

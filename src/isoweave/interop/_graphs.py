@@ -122,18 +122,22 @@ def from_geopandas(roads: Any, *, length: str | None = None, digits: int = 6) ->
 
 def distances_of(X: Any, precomputed: bool = True) -> Any:
     """The distances ("weight") of a graph of networkx or igraph, if asked for; anything else as it is."""
-    for base in type(X).__mro__:
-        library = base.__module__.partition(".")[0]
-        if precomputed and library == "networkx" and hasattr(X, "adj"):
-            return from_networkx(X).distances
-        if precomputed and library == "igraph" and hasattr(X, "get_edgelist"):
-            return from_igraph(X).distances
-        if library == "anndata":
-            raise TypeError(
-                "fit takes features or distances, not AnnData: call isoweave.tl.embed(adata), or fit "
-                "adata.obsm['X_pca'], or with metric='precomputed' adata.obsp['distances']."
-            )
+    libraries = _libraries(X)
+    if precomputed and "networkx" in libraries and hasattr(X, "adj"):
+        return from_networkx(X).distances
+    if precomputed and "igraph" in libraries and hasattr(X, "get_edgelist"):
+        return from_igraph(X).distances
+    if "anndata" in libraries:
+        raise TypeError(
+            "fit takes features or distances, not AnnData: call isoweave.tl.embed(adata), or fit "
+            "adata.obsm['X_pca'], or with metric='precomputed' adata.obsp['distances']."
+        )
     return X
+
+
+def _libraries(given: Any) -> set[str]:
+    """The packages that an object's classes come from, none of which is imported for that."""
+    return {base.__module__.partition(".")[0] for base in type(given).__mro__}
 
 
 def _assembled(
@@ -196,8 +200,8 @@ def from_anndata(adata: Any, key: str = "distances", *, asymmetry: str = "max") 
 
 
 def is_anndata(given: Any) -> bool:
-    """Whether it is annotated data, without importing anndata."""
-    return any(base.__module__.partition(".")[0] == "anndata" for base in type(given).__mro__)
+    """Whether it is annotated data."""
+    return "anndata" in _libraries(given)
 
 
 def map_of_anndata(
