@@ -118,7 +118,7 @@ def test_damaged_files(tmp_path):
     rows = {"format": b"csr", "shape": (3, 3), "data": [1.0, 2.0], "indices": [1, 2], "indptr": [0, 2, 1, 2]}
     edge = {"format": b"coo", "shape": (3, 3), "data": [1.0], "row": [0], "col": [3]}
     for arrays, said in (
-        (rows, "array 'indptr' must rise from 0 to 2"),
+        (rows, "p.npz: array 'indptr' must rise from 0 to 2"),
         (edge | {"shape": (3, 4)}, "a distance graph needs a square matrix"),
         (edge, "vertex 3; vertices are numbered from 0 to 2"),
     ):

@@ -11,7 +11,7 @@ import math
 import re
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -195,9 +195,9 @@ def _archive_pieces(
     at_once: int,
 ) -> Iterator[Piece]:
     """Of arrays of these names: of rows, or of pointers to ``n_rows`` of them, of columns, of distances."""
-    with zipfile.ZipFile(path) as archive, ExitStack() as stack:
-        takes = [stack.enter_context(_source.open_array(archive, name, start)) for name in names[1:]]
-        take = stack.enter_context(_source.open_array(archive, names[0], start if n_rows is None else 0))
+    with _source.open_input(path) as (file, _), zipfile.ZipFile(file) as archive:
+        takes = [_source.open_array(archive, name, start) for name in names[1:]]
+        take = _source.open_array(archive, names[0], start if n_rows is None else 0)
         rows: Iterator[AnyArray] = (take(min(at_once, stop - k)) for k in range(start, stop, at_once))
         if n_rows is not None:
             rows = _rows(take, n_rows, n_entries, start, stop)
@@ -252,11 +252,9 @@ def _sparse_names(path: Path, headers: dict[str, Any]) -> tuple[tuple[str, ...],
         shown = ", ".join(f"{quoted(name)} {shape}" for name, (_, shape) in list(headers.items())[:6])
         wanted = f"arrays {', '.join(_COLUMNS)}, or a sparse matrix by scipy.sparse.save_npz"
         raise Fault(f"expected {wanted}; found {shown or 'nothing readable'}")
-    with zipfile.ZipFile(path) as archive:
-        with _source.open_array(archive, "format") as take:
-            kept = take(1)
-        with _source.open_array(archive, "shape") as take:
-            sizes = take(math.prod(headers["shape"][1][:1]))
+    with _source.open_input(path) as (file, _), zipfile.ZipFile(file) as archive:
+        kept = _source.open_array(archive, "format")(1)
+        sizes = _source.open_array(archive, "shape")(math.prod(headers["shape"][1][:1]))
     layout, names, shape = _sparse.sparse_parts(kept, sizes, headers)
     _sparse.check_square(shape)
     # Columns of a symmetric graph are its rows.

@@ -221,24 +221,24 @@ def _members(file: IO[bytes]) -> Iterator[tuple[str, _Header, IO[bytes]]]:
                     yield name, _read_header(stream, info.file_size), stream
 
 
-@contextmanager
-def open_array(archive: zipfile.ZipFile, name: str, start: int = 0) -> Iterator[Callable[[int], AnyArray]]:
+def open_array(archive: zipfile.ZipFile, name: str, start: int = 0) -> Callable[[int], AnyArray]:
     """A function that gives the next so many values of a 1-D array, from ``start`` on."""
     info = archive.getinfo(f"{name}.npy")
-    with within(name), _damage(), _open_member(archive, info, False) as stream:
+    with _damage(), within(name):
+        stream = _open_member(archive, info, False)
         dtype, shape, _ = _read_header(stream, info.file_size)
         if not isinstance(dtype, np.dtype) or len(shape) > 1:
             raise Fault(f"{dtype} of shape {shape} cannot be read in ranges")
         stream.seek(start * dtype.itemsize, os.SEEK_CUR)
 
-        def take(count: int) -> AnyArray:
-            with within(name), _damage():
-                data = stream.read(count * dtype.itemsize)
+    def take(count: int) -> AnyArray:
+        with _damage(), within(name):
+            data = stream.read(count * dtype.itemsize)
             if len(data) < count * dtype.itemsize:
-                raise Fault(f"array {quoted(name)}: {count * dtype.itemsize - len(data)} bytes are missing")
-            return np.frombuffer(data, dtype)
+                raise Fault(f"{count * dtype.itemsize - len(data)} bytes are missing")
+        return np.frombuffer(data, dtype)
 
-        yield take
+    return take
 
 
 @contextmanager
