@@ -1,4 +1,7 @@
-"""Graphs of networkx and igraph, and the annotated data of scanpy, as sparse distance matrices."""
+"""Graphs of other libraries in, coordinates back: networkx, igraph, geopandas and AnnData.
+
+None of them is imported here: objects are read through their own methods, so none needs to be installed.
+"""
 
 from __future__ import annotations
 
