@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from isoweave._typing import AnyArray, FloatArray
+from isoweave._typing import AnyArray
 from isoweave.io import _source, _sparse
 from isoweave.io._read import check_installed
 from isoweave.io._source import Fault, InputFileError, brief, quoted, reading
 
-Piece = tuple[AnyArray, AnyArray, FloatArray]
+Piece = tuple[AnyArray, AnyArray, AnyArray]
 # Edges at a time: 24 bytes each.
 _AT_ONCE = 1 << 19
 _ROWS_AT_ONCE = 1 << 15
@@ -59,8 +59,7 @@ class EdgeList:
             if first < last:
                 with reading(file.path):
                     for piece in file.read(first, last, at_once):
-                        _check_piece(piece, file.n_vertices)
-                        yield piece
+                        yield _checked(piece, file.n_vertices)
             before += file.n_entries
 
     def check_size(self, n_vertices: int) -> None:
@@ -122,8 +121,9 @@ def _opened(path: Path) -> EdgeFile:
         return opener(path)
 
 
-def _check_piece(piece: Piece, n_vertices: int) -> None:
-    i, j, lengths = piece
+def _checked(piece: Piece, n_vertices: int) -> Piece:
+    """Edges as int64, int64 and float64; InputFileError for what can be none."""
+    i, j, lengths = piece[0].astype(np.int64), piece[1].astype(np.int64), piece[2].astype(np.float64)
     low, high = (min(i.min(), j.min()), max(i.max(), j.max())) if len(i) else (0, 0)
     if low < 0 or (n_vertices and high >= n_vertices):
         upper = f"to {n_vertices - 1}" if n_vertices else "on"
@@ -135,6 +135,7 @@ def _check_piece(piece: Piece, n_vertices: int) -> None:
     at = _sparse.first((i == j) & (lengths != 0))
     if at is not None:
         raise Fault(f"vertex {i[at]} is at distance {lengths[at]:g} from itself; that must be zero")
+    return i, j, lengths
 
 
 def _parquet_pieces(path: Path, start: int, stop: int, at_once: int) -> Iterator[Piece]:
@@ -156,7 +157,7 @@ def _parquet_pieces(path: Path, start: int, stop: int, at_once: int) -> Iterator
                 if column.null_count:
                     raise Fault(f"column {quoted(name)} has no value in {column.null_count} rows")
             i, j, lengths = (np.asarray(c.to_numpy(zero_copy_only=False)) for c in batch.columns)
-            yield i.astype(np.int64), j.astype(np.int64), lengths.astype(np.float64)
+            yield i, j, lengths
 
 
 @contextmanager
@@ -183,27 +184,6 @@ def _open_parquet(path: Path) -> EdgeFile:
             wanted = f"{', '.join(_COLUMNS)}: two columns of vertex numbers and one of distances"
             raise Fault(f"a list of edges has {wanted}; found {found or 'none'}")
         return EdgeFile(path, opened.metadata.num_rows, 0, partial(_parquet_pieces, path))
-
-
-def _archive_pieces(
-    path: Path,
-    names: tuple[str, ...],
-    n_rows: int | None,
-    n_entries: int,
-    start: int,
-    stop: int,
-    at_once: int,
-) -> Iterator[Piece]:
-    """Of arrays of these names: of rows, or of pointers to ``n_rows`` of them, of columns, of distances."""
-    with _source.open_input(path) as (file, _), zipfile.ZipFile(file) as archive:
-        takes = [_source.open_array(archive, name, start) for name in names[1:]]
-        take = _source.open_array(archive, names[0], start if n_rows is None else 0)
-        rows: Iterator[AnyArray] = (take(min(at_once, stop - k)) for k in range(start, stop, at_once))
-        if n_rows is not None:
-            rows = _rows(take, n_rows, n_entries, start, stop)
-        for i in rows:
-            j, lengths = (take(len(i)) for take in takes)
-            yield i.astype(np.int64), j.astype(np.int64), lengths.astype(np.float64)
 
 
 def _rows(
@@ -242,8 +222,17 @@ def _open_npz(path: Path) -> EdgeFile:
     if by_rows and headers["indptr"][1] != (n + 1,):
         raise Fault(f"array 'indptr' must have {n + 1} values, has {headers['indptr'][1][0]}")
     n_entries = sizes.pop()
-    pieces = partial(_archive_pieces, path, names, n if by_rows else None, n_entries)
-    return EdgeFile(path, n_entries, n, pieces)
+
+    def read(start: int, stop: int, at_once: int) -> Iterator[Piece]:
+        with _source.open_input(path) as (file, _), zipfile.ZipFile(file) as archive:
+            takes = [_source.open_array(archive, name, start) for name in names[1:]]
+            first = _source.open_array(archive, names[0], 0 if by_rows else start)
+            rows: Iterator[AnyArray] = (first(min(at_once, stop - k)) for k in range(start, stop, at_once))
+            for i in _rows(first, n, n_entries, start, stop) if by_rows else rows:
+                j, lengths = (take(len(i)) for take in takes)
+                yield i, j, lengths
+
+    return EdgeFile(path, n_entries, n, read)
 
 
 def _sparse_names(path: Path, headers: dict[str, Any]) -> tuple[tuple[str, ...], bool, int]:
