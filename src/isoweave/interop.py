@@ -202,6 +202,15 @@ def from_anndata(adata: Any, key: str = "distances", *, asymmetry: str = "max") 
     return NamedDistances(graph.to_matrix(), tuple(adata.obs_names))
 
 
+def features_of(adata: Any, name: str) -> Any:
+    """The entry of ``obsm`` of this name; "X" is ``adata.X``."""
+    if name != "X" and name not in adata.obsm:
+        raise ValueError(
+            f"obsm has no {name!r}; it has {sorted(adata.obsm)}. Run scanpy.pp.pca, or use_rep='X'."
+        )
+    return adata.X if name == "X" else adata.obsm[name]
+
+
 def is_anndata(given: Any) -> bool:
     """Whether it is annotated data."""
     return "anndata" in _libraries(given)
@@ -224,8 +233,8 @@ def map_of_anndata(
     if "distances_key" in made:
         graph = graph_from_matrix(from_anndata(adata, made["distances_key"]).distances)
     elif "use_rep" in made:
-        features = adata.X if made["use_rep"] == "X" else adata.obsm[made["use_rep"]]
-        graph = knn_graph(features, int(made.get("n_neighbors", 10)), metric=made.get("metric", "euclidean"))
+        features, k = features_of(adata, made["use_rep"]), int(made.get("n_neighbors", 10))
+        graph = knn_graph(features, k, metric=made.get("metric", "euclidean"))
     found = replace(as_embedding(np.asarray(adata.obsm[f"X_{key}"])), graph=graph, parameters=made)
     if columns is not None and not all(isinstance(name, str) for name in columns):
         raise TypeError(
