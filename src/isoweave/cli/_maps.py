@@ -73,9 +73,9 @@ def page_columns(
         else:
             found, row_names = read_columns(columns_file)
         order = match_names(columns_file, row_names, names)
-        if order is None:
-            _check_rows(columns_file, len(next(iter(found.values()), ())) if found else n, n, "map")
         for name, values in found.items():
+            if order is None:
+                _check_rows(columns_file, len(values), n, "map")
             if name in columns:
                 raise InputFileError(columns_file, f"column {name!r} is also given by --labels")
             columns[name] = values if order is None else values[order]
