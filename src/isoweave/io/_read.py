@@ -173,10 +173,9 @@ def read_annotations(
     path = Path(path)
     with reading(path):
         arrays, size = _isolated_arrays(path, "h5ad", "columns", *genes)
-        heads = _source.words_from_array(arrays["names"], len(arrays["names"]), size)
         columns: dict[str, AnyArray] = {}
-        for k, head in enumerate(heads):
-            values, levels = arrays[f"c{k}"], arrays.get(f"l{k}")
+        for head in (key.removeprefix("c/") for key in arrays if key.startswith("c/")):
+            values, levels = arrays[f"c/{head}"], arrays.get(f"l/{head}")
             if levels is not None:
                 if values.dtype.kind not in "iu" or values.max(initial=-1) >= len(levels):
                     raise Fault(f"column {quoted(head)} has codes beyond its {len(levels)} categories")

@@ -168,9 +168,8 @@ class H5ad:
         self.h5py, self.file, self.max_bytes, self.left = h5py, file, max_bytes, max_bytes
 
     def columns(self, genes: Sequence[str]) -> dict[str, Any]:
-        """Columns of obs as numbers, words, or codes (c0) of words (l0), then genes of X; their ``names``."""
+        """Columns of obs (c/NAME) as numbers, words, or codes of words (l/NAME), and genes of X."""
         arrays: dict[str, Any] = {}
-        names: list[str] = []
         obs = self.element("obs")
         if not isinstance(obs, self.h5py.Group):
             raise Refused("there is no obs, the table of properties of the observations")
@@ -183,15 +182,10 @@ class H5ad:
             if all(map(self.is_column, parts.values())):
                 for letter, part in parts.items():
                     read = self.numbers if part.dtype.kind in "biuf" else self.words
-                    arrays[f"{letter}{len(names)}"] = read(name, part)
-                names.append(name)
-        for gene, values in self.genes(genes):
-            arrays[f"c{len(names)}"] = values
-            names.append(gene)
-        index_names = self.names("obs")
-        if index_names is not None:
-            arrays["vertex_names"] = index_names
-        return arrays | {"names": text_array([name.encode("utf-8") for name in names], self.max_bytes)}
+                    arrays[f"{letter}/{name}"] = read(name, part)
+        arrays |= {f"c/{gene}": values for gene, values in self.genes(genes)}
+        names = self.names("obs")
+        return arrays if names is None else arrays | {"vertex_names": names}
 
     def genes(self, genes: Sequence[str]) -> Iterator[tuple[str, Any]]:
         """Values of these genes in all cells, from X."""
