@@ -38,6 +38,7 @@ _HEADER = re.compile(
     re.VERBOSE,
 )
 _TYPE = re.compile(r"[<>|=]?(?:[biufcSU][0-9]{1,9}|\?)")
+_KNOWN_ERRORS = {FileNotFoundError: "no such file", IsADirectoryError: "is a folder, not a file"}
 # Type (text: one that is not read, such as Python objects, records, dates), shape, order.
 _Header: TypeAlias = tuple[np.dtype[Any] | str, tuple[int, ...], Literal["C", "F"]]
 
@@ -70,12 +71,9 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except Fault as fault:
         raise InputFileError(path, *fault.args) from fault.__cause__
-    except FileNotFoundError as error:
-        raise InputFileError(path, "no such file") from error
-    except IsADirectoryError as error:
-        raise InputFileError(path, "is a folder, not a file") from error
     except OSError as error:
-        raise InputFileError(path, f"cannot be read ({error.strerror or brief(error)})") from error
+        said = f"cannot be read ({error.strerror or brief(error)})"
+        raise InputFileError(path, _KNOWN_ERRORS.get(type(error), said)) from error
     except MemoryError as error:
         raise InputFileError(path, "too large for this machine's memory") from error
 

@@ -161,14 +161,10 @@ def _check_size(shape: tuple[int, int], n_entries: int, file_size: int, line: in
     check_expansion(16 * largest, file_size, what)
 
 
-def _sorted_pairs(row: AnyArray, col: AnyArray, n_columns: int) -> AnyArray:
-    """Stable order of entries by row and then by column; quick where they are nearly in order."""
-    return np.argsort(row * n_columns + col, kind="stable")
-
-
 def _csr_from_triplets(row: AnyArray, col: AnyArray, data: AnyArray, shape: tuple[int, int]) -> sp.csr_array:
     """Compressed rows with sorted columns; explicit zeros and repeated entries are kept as they are."""
-    order = _sorted_pairs(row, col, shape[1])
+    # By row and then by column; stable sorts are quick where entries are nearly in order.
+    order = np.argsort(row * shape[1] + col, kind="stable")
     indptr = np.append(0, np.cumsum(np.bincount(row, minlength=shape[0])))
     index_type = np.int32 if max(*shape, len(data)) <= _TOP else np.int64
     return sp.csr_array((data[order], col[order].astype(index_type), indptr.astype(index_type)), shape=shape)
@@ -211,7 +207,7 @@ def _csr_from_entries(
     """A matrix from entries, each given once, or with one value if it ``may_repeat``; of either triangle."""
     i, j = ends.T.astype(np.int64)
     row, col = (np.maximum(i, j), np.minimum(i, j)) if is_symmetric else (i, j)
-    order = _sorted_pairs(row, col, shape[1])
+    order = np.argsort(row * shape[1] + col, kind="stable")
     row, col, values = row[order], col[order], values[order]
     repeated = np.zeros(len(row), dtype=bool)
     repeated[1:] = (row[1:] == row[:-1]) & (col[1:] == col[:-1])
