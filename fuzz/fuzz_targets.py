@@ -18,6 +18,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +164,8 @@ def _check_csr(graph: Any) -> None:
         _promise(np.isfinite(graph.data).all() and graph.data.min() >= 0, "distances")
 
 
-def _read_all_ways(path: Path) -> None:
+def _read_all_ways(suffix: str, data: bytes) -> None:
+    path = _written(data, suffix)
     for as_graph in (None, True, False):
         check_loaded(attempt(lambda as_graph=as_graph: read_input(path, as_graph=as_graph)))
     check_map(attempt(lambda: read_embedding(path)))
@@ -191,14 +193,6 @@ def check_map(found: Any) -> None:
     if found.graph is not None:
         _promise(found.graph.n_vertices == n, "another graph")
         _check_graph(found.graph)
-
-
-def npy(data: bytes) -> None:
-    _read_all_ways(_written(data, ".npy"))
-
-
-def npz(data: bytes) -> None:
-    _read_all_ways(_written(data, ".npz"))
 
 
 def columns(data: bytes) -> None:
@@ -233,12 +227,8 @@ def _library(kind: str, data: bytes, as_graph: bool) -> None:
         attempt(lambda: read_annotations(path, ["a"]))
 
 
-def parquet(data: bytes) -> None:
-    _library("parquet", data, bool(len(data) & 1))
-
-
-def h5ad(data: bytes) -> None:
-    _library("h5ad", data, bool(len(data) & 1))
+def _library_apart(kind: str, data: bytes) -> None:
+    _library(kind, data, bool(len(data) & 1))
 
 
 def _in_process(path: Path, kind: str, what: str, size: int, output: Any, *genes: str) -> None:
@@ -256,14 +246,6 @@ def _worker_of(kind: str, data: bytes) -> None:
             _library(kind, data, as_graph)
     finally:
         _read.run_worker = usual
-
-
-def parquet_worker(data: bytes) -> None:
-    _worker_of("parquet", data)
-
-
-def h5ad_worker(data: bytes) -> None:
-    _worker_of("h5ad", data)
 
 
 def _read_text(data: bytes, suffix: str, as_graph: bool | None) -> None:
@@ -311,11 +293,6 @@ def _check_graph(found: NeighborGraph) -> None:
     _promise(not (rows == matrix.indices).any(), "an edge from a vertex to itself")
 
 
-def store(data: bytes) -> None:
-    """The loader of saved models: it loads, or raises StoreError with one short line."""
-    saved_models.target(data)
-
-
 def matrix_from_bytes(data: bytes) -> Any:
     """A sparse matrix with whatever arrays the bytes say, past the checks of scipy's constructors."""
     if len(data) < 7:
@@ -341,20 +318,19 @@ def matrix_from_bytes(data: bytes) -> Any:
     return matrix
 
 
-register("npy", npy)
-register("npz_dense", npz)
-register("npz_sparse", npz)
+read_npz = partial(_read_all_ways, ".npz")
+register("npy", partial(_read_all_ways, ".npy"))
+register("npz_dense", read_npz)
+register("npz_sparse", read_npz)
 register("mtx", mtx, weight=0.5)
 # Every input is read in five ways, each also in blocks of a few bytes.
 register("text", text, weight=0.2)
-register("map", npz)
+register("map", read_npz)
 register("columns", columns)
 register("anchors", anchors)
 register("graph", graph)
-register("store", store, weight=0.5)
-if importlib.util.find_spec("pyarrow") is not None:
-    register("parquet_worker", parquet_worker, contained=True)
-    register("parquet", parquet, weight=0.001)
-if importlib.util.find_spec("h5py") is not None:
-    register("h5ad_worker", h5ad_worker, weight=0.3, contained=True)
-    register("h5ad", h5ad, weight=0.001)
+register("store", saved_models.target, weight=0.5)
+for kind, package, weight in (("parquet", "pyarrow", 1.0), ("h5ad", "h5py", 0.3)):
+    if importlib.util.find_spec(package) is not None:
+        register(f"{kind}_worker", partial(_worker_of, kind), weight, contained=True)
+        register(kind, partial(_library_apart, kind), weight=0.001)

@@ -242,30 +242,12 @@ def zipped(members: Sequence[tuple[str, bytes]], rng: random.Random) -> bytes:
         packed = packer.compress(body) + packer.flush() if is_deflated else body
         if rng.random() < 0.02:
             packed = havoc(packed, rng)
-        fields = (
-            lie(20, 16),
-            lie(0x800, 16),
-            lie(8 if is_deflated else 0, 16),
-            0,
-            33,
-            lie(zlib.crc32(body), 32),
-            lie(len(packed), 32),
-            lie(len(body), 32),
-            len(raw),
-            0,
-        )
+        sizes = (lie(zlib.crc32(body), 32), lie(len(packed), 32), lie(len(body), 32))
+        fields = (lie(20, 16), lie(0x800, 16), lie(8 * is_deflated, 16), 0, 33, *sizes, len(raw), 0)
         offset = lie(len(out), 32)
         out += b"PK\x03\x04" + struct.pack("<5H3L2H", *fields) + raw + packed
         central = struct.pack("<6H3L5H2L", 20, *fields[:-1], 0, 0, 0, 0, 0, offset)
         directory += b"PK\x01\x02" + central + raw
-    end = struct.pack(
-        "<4H2LH",
-        0,
-        0,
-        lie(len(members), 16),
-        lie(len(members), 16),
-        lie(len(directory), 32),
-        lie(len(out), 32),
-        0,
-    )
+    counts = (lie(len(members), 16), lie(len(members), 16), lie(len(directory), 32), lie(len(out), 32))
+    end = struct.pack("<4H2LH", 0, 0, *counts, 0)
     return bytes(out + directory + b"PK\x05\x06" + end)

@@ -1,15 +1,10 @@
 """Settings shared by all tests."""
 
 import os
-import sys
-from pathlib import Path
 from unittest import mock
 
 import hypothesis
 import pytest
-
-# Slow twins of every stage: plain modules that tests of any folder import by name.
-sys.path.insert(0, str(Path(__file__).parent / "reference"))
 
 # Figures are drawn without a display.
 os.environ.setdefault("MPLBACKEND", "Agg")

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from isoweave.estimator import IsometricEmbedding
-from isoweave.interop import from_anndata, to_anndata
+from isoweave.interop import features_of, from_anndata, to_anndata
 
 
 def embed(
@@ -69,21 +67,9 @@ def embed(
         model.fit(from_anndata(adata, key).distances)
     else:
         source = {"use_rep": use_rep or ("X_pca" if "X_pca" in adata.obsm else "X")}
-        model = IsometricEmbedding(n_components, **options).fit(_features(adata, source["use_rep"]))
+        model = IsometricEmbedding(n_components, **options).fit(features_of(adata, source["use_rep"]))
     to_anndata(adata, model, f"X_{key_added}")
     given = {name: value for name, value in options.items() if isinstance(value, str | int | float | bool)}
     parameters = source | given | {"n_components": model.n_components_}
     adata.uns[key_added] = {"params": parameters} | adata.uns[key_added]
     return adata if copy else None
-
-
-def _features(adata: Any, name: str) -> Any:
-    if name == "X":
-        found = adata.X
-    elif name in adata.obsm:
-        found = adata.obsm[name]
-    else:
-        raise ValueError(
-            f"obsm has no {name!r}; it has {sorted(adata.obsm)}. Run scanpy.pp.pca, or use_rep='X'."
-        )
-    return np.asarray(found) if isinstance(found, list) else found

@@ -79,6 +79,10 @@ def payload_of(path):
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
 
 
+def numbers(packed, dtype=np.float32):
+    return np.frombuffer(base64.b64decode(packed["base64"]), dtype=dtype)
+
+
 @pytest.fixture
 def report(folder, run):
     """Writes a page and gives its data."""
@@ -109,7 +113,7 @@ def test_a_map_is_enough_and_names_are_matched(folder, run, report, named, sheet
     assert found["names"] == list(named.names)
     # Columns are matched by name, whatever their order.
     assert [c["name"] for c in found["columns"]][:2] == ["x", "level"]
-    given = np.frombuffer(base64.b64decode(found["columns"][0]["numbers"]["base64"]), dtype=np.float32)
+    given = numbers(found["columns"][0]["numbers"])
     np.testing.assert_allclose(given, [sheet[int(name[1:]), 0] for name in named.names], rtol=1e-6)
     assert len(found["history"]["step"]) == len(named.history) > 1
     assert "<title>map.npz</title>" in (folder / "r.html").read_text(encoding="utf-8")
@@ -141,18 +145,17 @@ def test_a_mesh_is_drawn_as_a_surface_and_another_map_beside(folder, run, refuse
     side = np.arange(9.0)
     flat = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     corner = np.array([9 * i + j for i in range(8) for j in range(8)])
-    faces = np.stack([corner, corner + 1, corner + 10, corner + 9], axis=1)
+    faces = corner[:, None] + [0, 1, 10, 9]
     lines = [f"{x} {y} {np.sin(x)}" for x, y in flat] + [f"4 {a} {b} {c} {d}" for a, b, c, d in faces]
     (folder / "wave.off").write_text("\n".join(["OFF", "81 64 0", *lines]))
     run("embed", "wave.off", "-o", "map.npz", "--report", "r.html", "-q")
     found = payload_of(folder / "r.html")
     assert found["beside"]["title"] == "wave.off"
     # Each of the quads is two triangles, and the surface lies in space.
-    triangles = np.frombuffer(base64.b64decode(found["faces"]["base64"]), dtype=np.int32).reshape(-1, 3)
+    triangles = numbers(found["faces"], np.int32).reshape(-1, 3)
     assert sorted(map(tuple, triangles.tolist()))[:2] == [(0, 1, 10), (0, 10, 9)]
     assert len(triangles) == 128
-    height = np.frombuffer(base64.b64decode(found["beside"]["axes"][2]["base64"]), dtype=np.float32)
-    np.testing.assert_allclose(height, np.sin(flat[:, 0]), atol=1e-5)
+    np.testing.assert_allclose(numbers(found["beside"]["axes"][2]), np.sin(flat[:, 0]), atol=1e-5)
     np.save("flat.npy", flat)
     page = ("report", "map.npz", "-o", "r.html", "--no-diagnosis")
     run(*page, "--mesh", "wave.off", "--beside", "flat.npy")
@@ -172,10 +175,8 @@ def test_a_map_is_turned_towards_known_positions(folder, report, refused, sheet)
     known[::2] = np.nan
     np.save("truth.npy", known)
     found = report("turned.npy", "--align", "truth.npy")
-    axes = [
-        np.frombuffer(base64.b64decode(axis["base64"]), dtype=np.float32) for axis in found["coordinates"]
-    ]
-    np.testing.assert_allclose(np.transpose(axes), sheet, atol=1e-5)
+    axes = np.stack([numbers(axis) for axis in found["coordinates"]], axis=1)
+    np.testing.assert_allclose(axes, sheet, atol=1e-5)
     assert len(found["truth"]) == 2
     np.save("short.npy", sheet[:9])
     refused("9 rows, but the map has 300", "report", "turned.npy", "-o", "r.html", "--align", "short.npy")

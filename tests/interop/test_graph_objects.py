@@ -1,4 +1,4 @@
-"""Graphs of networkx and igraph as distance matrices."""
+"""Graphs of networkx and igraph, and roads of geopandas, as distance matrices."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from isoweave import IsometricEmbedding, embed_graph, from_igraph, from_networkx
 from isoweave.graph import knn_graph
-from isoweave.interop import distances_of
+from isoweave.interop import distances_of, from_geopandas
 from isoweave.metrics import procrustes_error
 
 nx = pytest.importorskip("networkx")
@@ -105,6 +105,8 @@ def test_bad_lengths_are_refused_by_the_names_of_their_ends_and_what_is_no_graph
         from_networkx(TOWNS)
     with pytest.raises(TypeError, match="Expected an igraph graph, got Graph"):
         from_igraph(nx.Graph())
+    with pytest.raises(TypeError, match="Expected a GeoDataFrame or GeoSeries, got ndarray"):
+        from_geopandas(np.eye(3))
     with pytest.raises(ValueError, match="at least 2 vertices"):
         from_networkx(nx.empty_graph(1))
 
@@ -128,3 +130,31 @@ def test_igraph():
     assert from_igraph(G, "miles", asymmetry="max").distances.data.tolist() == [1, 1, 5, 5]
     twice = from_igraph(G, lambda edge: edge["miles"] * 2, asymmetry="min")
     assert twice.distances.data.tolist() == [2, 2, 4, 4]
+
+
+@pytest.fixture(scope="module")
+def roads():
+    geopandas = pytest.importorskip("geopandas")
+    from shapely.geometry import LineString, MultiLineString
+
+    bent = LineString([(0, 0), (0, 3), (4, 3)])
+    lines = [bent, LineString([(0, 0), (4, 3)]), MultiLineString([[(4, 3), (8, 3)], [(8, 3), (8, 0)]])]
+    return geopandas.GeoDataFrame({"metres": [7.5, 5.5, 4.0]}, geometry=lines, crs="EPSG:3857")
+
+
+def test_roads_meet_at_their_ends(roads):
+    distances, names = from_geopandas(roads)
+    assert names == ((0, 0), (4, 3), (8, 3), (8, 0))
+    # Of the two ways between the first two the shorter counts.
+    expected = np.zeros((4, 4))
+    expected[0, 1], expected[1, 2], expected[2, 3] = 5.0, 4.0, 3.0
+    np.testing.assert_allclose(distances.toarray(), expected + expected.T)
+    assert from_geopandas(roads, length="metres").distances[0, 1] == 5.5
+    assert embed_graph(distances).coordinates.shape == (4, 2)
+
+
+def test_roads_that_are_refused(roads):
+    with pytest.raises(ValueError, match="degrees"):
+        from_geopandas(roads.to_crs("EPSG:4326"))
+    with pytest.raises(ValueError, match="there is a Point"):
+        from_geopandas(roads.set_geometry(roads.geometry.centroid))

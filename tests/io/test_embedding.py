@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from isoweave import IsometricEmbedding
 from isoweave.graph import graph_from_matrix
-from isoweave.io import check_output_path, read_embedding, read_input, write_embedding
+from isoweave.io import read_embedding, read_input, write_embedding
 from isoweave.optimise import StepRecord
 from isoweave.result import Embedding
 
@@ -96,12 +96,3 @@ def test_tables_come_back(tmp_path, suffix, names):
         frame = (pd.read_csv if suffix == ".csv" else pd.read_parquet)(path)
         assert list(frame.columns) == ["vertex", "x1", "x2"]
         assert tuple(frame["vertex"]) == NAMES
-
-
-def test_output_is_checked_early(tmp_path):
-    """How files are written, and what may fail, is tested in tests/persist."""
-    with pytest.raises(ValueError, match=r"y\.txt: the suffix must be one of \.npz, \.npy, \.csv, \.parquet"):
-        check_output_path(tmp_path / "y.txt")
-    with pytest.raises(OSError, match=r"folder .*none does not exist"):
-        check_output_path(tmp_path / "none/y.npz")
-    assert check_output_path(tmp_path / "z.npz") == tmp_path / "z.npz"

@@ -9,6 +9,7 @@ import tracemalloc
 import zlib
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pytest
 import scipy.io
@@ -231,6 +232,21 @@ def test_matrix_market_agrees_with_scipy(put, symmetry, field):
         np.testing.assert_array_equal(loaded.graph.toarray(), dense)
     text = BANNER.replace("general", "symmetric") + "% n\xf6te\n\n3 3 2\n2 1 0\n3 1 1.5\n\n"
     assert sorted(read_input(put("g.mtx", text.encode("latin-1"))).graph.data) == [0, 0, 1.5, 1.5]
+
+
+@pytest.mark.parametrize("name", ["length", "distance", "weight"])
+def test_graphml_as_networkx_writes_it(tmp_path, name):
+    graph = nx.random_geometric_graph(40, 0.4, seed=3)
+    for i, j in graph.edges:
+        graph.edges[i, j][name] = float(np.hypot(*np.subtract(*(graph.nodes[v]["pos"] for v in (i, j)))))
+        graph.edges[i, j]["kind"] = "road & <rail>"
+    nx.set_node_attributes(graph, "", "pos")
+    path = tmp_path / "g.graphml"
+    nx.write_graphml(graph, path)
+    loaded = read_input(path, as_graph=name == "weight" or None)
+    assert loaded.names == tuple(map(str, graph.nodes))
+    expected = nx.to_scipy_sparse_array(graph, weight=name)
+    np.testing.assert_allclose(loaded.graph.toarray(), expected.toarray())
 
 
 def test_long_lines(put, monkeypatch):

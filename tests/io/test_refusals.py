@@ -19,15 +19,18 @@ from makers import deflated, npy, parquet, raw_zip, saved, sparse, stored
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
 SYMMETRIC = BANNER.replace("general", "symmetric")
+LENGTHS = "<graphml><key id='d0' for='edge' attr.name='length'/>"
 GOOD = npy()
 as_anchors = partial(read_anchors, n_vertices=4)
-as_graph = partial(read_input, as_graph=True)
+as_graph, as_features = partial(read_input, as_graph=True), partial(read_input, as_graph=False)
 
 # What the error says, and files it says that of; those of plain text are in refused.toml.
 READERS = {"read_input": read_input, "read_columns": read_columns, "read_labels": read_labels}
 READERS |= {"as_anchors": as_anchors, "as_graph": as_graph}
 TEXTS = Path(__file__).with_name("refused.toml").read_text(encoding="utf-8")
-TEXTS = tomllib.loads(TEXTS.replace("GENERAL", BANNER[:-1]).replace("SYMMETRIC", SYMMETRIC[:-1]))
+for word, line in (("GENERAL", BANNER), ("SYMMETRIC", SYMMETRIC), ("LENGTHS", LENGTHS)):
+    TEXTS = TEXTS.replace(word, line.rstrip())
+TEXTS = tomllib.loads(TEXTS)
 WRITTEN_TEXTS = TEXTS.pop("written").items()
 TABLES = {
     "the file holds no rows": [b"\xef\xbb\xbf"],
@@ -137,19 +140,22 @@ SPARSE = {
 POINTS, EDGES = np.random.default_rng(3).normal(size=(4, 2)), np.array([[0, 1], [1, 2], [2, 3]])
 MAP = {"embedding": POINTS, "edges": EDGES, "edge_lengths": np.array([1.0, 0.0, 2.5])}
 MAPS = [
-    ({"edges": np.array([[0, 1], [1, 2], [2, 4]])}, r"'edges': row 2 is \[2, 4\], but vertices are 0 to 3"),
-    ({"edges": np.array([[0, 1], [-1, 2], [2, 3]])}, "'edges': row 1"),
-    ({"edges": EDGES[:2]}, r"'edge_lengths': expected shape \(2\), got float64 of shape \(3,\)"),
-    ({"edges": EDGES.astype(float)}, r"'edges': expected shape \(any, 2\), got float64"),
-    ({"edge_lengths": None}, "'edges' without its 'edge_lengths'"),
-    ({"edge_lengths": np.array([1.0, np.nan, 1.0])}, "'edges' and 'edge_lengths': .*nan"),
-    ({"edges": np.array([[0, 1], [1, 2], [3, 3]])}, "'edges' and 'edge_lengths': Diagonal entry"),
-    ({"dropped_edges": np.array([[0, 9]])}, "'dropped_edges': row 0"),
-    ({"stretch": np.ones((3, 2))}, r"'stretch': expected shape \(4, 2\), got float64 of shape \(3, 2\)"),
-    ({"component_labels": np.zeros(4)}, r"'component_labels': expected shape \(4\), got float64"),
-    ({"energy": np.zeros(2)}, "'energy': expected shape"),
-    ({"status": 5}, "'status': expected shape"),
-    ({"parameters": np.array("[1]")}, "'parameters': expected a JSON object"),
+    (
+        {"edges": np.array([[0, 1], [1, 2], [2, 4]])},
+        r"not go together: edges must lie in 0 \.\. 3, found 0 to 4",
+    ),
+    ({"edges": np.array([[0, 1], [-1, 2], [2, 3]])}, "edges must lie in .*, found -1 to 3"),
+    ({"edges": EDGES[:2]}, r"edge_lengths must have the shape \(2,\), found \(3,\)"),
+    ({"edges": EDGES.astype(float)}, "edges must be an array of int32 or int64, found float64"),
+    ({"edge_lengths": None}, "edge_lengths must be an array of float32 or float64, found <class 'NoneType'>"),
+    ({"edge_lengths": np.array([1.0, np.nan, 1.0])}, "not go together: .*nan"),
+    ({"edges": np.array([[0, 1], [1, 2], [3, 3]])}, "not go together: Diagonal entry"),
+    ({"dropped_edges": np.array([[0, 9]])}, "dropped_edges must lie in 0 .. 3, found 0 to 9"),
+    ({"stretch": np.ones((3, 2))}, r"stretch must have the shape \(4, 2\), found \(3, 2\)"),
+    ({"component_labels": np.zeros(4)}, "component_labels must be an array of int32 or int64, found float64"),
+    ({"energy": np.zeros(2)}, "energy cannot be of type ndarray"),
+    ({"status": 5}, "status cannot be of type int"),
+    ({"parameters": np.array("[1]")}, "parameters cannot be of type list"),
     ({"parameters": np.array("{")}, "'parameters': not JSON"),
     ({"parameters": np.array("[" * 100_000)}, "'parameters': not JSON"),
     ({"embedding": np.zeros((4, 2, 1))}, r"'embedding': expected numbers of shape \(n, N\)"),
@@ -188,7 +194,8 @@ SUFFIXES = [
     (read_columns, "x.xlsx", r"read from \.csv or \.tsv, not '\.xlsx'"),
     (read_labels, "x.xlsx", r"labels are read from \.npy, .* or \.txt, not '\.xlsx'"),
     (as_anchors, "x.npz", r"anchors are read from \.csv, \.tsv or \.txt"),
-    (partial(read_input, as_graph=False), "g.edges", "cannot read features with suffix '.edges'"),
+    (as_features, "g.edges", "cannot read features with suffix '.edges'"),
+    (as_features, "g.graphml", "cannot read features with suffix '.graphml'"),
 ]
 EDGES_AS_TABLE = parquet({"i": [0], "j": [1], "d": [1.0]})
 LABELS = {

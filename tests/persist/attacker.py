@@ -6,6 +6,7 @@ same with mapped arrays.
 """
 
 import hashlib
+import io
 import json
 import os
 import tempfile
@@ -16,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from isoweave import Embedding
-from isoweave.persist import StoreError, load
+from isoweave.persist import StoreError, load, write_store
 from isoweave.persist._store import DTYPES as TYPES
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -57,13 +58,9 @@ def arrays_of(header, body):
 
 def with_arrays(header, arrays):
     """A sealed file with the metadata of another and these arrays."""
-    made, body = {"__metadata__": header["__metadata__"]}, b""
-    for name, array in arrays.items():
-        code = next(code for code, dtype in TYPES.items() if np.dtype(dtype) == array.dtype)
-        offsets = [len(body), len(body) + array.nbytes]
-        made[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": offsets}
-        body += array.tobytes()
-    return put_together(made, body)
+    metadata, file = header["__metadata__"], io.BytesIO()
+    write_store(file, metadata["kind"], metadata["content"], arrays)
+    return file.getvalue()
 
 
 def seeds():

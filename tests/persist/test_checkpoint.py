@@ -11,34 +11,17 @@ from unittest import mock
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.datasets import make_swiss_roll
 
 import isoweave
 from attacker import arrays_of, put_together, take_apart, with_arrays
 from isoweave import Checkpoint, CheckpointError, IsometricEmbedding, embed_graph
-from isoweave.graph import knn_graph
 from isoweave.linalg._methods import Direct
 from isoweave.optimise import Record
 from isoweave.persist import _checkpoint
 from isoweave.persist._checkpoint import FileJournal
+from runs import CASES, GRAPH, POINTS, SQUARE
 
-POINTS = make_swiss_roll(130, random_state=1)[0]
-GRAPH = knn_graph(POINTS, 8).to_matrix()
-SQUARE = knn_graph(np.random.default_rng(4).random((70, 2)), 9).to_matrix()
-PARTS = sp.csr_array(
-    sp.block_diag([knn_graph(np.random.default_rng(n).random((n, 3)), 8).to_matrix() for n in (60, 40, 30)])
-)
-CASES = {
-    "two starts": (GRAPH, {}),
-    "synchronized": (GRAPH, {"start": "synchronized"}),
-    "coarse": (GRAPH, {"start": "coarse", "tol": 1e-3}),
-    "given": (GRAPH, {"start": np.random.default_rng(0).normal(size=(130, 2)), "max_iter": 12}),
-    "recursion": (SQUARE, {"preset": "paper", "max_iter": 12, "scale": "geodesics"}),
-    "components": (PARTS, {"n_components": 3, "start": "identity"}),
-    "half of the digits": (GRAPH, {"start": "landmark"}),
-}
 VERSIONS = _checkpoint.versions()
 
 

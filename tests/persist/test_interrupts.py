@@ -6,16 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_swiss_roll
 from typer.testing import CliRunner
 
 from isoweave import Checkpoint, IsometricEmbedding, _component, embed_graph
 from isoweave.cli import app
-from isoweave.graph import knn_graph
 from isoweave.persist._checkpoint import FileJournal
+from runs import GRAPH, POINTS
 
-POINTS = make_swiss_roll(130, random_state=1)[0]
-GRAPH = knn_graph(POINTS, 8).to_matrix()
 # Slow to converge, so that there is something to interrupt.
 LONG = {"start": "landmark", "tol": 1e-6, "global_weight": 0}
 

@@ -18,14 +18,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from sklearn.datasets import make_swiss_roll
 
 from attacker import SCRATCH, take_apart
 from failing_calls import Calls, die
 from isoweave import Checkpoint, IsometricEmbedding, embed_graph, load, save
 from isoweave.engines import plain
-from isoweave.graph import knn_graph
+from runs import CASES
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -112,17 +110,6 @@ def kill_models(folder, found):
     assert len(seen) >= 5
 
 
-def cases():
-    """Graphs and options: between them every start, both optimisers, one component and several."""
-    roll = knn_graph(make_swiss_roll(160, random_state=2)[0], 8).to_matrix()
-    square = knn_graph(np.random.default_rng(4).random((80, 2)), 10).to_matrix()
-    parts = [knn_graph(np.random.default_rng(n).random((n, 3)), 9).to_matrix() for n in (60, 40, 30)]
-    yield roll, {}
-    yield roll, {"tol": 0.01, "start": "coarse"}
-    yield square, {"preset": "paper", "max_iter": 40, "scale": "geodesics"}
-    yield sp.csr_array(sp.block_diag(parts)), {"n_components": 3, "start": "identity", "tol": 1e-3}
-
-
 def fit(folder, matrix, options):
     keep = Checkpoint(folder / "run", every=0, resume=True)
     embed_graph(matrix, **options, n_jobs=1, checkpoint=keep).save(folder / "out")
@@ -130,7 +117,8 @@ def fit(folder, matrix, options):
 
 def kill_fits(folder, found, kills, rng):
     """Each run is killed up to four times, comes to its end, and is compared."""
-    for matrix, options in itertools.cycle(cases()):
+    for name in itertools.cycle(("two starts", "coarse", "recursion", "components")):
+        matrix, options = CASES[name]
         with (calls := Calls(sys.maxsize, None)).active():
             fit(folder, matrix, options)
         expected = (folder / "out").read_bytes()

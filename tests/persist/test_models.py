@@ -40,6 +40,9 @@ def fitted_parts(model):
 
 @pytest.mark.parametrize("mmap", [False, True])
 def test_embeddings_and_estimators(tmp_path, fitted, embedding, features, mmap):
+    beside = {".map.0123abcd.isoweave-tmp", "map.lock"}
+    for name in (*beside, "map"):
+        (tmp_path / name).write_text("mine")
     known = isoweave.as_embedding(features)
     more = {"names": tuple(f"é{i}" for i in range(60)), "features": sp.csr_array(features)}
     for result in (embedding, known, dataclasses.replace(known, **more)):
@@ -51,7 +54,8 @@ def test_embeddings_and_estimators(tmp_path, fitted, embedding, features, mmap):
     with pytest.raises(StoreError, match="kind: must be 'estimator', found 'embedding'"):
         IsometricEmbedding.load(tmp_path / "map")
     fitted.save(tmp_path / "model")
-    assert set(os.listdir(tmp_path)) == {"map", "model"}
+    assert {(tmp_path / name).read_text() for name in beside} == {"mine"}
+    assert set(os.listdir(tmp_path)) == {"map", "model", *beside}
     found = IsometricEmbedding.load(tmp_path / "model", mmap=mmap)
     # An attribute added to the estimator is stored without a word, or this says that it is not.
     assert fitted_parts(found) == fitted_parts(fitted)
@@ -195,15 +199,6 @@ def test_what_cannot_be_stored(tmp_path):
         with pytest.raises(TypeError, match="save takes an Embedding or an IsometricEmbedding, got"):
             save(value, tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_lies_beside_a_file_stays(tmp_path, embedding):
-    beside = [tmp_path / ".map.isoweave.0123abcd.isoweave-tmp", tmp_path / "map.isoweave.lock"]
-    for file in (tmp_path / "map.isoweave", *beside):
-        file.write_text("mine")
-    save(embedding, tmp_path / "map.isoweave")
-    assert [file.read_text() for file in beside] == ["mine", "mine"]
-    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_samples():

@@ -1,4 +1,4 @@
-"""Commands that take maps: evaluate, report."""
+"""Commands that take maps: evaluate, report, plot, view."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Option
 
+from isoweave._files import atomic_write, check_writable
 from isoweave.cli._app import command
 from isoweave.cli._console import ProgressLine, printed_warnings
 
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
     from isoweave._typing import AnyArray, FloatArray
     from isoweave.io import LoadedInput
 
-ALIGN_HELP = "Positions to rotate the map towards, such as the truth: .npz, .npy, .csv."
+_ALIGN_HELP = "Positions to rotate the map towards, such as the truth: .npz, .npy, .csv."
+_FIGURES = (".png", ".svg", ".pdf")
 _GRAPH_HELP = "Distance graph: sparse square .npz, .mtx, .edges, .csv ..."
-MAP_ARGUMENT = Argument(metavar="MAP", help="What embed wrote (.npz), a saved model, or any coordinates.")
+_MAP_ARGUMENT = Argument(metavar="MAP", help="What embed wrote (.npz), a saved model, or any coordinates.")
 
 
 def _check_rows(path: Path, n_rows: int, n_vertices: int, what: str) -> None:
@@ -71,9 +73,9 @@ def page_columns(
         else:
             found, row_names = read_columns(columns_file)
         order = match_names(columns_file, row_names, names)
-        if order is None:
-            _check_rows(columns_file, len(next(iter(found.values()), ())) if found else n, n, "map")
         for name, values in found.items():
+            if order is None:
+                _check_rows(columns_file, len(values), n, "map")
             if name in columns:
                 raise InputFileError(columns_file, f"column {name!r} is also given by --labels")
             columns[name] = values if order is None else values[order]
@@ -182,10 +184,10 @@ def mesh_page(loaded: LoadedInput, name: str) -> dict[str, Any]:
 
 @command(
     "asymmetry",
-    map_file=MAP_ARGUMENT,
+    map_file=_MAP_ARGUMENT,
     output=Option("--output", "-o", help="Where to write the page (.html)."),
     graph_file=Option("--graph", "-g", help=_GRAPH_HELP, show_default="the one in MAP"),
-    align=Option(help=ALIGN_HELP),
+    align=Option(help=_ALIGN_HELP),
     beside=Option(help="Another map of the same points, or the truth, to show beside it: .npz, .npy, .csv."),
     mesh=Option(help="The mesh that was embedded (.obj, .off, .ply), drawn as a surface and beside the map."),
     title=Option(help="Title of the page.", show_default="name of MAP"),
@@ -241,3 +243,133 @@ def report(
         write_report(found, output, diagnosis=diagnosis, **given)
     size = output.stat().st_size if output.is_file() else 0
     Console().print(f"{output}: {found.n_points:,} points, {size / 1e6:.1f} MB", highlight=False)
+
+
+def _draw(coordinates: Any, color: str | None, columns: dict[str, Any], **options: Any) -> Any:
+    """Axes with points coloured by a column, or by something that is known about the map."""
+    from isoweave.plot import plot_embedding
+
+    known = [*columns, "stretch", "edge_error", "component"]
+    if color is None:
+        color = next(iter(columns), None)
+    elif color not in known:
+        names = ", ".join(known)
+        more = "" if columns else ", or give a table of columns with --columns"
+        raise ValueError(f"--color {color}: there is no such column; choose one of {names}{more}.")
+    if color not in columns:
+        return plot_embedding(coordinates, color, **options)
+    ax: Any = plot_embedding(coordinates, columns[color], **options)
+    if ax.figure.legends:
+        ax.figure.legends[0].set_title(color)
+    elif ax.collections[0].get_array() is not None:
+        ax.figure.colorbar(ax.collections[0], ax=ax, label=color, shrink=0.7)
+    return ax
+
+
+def _save_figure(path: Path, ax: Any, caption: str) -> None:
+    import matplotlib.pyplot as plt
+
+    shape = ax.dataLim.height / (ax.dataLim.width or 1.0)
+    ax.figure.set_size_inches(7.0, 0.6 + min(max(6.0 * shape, 2.0), 7.0))
+    ax.figure.supxlabel(caption, fontsize="x-small", wrap=True)
+    with atomic_write(path) as file:
+        ax.figure.savefig(file, format=path.suffix[1:].lower(), dpi=200)
+    plt.close(ax.figure)
+
+
+def _check_figure(path: Path) -> None:
+    if path.suffix.lower() not in _FIGURES:
+        raise ValueError(f"cannot write {path}: its name must end in {', '.join(_FIGURES[:-1])} or .pdf.")
+    check_writable(path)
+
+
+@command(
+    map_file=_MAP_ARGUMENT,
+    output=Option("--output", "-o", help="Where to write the figure: .png, .svg or .pdf."),
+    color=Option(help="A column, stretch, edge_error or component.", show_default="the first column"),
+    align=Option(help=_ALIGN_HELP),
+    edges=Option("--edges", help="Draw the edges of the graph, by distortion, instead of the points."),
+    title=Option(help="Title of the figure."),
+)
+def plot(
+    map_file: Path,
+    output: Path,
+    color: str | None = None,
+    columns_file: Path | None = None,
+    labels_file: Path | None = None,
+    align: Path | None = None,
+    edges: bool = False,
+    title: str | None = None,
+) -> None:
+    """Draw a map as a figure with a caption: in many dimensions, its two principal axes."""
+    _check_figure(output)
+    from isoweave.plot import by_variance, plot_edges, turned_towards
+    from isoweave.result import as_embedding
+
+    with printed_warnings(), ProgressLine() as progress:
+        found = as_embedding(map_file)
+        columns = page_columns(columns_file, labels_file, found.n_points, found.names)
+        progress.describe("drawing")
+        turned, caption = by_variance(found)
+        if align is not None:
+            known = read_points(align, found.n_points, found.names, of="map", some=True)
+            turned = turned_towards(turned, known)
+        first = (0, 1) if found.n_components > 2 else None
+        if edges:
+            if color is not None:
+                raise ValueError("--edges are coloured by their distortion; leave --color out.")
+            ax = plot_edges(turned, components=first)
+        else:
+            ax = _draw(turned, color, columns, components=first)
+        if title is not None:
+            ax.set_title(title)
+        _save_figure(output, ax, caption)
+    print(f"{output}: {caption}")
+
+
+@command(
+    map_file=_MAP_ARGUMENT,
+    output=Option(
+        "--output", "-o", help="Coordinates (.npz, .npy, .csv), figure (.png, .svg, .pdf) or page (.html)."
+    ),
+    color=Option(help="Column to colour a figure by.", show_default="the first column"),
+    pull=Option(help="From 0, t-SNE alone, to 1, hardly more than the order of distances."),
+    perplexity=Option(help="Number of neighbours that attract a point."),
+)
+def view(
+    map_file: Path,
+    output: Path,
+    color: str | None = None,
+    columns_file: Path | None = None,
+    labels_file: Path | None = None,
+    pull: float = 0.05,
+    perplexity: float = 30.0,
+) -> None:
+    """Draw the clusters of a map of many dimensions, and say what the picture keeps.
+
+    t-SNE (openTSNE, extra view) on the graph's neighbours, held in place by the order of the map's distances.
+    """
+    from isoweave.io import check_output_path, write_embedding
+    from isoweave.plot import view as viewed
+    from isoweave.report import check_report, write_report
+    from isoweave.result import as_embedding
+
+    suffix = output.suffix.lower()
+    if suffix in _FIGURES:
+        _check_figure(output)
+    elif suffix in (".html", ".htm"):
+        check_report(output)
+    else:
+        check_output_path(output)
+    with printed_warnings(), ProgressLine() as progress:
+        found = as_embedding(map_file)
+        columns = page_columns(columns_file, labels_file, found.n_points, found.names)
+        progress.describe("t-SNE")
+        made = viewed(found, pull=pull, perplexity=perplexity)
+        if suffix in _FIGURES:
+            _save_figure(output, _draw(made.coordinates, color, columns), made.caption)
+        elif suffix in (".html", ".htm"):
+            write_report(found, output, columns=columns, names=found.names, view=made, title=map_file.name)
+        else:
+            write_embedding(output, made.coordinates, names=found.names)
+    print(f"{output}: {made.caption}")

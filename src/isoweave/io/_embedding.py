@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 _SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
 # Names under which coordinates are commonly stored, the first one found is taken.
 _COORDINATE_KEYS = ("embedding", "coordinates", "truth", "parameters", "coords")
+# What an archive holds as it is in an Embedding, and what in another form.
+_FIELDS = ("component_labels", "stretch", "energy", "relative_energy", "status")
+_MORE = ("parameters", "history", "dropped_edges", "edges", "edge_lengths")
 # How a fit was watched and kept is no part of its result.
 _NOT_STORED = ("callback", "checkpoint", "on_interrupt")
 
@@ -102,8 +105,7 @@ def write_table(file: IO[bytes], suffix: str, blocks: Iterator[Mapping[str, AnyA
 
 def _facts(source: Embedding) -> dict[str, Any]:
     """What an archive says beside coordinates and names; None is left out."""
-    keys = ("component_labels", "stretch", "energy", "relative_energy", "status")
-    facts: dict[str, Any] = {key: getattr(source, key) for key in keys}
+    facts: dict[str, Any] = {key: getattr(source, key) for key in _FIELDS}
     parameters = {name: value for name, value in source.parameters.items() if name not in _NOT_STORED}
     if parameters:
         facts["parameters"] = json.dumps(parameters, default=str)
@@ -144,7 +146,7 @@ def read_embedding(path: str | os.PathLike[str]) -> Embedding:
         if "vertex_names" in arrays:
             with within("vertex_names"):
                 names = _source.words_from_array(arrays["vertex_names"], len(points), path.stat().st_size)
-        return Embedding(points, names=names, **(_known(arrays, points.shape) if key == "embedding" else {}))
+        return Embedding(points, names=names, **(_known(arrays, points) if key == "embedding" else {}))
 
 
 def _points(array: AnyArray) -> AnyArray:
@@ -158,58 +160,31 @@ def _points(array: AnyArray) -> AnyArray:
     return points
 
 
-def _known(arrays: dict[str, AnyArray], shape: tuple[int, ...]) -> dict[str, Any]:
+def _known(arrays: dict[str, AnyArray], points: AnyArray) -> dict[str, Any]:
     """Fields of the Embedding beside coordinates and names, checked."""
+    from isoweave._stages import check_array
     from isoweave.graph import graph_from_matrix
-    from isoweave.optimise import StepRecord
+    from isoweave.persist import check_map, history_from
 
-    n_edges = arrays["edges"].shape[:1] if "edges" in arrays else (-1,)
-    # Their shapes (-1: any size), types of numbers, and what is made of them.
-    expected: dict[str, tuple[tuple[int, ...], str, Callable[[Any], Any]]] = {
-        "component_labels": (shape[:1], "iu", np.asarray),
-        "stretch": (shape, "f", as_float64),
-        "energy": ((), "fiu", float),
-        "relative_energy": ((), "fiu", float),
-        "status": ((), "U", str),
-        "parameters": ((), "U", _parameters),
-        "history": ((-1, 4), "f", lambda table: table[np.isfinite(table).all(axis=1)].tolist()),
-        "dropped_edges": ((-1, 2), "iu", np.asarray),
-        "edges": ((-1, 2), "iu", np.asarray),
-        "edge_lengths": (n_edges, "f", as_float64),
-    }
     known: dict[str, Any] = {}
-    for key in (key for key in expected if key in arrays):
-        (sizes, kinds, convert), array = expected[key], arrays[key]
-        fits = len(sizes) == array.ndim and all(a in (-1, b) for a, b in zip(sizes, array.shape, strict=True))
+    for key in (key for key in (*_FIELDS, *_MORE) if key in arrays):
         with within(key):
-            if not fits or array.dtype.kind not in kinds:
-                wanted = "(" + ", ".join("any" if size < 0 else str(size) for size in sizes) + ")"
-                raise Fault(f"expected shape {wanted}, got {array.dtype} of shape {array.shape}")
-            _source.check_characters(array.reshape(-1))
-            outside = (array < 0) | (array >= shape[0]) if key.endswith("edges") else np.zeros((0, 1))
-            if outside.any():
-                at = np.argwhere(outside)[0, 0]
-                raise Fault(f"row {at} is {array[at].tolist()}, but vertices are 0 to {shape[0] - 1}")
-            known[key] = convert(array)
-    if "history" in known:
-        known["history"] = tuple(StepRecord(int(row[0]), *row[1:]) for row in known["history"])
-    edges, lengths = known.pop("edges", None), known.pop("edge_lengths", None)
-    if edges is not None and lengths is None:
-        raise Fault("array 'edges' without its 'edge_lengths'")
-    if edges is not None and shape[0] > 1:
-        matrix = sp.coo_array((lengths, tuple(edges.astype(np.int64).T)), shape=(shape[0], shape[0]))
-        try:
-            known["graph"] = graph_from_matrix(matrix)
-        except ValueError as error:
-            raise Fault(f"arrays 'edges' and 'edge_lengths': {_source.brief(error)}") from error
-    return known
-
-
-def _parameters(text: AnyArray) -> dict[str, Any]:
+            _source.check_characters(arrays[key].reshape(-1))
+        known[key] = arrays[key] if arrays[key].ndim else arrays[key].item()
     try:
-        found = json.loads(str(text))
+        if "parameters" in known:
+            known["parameters"] = json.loads(str(known["parameters"]))
     except (ValueError, RecursionError) as error:
-        raise Fault(f"not JSON ({_source.brief(error)})") from error
-    if not isinstance(found, dict):
-        raise Fault("expected a JSON object")
-    return found
+        raise Fault(f"array 'parameters': not JSON ({_source.brief(error)})") from error
+    try:
+        if "history" in known:
+            known["history"] = history_from(known["history"])
+        check_map({"coordinates": points, **known})
+        edges, lengths = known.pop("edges", None), known.pop("edge_lengths", None)
+        if edges is not None:
+            check_array("edge_lengths", lengths, (np.float32, np.float64), edges.shape[:1])
+            matrix = sp.coo_array((lengths, tuple(edges.astype(np.int64).T)), shape=(len(points),) * 2)
+            known["graph"] = graph_from_matrix(matrix) if len(points) > 1 else None
+    except (ValueError, TypeError) as error:
+        raise Fault(f"its arrays do not go together: {_source.brief(error)}") from error
+    return known

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.io._source import Fault, check_expansion, open_input, quoted
-from isoweave.io._text import Row, next_row, parse_number, read_rows
+from isoweave.io._text import Row, next_row, parse_number, read_cells, read_rows
 
 # Faces with more corners are joined around only: not all of them lie in one plane.
 _MOST_CORNERS = 8
@@ -78,24 +78,17 @@ def _pairs(group: AnyArray) -> AnyArray:
     return np.concatenate([group[:, [a, b]] for a, b in chosen]) if n > 1 else np.empty((0, 2), np.int64)
 
 
-def _number(text: str, what: str, line: int) -> float:
-    value = parse_number(text)
-    if value is None:
-        raise Fault(f"{what} {quoted(text)} is not a number", line)
-    return value
-
-
 def _whole(text: str, what: str, line: int) -> int:
-    value = _number(text, what, line)
-    if not abs(value) < 2**31 or value != int(value):
+    value = parse_number(text)
+    if value is None or not abs(value) < 2**31 or value != int(value):
         raise Fault(f"{what} {quoted(text)} is not a whole number of an ordinary size", line)
     return int(value)
 
 
-def _place(cells: list[str], line: int) -> list[float]:
-    if len(cells) < 3:
-        raise Fault(f"expected three coordinates of a vertex, found {len(cells)}", line)
-    return [_number(cell, "coordinate", line) for cell in cells[:3]]
+def _places(rows: Iterable[Row]) -> FloatArray:
+    """Coordinates of vertices: of each row the first three cells."""
+    three = ((line, cells[:3], is_plain) for line, cells, is_plain in rows)
+    return read_cells(three, 3, what=" (x, y, z)").numbers
 
 
 def _face(cells: list[str], line: int) -> AnyArray:
@@ -104,17 +97,13 @@ def _face(cells: list[str], line: int) -> AnyArray:
     return np.array([_whole(cell, "corner", line) for cell in cells])
 
 
-def _places(rows: list[list[float]]) -> FloatArray:
-    return np.array(rows, dtype=np.float64).reshape(-1, 3)
-
-
 def _read_obj(path: Path) -> tuple[FloatArray, list[AnyArray]]:
     """Lines ``v x y z`` and ``f a b c``, counted from 1 or, if negative, back from the last vertex."""
-    places: list[list[float]] = []
+    places: list[Row] = []
     faces: list[AnyArray] = []
-    for line, cells, _ in read_rows(path, None):
+    for line, cells, is_plain in read_rows(path, None):
         if cells[0] == "v":
-            places.append(_place(cells[1:], line))
+            places.append((line, cells[1:], is_plain))
         elif cells[0] in ("f", "l"):
             corners = _face([cell.split("/")[0] for cell in cells[1:]], line)
             if (corners == 0).any():
@@ -136,8 +125,8 @@ def _read_off(path: Path) -> tuple[FloatArray, list[AnyArray]]:
     if len(cells) < 2:
         raise Fault("expected the numbers of vertices and faces", line)
     n, m = (_whole(cell, "number", line) for cell in cells[:2])
-    places = [_place(c, at) for at, c, _ in _take(rows, n, "vertices")]
-    return _places(places), [_counted(c, at) for at, c, _ in _take(rows, m, "faces")]
+    places = _places(_take(rows, n, "vertices"))
+    return places, [_counted(c, at) for at, c, _ in _take(rows, m, "faces")]
 
 
 def _take(rows: Iterator[Row], n: int, what: str) -> Iterator[Row]:
@@ -204,18 +193,17 @@ def _columns(properties: list[list[str]]) -> list[int]:
 
 def _ply_text(path: Path, n_lines: int, elements: Any) -> tuple[FloatArray, list[AnyArray]]:
     rows = (row for row in read_rows(path, None, comment="") if row[0] > n_lines)
-    places: list[list[float]] = []
-    faces: list[AnyArray] = []
+    places, faces = np.empty((0, 3)), list[AnyArray]()
     for name, count, properties in elements:
-        at = _columns(properties) if name == "vertex" else []
-        for line, cells, _ in _take(rows, count, f"elements {quoted(name)}"):
-            if name == "vertex" and len(cells) < len(properties):
-                raise Fault(f"expected {len(properties)} properties, found {len(cells)}", line)
-            if name == "vertex":
-                places.append(_place([cells[k] for k in at], line))
-            elif name == "face":
-                faces.append(_counted(cells, line))
-    return _places(places), faces
+        own = _take(rows, count, f"elements {quoted(name)}")
+        if name == "vertex":
+            at = _columns(properties)
+            places = _places((line, [c[k] for k in at if k < len(c)], plain) for line, c, plain in own)
+        elif name == "face":
+            faces = [_counted(cells, line) for line, cells, _ in own]
+        for _ in own:  # of other elements the rows are passed over
+            pass
+    return places, faces
 
 
 def _ply_binary(body: bytes, order: str, elements: Any, size: int) -> tuple[FloatArray, list[AnyArray]]:

@@ -11,7 +11,7 @@ import math
 import re
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,13 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from isoweave._typing import AnyArray, FloatArray
-from isoweave.io import _source
+from isoweave._typing import AnyArray
+from isoweave.io import _source, _sparse
 from isoweave.io._read import check_installed
 from isoweave.io._source import Fault, InputFileError, brief, quoted, reading
-from isoweave.io._sparse import MAX_EMPTY_VERTICES, VERTICES_PER_ENTRY, check_part, check_square, sparse_parts
 
-Piece = tuple[AnyArray, AnyArray, FloatArray]
+Piece = tuple[AnyArray, AnyArray, AnyArray]
 # Edges at a time: 24 bytes each.
 _AT_ONCE = 1 << 19
 _ROWS_AT_ONCE = 1 << 15
@@ -60,13 +59,12 @@ class EdgeList:
             if first < last:
                 with reading(file.path):
                     for piece in file.read(first, last, at_once):
-                        _check_piece(piece, file.n_vertices)
-                        yield piece
+                        yield _checked(piece, file.n_vertices)
             before += file.n_entries
 
     def check_size(self, n_vertices: int) -> None:
         """Refuse a graph that is out of proportion to the number of its edges."""
-        if n_vertices > max(MAX_EMPTY_VERTICES, VERTICES_PER_ENTRY * self.n_entries):
+        if n_vertices > max(_sparse.MAX_EMPTY_VERTICES, _sparse.VERTICES_PER_ENTRY * self.n_entries):
             said = f"a graph of {n_vertices:,} vertices with only {self.n_entries:,} edges is refused"
             raise InputFileError(self.path, f"{said}; number the vertices from 0 without gaps")
 
@@ -123,21 +121,21 @@ def _opened(path: Path) -> EdgeFile:
         return opener(path)
 
 
-def _check_piece(piece: Piece, n_vertices: int) -> None:
-    i, j, lengths = piece
+def _checked(piece: Piece, n_vertices: int) -> Piece:
+    """Edges as int64, int64 and float64; InputFileError for what can be none."""
+    i, j, lengths = piece[0].astype(np.int64), piece[1].astype(np.int64), piece[2].astype(np.float64)
     low, high = (min(i.min(), j.min()), max(i.max(), j.max())) if len(i) else (0, 0)
     if low < 0 or (n_vertices and high >= n_vertices):
         upper = f"to {n_vertices - 1}" if n_vertices else "on"
         raise Fault(f"vertex {low if low < 0 else high}; vertices are numbered from 0 {upper}")
-    bad = ~((lengths >= 0) & (lengths < np.inf))
-    if bad.any():
-        at = int(np.argmax(bad))
+    at = _sparse.first_wrong_length(lengths)
+    if at is not None:
         where = f"distance {lengths[at]} between vertices {i[at]} and {j[at]}"
         raise Fault(f"{where}; distances must be finite and not negative")
-    own = (i == j) & (lengths != 0)
-    if own.any():
-        at = int(np.argmax(own))
+    at = _sparse.first((i == j) & (lengths != 0))
+    if at is not None:
         raise Fault(f"vertex {i[at]} is at distance {lengths[at]:g} from itself; that must be zero")
+    return i, j, lengths
 
 
 def _parquet_pieces(path: Path, start: int, stop: int, at_once: int) -> Iterator[Piece]:
@@ -159,7 +157,7 @@ def _parquet_pieces(path: Path, start: int, stop: int, at_once: int) -> Iterator
                 if column.null_count:
                     raise Fault(f"column {quoted(name)} has no value in {column.null_count} rows")
             i, j, lengths = (np.asarray(c.to_numpy(zero_copy_only=False)) for c in batch.columns)
-            yield i.astype(np.int64), j.astype(np.int64), lengths.astype(np.float64)
+            yield i, j, lengths
 
 
 @contextmanager
@@ -188,27 +186,6 @@ def _open_parquet(path: Path) -> EdgeFile:
         return EdgeFile(path, opened.metadata.num_rows, 0, partial(_parquet_pieces, path))
 
 
-def _archive_pieces(
-    path: Path,
-    names: tuple[str, ...],
-    n_rows: int | None,
-    n_entries: int,
-    start: int,
-    stop: int,
-    at_once: int,
-) -> Iterator[Piece]:
-    """Of arrays of these names: of rows, or of pointers to ``n_rows`` of them, of columns, of distances."""
-    with zipfile.ZipFile(path) as archive, ExitStack() as stack:
-        takes = [stack.enter_context(_source.open_array(archive, name, start)) for name in names[1:]]
-        take = stack.enter_context(_source.open_array(archive, names[0], start if n_rows is None else 0))
-        rows: Iterator[AnyArray] = (take(min(at_once, stop - k)) for k in range(start, stop, at_once))
-        if n_rows is not None:
-            rows = _rows(take, n_rows, n_entries, start, stop)
-        for i in rows:
-            j, lengths = (take(len(i)) for take in takes)
-            yield i.astype(np.int64), j.astype(np.int64), lengths.astype(np.float64)
-
-
 def _rows(
     take: Callable[[int], AnyArray], n_rows: int, n_entries: int, start: int, stop: int
 ) -> Iterator[AnyArray]:
@@ -234,7 +211,7 @@ def _open_npz(path: Path) -> EdgeFile:
     by_rows, n = False, 0
     if set(_COLUMNS) <= headers.keys():
         for name in _COLUMNS:
-            check_part(name, *headers[name])
+            _sparse.check_part(name, *headers[name])
     else:
         names, by_rows, n = _sparse_names(path, headers)
     # Row pointers are counted by the vertices.
@@ -245,8 +222,17 @@ def _open_npz(path: Path) -> EdgeFile:
     if by_rows and headers["indptr"][1] != (n + 1,):
         raise Fault(f"array 'indptr' must have {n + 1} values, has {headers['indptr'][1][0]}")
     n_entries = sizes.pop()
-    pieces = partial(_archive_pieces, path, names, n if by_rows else None, n_entries)
-    return EdgeFile(path, n_entries, n, pieces)
+
+    def read(start: int, stop: int, at_once: int) -> Iterator[Piece]:
+        with _source.open_input(path) as (file, _), zipfile.ZipFile(file) as archive:
+            takes = [_source.open_array(archive, name, start) for name in names[1:]]
+            first = _source.open_array(archive, names[0], 0 if by_rows else start)
+            rows: Iterator[AnyArray] = (first(min(at_once, stop - k)) for k in range(start, stop, at_once))
+            for i in _rows(first, n, n_entries, start, stop) if by_rows else rows:
+                j, lengths = (take(len(i)) for take in takes)
+                yield i, j, lengths
+
+    return EdgeFile(path, n_entries, n, read)
 
 
 def _sparse_names(path: Path, headers: dict[str, Any]) -> tuple[tuple[str, ...], bool, int]:
@@ -255,12 +241,11 @@ def _sparse_names(path: Path, headers: dict[str, Any]) -> tuple[tuple[str, ...],
         shown = ", ".join(f"{quoted(name)} {shape}" for name, (_, shape) in list(headers.items())[:6])
         wanted = f"arrays {', '.join(_COLUMNS)}, or a sparse matrix by scipy.sparse.save_npz"
         raise Fault(f"expected {wanted}; found {shown or 'nothing readable'}")
-    with zipfile.ZipFile(path) as archive:
-        with _source.open_array(archive, "format") as take:
-            kept = take(1)
-        with _source.open_array(archive, "shape") as take:
-            layout, names, shape = sparse_parts(kept, take(math.prod(headers["shape"][1][:1])), headers)
-    check_square(shape)
+    with _source.open_input(path) as (file, _), zipfile.ZipFile(file) as archive:
+        kept = _source.open_array(archive, "format")(1)
+        sizes = _source.open_array(archive, "shape")(math.prod(headers["shape"][1][:1]))
+    layout, names, shape = _sparse.sparse_parts(kept, sizes, headers)
+    _sparse.check_square(shape)
     # Columns of a symmetric graph are its rows.
     return names, layout != "coo", shape[0]
 

@@ -96,18 +96,19 @@ def read_input(path: str | os.PathLike[str], *, as_graph: bool | None = None) ->
     (('a', 'b', 'c'), [[0.0, 3.0, 5.0], [3.0, 0.0, 4.0], [5.0, 4.0, 0.0]])
     """
     path = Path(path)
-    if path.suffix.lower() == ".gz":
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
         return _read_compressed(path, as_graph)
     with reading(path):
-        if as_graph is None and path.suffix.lower() in DELIMITERS:
-            as_graph = is_edge_list(path, DELIMITERS[path.suffix.lower()])
-        if path.suffix.lower() in MESHES and as_graph is not False:
+        if as_graph is None and suffix in DELIMITERS:
+            as_graph = is_edge_list(path, DELIMITERS[suffix])
+        if suffix in MESHES and as_graph is not False:
             graph, mesh = read_mesh(path)
             return LoadedInput(graph=_sparse.as_distances(graph), mesh=mesh)
-        found, names = _read_matrix(path, path.suffix.lower(), as_graph)
-        is_square = sp.issparse(found) and found.shape[0] == found.shape[1]
+        found, names = _read_matrix(path, suffix, as_graph)
         if as_graph is None:
-            as_graph = is_square and path.suffix.lower() in (".npz", ".mtx", ".edges", ".graphml")
+            is_square = sp.issparse(found) and found.shape[0] == found.shape[1]
+            as_graph = is_square and suffix in (".npz", ".mtx", ".edges", ".graphml")
         if as_graph:
             graph = _sparse.graph_from_square(found) if isinstance(found, np.ndarray) else found
             return LoadedInput(graph=_sparse.as_distances(graph), names=names)
@@ -172,10 +173,9 @@ def read_annotations(
     path = Path(path)
     with reading(path):
         arrays, size = _isolated_arrays(path, "h5ad", "columns", *genes)
-        heads = _source.words_from_array(arrays["names"], len(arrays["names"]), size)
         columns: dict[str, AnyArray] = {}
-        for k, head in enumerate(heads):
-            values, levels = arrays[f"c{k}"], arrays.get(f"l{k}")
+        for head in (key.removeprefix("c/") for key in arrays if key.startswith("c/")):
+            values, levels = arrays[f"c/{head}"], arrays.get(f"l/{head}")
             if levels is not None:
                 if values.dtype.kind not in "iu" or values.max(initial=-1) >= len(levels):
                     raise Fault(f"column {quoted(head)} has codes beyond its {len(levels)} categories")

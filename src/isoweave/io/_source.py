@@ -38,6 +38,7 @@ _HEADER = re.compile(
     re.VERBOSE,
 )
 _TYPE = re.compile(r"[<>|=]?(?:[biufcSU][0-9]{1,9}|\?)")
+_KNOWN_ERRORS = {FileNotFoundError: "no such file", IsADirectoryError: "is a folder, not a file"}
 # Type (text: one that is not read, such as Python objects, records, dates), shape, order.
 _Header: TypeAlias = tuple[np.dtype[Any] | str, tuple[int, ...], Literal["C", "F"]]
 
@@ -70,12 +71,9 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except Fault as fault:
         raise InputFileError(path, *fault.args) from fault.__cause__
-    except FileNotFoundError as error:
-        raise InputFileError(path, "no such file") from error
-    except IsADirectoryError as error:
-        raise InputFileError(path, "is a folder, not a file") from error
     except OSError as error:
-        raise InputFileError(path, f"cannot be read ({error.strerror or brief(error)})") from error
+        said = f"cannot be read ({error.strerror or brief(error)})"
+        raise InputFileError(path, _KNOWN_ERRORS.get(type(error), said)) from error
     except MemoryError as error:
         raise InputFileError(path, "too large for this machine's memory") from error
 
@@ -188,54 +186,57 @@ def read_npz(path: Path) -> dict[str, AnyArray]:
 def read_archive(file: IO[bytes], size: int) -> dict[str, AnyArray]:
     """The arrays of an open archive, within the limits of a file of ``size`` bytes; never Python objects."""
     arrays: dict[str, AnyArray] = {}
-    total, seen = 0, set()
+    total = 0
     hint = "; numpy.savez (without _compressed) writes files as large as their arrays"
-    with _archive(file) as archive:
-        for info in archive.infolist():
-            name = info.filename.removesuffix(".npy")
-            if name == info.filename:
-                continue
-            with within(name), _open_member(archive, info, name in seen) as stream:
-                seen.add(name)
-                header = _read_header(stream, info.file_size)
-                if isinstance(header[0], np.dtype):
-                    # Numbers become float64 sooner or later.
-                    total += math.prod(header[1]) * max(8, header[0].itemsize)
-                    check_expansion(total, size, "the arrays of this archive", hint)
-                    arrays[name] = _read_data(stream, header)
+    for name, header, stream in _members(file):
+        if isinstance(header[0], np.dtype):
+            # Numbers become float64 sooner or later.
+            total += math.prod(header[1]) * max(8, header[0].itemsize)
+            with _damage(), within(name):
+                check_expansion(total, size, "the arrays of this archive", hint)
+                arrays[name] = _read_data(stream, header)
     return arrays
 
 
 def read_headers(path: Path) -> dict[str, tuple[np.dtype[Any] | str, tuple[int, ...]]]:
     """Type and shape of every array of a .npz archive, whose data are not read."""
-    found: dict[str, Any] = {}
-    with open_input(path) as (file, _), _archive(file) as archive:
+    with open_input(path) as (file, _):
+        return {name: header[:2] for name, header, _ in _members(file)}
+
+
+def _members(file: IO[bytes]) -> Iterator[tuple[str, _Header, IO[bytes]]]:
+    """The arrays of an archive of not too many members, and what their data are read from."""
+    seen: set[str] = set()
+    with _damage():
+        archive = zipfile.ZipFile(file)
+        if len(archive.infolist()) > _MAX_MEMBERS:
+            raise Fault(f"{len(archive.infolist())} members; at most {_MAX_MEMBERS} are allowed")
         for info in archive.infolist():
             name = info.filename.removesuffix(".npy")
             if name != info.filename:
-                with within(name), _open_member(archive, info, name in found) as stream:
-                    found[name] = _read_header(stream, info.file_size)[:2]
-    return found
+                with within(name), _open_member(archive, info, name in seen) as stream:
+                    seen.add(name)
+                    yield name, _read_header(stream, info.file_size), stream
 
 
-@contextmanager
-def open_array(archive: zipfile.ZipFile, name: str, start: int = 0) -> Iterator[Callable[[int], AnyArray]]:
+def open_array(archive: zipfile.ZipFile, name: str, start: int = 0) -> Callable[[int], AnyArray]:
     """A function that gives the next so many values of a 1-D array, from ``start`` on."""
     info = archive.getinfo(f"{name}.npy")
-    with within(name), _damage(), _open_member(archive, info, False) as stream:
+    with _damage(), within(name):
+        stream = _open_member(archive, info, False)
         dtype, shape, _ = _read_header(stream, info.file_size)
         if not isinstance(dtype, np.dtype) or len(shape) > 1:
             raise Fault(f"{dtype} of shape {shape} cannot be read in ranges")
         stream.seek(start * dtype.itemsize, os.SEEK_CUR)
 
-        def take(count: int) -> AnyArray:
-            with within(name), _damage():
-                data = stream.read(count * dtype.itemsize)
+    def take(count: int) -> AnyArray:
+        with _damage(), within(name):
+            data = stream.read(count * dtype.itemsize)
             if len(data) < count * dtype.itemsize:
-                raise Fault(f"array {quoted(name)}: {count * dtype.itemsize - len(data)} bytes are missing")
-            return np.frombuffer(data, dtype)
+                raise Fault(f"{count * dtype.itemsize - len(data)} bytes are missing")
+        return np.frombuffer(data, dtype)
 
-        yield take
+    return take
 
 
 @contextmanager
@@ -247,16 +248,6 @@ def _damage() -> Iterator[None]:
         raise
     except Exception as error:
         raise Fault(f"not a .npz archive, or a damaged one ({brief(error)})") from error
-
-
-@contextmanager
-def _archive(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
-    """An archive of not too many members."""
-    with _damage():
-        archive = zipfile.ZipFile(file)
-        if len(archive.infolist()) > _MAX_MEMBERS:
-            raise Fault(f"{len(archive.infolist())} members; at most {_MAX_MEMBERS} are allowed")
-        yield archive
 
 
 def _open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, is_second: bool) -> IO[bytes]:

@@ -47,6 +47,16 @@ def _check_matrix(array: AnyArray) -> None:
         raise Fault(f"expected a 2-D array (samples x features), got shape {array.shape}")
 
 
+def first(bad: AnyArray) -> int | None:
+    """Position of the first that is bad, None if none is."""
+    return int(np.argmax(bad)) if bad.any() else None
+
+
+def first_wrong_length(lengths: AnyArray) -> int | None:
+    """Position of the first that is no distance: they must be finite and not negative."""
+    return first(~((lengths >= 0) & (lengths < np.inf)))
+
+
 def as_float64(array: AnyArray) -> AnyArray:
     """Any real numbers as float64; what is too large becomes infinite, and is refused by later checks."""
     with np.errstate(all="ignore"):
@@ -131,9 +141,8 @@ def _sparse_from_arrays(arrays: dict[str, AnyArray], file_size: int) -> sp.csr_a
 def _checked_indices(name: str, indices: AnyArray, size: int, n_entries: int) -> AnyArray:
     if len(indices) != n_entries:
         raise Fault(f"array {name!r} has {len(indices)} values, 'data' has {n_entries}")
-    outside = (indices < 0) | (indices >= size)
-    if outside.any():
-        at = int(np.argmax(outside))
+    at = first((indices < 0) | (indices >= size))
+    if at is not None:
         raise Fault(f"array {name!r} holds {indices[at]} at position {at}, outside 0 to {size - 1}")
     return indices.astype(np.int64)
 
@@ -152,14 +161,10 @@ def _check_size(shape: tuple[int, int], n_entries: int, file_size: int, line: in
     check_expansion(16 * largest, file_size, what)
 
 
-def _sorted_pairs(row: AnyArray, col: AnyArray, n_columns: int) -> AnyArray:
-    """Stable order of entries by row and then by column; quick where they are nearly in order."""
-    return np.argsort(row * n_columns + col, kind="stable")
-
-
 def _csr_from_triplets(row: AnyArray, col: AnyArray, data: AnyArray, shape: tuple[int, int]) -> sp.csr_array:
     """Compressed rows with sorted columns; explicit zeros and repeated entries are kept as they are."""
-    order = _sorted_pairs(row, col, shape[1])
+    # By row and then by column; stable sorts are quick where entries are nearly in order.
+    order = np.argsort(row * shape[1] + col, kind="stable")
     indptr = np.append(0, np.cumsum(np.bincount(row, minlength=shape[0])))
     index_type = np.int32 if max(*shape, len(data)) <= _TOP else np.int64
     return sp.csr_array((data[order], col[order].astype(index_type), indptr.astype(index_type)), shape=shape)
@@ -168,9 +173,8 @@ def _csr_from_triplets(row: AnyArray, col: AnyArray, data: AnyArray, shape: tupl
 def as_distances(matrix: sp.csr_array) -> sp.csr_array:
     """Check that a sparse matrix can serve as a distance graph: square, finite, no negative length."""
     check_square(matrix.shape)
-    bad = ~(np.isfinite(matrix.data) & (matrix.data >= 0))
-    if bad.any():
-        at = int(np.argmax(bad))
+    at = first_wrong_length(matrix.data)
+    if at is not None:
         i, j = int(np.searchsorted(matrix.indptr, at, side="right")) - 1, matrix.indices[at]
         where = f"distance {matrix.data[at]} between vertices {i} and {j}"
         raise Fault(f"{where}; distances must be finite and not negative")
@@ -203,13 +207,13 @@ def _csr_from_entries(
     """A matrix from entries, each given once, or with one value if it ``may_repeat``; of either triangle."""
     i, j = ends.T.astype(np.int64)
     row, col = (np.maximum(i, j), np.minimum(i, j)) if is_symmetric else (i, j)
-    order = _sorted_pairs(row, col, shape[1])
+    order = np.argsort(row * shape[1] + col, kind="stable")
     row, col, values = row[order], col[order], values[order]
     repeated = np.zeros(len(row), dtype=bool)
     repeated[1:] = (row[1:] == row[:-1]) & (col[1:] == col[:-1])
     conflict = repeated & (values != np.roll(values, 1)) if may_repeat else repeated
-    if conflict.any():
-        e = int(np.argmax(conflict))
+    e = first(conflict)
+    if e is not None:
         said = f"{values[e - 1]} (line {lines[order[e - 1]]}) and {values[e]}"
         raise Fault(f"two values for one pair: {said}; keep one", int(lines[order[e]]))
     row, col, values = row[~repeated], col[~repeated], values[~repeated]
@@ -254,9 +258,8 @@ def symmetric_from_edges(
     ends: AnyArray, lengths: AnyArray, n: int, lines: AnyArray, size: int | None = None
 ) -> sp.csr_array:
     """A graph of n vertices from its edges and the lines they stand on, of a file of ``size`` bytes."""
-    bad = ~((lengths >= 0) & (lengths < np.inf))
-    if bad.any():
-        at = int(np.argmax(bad))
+    at = first_wrong_length(lengths)
+    if at is not None:
         raise Fault(f"distance {lengths[at]}; distances must be finite and not negative", int(lines[at]))
     if size is not None:
         _check_size((n, n), len(ends), size, int(lines[ends.max(axis=1).argmax()]))

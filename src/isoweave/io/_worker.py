@@ -13,7 +13,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 _WORDS_AT_ONCE = 4096
@@ -69,10 +69,8 @@ def produce(kind: str, what: str, path: str, max_bytes: int, output: IO[bytes], 
     try:
         if kind == "parquet":
             arrays = parquet_arrays(path, max_bytes)
-        elif what == "columns":
-            arrays = column_arrays(path, genes, max_bytes)
         else:
-            arrays = h5ad_arrays(path, GRAPH if what == "graph" else FEATURES, max_bytes)
+            arrays = h5ad_arrays(path, what, genes, max_bytes)
         return numpy.savez(output, **arrays)
     except Refused as error:
         reason = str(error)
@@ -149,187 +147,174 @@ def text_columns(types: Any, schema: Any) -> dict[str, bool]:
     return found
 
 
-def h5ad_arrays(path: str, places: tuple[str, ...], max_bytes: int) -> dict[str, Any]:
-    """The first of these matrices that is there and its names, as anndata 0.7 and later write them."""
+def h5ad_arrays(path: str, what: str, genes: Sequence[str], max_bytes: int) -> dict[str, Any]:
+    """A matrix and its names, or the columns of obs, as anndata 0.7 and later write them."""
     import h5py
 
-    left = max_bytes
     with h5py.File(path, "r") as file:
-        arrays, datasets = find_matrix(h5py, file, *places)
-        for name, found in datasets.items():
-            arrays[name], left = read_numbers(h5py, name, found, left)
-        return arrays | read_index(h5py, file, left, max_bytes)
+        opened = H5ad(h5py, file, max_bytes)
+        if what == "columns":
+            return opened.columns(genes)
+        arrays, datasets = opened.matrix(*(GRAPH if what == "graph" else FEATURES))
+        arrays |= {name: opened.numbers(name, found) for name, found in datasets.items()}
+        names = opened.names("obs")
+        return arrays if names is None else arrays | {"vertex_names": names}
 
 
-def read_numbers(h5py: Any, name: str, found: Any, left: int) -> tuple[Any, int]:
-    """Numbers of a dataset, and the memory that may be used after it."""
-    import numpy
+class H5ad:
+    """An open .h5ad file, of which no more than ``max_bytes`` are read in all."""
 
-    left -= check_dataset(h5py, name, found, left)
-    return numpy.asarray(found), left
+    def __init__(self, h5py: Any, file: Any, max_bytes: int) -> None:
+        self.h5py, self.file, self.max_bytes, self.left = h5py, file, max_bytes, max_bytes
 
-
-def read_index(h5py: Any, file: Any, left: int, max_bytes: int) -> dict[str, Any]:
-    """The names of the observations, if they have any."""
-    names = find_names(h5py, file, "obs")
-    if names is None:
-        return {}
-    return {"vertex_names": read_words(h5py, "the index of obs", names, left, max_bytes)[0]}
-
-
-def read_words(h5py: Any, name: str, found: Any, left: int, max_bytes: int) -> tuple[Any, int]:
-    """Text of a dataset as an array of bytes, and the memory that may be used after it."""
-    left -= check_dataset(h5py, name, found, left, is_text=True)
-    words: list[bytes] = []
-    for start in range(0, found.shape[0], _WORDS_AT_ONCE):
-        words += found[start : start + _WORDS_AT_ONCE].tolist()
-        left -= sum(map(len, words[start:]))
-        if left < 0:
-            raise Refused("the text of this file would take far more memory than its size allows")
-    return text_array(words, max_bytes), left
-
-
-def column_arrays(path: str, genes: Sequence[str], max_bytes: int) -> dict[str, Any]:
-    """Columns of obs as numbers, words, or codes (c0) of words (l0), then genes of X; ``names`` of all."""
-    import h5py
-
-    left, arrays = max_bytes, dict[str, Any]()
-    names: list[str] = []
-    with h5py.File(path, "r") as file:
-        obs = element(h5py, file, "obs")
-        if not isinstance(obs, h5py.Group):
+    def columns(self, genes: Sequence[str]) -> dict[str, Any]:
+        """Columns of obs (c/NAME) as numbers, words, or codes of words (l/NAME), and genes of X."""
+        arrays: dict[str, Any] = {}
+        obs = self.element("obs")
+        if not isinstance(obs, self.h5py.Group):
             raise Refused("there is no obs, the table of properties of the observations")
         index = obs.attrs.get("_index")
         for name in obs.attrs.get("column-order", []):
-            found = element(h5py, obs, name) if name != index else None
+            found = self.element(name, obs) if name != index else None
             parts: dict[str, Any] = {"c": found}
-            if isinstance(found, h5py.Group):
-                parts = {"c": element(h5py, found, "codes"), "l": element(h5py, found, "categories")}
-            if not all(is_column(h5py, part) for part in parts.values()):
-                continue
-            for letter, part in parts.items():
-                more = (h5py, name, part, left)
-                is_text = part.dtype.kind not in "biuf"
-                values, left = read_words(*more, max_bytes) if is_text else read_numbers(*more)
-                arrays[f"{letter}{len(names)}"] = values
-            names.append(name)
-        for gene, values in gene_columns(h5py, file, genes, left, max_bytes):
-            arrays[f"c{len(names)}"] = values
-            names.append(gene)
-        arrays |= read_index(h5py, file, left, max_bytes)
-    arrays["names"] = text_array([name.encode("utf-8") for name in names], max_bytes)
-    return arrays
+            if isinstance(found, self.h5py.Group):
+                parts = {"c": self.element("codes", found), "l": self.element("categories", found)}
+            if all(map(self.is_column, parts.values())):
+                for letter, part in parts.items():
+                    read = self.numbers if part.dtype.kind in "biuf" else self.words
+                    arrays[f"{letter}/{name}"] = read(name, part)
+        arrays |= {f"c/{gene}": values for gene, values in self.genes(genes)}
+        names = self.names("obs")
+        return arrays if names is None else arrays | {"vertex_names": names}
 
+    def genes(self, genes: Sequence[str]) -> Iterator[tuple[str, Any]]:
+        """Values of these genes in all cells, from X."""
+        import numpy
+        import scipy.sparse
 
-def is_column(h5py: Any, found: Any) -> bool:
-    """Whether this is a dataset of a number or a word for each of something."""
-    if not isinstance(found, h5py.Dataset) or found.ndim != 1:
-        return False
-    return found.dtype.kind in "biuf" or h5py.check_string_dtype(found.dtype) is not None
-
-
-def gene_columns(h5py: Any, file: Any, genes: Sequence[str], left: int, max_bytes: int) -> Any:
-    """Values of these genes in all cells, from X."""
-    import numpy
-    import scipy.sparse
-
-    if not genes:
-        return
-    index = find_names(h5py, file, "var")
-    if index is None:
-        raise Refused("var has no names of genes")
-    words, left = read_words(h5py, "the index of var", index, left, max_bytes)
-    at = {word.decode("utf-8", "replace"): k for k, word in reversed(list(enumerate(words.tolist())))}
-    for gene in genes:
-        if gene not in at:
-            raise Refused(f"there is no gene {gene[:40]!r} among the {len(words)} of var")
-    known, parts = find_matrix(h5py, file, "X")
-    if "X" in parts:
-        # Of which a few columns are read.
-        check_dataset(h5py, "X", parts["X"], max_bytes)
-        if parts["X"].ndim != 2:
-            raise Refused(f"X has the shape {parts['X'].shape}; only matrices are read")
+        if not genes:
+            return
+        words = self.names("var")
+        if words is None:
+            raise Refused("var has no names of genes")
+        at = {word.decode("utf-8", "replace"): k for k, word in reversed(list(enumerate(words.tolist())))}
         for gene in genes:
-            yield gene, numpy.asarray(parts["X"][:, at[gene]], dtype=float)
-        return
-    for name in parts:
-        parts[name], left = read_numbers(h5py, name, parts[name], left)
-    make = {b"csr": scipy.sparse.csr_array, b"csc": scipy.sparse.csc_array}[known["format"]]
-    data, *pattern = parts.values()
-    try:
-        matrix = make((data.astype(float), *pattern), shape=tuple(known["shape"]))
-        matrix.check_format(full_check=True)
-    except ValueError as error:
-        raise Refused("the parts of the sparse matrix X do not fit together") from error
-    for gene in genes:
-        yield gene, matrix[:, [at[gene]]].toarray()[:, 0]
+            if gene not in at:
+                raise Refused(f"there is no gene {gene[:40]!r} among the {len(words)} of var")
+        known, parts = self.matrix("X")
+        if "X" in parts:
+            # Of which a few columns are read.
+            self.checked_size("X", parts["X"])
+            if parts["X"].ndim != 2:
+                raise Refused(f"X has the shape {parts['X'].shape}; only matrices are read")
+            for gene in genes:
+                yield gene, numpy.asarray(parts["X"][:, at[gene]], dtype=float)
+            return
+        make = {b"csr": scipy.sparse.csr_array, b"csc": scipy.sparse.csc_array}[known["format"]]
+        data, *pattern = (self.numbers(name, part) for name, part in parts.items())
+        try:
+            matrix = make((data.astype(float), *pattern), shape=tuple(known["shape"]))
+            matrix.check_format(full_check=True)
+        except ValueError as error:
+            raise Refused("the parts of the sparse matrix X do not fit together") from error
+        for gene in genes:
+            yield gene, matrix[:, [at[gene]]].toarray()[:, 0]
 
+    def matrix(self, *places: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What is known of the first matrix of these that is there; its datasets, by the names they get."""
+        as_graph = places == GRAPH
+        elements = ((where, self.element(where)) for where in places)
+        where, found = next((pair for pair in elements if pair[1] is not None), ("", None))
+        if found is None and as_graph:
+            raise Refused('there is no obsp["distances"]; make it with scanpy.pp.neighbors, or read features')
+        if found is None:
+            raise Refused('there is neither obsm["X_pca"] nor X')
+        if isinstance(found, self.h5py.Dataset) and as_graph:
+            raise Refused(f"{where} is dense; distances must be a sparse matrix")
+        if isinstance(found, self.h5py.Dataset):
+            return {}, {"X": found}
+        layout = str(found.attrs.get("encoding-type", ""))[:20].removesuffix("_matrix")
+        stored = found.attrs.get_id("shape") if "shape" in found.attrs else None
+        parts = {part: self.element(part, found) for part in ("data", "indices", "indptr")}
+        is_whole = all(isinstance(part, self.h5py.Dataset) for part in parts.values())
+        if layout not in ("csr", "csc") or stored is None or stored.dtype.kind not in "iu" or not is_whole:
+            said = f"{where} is stored as {layout!r}"
+            raise Refused(f"{said}; only arrays and whole csr or csc matrices with a shape are read")
+        return {"format": layout.encode("ascii"), "shape": found.attrs["shape"]}, parts
 
-def find_matrix(h5py: Any, file: Any, *places: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is known of the first matrix of these that is there, and its datasets, by the names they get."""
-    as_graph = places == GRAPH
-    elements = ((where, element(h5py, file, where)) for where in places)
-    where, found = next((pair for pair in elements if pair[1] is not None), ("", None))
-    if found is None and as_graph:
-        raise Refused('there is no obsp["distances"]; make it with scanpy.pp.neighbors, or read features')
-    if found is None:
-        raise Refused('there is neither obsm["X_pca"] nor X')
-    if isinstance(found, h5py.Dataset) and as_graph:
-        raise Refused(f"{where} is dense; distances must be a sparse matrix")
-    if isinstance(found, h5py.Dataset):
-        return {}, {"X": found}
-    layout = str(found.attrs.get("encoding-type", ""))[:20].removesuffix("_matrix")
-    stored = found.attrs.get_id("shape") if "shape" in found.attrs else None
-    parts = {part: element(h5py, found, part) for part in ("data", "indices", "indptr")}
-    is_whole = all(isinstance(part, h5py.Dataset) for part in parts.values())
-    if layout not in ("csr", "csc") or stored is None or stored.dtype.kind not in "iu" or not is_whole:
-        said = f"{where} is stored as {layout!r}"
-        raise Refused(f"{said}; only arrays and whole csr or csc matrices with a shape are read")
-    return {"format": layout.encode("ascii"), "shape": found.attrs["shape"]}, parts
-
-
-def element(h5py: Any, group: Any, path: str) -> Any:
-    """A group or dataset of this file, None if there is none; links to other places are not followed."""
-    for part in filter(None, path.split("/")):
-        link = group.get(part, getlink=True) if isinstance(group, h5py.Group) else None
-        if link is None:
+    def names(self, of: str) -> Any:
+        """The names of the rows of obs or var as bytes, None if there are none, or some of an old form."""
+        table = self.element(of)
+        if not isinstance(table, self.h5py.Group) or "_index" not in table.attrs:
             return None
-        if not isinstance(link, h5py.HardLink):
-            raise Refused(f"{path} is a link to another location or file, which is not followed")
-        group = group[part]
-    return group
+        column = table.attrs["_index"]
+        if not isinstance(column, str):
+            raise Refused(f"the index of {of} has no usable name")
+        # A name with a slash is a path: h5py makes groups of all but its last part.
+        found = self.element(column, table)
+        if isinstance(
+            found, self.h5py.Group
+        ):  # a nullable array of strings, as anndata writes those of pandas 3
+            found = self.element("values", found)
+        return self.words(f"the index of {of}", found) if isinstance(found, self.h5py.Dataset) else None
 
+    def element(self, path: str, group: Any = None) -> Any:
+        """A group or dataset of this file, None if there is none; links to other places are not followed."""
+        group = self.file if group is None else group
+        for part in filter(None, path.split("/")):
+            link = group.get(part, getlink=True) if isinstance(group, self.h5py.Group) else None
+            if link is None:
+                return None
+            if not isinstance(link, self.h5py.HardLink):
+                raise Refused(f"{path} is a link to another location or file, which is not followed")
+            group = group[part]
+        return group
 
-def check_dataset(h5py: Any, name: str, dataset: Any, max_bytes: int, is_text: bool = False) -> int:
-    """Refuse a dataset of no plain type, in another file, or too large; returns its size in memory."""
-    created = dataset.id.get_create_plist()
-    if created.get_layout() == h5py.h5d.VIRTUAL or created.get_external_count():
-        raise Refused(f"{name} is stored in other files, which are not read")
-    is_string = h5py.check_string_dtype(dataset.dtype) is not None
-    if not (is_string and dataset.ndim == 1 if is_text else dataset.dtype.kind in "biuf" and dataset.ndim):
-        wanted = "text in one dimension is" if is_text else "arrays of numbers are"
-        raise Refused(f"{name} holds {dataset.dtype} of shape {dataset.shape}; only {wanted} read")
-    width = max(8, dataset.dtype.itemsize)
-    n_bytes, chunk = (width * math.prod(shape) for shape in (dataset.shape, dataset.chunks or ()))
-    if max(n_bytes, chunk) > max_bytes:
-        what = f"{name} of shape {dataset.shape} in chunks of {dataset.chunks}"
-        raise Refused(f"{what} would take far more memory than the size of this file allows")
-    return n_bytes
+    def is_column(self, found: Any) -> bool:
+        """Whether this is a dataset of a number or a word for each of something."""
+        if not isinstance(found, self.h5py.Dataset) or found.ndim != 1:
+            return False
+        return found.dtype.kind in "biuf" or self.h5py.check_string_dtype(found.dtype) is not None
 
+    def numbers(self, name: str, dataset: Any) -> Any:
+        """The array of a dataset of numbers."""
+        import numpy
 
-def find_names(h5py: Any, file: Any, of: str) -> Any:
-    """The dataset with the names of the rows of obs or var, None if there is none, or one of an old form."""
-    obs = element(h5py, file, of)
-    if not isinstance(obs, h5py.Group) or "_index" not in obs.attrs:
-        return None
-    column = obs.attrs["_index"]
-    if not isinstance(column, str):
-        raise Refused(f"the index of {of} has no usable name")
-    # A name with a slash is a path: h5py makes groups of all but its last part.
-    found = element(h5py, obs, column)
-    if isinstance(found, h5py.Group):  # a nullable array of strings, as anndata writes those of pandas 3
-        found = element(h5py, found, "values")
-    return found if isinstance(found, h5py.Dataset) else None
+        self.spend(self.checked_size(name, dataset), name)
+        return numpy.asarray(dataset)
+
+    def words(self, name: str, dataset: Any) -> Any:
+        """Text of a dataset as an array of bytes."""
+        self.spend(self.checked_size(name, dataset, is_text=True), name)
+        words: list[bytes] = []
+        for start in range(0, dataset.shape[0], _WORDS_AT_ONCE):
+            words += dataset[start : start + _WORDS_AT_ONCE].tolist()
+            self.spend(sum(map(len, words[start:])), name)
+        return text_array(words, self.max_bytes)
+
+    def spend(self, n_bytes: int, name: str) -> None:
+        """Refuse to go beyond what may be read in all."""
+        self.left -= n_bytes
+        if self.left < 0:
+            raise Refused(f"{name} would take far more memory than the size of this file allows")
+
+    def checked_size(self, name: str, dataset: Any, is_text: bool = False) -> int:
+        """Bytes of a dataset in memory; it is refused if it is of no plain type, elsewhere, or too large."""
+        created = dataset.id.get_create_plist()
+        if created.get_layout() == self.h5py.h5d.VIRTUAL or created.get_external_count():
+            raise Refused(f"{name} is stored in other files, which are not read")
+        is_string = self.h5py.check_string_dtype(dataset.dtype) is not None
+        if not (
+            is_string and dataset.ndim == 1 if is_text else dataset.dtype.kind in "biuf" and dataset.ndim
+        ):
+            wanted = "text in one dimension is" if is_text else "arrays of numbers are"
+            raise Refused(f"{name} holds {dataset.dtype} of shape {dataset.shape}; only {wanted} read")
+        width = max(8, dataset.dtype.itemsize)
+        n_bytes, chunk = (width * math.prod(shape) for shape in (dataset.shape, dataset.chunks or ()))
+        if max(n_bytes, chunk) > self.max_bytes:
+            what = f"{name} of shape {dataset.shape} in chunks of {dataset.chunks}"
+            raise Refused(f"{what} would take far more memory than the size of this file allows")
+        return n_bytes
 
 
 if __name__ == "__main__":

@@ -12,10 +12,11 @@ from isoweave.persist._checkpoint import (
     is_at as is_at,
     lock as lock,
 )
-from isoweave.persist._models import load, load_model as load_model, save
+from isoweave.persist._models import check_map as check_map, load, load_model as load_model, save
 from isoweave.persist._store import (
     Store as Store,
     StoreError,
+    history_from as history_from,
     is_store as is_store,
     write_store as write_store,
 )

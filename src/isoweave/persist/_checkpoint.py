@@ -141,7 +141,7 @@ class FileJournal(Journal):
     def __init__(self, path: Path, fields: Mapping[str, Any], *, every: float | None, resume: bool) -> None:
         super().__init__(path, fields, every)
         self._target = Path(os.path.realpath(path))
-        self._has_slots = self._is_changed = False
+        self._has_slots = False
         self._held: io.FileIO | None = None
         try:
             self._occupy()
@@ -154,10 +154,6 @@ class FileJournal(Journal):
 
     def load(self, slot: str) -> Record | None:
         return self._stored.get(slot)
-
-    def keep(self, slot: str, make: Callable[[], Record]) -> None:
-        super().keep(slot, make)
-        self._is_changed = True
 
     def is_due(self) -> bool:
         return self._held is not None and time.monotonic() >= self._next
@@ -178,7 +174,7 @@ class FileJournal(Journal):
 
     def finish(self) -> None:
         # A run too short for a single write leaves nothing behind.
-        if self._held is not None and self._has_slots and (self._is_changed or not self._is_finished):
+        if self._held is not None and self._has_slots and not self._is_finished:
             self.forget("component-")
             self._is_finished = True
             self._is_finished = self.write()
@@ -225,7 +221,7 @@ class FileJournal(Journal):
             # The name may be ours even after an error: of the sync that comes last.
             if held is not None and is_at(self._target, held.fileno()):
                 self._held, held = held, self._held
-                self._has_slots, self._is_changed = bool(records), False
+                self._has_slots = bool(records)
             if held is not None:
                 held.close()
             new.release()

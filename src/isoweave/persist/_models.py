@@ -108,7 +108,7 @@ def _made_embedding(store: Store, mmap: bool) -> Embedding:
     values = decode(store.path, store.arrays(mmap=mmap), store.content)
     try:
         # Whatever is not known of a map is None.
-        _check_map({k: v for k, v in values.items() if v is not None or wanted[k].default is not None})
+        check_map({k: v for k, v in values.items() if v is not None or wanted[k].default is not None})
     except ValueError as error:
         raise StoreError(store.path, "content", str(error)) from error
     return Embedding(**values)
@@ -133,15 +133,15 @@ def _made_estimator(store: Store, cls: type[Estimator], mmap: bool) -> Estimator
     values = {name.removesuffix("_"): value for name, value in made["attributes"].items()}
     try:
         if "embedding" in values:
-            _check_map({**values, "coordinates": values["embedding"]})
+            check_map({**values, "coordinates": values["embedding"]})
         estimator._check_stored()
     except (ValueError, TypeError, AttributeError) as error:
         raise StoreError(path, "content.attributes", f"{error!s:.300}") from error
     return estimator  # type: ignore[no-any-return]
 
 
-def _check_map(values: dict[str, Any]) -> None:
-    """Raise ValueError unless those parts of an embedding or a fit that are there go together."""
+def check_map(values: dict[str, Any]) -> None:
+    """Raise ValueError unless those parts of an embedding, an archive or a fit that are there go together."""
     reals, integers = (np.float32, np.float64), (np.int32, np.int64)
     n, n_components = check_array("coordinates", values["coordinates"], reals, (None, None)).shape
     if np.isinf(values["coordinates"]).any():
@@ -149,7 +149,7 @@ def _check_map(values: dict[str, Any]) -> None:
     for name, shape in (("alignments", (n, n_components, n_components)), ("stretch", (n, n_components))):
         if name in values:
             check_array(name, values[name], reals, shape)
-    for name, indices in (("component_labels", (n,)), ("dropped_edges", (None, 2))):
+    for name, indices in (("component_labels", (n,)), ("dropped_edges", (None, 2)), ("edges", (None, 2))):
         if name in values:
             check_indices(name, check_array(name, values[name], integers, indices), n)
     for types, names in _TYPES.items():

@@ -46,8 +46,6 @@ _MAX_HEADER, _MAX_CONTENT, _MAX_ARRAYS, _MAX_DEPTH = 64 << 20, 16 << 20, 10_000,
 _PIECE_BYTES = 1 << 22
 _TYPE, _MAX_NESTED = "$type", 12
 _CSR, _GRAPH = ("data", "indices", "indptr"), ("indptr", "indices", "lengths")
-# A string that is never closed goes on to the end, so that every byte is looked at once.
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 # What float() takes without ever becoming slow; int() refuses long numbers itself.
 _MAX_DIGITS = 1000
 
@@ -259,15 +257,15 @@ def _places(path: Path, table: dict[str, Any], start: int, size: int, fortran: s
 def _parsed(path: Path, field: str, data: bytes | str, kind: type) -> Any:
     """A stranger's JSON: bounded depth, no repeated keys, only numbers JSON has."""
     try:
-        data = data if isinstance(data, bytes) else data.encode("utf-8")
-        text = np.frombuffer(_STRING.sub(b"", data), dtype=np.uint8)
-        rises = np.isin(text, list(b"[{")).astype(np.int64) - np.isin(text, list(b"]}"))
-        depth = int(np.cumsum(rises).max(initial=0))
-        if depth > _MAX_DEPTH:  # before any parser recurses into them
-            raise ValueError(f"nested {depth} levels deep, more than {_MAX_DEPTH}")
         hooks: Any = {"object_pairs_hook": _object, "parse_constant": _float, "parse_float": _float}
-        found = json.loads(data.decode("utf-8"), **hooks)
-    except ValueError as error:
+        found = json.loads(data.decode("utf-8") if isinstance(data, bytes) else data, **hooks)
+        level: list[Any] = [[found]]
+        for _ in range(_MAX_DEPTH + 1):
+            rows = (value.values() if isinstance(value, dict) else value for value in level)
+            level = [value for row in rows for value in row if isinstance(value, dict | list)]
+        if level:
+            raise ValueError(f"nested more than {_MAX_DEPTH} levels deep")
+    except (ValueError, RecursionError) as error:
         raise StoreError(path, field, f"not JSON: {error!s:.200}") from error
     require(isinstance(found, kind), path, field, f"must be a {kind.__name__}, found {shown(found)}")
     return found
@@ -380,7 +378,7 @@ def decode(path: Path, arrays: Mapping[str, AnyArray], content: Any) -> Any:
             case {"$type": "strings", "shape": list(shape), "items": list(items)}:
                 return _strings(shape, items)
             case {"$type": "history", "name": str(name)}:
-                return _history(take(name))
+                return history_from(take(name))
             case {"$type": "graph", "names": [_, _, _] as names}:
                 return checked_graph(*map(take, names))
             case {
@@ -405,10 +403,10 @@ def _strings(shape: list[Any], items: list[Any]) -> AnyArray:
     return made.reshape(shape)
 
 
-def _history(table: AnyArray) -> tuple[StepRecord, ...]:
-    numbers = check_array("the table", table, (np.float64,), (None, 4))[:, 0]
+def history_from(table: AnyArray) -> tuple[StepRecord, ...]:
+    numbers = check_array("history", table, (np.float64,), (None, 4))[:, 0]
     if not np.isfinite(numbers).all() or (numbers != np.floor(numbers)).any():
-        raise ValueError("steps must have whole numbers")
+        raise ValueError("history: steps must have whole numbers")
     return tuple(StepRecord(int(row[0]), *row[1:]) for row in table.tolist())
 
 

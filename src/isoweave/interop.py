@@ -1,4 +1,7 @@
-"""Graphs of networkx and igraph, and the annotated data of scanpy, as sparse distance matrices."""
+"""Graphs of other libraries in, coordinates back: networkx, igraph, geopandas and AnnData.
+
+None of them is imported here: objects are read through their own methods, so none needs to be installed.
+"""
 
 from __future__ import annotations
 
@@ -122,18 +125,22 @@ def from_geopandas(roads: Any, *, length: str | None = None, digits: int = 6) ->
 
 def distances_of(X: Any, precomputed: bool = True) -> Any:
     """The distances ("weight") of a graph of networkx or igraph, if asked for; anything else as it is."""
-    for base in type(X).__mro__:
-        library = base.__module__.partition(".")[0]
-        if precomputed and library == "networkx" and hasattr(X, "adj"):
-            return from_networkx(X).distances
-        if precomputed and library == "igraph" and hasattr(X, "get_edgelist"):
-            return from_igraph(X).distances
-        if library == "anndata":
-            raise TypeError(
-                "fit takes features or distances, not AnnData: call isoweave.tl.embed(adata), or fit "
-                "adata.obsm['X_pca'], or with metric='precomputed' adata.obsp['distances']."
-            )
+    libraries = _libraries(X)
+    if precomputed and "networkx" in libraries and hasattr(X, "adj"):
+        return from_networkx(X).distances
+    if precomputed and "igraph" in libraries and hasattr(X, "get_edgelist"):
+        return from_igraph(X).distances
+    if "anndata" in libraries:
+        raise TypeError(
+            "fit takes features or distances, not AnnData: call isoweave.tl.embed(adata), or fit "
+            "adata.obsm['X_pca'], or with metric='precomputed' adata.obsp['distances']."
+        )
     return X
+
+
+def _libraries(given: Any) -> set[str]:
+    """The packages that an object's classes come from, none of which is imported for that."""
+    return {base.__module__.partition(".")[0] for base in type(given).__mro__}
 
 
 def _assembled(
@@ -195,9 +202,18 @@ def from_anndata(adata: Any, key: str = "distances", *, asymmetry: str = "max") 
     return NamedDistances(graph.to_matrix(), tuple(adata.obs_names))
 
 
+def features_of(adata: Any, name: str) -> Any:
+    """The entry of ``obsm`` of this name; "X" is ``adata.X``."""
+    if name != "X" and name not in adata.obsm:
+        raise ValueError(
+            f"obsm has no {name!r}; it has {sorted(adata.obsm)}. Run scanpy.pp.pca, or use_rep='X'."
+        )
+    return adata.X if name == "X" else adata.obsm[name]
+
+
 def is_anndata(given: Any) -> bool:
-    """Whether it is annotated data, without importing anndata."""
-    return any(base.__module__.partition(".")[0] == "anndata" for base in type(given).__mro__)
+    """Whether it is annotated data."""
+    return "anndata" in _libraries(given)
 
 
 def map_of_anndata(
@@ -217,8 +233,8 @@ def map_of_anndata(
     if "distances_key" in made:
         graph = graph_from_matrix(from_anndata(adata, made["distances_key"]).distances)
     elif "use_rep" in made:
-        features = adata.X if made["use_rep"] == "X" else adata.obsm[made["use_rep"]]
-        graph = knn_graph(features, int(made.get("n_neighbors", 10)), metric=made.get("metric", "euclidean"))
+        features, k = features_of(adata, made["use_rep"]), int(made.get("n_neighbors", 10))
+        graph = knn_graph(features, k, metric=made.get("metric", "euclidean"))
     found = replace(as_embedding(np.asarray(adata.obsm[f"X_{key}"])), graph=graph, parameters=made)
     if columns is not None and not all(isinstance(name, str) for name in columns):
         raise TypeError(

@@ -1,6 +1,0 @@
-"""The fuzzer lies beside the tests, because long runs need no pytest."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fuzz"))
