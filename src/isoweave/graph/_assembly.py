@@ -58,16 +58,10 @@ def sort_entries(
             f"The graph has {m} edges, more than the {MAX_STORED_EDGES // 2} that 32-bit indices can number. "
             "Use fewer neighbours per vertex."
         )
-    upper, lower = row_starts(small, n), row_starts(large, n)
-    order = counting_argsort(large, n)
-    # In each row the edges to smaller vertices come first, then those to larger ones.
-    here = np.arange(m, dtype=np.int32)
-    at_upper = here + lower[1:][small]
-    at_lower = here + upper[:-1][large[order]]
-    indices, both = np.empty(2 * m, dtype=np.int32), np.empty(2 * m)
-    indices[at_upper], both[at_upper] = large, lengths
-    indices[at_lower], both[at_lower] = small[order], lengths[order]
-    return upper + lower, indices, both
+    # Numbers of the edges from 1, because scipy's sum drops zeros.
+    upper = sp.csr_array((np.arange(1, m + 1, dtype=np.int32), large, row_starts(small, n)), shape=(n, n))
+    both = upper + upper.T.tocsr()
+    return both.indptr, both.indices, lengths[both.data - 1]
 
 
 def merge_entries(
