@@ -15,7 +15,7 @@ from isoweave._lazy import computed_once
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.energy import DistanceEnergy
-from isoweave.geometry import rigid_motion
+from isoweave.geometry import edge_lengths, rigid_motion
 from isoweave.graph import NeighborGraph, graph_from_matrix, longer_than_detours
 from isoweave.linalg import BlockCholesky
 from isoweave.optimise._run import ALONE, Run
@@ -126,9 +126,7 @@ def is_met(graph: NeighborGraph, x: FloatArray) -> bool:
 
 def _errors(graph: NeighborGraph, x: FloatArray) -> AnyArray:
     """Squared errors of the edges of every vertex, shape (n,)."""
-    steps = x[graph.indices] - x[graph.sources]
-    squares = (np.sqrt(np.einsum("ec,ec->e", steps, steps)) - graph.lengths) ** 2
-    return np.bincount(graph.sources, squares, graph.n_vertices)
+    return np.bincount(graph.sources, (edge_lengths(graph, x) - graph.lengths) ** 2, graph.n_vertices)
 
 
 def is_trusted(graph: NeighborGraph, x: FloatArray) -> bool:

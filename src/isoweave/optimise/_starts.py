@@ -418,15 +418,15 @@ def prolong(graph: NeighborGraph, level: CoarseLevel, places: FloatArray, *, tea
             graph.to_matrix(), indices=np.flatnonzero(~missing), min_only=True, return_predecessors=True
         )
         x[missing] = x[nearest[missing]]
+    around, counts = np.empty_like(x), graph.degrees[:, None]
+
+    def go_halfway(start: int, stop: int) -> None:
+        x[start:stop] = 0.5 * x[start:stop] + 0.5 * around[start:stop] / counts[start:stop]
+
     for _ in range(_SMOOTHING_SWEEPS):
-        around = np.empty_like(x)
         team.run(multiply, n, graph.indptr, graph.indices, ones, x, around)
-        team.run(_towards_mean, n, graph.degrees, around, x, grain=_ROWS_AT_ONCE)
+        team.run(go_halfway, n, grain=_ROWS_AT_ONCE)
     return x
-
-
-def _towards_mean(start: int, stop: int, counts: IntArray, sums: FloatArray, x: FloatArray) -> None:
-    x[start:stop] = 0.5 * x[start:stop] + 0.5 * sums[start:stop] / counts[start:stop, None]
 
 
 def sample_vertices(graph: NeighborGraph, size: int, *, team: ThreadTeam) -> IntArray:
