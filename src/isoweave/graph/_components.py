@@ -13,6 +13,7 @@ from isoweave._lazy import computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam, thread_team
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave._validation import check_integer
+from isoweave.graph._assembly import bounds_of
 from isoweave.graph._features import FeatureSpace, Metric, Params, prepare_features, row_norms
 from isoweave.graph._graph import (
     NeighborGraph,
@@ -317,9 +318,7 @@ class PreparedGraph:
         number[vertices] = np.arange(len(vertices), dtype=np.int32)
         # A component has all edges of its vertices.
         at = edges_of(graph.indptr, vertices)
-        starts = np.zeros(len(vertices) + 1, dtype=np.int32)
-        np.cumsum(graph.degrees[vertices], out=starts[1:])
-        return NeighborGraph(starts, number[graph.indices[at]], graph.lengths[at])
+        return NeighborGraph(bounds_of(graph.degrees[vertices]), number[graph.indices[at]], graph.lengths[at])
 
 
 def normalise_lengths(graph: NeighborGraph) -> tuple[float, NeighborGraph]:

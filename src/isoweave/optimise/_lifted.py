@@ -371,20 +371,22 @@ def _either_place(
 
 def _place(places: FloatArray, lengths: FloatArray, point: FloatArray) -> tuple[FloatArray, float]:
     """Levenberg-Marquardt for one point at these distances from others; the sum of squared errors."""
+
+    def seen_from(point: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        steps = point - places
+        found = np.sqrt(np.einsum("kc,kc->k", steps, steps))
+        return steps, found, float(np.sum((found - lengths) ** 2))
+
     damping, identity = 1e-6, np.eye(len(point))
-    steps = point - places
-    found = np.sqrt(np.einsum("kc,kc->k", steps, steps))
-    error = float(np.sum((found - lengths) ** 2))
+    steps, found, error = seen_from(point)
     for _ in range(30):
         directions = steps / np.maximum(found, 1e-12)[:, None]
         matrix = directions.T @ directions + damping * identity
         trial = point - np.linalg.solve(matrix, directions.T @ (found - lengths))
-        steps_there = trial - places
-        found_there = np.sqrt(np.einsum("kc,kc->k", steps_there, steps_there))
-        error_there = float(np.sum((found_there - lengths) ** 2))
+        *there, error_there = seen_from(trial)
         if error_there < error:
             is_last = error - error_there < 1e-6 * error or error_there < 1e-30
-            point, steps, found, error = trial, steps_there, found_there, error_there
+            point, (steps, found), error = trial, there, error_there
             damping = max(0.1 * damping, 1e-12)
             if is_last:
                 break

@@ -41,7 +41,7 @@ from isoweave.optimise._optimisers import (
 )
 from isoweave.optimise._problem import Problem, build_problem
 from isoweave.optimise._rotations import rotations_agree
-from isoweave.optimise._run import Interrupt, IterationResult, StepRecord
+from isoweave.optimise._run import Interrupt, IterationResult, StepRecord, steps_of
 from isoweave.optimise._starts import (
     _AUXILIARY_STEPS,
     CLEARLY_LESS,
@@ -302,8 +302,7 @@ class Descent:
         return self.steps[self.n_steps, 1, np.arange(len(self.n_steps))]
 
     def history(self, c: int) -> tuple[StepRecord, ...]:
-        steps = self.steps[: self.n_steps[c] + 1, :, c].tolist()
-        return tuple([StepRecord(int(k), *step) for k, *step in steps])
+        return steps_of(self.steps[: self.n_steps[c] + 1, :, c])
 
 
 def _descend(
