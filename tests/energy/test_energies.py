@@ -226,17 +226,6 @@ def test_laplacian(kind, n_components):
         np.testing.assert_allclose(found[i], expected, atol=1e-12 * max(1.0, np.abs(found).max()))
 
 
-def test_differential_of_a_linear_function_is_its_gradient():
-    """With exact frames the differential of x -> x . a is a, seen in the frame and weighted."""
-    points = np.random.default_rng(317).normal(size=(15, 2))
-    graph = knn_of(points, 14)
-    frames = local_frames(graph, 2, team=TEAM, with_inverse=True)
-    d = module.paper_differential(graph, paper_energy(graph, frames, np.full(15, 4.0), team=TEAM).inverse)
-    # Two, the root of the volume: the frames are rotations of the coordinate axes.
-    found = np.linalg.norm((d @ points).reshape(15, 2, 2), axis=1)
-    np.testing.assert_allclose(found, 2.0, rtol=1e-10)
-
-
 @pytest.mark.parametrize("columns", [1, 2, 5, 8, 13, 16])
 def test_divergence_is_the_adjoint_of_the_differences(columns):
     rng = np.random.default_rng(331)

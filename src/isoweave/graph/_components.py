@@ -43,8 +43,7 @@ def connected_components(graph: NeighborGraph) -> tuple[int, IntArray]:
     if is_connected(graph):
         return 1, np.zeros(graph.n_vertices, dtype=np.int32)
     n_components, labels = join(graph.n_vertices, graph.sources, graph.indices)
-    number = np.empty(n_components, dtype=np.int32)
-    number[np.argsort(-np.bincount(labels), kind="stable")] = np.arange(n_components, dtype=np.int32)
+    number = np.argsort(np.argsort(-np.bincount(labels), kind="stable")).astype(np.int32)
     return n_components, number[labels]
 
 
@@ -362,9 +361,7 @@ def prepare_graph(
     order = local_order(merged)
     if order is not None:
         merged = renumber(merged, order, team)
-        place = np.empty(len(order), dtype=np.int32)
-        place[order] = np.arange(len(order), dtype=np.int32)
-        representative = place[representative]
+        representative = np.argsort(order).astype(np.int32)[representative]
     if dropped is True and merged.n_edges:
         on_stage("shortcuts")
         merged, pairs = drop_shortcuts(merged, team=team)
