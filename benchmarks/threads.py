@@ -32,12 +32,10 @@ def run(
     team: ThreadTeam, kernel: Any, n_items: int, *args: Any, grain: int = 256, exactly: bool = False
 ) -> None:
     global shared, longest
-    step = grain if exactly else max(grain, -(-n_items // (8 * team.n_threads)))
-    step = step if n_items > grain else max(n_items, 1)
     until = [0.0] * team.n_threads
-    for lo in range(0, n_items, step):
+    for lo, hi in team.ranges(n_items, grain, exactly) if n_items > grain else [(0, n_items)]:
         begin = time.thread_time()
-        kernel(lo, min(lo + step, n_items), *args)
+        kernel(lo, hi, *args)
         took = time.thread_time() - begin
         heapq.heapreplace(until, until[0] + took)
         shared += took

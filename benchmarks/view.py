@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
-from scipy.stats import rankdata, spearmanr
 
 from advice import cells
 from isoweave import IsometricEmbedding
+from isoweave.metrics import GeodesicRows, spearman, trustworthiness
 
 
 def load(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -42,13 +42,10 @@ def scores(x: np.ndarray, labels: np.ndarray, picture: np.ndarray, k: int = 15) 
     """Accuracy over all points; trust and rank correlation from 400 of them."""
     near = cKDTree(picture).query(picture, k + 1)[1][:, 1:]
     votes = np.array([np.bincount(labels[row]).argmax() for row in near])
-    n, rows = len(x), np.sort(np.random.default_rng(1).choice(len(x), 400, replace=False))
-    far, seen = cdist(x[rows], x), cdist(picture[rows], picture)
-    ranks = np.array([rankdata(row, method="ordinal") - 1 for row in far])
-    false = np.maximum(np.take_along_axis(ranks, near[rows], axis=1) - k, 0).sum()
-    others = np.arange(n) != rows[:, None]
-    trust = 1.0 - false / (len(rows) * k * (2 * n - 3 * k - 1) / 2)
-    return float(np.mean(votes == labels)), float(trust), float(spearmanr(far[others], seen[others])[0])
+    rows = np.sort(np.random.default_rng(1).choice(len(x), 400, replace=False))
+    far = GeodesicRows(rows, cdist(x[rows], x))
+    trust = trustworthiness(far, picture, n_neighbors=k)
+    return float(np.mean(votes == labels)), trust, spearman(far, picture)
 
 
 def main() -> None:

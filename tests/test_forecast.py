@@ -5,6 +5,7 @@ import re
 import sys
 from functools import cache
 
+import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -76,15 +77,7 @@ def test_the_solver_is_the_one_the_fit_takes_and_the_bound_is_a_bound(name):
 
 def scale_free(n, m):
     """Every vertex is joined to m earlier ones, drawn as often as they have edges (Barabási and Albert)."""
-    rng, ends, edges = np.random.default_rng(853), list(range(m)), []
-    for v in range(m, n):
-        chosen = {ends[at] for at in rng.integers(len(ends), size=m)}
-        edges += [(v, u) for u in chosen]
-        ends += [v] * len(chosen) + list(chosen)
-    i, j = np.array(edges, dtype=np.int32).T
-    return graph_from_matrix(
-        sp.coo_array((rng.uniform(0.5, 1.5, len(i)), (i, j)), shape=(n, n)), asymmetry="max"
-    )
+    return graph_from_matrix(nx.to_scipy_sparse_array(nx.barabasi_albert_graph(n, m, seed=853), dtype=float))
 
 
 def test_a_limit_knows_the_multigrid_of_hubs():
@@ -169,6 +162,9 @@ def test_components_are_seen():
     alone = fit_sizes(graph, resolve_options(2, components="largest"), 1)
     assert alone.n_others == 0
     assert sum(alone.cpu_seconds().values()) < sum(fit.cpu_seconds().values())
+    # A large one takes as long per vertex as the largest.
+    one, two = (estimate_resources(graph, 2).cpu_seconds for graph in (roll_of(2000, 8), pieces(2000, 1000)))
+    assert two == pytest.approx(1.5 * one, rel=0.02)
     # Small ones share overhead and threads: some 2 ms each together, 10 ms alone (measured).
     crumbs = sp.block_diag([roll_of(20, 6).to_matrix()] * 400, format="csr")
     together, alone = (estimate_resources(crumbs, 2, n_jobs=2, solver=s) for s in ("auto", "direct"))

@@ -11,9 +11,9 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from numbers import Integral
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,12 @@ from threadpoolctl import threadpool_limits
 from isoweave._forks import forks_wait
 from isoweave._typing import AnyArray, FloatArray
 
-# More ranges than threads, so that a range full of hubs does not leave the other threads idle.
-_RANGES_PER_THREAD = 8
+# A range is this part of a thread's share of what is left: one full of hubs, or late, keeps nobody waiting.
+_PART_OF_SHARE = 4
 _MOST_THREADS = 2**16
-# Numbers of a vector that are worked on at once.
-_PIECE = 2**15
+# Numbers of a vector that are worked on at once, and those of a thread at least: threads that call numpy more
+# often wait for Python's lock, sixteen twice as long as four take.
+_PIECE, _SHARE = 2**16, 2**19
 
 
 def available_threads() -> int:
@@ -52,38 +53,80 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
 class ThreadTeam:
     """A fixed number of threads that share the items of a kernel call, made by :func:`thread_team`."""
 
-    def __init__(self, n_threads: int, pool: ThreadPoolExecutor | None = None) -> None:
+    def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
-        self._pool = pool
+        # Futures would take longer than many a kernel.
+        self._jobs: SimpleQueue[Any] = SimpleQueue()
+        self._helpers: list[threading.Thread] = []
 
     def run(
         self, kernel: Callable[..., Any], n_items: int, *args: Any, grain: int = 256, exactly: bool = False
     ) -> None:
         """Call ``kernel(start, stop, *args)`` over ranges of ``grain`` items or more that cover all."""
-        if self._pool is None or n_items <= grain:
+        if self.n_threads == 1 or n_items <= grain:
             kernel(0, n_items, *args)
             return
-        step = grain if exactly else max(grain, -(-n_items // (self.n_threads * _RANGES_PER_THREAD)))
-        starts = range(0, n_items, step)
-        left = iter(starts)  # whose steps no other thread can interrupt
+        ranges, done = self.ranges(n_items, grain, exactly), SimpleQueue[BaseException | None]()
+        left = iter(ranges)  # whose steps no other thread can interrupt
 
         def work() -> None:
             try:
-                for lo in left:
-                    kernel(lo, min(lo + step, n_items), *args)
+                for lo, hi in left:
+                    kernel(lo, hi, *args)
             except BaseException:
                 # After Ctrl-C or an error nobody begins another range.
                 deque(left, maxlen=0)
                 raise
 
-        # This thread works too: a short call is over before the others have woken.
-        helpers = [self._pool.submit(work) for _ in range(min(self.n_threads, len(starts)) - 1)]
+        if not self._helpers:
+            for k in range(self.n_threads - 1):
+                named: Any = {"name": f"isoweave_{k}", "daemon": True}
+                self._helpers.append(threading.Thread(target=_help, args=(self._jobs,), **named))
+                self._helpers[-1].start()
+        n_late = min(self.n_threads, len(ranges)) - 1
+        for _ in range(n_late):
+            self._jobs.put((work, done))
         try:
+            # This thread works too: a short call is over before the others have woken.
             work()
         finally:
-            late = [helper for helper in helpers if not helper.cancel()]
-        for helper in late:
-            helper.result()
+            n_late -= self._take_back(done)
+        for _ in range(n_late):
+            error = done.get()
+            if error is not None:
+                raise error
+
+    def ranges(self, n_items: int, grain: int, exactly: bool = False) -> list[tuple[int, int]]:
+        """What the threads take one after the other: shorter and shorter ranges, unless they are exact."""
+        if exactly:
+            return [(lo, min(lo + grain, n_items)) for lo in range(0, n_items, grain)]
+        found, lo = [], 0
+        while lo < n_items:
+            hi = min(lo + max(grain, (n_items - lo) // (_PART_OF_SHARE * self.n_threads)), n_items)
+            found.append((lo, hi))
+            lo = hi
+        return found
+
+    def _take_back(self, done: SimpleQueue[BaseException | None]) -> int:
+        """Jobs of a call that nobody has begun, and nobody will: their number."""
+        count = 0
+        while True:
+            try:
+                job = self._jobs.get_nowait()
+            except Empty:
+                return count
+            if job[1] is not done:
+                # That of a call inside a range, or around this one.
+                self._jobs.put(job)
+                return count
+            count += 1
+
+    def close(self) -> None:
+        """Wait for the helpers to end."""
+        for _ in self._helpers:
+            self._jobs.put(None)
+        for helper in self._helpers:
+            helper.join()
 
     def take(self, array: AnyArray, rows: AnyArray) -> AnyArray:
         """``array[rows]``, a part of the rows by each thread."""
@@ -111,7 +154,7 @@ class ThreadTeam:
                 lo, hi = ends[k]
                 sums[k] = np.sum(np.multiply(a[lo:hi], b[lo:hi], dtype=np.float64))
 
-        self.run(work, len(ends), grain=1)
+        self.run(work, len(ends), grain=_SHARE // _PIECE)
         while len(sums) > 1:
             sums = sums[::2] + sums[1::2]
         return float(sums[0])
@@ -127,7 +170,7 @@ class ThreadTeam:
                 at = slice(lo, min(lo + _PIECE, stop))
                 np.add(a[at], np.multiply(factor, b[at], dtype=np.float64), out=flat[at])
 
-        self.run(work, len(a), grain=_PIECE)
+        self.run(work, len(a), grain=_SHARE)
         return out
 
     def all_finite(self, array: AnyArray) -> bool:
@@ -139,8 +182,22 @@ class ThreadTeam:
             pieces = (flat[lo : min(lo + _PIECE, stop)] for lo in range(start, stop, _PIECE))
             bad.extend(1 for piece in pieces if not np.isfinite(piece).all())
 
-        self.run(work, len(flat), grain=_PIECE)
+        self.run(work, len(flat), grain=_SHARE)
         return not bad
+
+
+def _help(jobs: SimpleQueue[Any]) -> None:
+    """What a helper does until the team closes."""
+    while (job := jobs.get()) is not None:
+        work, done = job
+        error = None
+        try:
+            work()
+        except BaseException as raised:
+            error = raised
+        done.put(error)
+        # While it waits it must not keep anybody's arrays.
+        job = work = done = error = None
 
 
 _blas_lock = threading.RLock()  # entered again by a thread that forks from inside, as in a signal handler
@@ -224,5 +281,8 @@ def thread_team(n_jobs: int | None = None) -> Iterator[ThreadTeam]:
         if n_threads == 1:
             yield ONE_THREAD
             return
-        with ThreadPoolExecutor(n_threads - 1, thread_name_prefix="isoweave") as pool:
-            yield ThreadTeam(n_threads, pool)
+        team = ThreadTeam(n_threads)
+        try:
+            yield team
+        finally:
+            team.close()

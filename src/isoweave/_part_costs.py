@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse import csgraph
 
+from isoweave._typing import AnyArray, FloatArray
 from isoweave.geometry import ALL_FRAME_LIMIT, HUB_LIMIT, resolve_frame_size
 from isoweave.graph import NeighborGraph, local_order, renumber
 from isoweave.linalg import MAX_FILL, SMALL_FACTOR, analyse, choose_solver, hub_limit, prepare_laplacian
@@ -26,29 +27,27 @@ from isoweave.options import EmbeddingOptions
 
 # Steps of the optimiser (4 to 20 as a rule), of the paper's recursion, and of lifting.
 _STEPS, _RECURSION_STEPS, _LIFTED_STEPS = 10, 300, 200
-# Part of small graphs whose landmark start leaves rotations that disagree, so that another start is tried: of
-# flat ones a fifth, of all others nearly all.
-_DISAGREEING = 0.4
 # Mean square over squared mean of degrees: 1.1 at most where neighbours were searched, 2 if scale-free.
 _UNEVEN = 1.5
-# Vertices up to which refining and long distances are most of the steps.
+# Components of up to so many vertices, one of several, have a formula of their own: refining and long
+# distances are most of the work there. Seconds of one that is embedded together with others and of one alone,
+# however small; of a pair of vertices near each other; and in how many such pairs a vertex is at most.
 SMALL = 512
+_TOGETHER, _ALONE, _PAIR, _NEAR = 0.00012, 0.008, 6e-6, 50
 
 
 @dataclass(frozen=True)
 class PartSizes:
     """A connected graph to be embedded.
 
-    ``squares`` is the sum of squared degrees, ``frame`` the root mean square of f, ``entries`` are those of
-    the Laplacian, ``fill`` those of its Cholesky factor, used or not; ``factor`` and ``workspace`` are bytes;
-    ``tied`` are dense graphs whose lengths are mostly equal, such as hop counts, ``is_uneven`` those of very
-    different degrees even without their hubs. Of small components that are
-    one of many, refinement and long distances are counted too.
+    ``frame`` is the root mean square of f, ``entries`` are those of the Laplacian, ``fill`` those of its
+    Cholesky factor, used or not; ``factor`` and ``workspace`` are bytes; ``tied`` are dense graphs whose
+    lengths are mostly equal, such as hop counts, ``is_uneven`` those of very different degrees even without
+    their hubs.
     """
 
     n: int
     m: float
-    squares: float
     frame: float
     entries: float
     solver: str
@@ -60,37 +59,12 @@ class PartSizes:
     reason: str = "asked for"
     tied: bool = False
     is_uneven: bool = False
-    is_one_of_many: bool = False
 
     @property
-    def known_flat(self) -> float:
-        """As :func:`isoweave.optimise.known_part`: 0 for trees, 1 from N + 4 neighbours on."""
-        return min(1.0, max(0.0, (self.m / self.n - self.options.n_components) / 4))
-
-    @property
-    def steps(self) -> float:
-        """Of the optimiser, those of refinement and long distances with them where these matter."""
+    def steps(self) -> int:
+        """Of the optimiser."""
         steps = _RECURSION_STEPS if self.options.optimizer == "alternating" else _STEPS
-        if steps == _RECURSION_STEPS or self.n > SMALL or not self.is_one_of_many:
-            return min(steps, self.options.max_iter)
-        refining = 1.1 * min(self.n, 80) * (1 if self.options.n_components <= LOW_DIMENSION else 3)
-        return min(self.n, 6.0) + refining + 9 * self.n * (1.0 - self.known_flat) ** 2
-
-    def like(self, n: float, m: float) -> PartSizes:
-        """A small one with the same options."""
-        size = 2.5 * m / n if self.options.frame_size == "auto" else self.frame
-        frame = min(max(size, self.options.n_components + 1.0), n - 1.0)
-        part = replace(
-            self,
-            n=round(n),
-            m=m,
-            squares=1.1 * m * m / n,
-            frame=frame,
-            entries=n + m,
-            tied=False,
-            is_uneven=False,
-        )
-        return replace(part, solver="direct", is_one_of_many=True).with_fill(min(4.0 * (n + m), n * n))
+        return min(steps, self.options.max_iter)
 
     def with_fill(self, fill: float) -> PartSizes:
         """With the factor that is typical of so many entries."""
@@ -102,8 +76,7 @@ class PartSizes:
     def with_edges(self, m: float) -> PartSizes:
         """One of the same kind with fewer edges."""
         share = (self.n + m) / (self.n + self.m)
-        fewer = replace(self, m=m, squares=share * self.squares, entries=share * self.entries)
-        return fewer.with_fill(share * self.fill)
+        return replace(self, m=m, entries=share * self.entries).with_fill(share * self.fill)
 
     @property
     def start(self) -> str:
@@ -142,9 +115,9 @@ def squares_of(graph: NeighborGraph) -> float:
 
 def part_sizes(graph: NeighborGraph, options: EmbeddingOptions, n_threads: int) -> PartSizes:
     """A connected graph before its factor is counted: as a surface has it, or in three dimensions a solid."""
-    n, m, c, squares = graph.n_vertices, len(graph.indices), options.n_components, squares_of(graph)
+    n, m, c = graph.n_vertices, len(graph.indices), options.n_components
     # In the paper's product vertices that see a common one are coupled.
-    entries = min(squares, float(n) ** 2) if options.inner_product == "paper" else float(n + m)
+    entries = min(squares_of(graph), float(n) ** 2) if options.inner_product == "paper" else float(n + m)
     size = resolve_frame_size(graph.degrees, options.frame_size, c)
     frames = np.maximum(np.minimum(graph.degrees, max(size, HUB_LIMIT)), size)
     if size == 0:
@@ -160,7 +133,7 @@ def part_sizes(graph: NeighborGraph, options: EmbeddingOptions, n_threads: int) 
         solver = "direct" if n <= SMALL_FACTOR else "amg"
     rows = graph.degrees[graph.degrees <= hub_limit(graph.indptr)].astype(np.float64)
     uneven = bool(np.mean(rows**2) > _UNEVEN * np.mean(rows) ** 2)
-    part = PartSizes(n, m, squares, typical, entries, solver, n_threads, options, tied=tied, is_uneven=uneven)
+    part = PartSizes(n, m, typical, entries, solver, n_threads, options, tied=tied, is_uneven=uneven)
     return part.with_fill(entries * (4.0 if c <= 2 else max(0.45 * n ** (1 / 3), 4.0)))
 
 
@@ -278,14 +251,10 @@ def time_by_stage(s: PartSizes) -> dict[str, float]:
     else:
         factoring = 1000 * s.entries * (s.solver == "ic")
         solve = (8 if s.solver == "jacobi" else 30) * c * (1.5 * s.entries + 10 * n)
-    # Rotations of few vertices, often of lower rank, take longer.
-    rotation = max(10 * c**3, 600 * c) if s.is_one_of_many and n <= SMALL and c > 2 else 10 * c**3
-    optimise = (s.steps + 1) * (m * (10 + 5 * c * c) + n * rotation + solve)
-    start, tried = 0.0, 1.0
-    if s.start == "both" and n <= N_LANDMARKS:
-        tried = _DISAGREEING if s.known_flat == 1.0 else 1.0
+    optimise = (s.steps + 1) * (4e5 + m * (10 + 5 * c * c) + 10 * n * c**3 + solve)
+    start = 0.0
     if s.start in ("both", "landmark"):
-        again = min(s.steps, _STEPS) / s.steps * tried * optimise * (s.start == "both")
+        again = min(s.steps, _STEPS) / s.steps * optimise * (s.start == "both")
         start = min(max(N_LANDMARKS, 2 * c + 2), n) * (250 * n + 10 * m) + again
     elif s.start == "lifted":
         start = (
@@ -297,8 +266,8 @@ def time_by_stage(s: PartSizes) -> dict[str, float]:
         start = n * (7000 + 500 * c) + _frames_time(n / THINNING, 2 * n, 22, c)
     if s.start in ("both", "coarse", "synchronized"):
         vertices, edges, fill = s.companion
-        start += tried * _frames_time(vertices, edges, 1.4 * edges / vertices, c)
-        start += tried * (edges * (900 + 150 * c * c) + 3 * fill**2 / vertices)
+        start += _frames_time(vertices, edges, 1.4 * edges / vertices, c)
+        start += edges * (900 + 150 * c * c) + 3 * fill**2 / vertices
         if m > DENSE_DEGREE * n:
             # Eigenvalues with a small gap or none: many sweeps of the inverse iteration, with a full factor.
             start += 60 * 1.6 * (c + 3) * c * c * (2 * fill + 2 * edges)
@@ -308,6 +277,19 @@ def time_by_stage(s: PartSizes) -> dict[str, float]:
         "start": start,
         "optimise": optimise + n * (600 + 150 * c * c),
     }
+
+
+def small_seconds(n: AnyArray, m: AnyArray, c: int, is_together: AnyArray) -> FloatArray:
+    """Processor seconds of small components of n vertices and m stored edges, where there are several.
+
+    Those of few neighbours, such as trees, take longer: frames do not tell their shape, long distances do.
+    """
+    # In more than three dimensions only the landmarks' start is made.
+    wide = min(c, LOW_DIMENSION) / 2
+    unknown = np.clip(1.0 - (m / n - c) / 4, 0.0, 1.0) ** 2 * wide**2
+    pairs = _PAIR * n * np.minimum(n, _NEAR) * wide
+    together = _TOGETHER + 0.8 * pairs * (1 + unknown)
+    return np.where(is_together, together, _ALONE + pairs * (1 + 4 * unknown))
 
 
 def _frames_time(n: float, m: float, f: float, c: int, tied: bool = False) -> float:

@@ -22,24 +22,22 @@ from isoweave._part_costs import (
     PartSizes,
     bytes_by_stage,
     part_sizes,
+    small_seconds,
     squares_of,
     time_by_stage,
     with_solver,
 )
 from isoweave.graph import NeighborGraph
 from isoweave.linalg import MAX_FILL
-from isoweave.optimise import AT_ONCE, MANY, N_LANDMARKS
+from isoweave.optimise import AT_ONCE, N_LANDMARKS
 from isoweave.options import EmbeddingOptions, FitOptions, documented, resolve_options
 
 # What every fit adds beside its arrays: small pieces, stacks and heaps of the threads, and, for the first
 # fit of a process, compiled code. Freed arrays of up to 32 MB are not always of use to the next.
 _ALLOWANCE, _PER_THREAD, _FIRST_FIT = 30_000_000, 2e6, 60e6
 _FRAGMENTS, _MOST_FRAGMENTS = 0.15, 40e6
-# Seconds that a stage takes however small the component is, and how much of that is left where small ones
-# are embedded together; those of a step that is not compiled as a whole; bytes of a component's result beside
-# its arrays.
-_OVERHEAD, _TOGETHER = {"frames": 0.0006, "solver": 0.0007, "start": 0.004, "optimise": 0.0025}, 0.015
-_PER_STEP = 0.0004
+# Seconds that a stage takes however small the component is; bytes of a component's result beside its arrays.
+_OVERHEAD = {"frames": 0.0006, "solver": 0.0007, "start": 0.001, "optimise": 0.0025}
 _RESULT = 4000
 # Up to here the factor is counted for the time left too, for which nobody wants to wait.
 _COUNTED = 50_000
@@ -169,16 +167,17 @@ def _cures(fit: FitSizes, resident: int, limit: MemoryLimit) -> str:
 
 @dataclass(frozen=True)
 class FitSizes:
-    """A graph, its largest component, how many others have edges, and of these kinds of about one size."""
+    """A graph, its largest component, and how many others have edges."""
 
     n: int
     m: int
     squares: float
     largest: PartSizes
     n_others: int
-    n_small: int  #: Of these, embedded together.
-    in_small: int  #: Vertices of those.
-    kinds: tuple[tuple[int, float, float], ...] = ()  #: Numbers of components, of their vertices and edges.
+    n_together: int  #: Of these, small ones that are embedded together.
+    in_together: int  #: Vertices of those.
+    share: float  #: Vertices of all components but small ones, over those of the largest.
+    small_seconds: float  #: Processor time of all small ones.
     from_matrix: bool = False
 
     @property
@@ -204,8 +203,8 @@ class FitSizes:
             peaks["graph"] = max(peaks["graph"], kept + 20 * part.m + 9 * m)
             kept += 20 * part.m + 4 * part.n
         # Of small components many at once, of about the same size.
-        in_one = self.in_small / max(self.n_small, 1) / part.n
-        at_once = max(1.0, min(AT_ONCE * part.n_threads, self.n_small) * in_one)
+        in_one = self.in_together / max(self.n_together, 1) / part.n
+        at_once = max(1.0, min(AT_ONCE * part.n_threads, self.n_together) * in_one)
         peaks |= {stage: kept + at_once * size for stage, size in bytes_by_stage(part).items()}
         # Coordinates, stretch and alignments: of the parts, of all vertices, of the graph given.
         kept += _RESULT * self.n_others
@@ -215,36 +214,21 @@ class FitSizes:
         }
 
     def cpu_seconds(self) -> dict[str, float]:
-        """Processor seconds by stage."""
-        alone, together = self._seconds()
-        return {stage: time + together.get(stage, 0.0) for stage, time in alone.items()}
-
-    def _seconds(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Of components that are embedded one by one, with what is done for all; of those together."""
+        """Processor seconds by stage; small components are all counted in the last."""
         seconds = {"graph": 1e-9 * (90 * self.m + 300 * self.n)}
         if self.largest.options.shortcuts == "drop":
             seconds["shortcuts"] = 1e-9 * (22 * self.squares + 40 * self.m)
-        together = dict.fromkeys(_OVERHEAD, 0.0)
-        seconds |= together
-        parts = [(1, self.largest), *((count, self.largest.like(n, m)) for count, n, m in self.kinds)]
-        n_alone = 1 + self.n_others - self.n_small
-        for count, part in parts:
-            is_small = self.n_small > 0 and part.n <= N_LANDMARKS
-            into, share = (together, _TOGETHER) if is_small else (seconds, 1.0)
-            is_hurried = n_alone >= MANY and part.n <= SMALL and part.options.callback is None
-            hurried = is_small or is_hurried
-            more = 0.0 if hurried or part.n > SMALL else part.steps * _PER_STEP
-            for stage, time in time_by_stage(part).items():
-                each = 1e-9 * time + share * _OVERHEAD[stage] + more * (stage == "optimise")
-                into[stage] += count * each
-        return seconds, together
+        for stage, time in time_by_stage(self.largest).items():
+            seconds[stage] = self.share * (1e-9 * time + _OVERHEAD[stage])
+        seconds["optimise"] += self.small_seconds
+        return seconds
 
     def wall_seconds(self) -> float:
         """Seconds to wait if every thread has a core; they share filter, frames and small components."""
-        n_threads, (alone, together) = self.largest.n_threads, self._seconds()
-        shared = alone.get("shortcuts", 0.0) + alone["frames"] + sum(together.values())
-        total = sum(alone.values()) + sum(together.values())
-        return total - (1.0 - 1.0 / n_threads) * shared
+        seconds = self.cpu_seconds()
+        shared = seconds.get("shortcuts", 0.0) + seconds["frames"]
+        shared += self.small_seconds if self.n_together else 0.0
+        return sum(seconds.values()) - (1.0 - 1.0 / self.largest.n_threads) * shared
 
 
 def fit_sizes(
@@ -261,21 +245,17 @@ def fit_sizes(
     largest = part_sizes(connected, options, n_threads)
     if largest.n <= counted:
         largest = with_solver(largest, connected)
-    sizes = edges = np.empty(0, dtype=np.int64)
-    if n_parts > 1:
-        ends = labels[graph.sources]
-        sizes, edges = (np.bincount(which, minlength=n_parts)[1:] for which in (labels, ends))
-    wanted = (sizes > 1) & (options.components != "largest")
-    sizes, edges = sizes[wanted], edges[wanted]
+    sizes, edges = (np.bincount(labels, each, n_parts) for each in (None, graph.degrees))
+    is_part = (sizes > 1) & (options.components != "largest")
+    is_part[0] = True
+    sizes, edges = sizes[is_part], edges[is_part]
+    is_small = (sizes <= SMALL) & (len(sizes) > 1) & (options.optimizer != "alternating")
     # A callback is called by each alone.
-    together = options.is_ordinary and options.callback is None
-    small = sizes[sizes <= (N_LANDMARKS if together else 0)]
-    counts = (len(sizes), len(small), int(small.sum()))
-    # Of about the same size, trees apart from others.
-    kind = np.round(2 * np.log2(sizes)) + 0.5 * (edges < 2.5 * sizes)
-    found = [kind == value for value in np.unique(kind)]
-    kinds = tuple((int(k.sum()), float(sizes[k].mean()), float(edges[k].mean())) for k in found)
-    return FitSizes(*given, largest, *counts, kinds)
+    is_together = (sizes <= N_LANDMARKS) & options.is_ordinary & (options.callback is None)
+    small = float(small_seconds(sizes, edges, options.n_components, is_together)[is_small].sum())
+    share = float(sizes[~is_small].sum()) / max(largest.n, 1)
+    others = sizes[1:][is_together[1:]]
+    return FitSizes(*given, largest, len(sizes) - 1, len(others), int(others.sum()), share, small)
 
 
 def _bound(fit: FitSizes) -> int:

@@ -19,11 +19,11 @@ needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to
 
 
 @cache
-def library(name, n_components, real):
+def library(name, *how):
     folder = Path(tempfile.mkdtemp(prefix="isoweave-kernels-"))
     source = folder / "kernels.cpp"
     source.write_text(kernel_source(name), encoding="utf-8")
-    defines = [f"-D{k}={v}" for k, v in kernel_defines(name, n_components, real).items() if k != "LANES"]
+    defines = [f"-D{k}={v}" for k, v in kernel_defines(name, *how).items() if k != "LANES"]
     command = [COMPILER, "-Og", "-ffp-contract=off", "-shared", "-fPIC", "-w", "-DHOST_TWIN", *defines]
     subprocess.run([*command, str(source), "-o", str(folder / "kernels.so")], check=True, capture_output=True)
     loaded = ctypes.CDLL(str(folder / "kernels.so"))
@@ -59,8 +59,8 @@ class HostDevice:
     def __init__(self, free=2**40, shared=2**24):
         self._free, self.shared_bytes = free, shared
 
-    def module(self, name, n_components=1, real="double"):
-        return HostModule(name, n_components, real)
+    def module(self, name, n_components=1, real="double", teams=False):
+        return HostModule(name, n_components, real, teams)
 
     def record(self, work):
         return work

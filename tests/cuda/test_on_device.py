@@ -1,14 +1,22 @@
 """Whole fits on a GPU; skipped where there is none."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from isoweave import embed_graph
+from isoweave._parallel import ONE_THREAD
 from isoweave.cuda import knn_on_device
 from isoweave.cuda._device import CudaDevice, DeviceError
+from isoweave.cuda._frames import DeviceDistances, device_energy
+from isoweave.cuda._graph import DeviceGraph
+from isoweave.cuda._solver import DeviceSolver
 from isoweave.datasets import swiss_roll
-from isoweave.geometry import rigid_motion
-from isoweave.graph import knn_graph
+from isoweave.energy import DistanceEnergy, EdgeEnergy, edge_energy
+from isoweave.geometry import calibrate_frames, local_frames, rigid_motion
+from isoweave.graph import graph_from_matrix, knn_graph
 
 try:
     CudaDevice()
@@ -51,6 +59,41 @@ def test_fits_agree_with_the_cpu(name):
     moved = ours.coordinates @ rotation + shift
     np.testing.assert_allclose(moved, theirs.coordinates, rtol=0, atol=1e-6 * size)
     np.testing.assert_allclose(ours.stretch, theirs.stretch, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 3, 5])
+def test_what_warps_add_up_for_hubs(n_components):
+    rng, device = np.random.default_rng(4), CudaDevice()
+    points = rng.random((4000, n_components))
+    matrix = knn_graph(points, 10).to_matrix().tolil()
+    for hub in (5, 77):
+        matrix[hub, ::3] = matrix[::3, hub] = np.linalg.norm(points[::3] - points[hub], axis=1) + 1e-3
+        matrix[hub, hub] = 0.0
+    graph = graph_from_matrix(sp.csr_array(matrix), asymmetry="max")
+    weights, x = rng.random(len(graph.indices)) + 0.1, rng.standard_normal((4000, n_components))
+    local = calibrate_frames(graph, local_frames(graph, n_components))
+    moved = {name: device.put(getattr(local, name)) for name in ("rows", "included", "spectrum", "fidelity")}
+    there, x_there = DeviceGraph.of(graph, device), device.put(x)
+    assert len(there.long_rows) == 2
+    frames = edge_energy(graph, local)
+    ours = [
+        device_energy(there, replace(local, **moved)),
+        DeviceDistances(there, n_components, device.put(weights)),
+    ]
+    for one, other in zip(
+        ours, [frames, DistanceEnergy(graph, n_components, weights, ONE_THREAD)], strict=True
+    ):
+        a, b = one.evaluate(x_there), other.evaluate(x)
+        assert a.energy == pytest.approx(b.energy, rel=1e-11)
+        size = np.abs(b.half_gradient).max()
+        np.testing.assert_allclose(device.get(a.half_gradient), b.half_gradient, rtol=0, atol=1e-10 * size)
+    both, laplacian = (
+        weights + weights[graph.reverse],
+        EdgeEnergy(graph, None, weights, ONE_THREAD).laplacian(),
+    )
+    value = device.get(DeviceSolver(there, device.put(both), n_components).solve(x_there).value)
+    wanted = x - x.mean(axis=0)
+    assert np.linalg.norm(laplacian @ value - wanted) < 1e-9 * np.linalg.norm(wanted)
 
 
 @pytest.mark.parametrize("name", ["roll", "ten dimensions"])

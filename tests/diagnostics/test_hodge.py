@@ -12,11 +12,10 @@ from isoweave.graph import connected_components
 from isoweave.optimise import build_problem, frame_transitions
 from reference_cells import split_dense, triangles_loop
 from reference_graphs import complete_of, random_rotations
-from reference_loops import energy_loop, transition_loop
+from reference_loops import energy_loop
 from reference_shapes import (
     annulus_graph,
     flat_torus_graph,
-    nearest_loop,
     plane_graph,
     sphere_graph,
     strip_graph,
@@ -145,74 +144,6 @@ def test_what_a_cylinder_leaves_is_harmonic():
     assert split.loops > 0.3
     assert split.curl < 0.02
     assert split.removable < 1e-9
-
-
-def angle_of(holonomy):
-    """Angle of a rotation of the plane, in radians."""
-    return np.arctan2(holonomy[1, 0] - holonomy[0, 1], holonomy[0, 0] + holonomy[1, 1])
-
-
-def ring(radius, n, *height):
-    """Points of a circle around the origin, in the plane or at a height."""
-    t = np.linspace(0.0, 2.0 * np.pi, n, endpoint=False)
-    return np.column_stack((radius * np.cos(t), radius * np.sin(t), *(np.full(n, h) for h in height)))
-
-
-def loop_holonomy(graph, loop, n_components=2):
-    """What happens to a frame that is carried around a loop of neighbours (eq. D7)."""
-    frames = calibrate_frames(graph, local_frames(graph, n_components, team=TEAM), "rows")
-    transitions, _ = frame_transitions(graph, frames, TEAM)
-    holonomy, matrix = np.eye(n_components), graph.to_matrix()
-    # Numbered as they are stored; transitions of (i, j) take the frame of j to that of i.
-    matrix.data = np.arange(1.0, matrix.nnz + 1.0)
-    for i, j in zip(loop, np.roll(loop, -1), strict=True):
-        holonomy = holonomy @ transitions[int(matrix[i, j]) - 1]
-    return holonomy.T
-
-
-def test_identity_on_flat_data():
-    graph = complete_of(np.random.default_rng(61).normal(size=(20, 3)))
-    assert np.abs(loop_holonomy(graph, [0, 7, 3, 11, 19], 3) - np.eye(3)).max() < 1e-6
-    # Errors of transitions add up along a loop; many neighbours keep them small.
-    points, graph = plane_graph(800, 30, 62)
-    holonomy = loop_holonomy(graph, nearest_loop(graph, points, 0.5 + ring(0.3, 12)))
-    assert np.linalg.det(holonomy) > 0.0
-    assert abs(angle_of(holonomy)) < 0.12
-
-
-@pytest.mark.parametrize("colatitude", [50.0, pytest.param(20.0, marks=pytest.mark.slow)])
-def test_angle_on_a_sphere_is_the_enclosed_area(colatitude):
-    points, graph = sphere_graph(1200, 30, 63, lowest=0.3)
-    s = np.radians(colatitude)
-    loop = nearest_loop(graph, points, ring(np.sin(s), 16, np.cos(s)))
-    # The area of a spherical polygon around the north pole is the sum of the triangles to the pole.
-    a, b, pole = points[loop], points[np.roll(loop, -1)], np.array([0.0, 0.0, 1.0])
-    sides = 1.0 + np.sum(a * b, axis=1) + a @ pole + b @ pole
-    area = np.sum(2.0 * np.arctan2(np.cross(a, b) @ pole, sides))
-    assert area == pytest.approx(2.0 * np.pi * (1.0 - np.cos(s)), rel=0.15)
-    # Angles beyond pi come back from the other side.
-    assert abs(angle_of(loop_holonomy(graph, loop))) == pytest.approx(min(area, 2.0 * np.pi - area), abs=0.15)
-
-
-@pytest.mark.parametrize("twisted", [False, True])
-def test_a_twisted_strip_reflects_and_a_cylinder_does_not(twisted):
-    places, graph = strip_graph(900, 12, 64, twisted=twisted)
-    loop = nearest_loop(graph, places, [(u, 0.0) for u in np.arange(0.0, 12.0, 1.5)])
-    holonomy = loop_holonomy(graph, loop)
-    assert np.linalg.det(holonomy) == pytest.approx(-1.0 if twisted else 1.0)
-    assert np.abs(holonomy @ holonomy.T - np.eye(2)).max() < 1e-9
-
-
-def test_equals_transitions_from_dense_procrustes():
-    _, graph = plane_graph(100, 8, 65)
-    frames = calibrate_frames(graph, local_frames(graph, 2, team=TEAM), "rows")
-    near = [set(graph.indices[graph.indptr[v] : graph.indptr[v + 1]].tolist()) for v in range(100)]
-    i, j = 40, min(near[40])
-    k = min(near[i] & near[j])
-    expected = np.eye(2)
-    for a, b in ((i, j), (j, k), (k, i)):
-        expected = transition_loop(graph, frames, a, b)[0].T @ expected
-    assert np.abs(loop_holonomy(graph, [i, j, k]) - expected).max() < 1e-8
 
 
 def curvature_of(graph, team=TEAM):

@@ -49,7 +49,7 @@ MADE_UP = frame_of(
 def test_cells():
     (table,) = make_tables(KLEIN, MADE_UP, FULL)
     assert table.head == ("method", "Gram error", "F1", "Pearson", "CPU seconds", "runs")
-    lines = {line[0]: line for line in table.lines}
+    lines = {line.cells[0]: line.cells for line in table.lines}
     # Means and sample deviations of two values, 0.02 / sqrt(2) and 0.04 / sqrt(2).
     assert (lines["isoweave"][2], lines["Isomap"][2]) == ("0.960 ± 0.014", "0.820 ± 0.028")
     assert lines["isoweave"][-2:] == ("1.50", "2")
@@ -57,7 +57,7 @@ def test_cells():
     assert lines["proposed, printed in the paper"][1:4] == ("0.44", "0.91", "0.95")
     assert lines["LLE, printed in the paper"][2] == "0.59"
     assert "Isomap Isomap, printed in the paper" in " ".join(lines)
-    best = {(table.lines[line][0], table.head[column]) for line, column in table.best}
+    best = {(line.cells[0], table.head[column]) for line in table.lines for column in line.best}
     assert {pair for pair in best if pair[1] != "Pearson"} == {("isoweave", "F1"), ("isoweave", "Gram error")}
     assert any("paper as printed: 1 of 1 runs reached the step limit" in note for note in table.notes)
     assert "LLE failed: ValueError: <no> & no" in table.notes
@@ -143,8 +143,8 @@ def test_left_out():
     (found,) = compare(frame, FULL)
     assert (found.other, found.winner) == ("lle", "default")
     (table,) = make_tables(KLEIN, frame, FULL)
-    assert {line[0]: line for line in table.lines}["Isomap"][1] == "reference"
-    assert (0, 1) in table.best
+    assert {line.cells[0]: line.cells for line in table.lines}["Isomap"][1] == "reference"
+    assert 1 in table.lines[0].best
 
 
 def test_documented_tables_belong_to_the_runs_beside_them(tmp_path):

@@ -1,19 +1,10 @@
 """Slow versions of the metrics, straight from their definitions."""
 
 import numpy as np
+from scipy.sparse.csgraph import floyd_warshall
 from scipy.spatial.distance import cdist
 
 from reference_graphs import edges_of, knn_of, rows_of
-
-
-def floyd_warshall(graph):
-    n = graph.n_vertices
-    distances = np.where(np.eye(n) > 0, 0.0, np.inf)
-    for i, j, length in edges_of(graph):
-        distances[i, j] = distances[j, i] = length
-    for k in range(n):
-        distances = np.minimum(distances, distances[:, k : k + 1] + distances[k : k + 1, :])
-    return distances
 
 
 def local_distance_loop(graph, y):
@@ -24,7 +15,7 @@ def local_distance_loop(graph, y):
 
 def grams(graph, y):
     """Gram matrices of every vertex's neighbours, by geodesics and in the map."""
-    distances = floyd_warshall(graph)
+    distances = floyd_warshall(graph.to_matrix())
     for i, row in enumerate(rows_of(graph)):
         around = [j for _, j, _ in row]
         arms, rays = distances[i, around], y[around] - y[i]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import dijkstra, minimum_spanning_tree
+from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import ConvexHull, Delaunay
 
 from isoweave.graph import graph_from_matrix, knn_graph
@@ -97,16 +97,3 @@ def hull_mesh(n, seed):
     rows, cols = np.unique(sides, axis=0).T
     lengths = np.linalg.norm(points[rows] - points[cols], axis=1)
     return points, graph_from_matrix(sp.coo_array((lengths, (rows, cols)), shape=(n, n)))
-
-
-def nearest_loop(graph, places, targets):
-    """A closed walk of edges through the vertices nearest to the targets, without immediate returns."""
-    stops = [int(np.argmin(np.linalg.norm(places - target, axis=1))) for target in targets]
-    walk = []
-    for i, j in zip(stops, stops[1:] + stops[:1], strict=True):
-        _, before = dijkstra(graph.to_matrix(), indices=i, return_predecessors=True)
-        leg = [j]
-        while leg[-1] != i:
-            leg.append(int(before[leg[-1]]))
-        walk += leg[:0:-1]
-    return walk

@@ -101,22 +101,6 @@ def test_a_mesh_is_a_surface(open_report):  # noqa: F811
     assert "unknown whether it is to scale" in text_of(page, "#kind")
 
 
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"beside": np.zeros((5, 2))}, "beside has 5 points, but the map has 200"),
-        ({"beside": {"a": TRUTH, "b": TRUTH}}, "one map"),
-        ({"faces": np.zeros((2, 4), int)}, r"shape \(m, 3\), got int64 \(2, 4\)"),
-        ({"faces": np.array([[0, 1, 200]])}, "vertex 200, but the map has 200 points"),
-        ({"faces": np.array([[0.0, 1.0, 2.0]])}, "whole numbers"),
-    ],
-)
-def test_what_does_not_fit(tmp_path, options, match):
-    with pytest.raises(ValueError, match=match):
-        write_report(TRUTH, tmp_path / "r.html", **options)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_more_dimensions_beside(tmp_path):
     wide = RNG.normal(size=(200, 5)) * [1, 2, 9, 1, 5]
     text = write_report(TRUTH, tmp_path / "r.html", beside=wide).read_text()

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from isoweave import embed_graph
 from isoweave.diagnostics import diagnose, edge_errors, local_fit, scale_sentence
 from isoweave.graph import knn_graph
-from isoweave.plot import shepard_pairs
+from isoweave.metrics import distance_pairs
 from isoweave.report import write_report
 from isoweave.report._page import encode, encode_numbers
 from isoweave.result import as_embedding
@@ -83,7 +83,7 @@ def test_everything_is_in_the_page(write, result):
     shepard = found["shepard"]
     counts = decode(shepard["counts"]).reshape(shepard["bins"], shepard["bins"])
     assert counts.sum() == shepard["n_pairs"] == 150 * 149 // 2
-    _, reached = shepard_pairs(result)
+    _, reached = distance_pairs(result.graph, result.coordinates)
     assert counts[0].sum() == np.sum(reached < shepard["ends"][1] / shepard["bins"])
     # The policy allows the page's own scripts only, and nothing is loaded.
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
@@ -228,10 +228,14 @@ def test_kinds_of_columns_and_data_frames(write):
         ({"names": ["a"]}, ValueError, "names has 1 entries, but the map has 6 points"),
         ({"names": "abcdef"}, TypeError, "names must be one name per point"),
         ({"diagnosis": "yes"}, TypeError, "diagnosis must be True, False or what isoweave.diagnose"),
-        ({"graph": sp.eye_array(5, format="csr") * 0}, ValueError, "6 rows, but the graph has 5 vertices"),
         ({"align": np.zeros((6, 3))}, ValueError, r"align must have shape \(6, d\) with d from 1 to 2"),
         ({"align": np.full((6, 2), np.nan)}, ValueError, "fewer than two points"),
         ({"view": np.zeros((6, 3))}, ValueError, r"view must have shape \(6, 2\), got \(6, 3\)"),
+        ({"beside": np.zeros((5, 2))}, ValueError, "beside has 5 points, but the map has 6"),
+        ({"beside": {"a": np.zeros((6, 2)), "b": np.zeros((6, 2))}}, ValueError, "one map"),
+        ({"faces": np.zeros((2, 4), int)}, ValueError, r"shape \(m, 3\), got int64 \(2, 4\)"),
+        ({"faces": np.array([[0, 1, 6]])}, ValueError, "vertex 6, but the map has 6 points"),
+        ({"faces": np.array([[0.0, 1.0, 2.0]])}, ValueError, "whole numbers"),
         ({"path": "r.txt"}, ValueError, r"must end in \.html"),
         ({"path": "none/r.html"}, OSError, "does not exist"),
     ],

@@ -19,6 +19,8 @@ _THREADS = 128
 _LANES = 32
 # One matrix of N x N numbers is kept in registers up to here, beyond by a warp in shared memory.
 _IN_REGISTERS = 3
+# Entries of a row beyond which a warp sums them, whatever a thread does otherwise.
+LONGEST_ROW = 512
 
 
 class DeviceError(ImportError):
@@ -36,17 +38,18 @@ def kernel_source(name: str) -> str:
     return "\n".join(lines)
 
 
-def kernel_defines(name: str, n_components: int, real: str) -> dict[str, Any]:
-    """What a file of kernels is compiled with for embeddings in N dimensions."""
-    lanes = 1 if name == "align.cu" and n_components <= _IN_REGISTERS else _LANES
-    return {"N": n_components, "REAL": real, "LANES": lanes}
+def kernel_defines(name: str, n_components: int, real: str, teams: bool = False) -> dict[str, Any]:
+    """What a file of kernels is compiled with for embeddings in N dimensions; ``teams`` wants warps."""
+    teams |= name != "align.cu" or n_components > _IN_REGISTERS
+    lanes = _LANES if teams else 1
+    return {"N": n_components, "REAL": real, "LANES": lanes, "TEAMS": int(teams), "LONGEST": LONGEST_ROW}
 
 
 class Module:
     """The kernels of one file, compiled for one dimension."""
 
-    def __init__(self, device: CudaDevice, name: str, n_components: int, real: str) -> None:
-        self._device, defines = device, kernel_defines(name, n_components, real)
+    def __init__(self, device: CudaDevice, name: str, *how: Any) -> None:
+        self._device, defines = device, kernel_defines(name, *how)
         self._lanes = defines["LANES"]
         options = ("--std=c++14", "--fmad=false", *(f"-D{key}={value}" for key, value in defines.items()))
         self._module = device.xp.RawModule(code=kernel_source(name), options=options)
@@ -116,7 +119,7 @@ class CudaDevice:
         # One fit at a time: what is recorded must hold nobody else's calls.
         self.lock = threading.RLock()
         self._process = os.getpid()
-        self._modules: dict[tuple[str, int, str], Module] = {}
+        self._modules: dict[tuple[str, int, str, bool], Module] = {}
 
     @contextmanager
     def busy(self) -> Iterator[None]:
@@ -129,9 +132,9 @@ class CudaDevice:
         with self.lock, self.stream:
             yield
 
-    def module(self, name: str, n_components: int = 1, real: str = "double") -> Module:
+    def module(self, name: str, n_components: int = 1, real: str = "double", teams: bool = False) -> Module:
         """The kernels of a file, compiled once."""
-        key = (name, n_components, real)
+        key = (name, n_components, real, teams)
         if key not in self._modules:
             self._modules[key] = Module(self, *key)
         return self._modules[key]

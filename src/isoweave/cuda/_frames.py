@@ -210,8 +210,13 @@ class DeviceEdgeEnergy:
         flux, half = xp.empty((len(graph.indices), width)), xp.empty((n, width))
         edges = (graph.indptr, graph.indices, self.weights, self.free, graph.lengths, self.frames.rows)
         words = 0 if width <= 3 else 5 * width * width + width
-        kernels.teams("align_edges", n, n, *edges, x, alignments, energies, flux, words=words)
-        kernels.each("divergence", n * width, n, graph.indptr, graph.reverse, flux, half)
+        kernels.teams("align_edges", n, n, None, *edges, x, alignments, energies, flux, words=words)
+        if n_long := len(graph.long_rows):
+            warps = graph.device.module("align.cu", width, teams=True)
+            listed, words = (n_long, n_long, graph.long_rows), 5 * width * width + width
+            warps.teams("align_edges", *listed, *edges, x, alignments, energies, flux, words=words)
+            warps.teams("divergence", *listed, graph.indptr, graph.reverse, flux, half)
+        kernels.each("divergence", n * width, n, None, graph.indptr, graph.reverse, flux, half)
         return Evaluation(total(graph.device, energies), half, alignments, energies)
 
     def suspects(self) -> dict[str, Any]:
@@ -263,7 +268,10 @@ class DeviceDistances:
         edges = (graph.indptr, graph.indices, graph.lengths, self.weights, self._both)
         more = (x, found.energies, found.half_gradient)
         kernels, added = graph.device.module("align.cu", width), int(self.frames is not None)
-        kernels.each("edge_stress", n, n, added, *edges, *more)
+        kernels.each("edge_stress", n, n, None, added, *edges, *more)
+        if n_long := len(graph.long_rows):
+            kernels = graph.device.module("align.cu", width, teams=True)
+            kernels.teams("edge_stress", n_long, n_long, graph.long_rows, added, *edges, *more)
         return replace(found, energy=total(graph.device, found.energies))
 
     def suspects(self) -> dict[str, Any]:

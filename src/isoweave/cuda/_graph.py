@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isoweave._lazy import computed_once
+from isoweave.cuda import _device
 from isoweave.graph import NeighborGraph
 
 # Rows up to this length are sorted by insertion, one thread each.
@@ -64,6 +65,11 @@ class DeviceGraph:
         return self.indptr[1:] - self.indptr[:-1]
 
     @computed_once
+    def long_rows(self) -> Any:
+        """Vertices with so many edges that a warp adds them up."""
+        return long_rows(self.device.xp, self.indptr)
+
+    @computed_once
     def sources(self) -> Any:
         xp = self.device.xp
         at = xp.arange(len(self.indices), dtype=xp.int32)
@@ -97,6 +103,11 @@ class DeviceGraph:
         arrays = (self.n_vertices, self.indptr, values, sums)
         self.device.module("balls.cu", 2).each("sums_of_lengths", self.n_vertices, *arrays)
         return sums
+
+
+def long_rows(xp: Any, indptr: Any) -> Any:
+    """Rows of a matrix that are longer than a thread takes."""
+    return xp.flatnonzero(indptr[1:] - indptr[:-1] > _device.LONGEST_ROW).astype(xp.int32)
 
 
 def joined(device: Any, n: int, rows: Any, columns: Any, lengths: Any) -> DeviceGraph:

@@ -8,11 +8,11 @@ of its steps, is float32.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from isoweave.cuda._graph import DeviceGraph, column_dots, n_chunks
+from isoweave.cuda._graph import DeviceGraph, column_dots, long_rows, n_chunks
 from isoweave.linalg import (
     COARSEST,
     LARGEST_INVERSE,
@@ -38,13 +38,32 @@ _WELL_CONDITIONED = 8
 _USABLE = 1e-5
 
 
+class _Rows(NamedTuple):
+    """A sparse matrix as products take it: with the number and a list of its long rows."""
+
+    indptr: Any
+    indices: Any
+    data: Any
+    n_long: int
+    long: Any
+
+    @classmethod
+    def of(cls, xp: Any, matrix: Csr, kind: str = "float64") -> _Rows:
+        found = long_rows(xp, matrix.indptr)
+        return cls(matrix.indptr, matrix.indices, matrix.data.astype(kind, copy=False), len(found), found)
+
+    @property
+    def n(self) -> int:
+        return len(self.indptr) - 1
+
+
 @dataclass(frozen=True, eq=False)
 class _DeviceLevel:
     """One level of the cycle, in float32, with the right-hand side and the solution of the next level."""
 
-    matrix: Csr
-    prolong: Csr
-    restrict: Csr
+    matrix: _Rows
+    prolong: _Rows
+    restrict: _Rows
     inverse: Any
     weights: tuple[float, ...]
     x: Any
@@ -63,10 +82,10 @@ class DeviceSolver:
     def __init__(self, graph: DeviceGraph, both: Any, width: int, more: Any = None) -> None:
         self._device, self._width, self._is_free = graph.device, width, more is None
         xp, n, m = graph.device.xp, graph.n_vertices, len(graph.indices)
-        self._matrix = Csr(xp.empty(n + 1, xp.int32), xp.empty(n + m, xp.int32), xp.empty(n + m))
+        matrix = Csr(xp.empty(n + 1, xp.int32), xp.empty(n + m, xp.int32), xp.empty(n + m))
         kernels = self._device.module("multigrid.cu")
-        kernels.each("laplacian", n + 1, n, graph.indptr, graph.indices, both, more, *self._matrix)
-        diagonal = _diagonal(self._device, self._matrix)
+        kernels.each("laplacian", n + 1, n, graph.indptr, graph.indices, both, more, *matrix)
+        self._matrix, diagonal = _Rows.of(xp, matrix), _diagonal(self._device, matrix)
         if not bool((diagonal > 0).all()):
             raise RuntimeError("a vertex has no edge with a weight")
         self._norm = 2.0 * float(diagonal.max())
@@ -78,7 +97,7 @@ class DeviceSolver:
         self._levels: list[_DeviceLevel] = []
         self.solver = self.choice.solver
         if not well:
-            self._levels, self._coarse = _hierarchy(self._device, self._matrix, diagonal, width)
+            self._levels, self._coarse = _hierarchy(self._device, matrix, diagonal, width)
             if not self._levels:
                 self._fall_back("amg could not be prepared: the graph does not coarsen")
         self._allocate(n, width)
@@ -205,7 +224,7 @@ class DeviceSolver:
         first, *others = level.weights
         kernels.each("first_sweep", n * width, n, first, *ends, x)
         for weight in others:
-            kernels.each("sweep", n * width, n, weight, *level.matrix, *ends, x, y)
+            kernels.each("sweep", n * width, weight, n, *level.matrix, *ends, x, y)
             x, y = y, x
         kernels.each("residual", n * width, n, *level.matrix, x, rhs, y)
         kernels.each("multiply", n_coarse * width, n_coarse, *level.restrict, y, level.rhs)
@@ -213,7 +232,7 @@ class DeviceSolver:
         kernels.each("add_product", n * width, n, *level.prolong, level.correction, x)
         for k, weight in enumerate(level.weights):
             to = out if k == len(level.weights) - 1 else y
-            kernels.each("sweep", n * width, n, weight, *level.matrix, *ends, x, to)
+            kernels.each("sweep", n * width, weight, n, *level.matrix, *ends, x, to)
             x, y = y, x
 
 
@@ -256,10 +275,10 @@ def _largest_eigenvalue(device: Any, matrix: Csr, inverse: Any) -> float:
     """Of D^-1 A, from a few steps of the power iteration, with a little more for what they miss."""
     xp, n, kernels = device.xp, matrix.n, device.module("sparse.cu")
     x = xp.sin(xp.arange(1, n + 1, dtype=xp.float64) ** 2)[:, None].copy()
-    y, value = xp.empty_like(x), 2.0
+    y, value, rows = xp.empty_like(x), 2.0, _Rows.of(xp, matrix)
     for _ in range(POWER_STEPS):
         x /= float(np.sqrt(float(column_dots(device, x, x)[0])))
-        kernels.each("multiply", n, n, *matrix, x, y)
+        kernels.each("multiply", n, n, *rows, x, y)
         y *= inverse[:, None]
         value = float(np.sqrt(float(column_dots(device, y, y)[0])))
         x, y = y, x
@@ -308,7 +327,7 @@ def _hierarchy(device: Any, matrix: Csr, diagonal: Any, width: int) -> tuple[lis
         a = sparse.csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape=(n, n))
         restrict = p.T.tocsr()
         product = restrict @ (a @ p)
-        single = (m._replace(data=m.data.astype(xp.float32)) for m in (matrix, prolong, _csr(xp, restrict)))
+        single = (_Rows.of(xp, each, "float32") for each in (matrix, prolong, _csr(xp, restrict)))
         blocks = (xp.zeros((k, width), xp.float32) for k in (n, n, n_coarse, n_coarse))
         weights = tuple(part * 2.0 / largest for part in SWEEPS)
         arrays: Any = (*single, inverse.astype(xp.float32), weights, *blocks)

@@ -14,7 +14,7 @@ from isoweave.cuda._frames import DeviceDistances, DeviceEdgeEnergy, calibrated,
 from isoweave.cuda._graph import DeviceGraph, column_dots, joined, team_memory
 from isoweave.cuda._prepare import is_connected
 from isoweave.cuda._solver import DeviceSolver
-from isoweave.energy import Evaluation
+from isoweave.energy import Evaluation, edge_energy
 from isoweave.optimise import (
     LBFGS,
     N_LANDMARKS,
@@ -26,7 +26,6 @@ from isoweave.optimise import (
     build_problem,
     landmark_projector,
     minimise_from,
-    sample_energy,
 )
 
 _AUXILIARY_STEPS = 100
@@ -152,13 +151,15 @@ def _coarse(problem: DeviceProblem, tol: float, run: Run) -> Any:
     if sample.n_vertices <= width + 1 or not is_connected(sample):
         return None
     optimiser, aside = LBFGS(tol, _AUXILIARY_STEPS), run.aside()
+    frames = calibrated(sample, device_frames(sample, width, SAMPLE_FRAME), "rows")
     if sample.n_vertices * width <= SYNCHRONIZED_LIMIT:
-        # So few that the host is as fast.
-        host = build_problem(sample_energy(sample.to_host(), width, team=problem.team))
+        # So few that the host is as fast at the rest.
+        names = ("rows", "included", "spectrum", "fidelity")
+        local = replace(frames, **{name: device.get(getattr(frames, name)) for name in names})
+        host = build_problem(edge_energy(sample.to_host(), local, team=problem.team))
         found = minimise_from(host, optimiser, "auto", tol, "coarse start", aside)[1]
         places = device.put(found.coordinates)
     else:
-        frames = calibrated(sample, device_frames(sample, width, SAMPLE_FRAME), "rows")
         there = device_problem(device_energy(sample, frames), problem.team)
         found = minimise_from(there, optimiser, "auto", tol, "coarse start", aside, DEVICE_STARTS)[1]
         places = found.coordinates

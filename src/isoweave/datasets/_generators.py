@@ -241,9 +241,8 @@ def add_shortcuts(
         said = f"n_shortcuts = {n_shortcuts} asked for, but only {len(found)} vertices have {far}"
         raise ValueError(f"{said}; lower detour.")
     edges = np.array(list(found), dtype=np.intp).reshape(-1, 2)
-    once = checked.sources < checked.indices
-    pairs = np.vstack([np.column_stack([checked.sources[once], checked.indices[once]]), edges])
-    lengths = np.concatenate([checked.lengths[once], list(found.values())])
+    pairs = np.vstack([np.column_stack([checked.sources, checked.indices]), edges])
+    lengths = np.concatenate([checked.lengths, list(found.values())])
     return symmetric_graph(pairs, lengths, n), edges
 
 

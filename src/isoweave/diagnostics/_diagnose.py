@@ -149,28 +149,26 @@ def _examine(
             if part.n_vertices >= FEWEST_VERTICES:
                 shapes[c] = find_shape(part, dimension.local, c, prepared.unit, team)
                 curvature[prepared.parts[c]] = shapes[c].curvature
-    shape_facts = tuple(shape.facts for shape in shapes.values())
     once = graph.sources < graph.indices
-    of_map: dict[str, Any] = {"map": None, "edge_distortion": None, "misfit": None, "stretch": None}
+    of_map: dict[str, Any] = {"map": None}
     if embedding is not None:
         made = [each for each, _ in frames if each is not None]
         of_map = _examine_map(prepared, parts, made, shapes, embedding, dimension.local, team)
-    return Diagnosis(
+    found = Diagnosis(
         n_vertices=graph.n_vertices,
         n_edges=graph.n_edges,
         n_components=n_components,
-        verdicts=judge(
-            n_components, graph.n_edges, facts, dimension, shape_facts, of_map["map"], n_neighbors
-        ),
+        verdicts=(),
         graph=facts,
         dimension=dimension,
-        shapes=shape_facts,
+        shapes=tuple(shape.facts for shape in shapes.values()),
         curvature=curvature[prepared.representative],
         outlying=outlying,
         edges=np.column_stack((graph.sources[once], graph.indices[once])),
         from_features=n_neighbors is not None,
         **of_map,
     )
+    return replace(found, verdicts=judge(found, n_neighbors))
 
 
 def _frame_options(embedding: Embedding | None) -> EmbeddingOptions:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, is_dataclass, replace
+import json
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -187,9 +188,11 @@ class Diagnosis:
     curvature: FloatArray
     outlying: IntArray  #: ends i < j of the outlying edges, worst first, shape (graph.n_outlying, 2)
     edges: IntArray  #: edges i < j of the input in the order of its rows, dropped ones included, shape (E, 2)
-    edge_distortion: FloatArray | None  #: length in the map over given length, minus 1; NaN if not embedded
-    misfit: FloatArray | None  #: root of every vertex's energy over that of the collapsed map, shape (n,)
-    stretch: FloatArray | None  #: singular values of the local differential, largest first, shape (n, N)
+    #: Length in the map over given length, minus 1; NaN if not embedded.
+    edge_distortion: FloatArray | None = None
+    misfit: FloatArray | None = None  #: root of each vertex's energy over that of the collapsed map, (n,)
+    #: Singular values of the local differential, largest first, shape (n, N).
+    stretch: FloatArray | None = None
     from_features: bool = False  #: the graph was made from features, so n_neighbors can be changed
 
     @property
@@ -215,7 +218,9 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the arrays, in types that JSON has; undefined numbers are None."""
-        return {name: _plain(value) for name, value in vars(self).items() if name not in _LEFT_OUT}
+        told = {name: value for name, value in vars(self).items() if name not in _LEFT_OUT}
+        found: dict[str, Any] = json.loads(json.dumps(told, default=vars), parse_constant=lambda _: None)
+        return found
 
     def __str__(self) -> str:
         return self.page()
@@ -250,19 +255,6 @@ class Diagnosis:
                     f"      long distances: correlation {m.paths:.4f} with the paths along the graph"
                 )
         return "\n".join(lines)
-
-
-def _plain(value: Any) -> Any:
-    """Nested lists and dicts of Python numbers; NaN and infinities become None."""
-    if is_dataclass(value):
-        value = vars(value)
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, float):
-        return value if abs(value) < float("inf") else None
-    return value
 
 
 def frames_of(
@@ -393,12 +385,16 @@ def edge_table(graph: NeighborGraph, coordinates: FloatArray) -> tuple[IntArray,
 
 def edge_errors(result: Any) -> str:
     """How far the edges of a map are off, in words; as in a diagnosis."""
-    embedding = as_embedding(result)
-    _, lengths, distortion = edge_table(embedding.kept_graph("edge_errors"), embedding.coordinates)
-    known = distortion[np.isfinite(distortion) & (lengths > 0.0)]
+    known = known_distortion(as_embedding(result))
     if len(known) == 0:
         return "nothing: there are none"
     return f"{np.mean(np.abs(known)):.2%} on average; {torn_share(known):.2%} are torn (off by half or more)"
+
+
+def known_distortion(embedding: Embedding) -> FloatArray:
+    """Distortion of the edges that have a positive length and both ends in the map, dropped ones left out."""
+    _, lengths, distortion = edge_table(embedding.kept_graph("edge_errors"), embedding.coordinates)
+    return distortion[np.isfinite(distortion) & (lengths > 0.0)]
 
 
 def torn_share(distortion: FloatArray) -> float:

@@ -233,9 +233,12 @@ def orientation(
     return coherence, float(np.median(found))
 
 
-def _entries(matrix: sp.csr_array, rows: AnyArray, columns: AnyArray) -> FloatArray:
-    """Single entries; SciPy has its own ideas of no entries at all."""
-    return np.asarray(matrix[rows, columns]).ravel() if len(rows) else np.empty(0)
+def _pass_on(side: FloatArray, order: AnyArray, before: AnyArray, signs: sp.csr_array) -> None:
+    """Sides of vertices in an order, each that of the vertex before it times the sign between the two."""
+    # SciPy has its own ideas of no entries at all.
+    along = np.sign(np.asarray(signs[before[order], order]).ravel()) if len(order) else np.empty(0)
+    for v, s in zip(order, along, strict=True):
+        side[v] = s * side[before[v]]
 
 
 def _patches(lengths: sp.csr_array, signs: sp.csr_array, centres: AnyArray) -> tuple[AnyArray, FloatArray]:
@@ -250,9 +253,7 @@ def _patches(lengths: sp.csr_array, signs: sp.csr_array, centres: AnyArray) -> t
     side = np.zeros(n)
     side[centres] = 1.0
     order = np.argsort(distance, kind="stable")
-    order = order[reached[order] & (before[order] >= 0)]
-    for v, s in zip(order, _entries(signs, before[order], order), strict=True):
-        side[v] = s * side[before[v]]
+    _pass_on(side, order[reached[order] & (before[order] >= 0)], before, signs)
     # Then by the majority of the neighbours within the patch.
     ends = signs.tocoo()
     within = owner[ends.row] == owner[ends.col]
@@ -304,7 +305,5 @@ def _sides(forest: sp.csr_array, signs: sp.csr_array) -> FloatArray:
     _, labels = connected_components(forest, directed=False)
     for root in np.unique(labels, return_index=True)[1]:
         order, before = breadth_first_order(forest, root, directed=False)
-        along = np.sign(_entries(signs, order[1:], before[order[1:]]))
-        for v, s in zip(order[1:], along, strict=True):
-            side[v] = s * side[before[v]]
+        _pass_on(side, order[1:], before, signs)
     return side

@@ -18,14 +18,14 @@ from isoweave.diagnostics._facts import (
     FEW_TRIANGLES,
     NEGLIGIBLE,
     SEVERITIES,
-    DimensionFacts,
+    Diagnosis,
     GraphFacts,
     MapFacts,
     ShapeFacts,
     Verdict,
-    edge_table,
     frame_dimension,
     is_too_sparse,
+    known_distortion,
     needed_degree,
     torn_share,
 )
@@ -79,54 +79,44 @@ def _verdict(
     return Verdict(code, severity, text, advice, numbers, options or {})
 
 
-def judge(
-    n: int,
-    n_edges: int,
-    graph: GraphFacts,
-    dimension: DimensionFacts,
-    shapes: tuple[ShapeFacts, ...],
-    found: MapFacts | None,
-    n_neighbors: int | None = None,
-) -> tuple[Verdict, ...]:
-    """All findings about a map in n dimensions, most severe first, then what it keeps, then by the rules.
+def judge(found: Diagnosis, n_neighbors: int | None = None) -> tuple[Verdict, ...]:
+    """All findings, most severe first, then what a map keeps, then by the rules.
 
     ``n_neighbors`` is what the graph was made with, None if it was given.
     """
-    kept = found is not None and keeps_edges(found.edge_error, found.torn)
-    shape_kept = found is not None and found.paths is not None and found.paths >= _SHAPE_KEPT
-    too_sparse = is_too_sparse(graph, frame_dimension(graph, dimension, n))
-    is_forest = n_edges == graph.n_distinct - graph.n_parts
-    causes = [*_sparse(n, graph, dimension, n_neighbors, shape_kept=shape_kept, is_forest=is_forest)]
-    causes += _too_low(n, graph, dimension, n_neighbors)
+    n, graph, of_map, shapes = found.n_components, found.graph, found.map, found.shapes
+    kept = of_map is not None and keeps_edges(of_map.edge_error, of_map.torn)
+    shape_kept = of_map is not None and of_map.paths is not None and of_map.paths >= _SHAPE_KEPT
+    too_sparse = is_too_sparse(graph, frame_dimension(graph, found.dimension, n))
+    causes = [*_sparse(found, n_neighbors, shape_kept=shape_kept), *_too_low(found, n_neighbors)]
     undetermined = any(v.code in ("graph_too_sparse", "dimension_too_low") for v in causes)
     causes += _closed_mesh(n, graph, kept=kept)
     for shape in shapes:
         where = "" if len(shapes) == 1 else f"component {shape.component}: "
-        of_shape = _shape(n, shape, n_neighbors, kept=kept)
         # What closes like a sphere is curved, which goes without saying.
         causes += [
             replace(v, text=where + v.text)
-            for v in of_shape
+            for v in _shape(n, shape, n_neighbors, kept=kept)
             if not (v.code == "curved" and graph.is_closed_mesh)
         ]
-    causes += _outlying(n_edges, graph)
-    findings = [*causes, *_graph(n_edges, graph, n_neighbors)]
+    causes += _outlying(found.n_edges, graph)
+    findings = [*causes, *_graph(found.n_edges, graph, n_neighbors)]
     is_flat = bool(shapes) and all(s.kind == "flat" for s in shapes)
     if not shapes and not undetermined:
         largest = float(graph.part_sizes[0]) if graph.part_sizes else 0.0
         findings.append(_verdict("uncertain.small", "info", {"largest": largest}, fewest=FEWEST_VERTICES))
-    if found is not None:
+    if of_map is not None:
         # A sparse graph keeps its edges in many maps: that says nothing for this one.
         if not (too_sparse and kept):
             explained = any(v.severity != "info" for v in causes)
-            findings += _map(n, found, kept=kept, is_flat=is_flat, explained=explained)
+            findings += _map(n, of_map, kept=kept, is_flat=is_flat, explained=explained)
         if shape_kept and not (kept and not too_sparse):
-            findings.append(_verdict("shape_kept", "info", {"paths": found.paths or 0.0}))
+            findings.append(_verdict("shape_kept", "info", {"paths": of_map.paths or 0.0}))
     elif is_flat and not undetermined and all(v.severity == "info" for v in causes):
         numbers = {"excess": shapes[0].excess or 0.0, "coherence": shapes[0].coherence}
         findings.append(_verdict("flat", "info", numbers, dimensions=_dimensions(n)))
     if not undetermined:
-        findings += _too_high(n, dimension, is_flat=is_flat)
+        findings += _too_high(found, is_flat=is_flat)
     return tuple(sorted(findings, key=lambda v: (-SEVERITIES.index(v.severity), v.code not in _KEPT)))
 
 
@@ -134,22 +124,16 @@ def _dimensions(n: int) -> str:
     return f"{n} dimension{'s' if n > 1 else ''}"
 
 
-def _sparse(
-    n: int,
-    graph: GraphFacts,
-    dimension: DimensionFacts,
-    n_neighbors: int | None,
-    *,
-    shape_kept: bool,
-    is_forest: bool,
-) -> Iterator[Verdict]:
-    d = frame_dimension(graph, dimension, n)
+def _sparse(found: Diagnosis, n_neighbors: int | None, *, shape_kept: bool) -> Iterator[Verdict]:
+    n, graph = found.n_components, found.graph
+    d = frame_dimension(graph, found.dimension, n)
     numbers = {name: getattr(graph, name) for name in ("low_degree", "deficient", "triangles_per_edge")}
     enough = max(needed_degree(d) + 4, d + 2)
     few_triangles = graph.triangles_per_edge < FEW_TRIANGLES
     way, options = ".features", dict[str, Any](n_neighbors=enough)
     if n_neighbors is None:
         way, options = ("", {"along_graph": enough}) if few_triangles else (".measured", {})
+        is_forest = found.n_edges == graph.n_distinct - graph.n_parts
         way, options = (".tree", {}) if is_forest else (way, options)
     if "along_graph" in options and graph.n_outlying:
         # Without triangles few such edges can be seen: where there is one, lengths bend with their roads.
@@ -165,9 +149,8 @@ def _sparse(
         yield _verdict(f"graph_too_sparse{way}", "warn", numbers, **facts)
 
 
-def _too_low(
-    n: int, graph: GraphFacts, dimension: DimensionFacts, n_neighbors: int | None
-) -> Iterator[Verdict]:
+def _too_low(found: Diagnosis, n_neighbors: int | None) -> Iterator[Verdict]:
+    n, dimension, low_degree = found.n_components, found.dimension, found.graph.low_degree
     next_one, estimate = dimension.beyond[n - 1], dimension.estimate
     if dimension.local <= n and dimension.by == "growth of balls":
         return
@@ -176,29 +159,26 @@ def _too_low(
         also = "" if estimate is None else f", and the {dimension.by} suggest {estimate:.1f}"
         better = max(dimension.local, 0 if estimate is None else round(estimate), n + 1)
         options = {"n_components": better}
-        if better > graph.low_degree and n_neighbors is not None:
+        if better > low_degree and n_neighbors is not None:
             options["n_neighbors"] = better + 2
-        elif better > graph.low_degree:
+        elif better > low_degree:
             # More than the neighbours of a vertex can show.
-            options["n_components"] = better = max(n + 1, int(graph.low_degree))
+            options["n_components"] = better = max(n + 1, int(low_degree))
         numbers = {"next_direction": next_one, **({} if estimate is None else {"estimate": estimate})}
         severity = "problem" if strong else "warn"
         yield _verdict("dimension_too_low", severity, numbers, options, n=n, also=also, better=better)
 
 
-def _too_high(n: int, dimension: DimensionFacts, *, is_flat: bool) -> Iterator[Verdict]:
-    enough = None
+def _too_high(found: Diagnosis, *, is_flat: bool) -> Iterator[Verdict]:
+    n, dimension, enough = found.n_components, found.dimension, None
     if dimension.local < n and is_flat:
         enough = dimension.local
     elif dimension.estimate is not None and n > 4 and dimension.estimate < _FAR_BELOW * n:
         enough = max(1, round(dimension.estimate))
     if enough is not None:
-        facts: dict[str, Any] = {
-            "n": n,
-            "dimensions": _dimensions(enough),
-            "options": {"n_components": enough},
-        }
-        yield _verdict("dimension_too_high", "info", {"enough": float(enough)}, **facts)
+        numbers, options = {"enough": float(enough)}, {"n_components": enough}
+        said = {"n": n, "dimensions": _dimensions(enough)}
+        yield _verdict("dimension_too_high", "info", numbers, options, **said)
 
 
 def _closed_mesh(n: int, graph: GraphFacts, *, kept: bool) -> Iterator[Verdict]:
@@ -218,16 +198,10 @@ def _shape(n: int, s: ShapeFacts, n_neighbors: int | None, *, kept: bool) -> Ite
     if s.dimension < n:
         room = "check how well the map keeps the edges; one more dimension may help if it does not"
     elif kept:
-        room, options = (
-            "this map keeps the edges nevertheless; one more dimension closes what it leaves open",
-            {},
-        )
-    facts: dict[str, Any] = {
-        "d": s.dimension,
-        "dimensions": _dimensions(s.dimension),
-        "room": room,
-        "options": options,
-    }
+        room = "this map keeps the edges nevertheless; one more dimension closes what it leaves open"
+        options = {}
+    facts: dict[str, Any] = {"d": s.dimension, "dimensions": _dimensions(s.dimension), "room": room}
+    facts["options"] = options
     if s.synchronized is None or s.relaxed is None:
         yield _verdict("uncertain", "info", {"coherence": s.coherence})
         return
@@ -236,11 +210,10 @@ def _shape(n: int, s: ShapeFacts, n_neighbors: int | None, *, kept: bool) -> Ite
     if concentration >= _CONCENTRATED.get(s.kind, 2.0):
         numbers = {"loops": loops, "concentration": concentration}
         # In fewer dimensions than the map has they do not explain what it fails to keep.
-        loud = "info" if s.dimension < n else "warn" if kept else "problem"
         if n_neighbors is None:
-            yield _verdict("shortcuts_left.measured", loud, numbers, {"loss": "robust"})
+            yield _verdict("shortcuts_left.measured", severity, numbers, {"loss": "robust"})
         else:
-            yield _verdict("shortcuts_left", loud, numbers, _fewer(n_neighbors))
+            yield _verdict("shortcuts_left", severity, numbers, _fewer(n_neighbors))
     elif s.kind == "non_orientable":
         numbers = {"reflected": s.reflected, "torn": s.torn or 0.0, "coherence": s.coherence}
         yield _verdict("non_orientable", severity, numbers, **facts)
@@ -295,8 +268,7 @@ def scale_sentence(result: Any, verdicts: Sequence[Verdict] = ()) -> str:
     words, embedding = _words()["to_scale"], as_embedding(result)
     if embedding.graph is None:
         return str(words["unknown"])
-    _, lengths, distortion = edge_table(embedding.kept_graph("scale_sentence"), embedding.coordinates)
-    known = distortion[np.isfinite(distortion) & (lengths > 0.0)]
+    known = known_distortion(embedding)
     if len(known) == 0:
         return str(words["unknown"])
     error, torn = float(np.mean(np.abs(known))), torn_share(known)

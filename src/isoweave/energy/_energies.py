@@ -101,7 +101,14 @@ class EdgeEnergy(_OnFrames):
         """Edges without direction, shape (f,)."""
         # Not those far from the size of their frames: there paths are much shorter than the edge, or the edge
         # is too short to be seen.
-        free = np.flatnonzero((self.weights > 0) & ~self.frames.rows.any(axis=1)).astype(np.int32)
+        is_free = np.empty(len(self.weights), dtype=np.bool_)
+
+        def look(start: int, stop: int) -> None:
+            has_none = ~self.frames.rows[start:stop].any(axis=1)
+            np.logical_and(self.weights[start:stop] > 0, has_none, out=is_free[start:stop])
+
+        self.team.run(look, len(is_free), grain=_ROWS_AT_ONCE)
+        free = np.flatnonzero(is_free).astype(np.int32)
         if len(free) == 0:
             return free
         size, square = self.frames.spectrum[self.graph.sources[free], 0], self.graph.lengths[free] ** 2

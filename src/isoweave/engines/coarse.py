@@ -4,6 +4,7 @@ import numpy as np
 
 from isoweave.engines.compile import kernel
 from isoweave.engines.paths import search_scratch, settle
+from isoweave.engines.small import factor_small, substitute_small
 
 
 @kernel
@@ -59,7 +60,7 @@ def triangulate(start, stop, filled, anchors, distances, places, coordinates):
     # y. Vertices with too few anchors are put at the nearest one; those with none are left alone.
     n_components = places.shape[1]
     gram, right, mean = np.empty((n_components, n_components)), np.empty(n_components), np.empty(n_components)
-    excess = np.empty(anchors.shape[1])
+    excess, lower = np.empty(anchors.shape[1]), np.empty((n_components, n_components))
     for i in range(start, stop):
         count = filled[i]
         if count == 0:
@@ -92,9 +93,21 @@ def triangulate(start, stop, filled, anchors, distances, places, coordinates):
                     gram[r, c] += x * (places[anchors[i, a], c] - mean[c])
         if not trace > 0.0:
             continue
-        # A little of the identity keeps thin sets of anchors from throwing the vertex far away.
-        for r in range(n_components):
-            gram[r, r] += 1e-3 * trace / n_components
-        solution = np.linalg.solve(gram, right)
+        # A little of the identity keeps thin sets of anchors from throwing the vertex far away. LAPACK would
+        # let one thread in at a time.
+        factor_small(gram, 1e-3 * trace / n_components, lower)
+        substitute_small(lower, right)
         for c in range(n_components):
-            coordinates[i, c] = mean[c] + solution[c]
+            coordinates[i, c] = mean[c] + right[c]
+
+
+@kernel
+def smooth_around(start, stop, indptr, indices, x, out):
+    """Every vertex half way to the mean of its neighbours."""
+    for i in range(start, stop):
+        first, last = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        for c in range(x.shape[1]):
+            total = 0.0
+            for e in range(first, last):
+                total += x[np.uint32(indices[e]), c]
+            out[i, c] = 0.5 * x[i, c] + 0.5 * total / (indptr[i + 1] - indptr[i])

@@ -6,6 +6,7 @@ Every new point is worked out from its own row alone, so its bits do not depend 
 import numpy as np
 
 from isoweave.engines.compile import helper, kernel
+from isoweave.engines.small import factor_small, substitute_small
 
 # Two points of the map this many times farther apart than their distances allow are not neighbours of one
 # point: the triangle inequality holds with 1, maps that must stretch somewhere reach 2, and sheets that
@@ -29,32 +30,6 @@ _CLEARLY_BETTER = 1e-4
 _EXACT_WEIGHT = 1e10
 _MAX_STEPS = 60
 _STEP_TOLERANCE = 1e-9
-
-
-@helper
-def _factor(matrix, ridge, lower):
-    """Cholesky factor of a positive semi-definite matrix plus ``ridge`` on the diagonal."""
-    for c in range(len(matrix)):
-        for r in range(c, len(matrix)):
-            value = matrix[r, c] + ridge if r == c else matrix[r, c]
-            for k in range(c):
-                value -= lower[r, k] * lower[c, k]
-            # Rounding can eat the ridge of a singular matrix.
-            lower[r, c] = np.sqrt(max(value, 0.5 * ridge)) if r == c else value / lower[c, c]
-
-
-@helper
-def _substitute(lower, x):
-    """Solve with a Cholesky factor, in place."""
-    n = len(x)
-    for r in range(n):
-        for k in range(r):
-            x[r] -= lower[r, k] * x[k]
-        x[r] /= lower[r, r]
-    for r in range(n - 1, -1, -1):
-        for k in range(r + 1, n):
-            x[r] -= lower[k, r] * x[k]
-        x[r] /= lower[r, r]
 
 
 @helper
@@ -140,9 +115,9 @@ def _direction(
         return False
     ridge = _MOST_RIDGE * mean
     for _ in range(_MAX_RIDGES):
-        _factor(gram, ridge, lower)
+        factor_small(gram, ridge, lower)
         out[:] = right
-        _substitute(lower, out)
+        substitute_small(lower, out)
         misfit = 0.0
         for a in range(count):
             value = products[a]
@@ -161,7 +136,7 @@ def _direction(
             for c in range(n):
                 value -= (gram[r, c] if c <= r else gram[c, r]) * out[c]
             products[r] = value
-        _substitute(lower, products[:n])
+        substitute_small(lower, products[:n])
         for c in range(n):
             out[c] += products[c]
     norm = np.sqrt((out * out).sum())
@@ -215,8 +190,8 @@ def _settle(y, used, lengths, coordinates, seen, hessian, lower, step, trial, we
                         hessian[r, c] += weight * w * trial[r] * trial[c] / (length * length)
         for c in range(n):
             trial[c] = y[c] + step[c] / (total * (1.0 + weight))
-        _factor(hessian, total, lower)
-        _substitute(lower, step)
+        factor_small(hessian, total, lower)
+        substitute_small(lower, step)
         for c in range(n):
             step[c] += y[c]
         turned, stretched = _energies(step, used, lengths, coordinates, seen)

@@ -413,3 +413,29 @@ def block_iterations(matrix, m, values, vectors, settled, scratch, small, rotati
             if n_left == 0:
                 return
         rows, image = image, rows
+
+
+@helper
+def factor_small(matrix, ridge, lower):
+    """Cholesky factor of a positive semi-definite matrix plus ``ridge`` on the diagonal."""
+    for c in range(len(matrix)):
+        for r in range(c, len(matrix)):
+            value = matrix[r, c] + ridge if r == c else matrix[r, c]
+            for k in range(c):
+                value -= lower[r, k] * lower[c, k]
+            # Rounding can eat the ridge of a singular matrix.
+            lower[r, c] = np.sqrt(max(value, 0.5 * ridge)) if r == c else value / lower[c, c]
+
+
+@helper
+def substitute_small(lower, x):
+    """Solve with a Cholesky factor, in place."""
+    n = len(x)
+    for r in range(n):
+        for k in range(r):
+            x[r] -= lower[r, k] * x[k]
+        x[r] /= lower[r, r]
+    for r in range(n - 1, -1, -1):
+        for k in range(r + 1, n):
+            x[r] -= lower[k, r] * x[k]
+        x[r] /= lower[r, r]

@@ -14,7 +14,8 @@ from isoweave._files import atomic_write
 from isoweave._typing import FloatArray
 from isoweave.experiments._problems import METHODS, TITLES, Experiment, Scale, Setting
 from isoweave.experiments._run import Task, map_path, select
-from isoweave.plot import plot_embedding
+from isoweave.geometry import rigid_motion
+from isoweave.plot import plot_embedding, principal_axes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -162,10 +163,5 @@ def _draw_maps(experiment: Experiment, row: Setting, scale: Scale, maps_folder: 
 
 def aligned(points: FloatArray, reference: FloatArray, n_axes: int = 2) -> FloatArray:
     """Coordinates (n, n_axes): moved rigidly onto the reference, along its longest axes if it has more."""
-    moved, target = points - points.mean(axis=0), reference - reference.mean(axis=0)
-    u, _, vt = np.linalg.svd(moved.T @ target)
-    moved = moved @ (u @ vt)
-    if target.shape[1] > n_axes:
-        _, _, axes = np.linalg.svd(target, full_matrices=False)
-        moved = moved @ axes[:n_axes].T
-    return moved
+    moved = (points - points.mean(axis=0)) @ rigid_motion(points, reference)[0]
+    return moved @ principal_axes(reference)[1][:, :n_axes] if reference.shape[1] > n_axes else moved

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,20 +22,21 @@ OURS = "default"
 _SIGN = {metric: sign for metric, (_, sign) in METRIC_MEANINGS.items()}
 
 
-@dataclass
-class ResultTable:
-    """Cells as text; one in ``best`` (line, column) is the best of its column; ``kinds`` of the lines."""
+class Line(NamedTuple):
+    """Cells as text; those whose numbers are in ``best`` are the best of their columns."""
+
+    cells: tuple[str, ...]
+    kind: str = ""
+    best: frozenset[int] = frozenset()
+
+
+class ResultTable(NamedTuple):
+    """What templates make a table of."""
 
     head: tuple[str, ...]
-    lines: list[tuple[str, ...]] = field(default_factory=list)
+    lines: list[Line]
     title: str = ""
     notes: tuple[str, ...] = ()
-    best: set[tuple[int, int]] = field(default_factory=set)
-    kinds: dict[int, str] = field(default_factory=dict)
-
-    def add(self, cells: tuple[str, ...], kind: str = "") -> None:
-        self.kinds[len(self.lines)] = kind
-        self.lines.append(cells)
 
 
 def show(value: float, metric: str) -> str:
@@ -78,22 +78,21 @@ def _table(experiment: Experiment, row: Setting, runs: pd.DataFrame, has_printed
     is_best = means[scored] * [_SIGN[m] for m in scored]
     is_best = is_best == is_best.max()
     n_runs, n_good = (part["method"].value_counts() for part in (runs, good))
-    table = ResultTable(
-        ("method", *(TITLES[m] for m in columns), "runs"), title=row.title, notes=tuple(_notes(runs))
-    )
+    lines: list[Line] = []
     for name, title in METHODS.items():
         if name in n_runs:
-            best = scored if name in is_best.index else []
-            table.best.update((len(table.lines), columns.index(m) + 1) for m in best if is_best.at[name, m])
+            own = scored if name in is_best.index else []
+            best = frozenset(columns.index(m) + 1 for m in own if is_best.at[name, m])
             n_failed = n_runs[name] - n_good.get(name, 0)
             count = f"{n_good.get(name, 0)}" + (f" ({n_failed} failed)" if n_failed else "")
-            table.add((title, *cells.loc[name], count))
+            lines.append(Line((title, *cells.loc[name], count), best=best))
         if has_printed and name in experiment.printed:
             values = experiment.printed[name]
             shown = [f"{values[m]:g}" if m in values else "" for m in columns]
             title = "proposed" if name == "paper" else title
-            table.add((f"{title}, printed in the paper", *shown, ""), "printed")
-    return table
+            lines.append(Line((f"{title}, printed in the paper", *shown, ""), "printed"))
+    head = ("method", *(TITLES[m] for m in columns), "runs")
+    return ResultTable(head, lines, row.title, tuple(_notes(runs)))
 
 
 def _notes(runs: pd.DataFrame) -> Iterator[str]:
@@ -180,12 +179,12 @@ def count_wins(comparisons: Sequence[Comparison]) -> str:
 
 
 def _summary_table(comparisons: Sequence[Comparison]) -> ResultTable:
-    table = ResultTable(("experiment", "row", "measure", "isoweave", "best of the others", "better"))
+    lines = []
     for experiment, row, metric, ours, best_other, other, winner in comparisons:
         best = f"{show(best_other, metric)} ({METHODS[other]})"
         cells = (experiment, row, TITLES[metric], show(ours, metric), best, METHODS.get(winner, "level"))
-        table.add(cells, {"": "level", OURS: "ours"}.get(winner, "theirs"))
-    return table
+        lines.append(Line(cells, {"": "level", OURS: "ours"}.get(winner, "theirs")))
+    return ResultTable(("experiment", "row", "measure", "isoweave", "best of the others", "better"), lines)
 
 
 def summary_markdown(comparisons: Sequence[Comparison]) -> str:

@@ -28,6 +28,7 @@ ALL_ROOM_LIMIT = 1500
 # An edge is long that has this many times the length of those a frame needs at either end: so many shortest
 # ones per direction, and at least so many.
 _LONG = 4.0
+_EDGES_AT_ONCE = 2**16
 _NEEDED_PER_DIRECTION = 2
 _NEEDED = 6
 
@@ -106,7 +107,7 @@ def local_frames(
         parts = [(bounds[a], bounds[b], each[a]) for a, b in pairwise([*firsts, len(each)])]
     whole, near, by_length = graph, np.ones(len(graph.indices), dtype=bool), rows_by_length(graph, team)
     if frame_size != "all" and not with_inverse:
-        near = ~long_edges(graph, n_components, by_length)
+        near = ~long_edges(graph, n_components, by_length, team=team)
         if not near.all():
             graph = keep_edges(whole, near)
             by_length = rows_by_length(graph, team)
@@ -150,7 +151,9 @@ def local_frames(
     return LocalFrames(rows, near, leading, fidelity, inverse if with_inverse else None)
 
 
-def long_edges(graph: Any, n_components: int, by_length: tuple[Any, Any], xp: Any = np) -> Any:
+def long_edges(
+    graph: Any, n_components: int, by_length: tuple[Any, Any], xp: Any = np, team: ThreadTeam = ONE_THREAD
+) -> Any:
     """Edges that are long for their surroundings, and whose direction nothing tells, shape (m,).
 
     ``by_length`` are the rows of the graph in order of length. Where N + 1 of the nearest neighbours of both
@@ -165,12 +168,19 @@ def long_edges(graph: Any, n_components: int, by_length: tuple[Any, Any], xp: An
     neighbors, lengths = by_length
     count = xp.minimum(needed, degrees)
     reach = xp.where(degrees > 0, lengths[xp.maximum(graph.indptr[:-1] + count - 1, 0)], 0.0)
-    hub, i, j = degrees > HUB_LIMIT, graph.sources, graph.indices
-    candidates = xp.flatnonzero((graph.lengths > _LONG * xp.maximum(reach[i], reach[j])) & ~(hub[i] & hub[j]))
+    hub, sources, indices = degrees > HUB_LIMIT, graph.sources, graph.indices
+
+    def look(start: int, stop: int) -> None:
+        i, j = sources[start:stop], indices[start:stop]
+        is_long = graph.lengths[start:stop] > _LONG * xp.maximum(reach[i], reach[j])
+        found[start:stop] = is_long & ~(hub[i] & hub[j])
+
+    team.run(look, len(found), grain=_EDGES_AT_ONCE)
+    candidates = xp.flatnonzero(found)
     if len(candidates) == 0:
         return found
     keys = edge_keys(graph)
-    i, j = i[candidates], j[candidates]
+    i, j = sources[candidates], indices[candidates]
     joined = xp.zeros(len(candidates), dtype=xp.int32)
     for a in range(needed):
         others = neighbors[xp.minimum(graph.indptr[i] + a, graph.indptr[i + 1] - 1)]
@@ -185,7 +195,7 @@ def edges_between_hubs(graph: NeighborGraph, row_limit: int) -> BoolArray:
     """Edges that every frame must hold so that no edge the graph hangs on loses both its rows."""
     # An edge between two hubs may be outside the nearest neighbours of both: a spanning forest is forced.
     hub = graph.degrees > row_limit
-    between = hub[graph.sources] & hub[graph.indices]
+    between = hub[graph.sources] & hub[graph.indices] if hub.any() else hub[:0]
     if not between.any():
         return np.empty(0, dtype=bool)
     tree = minimum_spanning_tree(graph.to_matrix()).tocoo()

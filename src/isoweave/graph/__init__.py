@@ -26,7 +26,6 @@ from isoweave.graph._graph import (
     geodesics as geodesics,
     geodesics_from as geodesics_from,
     graph_from_matrix as graph_from_matrix,
-    is_connected as is_connected,
     is_edge as is_edge,
     join_along as join_along,
     keep_edges as keep_edges,

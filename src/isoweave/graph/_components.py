@@ -20,7 +20,6 @@ from isoweave.graph._graph import (
     assemble_graph,
     edges_of,
     graph_from_matrix,
-    is_connected,
     is_edge,
     join,
     join_along,
@@ -40,7 +39,7 @@ LARGEST_RATIO = 1e70
 
 def connected_components(graph: NeighborGraph) -> tuple[int, IntArray]:
     """Number of components, and the label of each vertex: largest first, among equals by smallest vertex."""
-    if is_connected(graph):
+    if graph.is_connected:
         return 1, np.zeros(graph.n_vertices, dtype=np.int32)
     n_components, labels = join(graph.n_vertices, graph.sources, graph.indices)
     number = np.argsort(np.argsort(-np.bincount(labels), kind="stable")).astype(np.int32)
@@ -334,7 +333,7 @@ def normalise_lengths(graph: NeighborGraph) -> tuple[float, NeighborGraph]:
             f"{LARGEST_RATIO:.0g}; rescale or remove the extreme ones."
         )
     lengths = np.ldexp(graph.lengths, -exponent)
-    return float(np.ldexp(1.0, exponent)), NeighborGraph(graph.indptr, graph.indices, lengths)
+    return float(np.ldexp(1.0, exponent)), graph.with_lengths(lengths)
 
 
 def prepare_graph(

@@ -17,6 +17,7 @@ from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave._validation import check_option, check_real
 from isoweave.engines.plain import repeat_and_count
+from isoweave.graph._assembly import counting_argsort
 
 MINKOWSKI_P = {"manhattan": 1.0, "euclidean": 2.0, "chebyshev": math.inf}
 # So many neighbours, and such a part of all points, are a dense graph.
@@ -24,7 +25,7 @@ _MANY_NEIGHBORS, _LARGE_PART = 100, 0.1
 _ALIASES = {"l1": "manhattan", "cityblock": "manhattan", "l2": "euclidean", "infinity": "chebyshev"}
 # Sparse features are made dense, and searched much faster, as long as they stay under 256 MiB.
 _DENSE_ENTRIES = 2**25
-_SEED, _ROWS_AT_ONCE = 20_231_107, 1024  # of the hashes
+_SEED, _ROWS_AT_ONCE, _PARTS = 20_231_107, 1024, 16  # of the hashes
 
 Metric = str | Callable[..., float]
 Params = dict[str, Any] | None
@@ -54,14 +55,28 @@ def group_equal_rows(features: Any, team: ThreadTeam) -> PointGroups:
     float64 array or a canonical CSR array without negative zeros, which have other bits than zero.
     """
     n, hashes = features.shape[0], _hashes(features, team)
-    order = np.argsort(hashes, kind="stable")
-    starts = np.ones(n, dtype=np.bool_)
-    same = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
+    order = _in_order(hashes, team)
+    starts, ranked = np.ones(n, dtype=np.bool_), team.take(hashes, order)
+    same = np.flatnonzero(ranked[1:] == ranked[:-1])
     # Two different rows have one hash about as likely as n^2 / 2^65; they stay different.
     a, b = features[order[same]], features[order[same + 1]]
     differ = (a != b).sum(axis=1) > 0 if sp.issparse(a) else np.any(a.view("u8") != b.view("u8"), axis=1)
     starts[same + 1] = differ
     return PointGroups(order.astype(np.int32), np.append(np.flatnonzero(starts), n).astype(np.int32))
+
+
+def _in_order(hashes: AnyArray, team: ThreadTeam) -> AnyArray:
+    """Their stable argsort; those with the same first bits are sorted by themselves."""
+    which = (hashes >> np.uint64(65 - _PARTS.bit_length())).astype(np.int32)
+    order, ends = counting_argsort(which, _PARTS), np.cumsum(np.bincount(which, minlength=_PARTS))
+
+    def sort(start: int, stop: int) -> None:
+        for part in range(start, stop):
+            at = slice(ends[part - 1] if part else 0, ends[part])
+            order[at] = order[at][np.argsort(hashes[order[at]], kind="stable")]
+
+    team.run(sort, _PARTS, grain=1)
+    return order
 
 
 def _hashes(features: Any, team: ThreadTeam) -> AnyArray:
@@ -87,7 +102,7 @@ def _hash_rows(start: int, stop: int, bits: AnyArray, factors: AnyArray, hashes:
 
 
 def spread_neighbors(
-    groups: PointGroups, neighbors: IntArray, distances: FloatArray, n_neighbors: int
+    groups: PointGroups, neighbors: IntArray, distances: FloatArray, n_neighbors: int, team: ThreadTeam
 ) -> tuple[IntArray, IntArray, FloatArray]:
     """Edges (rows, columns, lengths) of points from the nearest neighbours (n_groups, k) of their groups.
 
@@ -99,7 +114,7 @@ def spread_neighbors(
     """
     members, starts, k = groups.members, groups.starts, neighbors.shape[1]
     if groups.n_groups == len(members):
-        return np.repeat(members, k), members[neighbors.reshape(-1)], distances.reshape(-1)
+        return np.repeat(members, k), team.take(members, neighbors.reshape(-1)), distances.reshape(-1)
     sizes = np.diff(starts)
     twins = np.minimum(sizes - 1, n_neighbors)
     found = np.cumsum(sizes[neighbors], axis=1, dtype=np.int64) - sizes[neighbors]
@@ -198,7 +213,7 @@ def prepare_features(X: Any, metric: Metric, metric_params: Params, team: Thread
             scale = math.ldexp(1.0, min(math.frexp(largest)[1], 1023))
             features = features / scale
     groups = group_equal_rows(features, team)
-    points = features[groups.first]
+    points = features[groups.first] if sp.issparse(features) else team.take(features, groups.first)
     if boolean:
         points = points.astype(np.bool_)
     if metric_params and not callable(name):

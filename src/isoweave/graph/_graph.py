@@ -73,6 +73,22 @@ class NeighborGraph:
         here, shape = np.arange(len(self.indices), dtype=np.int32), (self.n_vertices,) * 2
         return np.asarray(sp.csr_array((here, self.indices, self.indptr), shape=shape).tocsc().data)
 
+    @computed_once
+    def search_order(self) -> IntArray:
+        """The vertices that a search from the first finds, in its order."""
+        return np.asarray(csgraph.breadth_first_order(self.to_matrix(), 0, return_predecessors=False))
+
+    @computed_once
+    def is_connected(self) -> bool:
+        """Whether it finds all. Where csgraph does not see edges of length zero, the answer may be no."""
+        return self.n_vertices > 0 and len(self.search_order) == self.n_vertices
+
+    def with_lengths(self, lengths: FloatArray) -> NeighborGraph:
+        """The same edges with other lengths, zero where they were, and what is known of them."""
+        other = NeighborGraph(self.indptr, self.indices, lengths)
+        vars(other).update((name, value) for name, value in vars(self).items() if name != "lengths")
+        return other
+
     def to_matrix(self) -> sp.csr_array:
         """The graph as a scipy sparse array that shares its memory; zero lengths stay explicit."""
         return sp.csr_array((self.lengths, self.indices, self.indptr), shape=(self.n_vertices,) * 2)
@@ -227,7 +243,7 @@ def knn_from_distances(D: Any, n_neighbors: int = 10) -> NeighborGraph:
         return np.ascontiguousarray(matrix[first[lo:hi]][:, first], dtype=np.float64)
 
     found = nearest_of_all(to_all, own, min(k, n_groups - 1), ONE_THREAD, block_rows(n))
-    rows, cols, _ = spread_neighbors(groups, *found, k)
+    rows, cols, _ = spread_neighbors(groups, *found, k, ONE_THREAD)
     lengths = np.maximum(np.maximum(matrix[rows, cols], matrix[cols, rows]).astype(np.float64), 0.0)
     return assemble_graph(n, rows, cols, lengths)
 
@@ -257,13 +273,6 @@ def _check_distances(matrix: AnyArray) -> tuple[FloatArray, AnyArray]:
         keys[lo : lo + step] = np.sqrt(np.maximum(block, 0)).sum(axis=1)
         zeros.append(np.argwhere((block <= 0) & ~own) + np.array([lo, 0]))
     return keys, np.concatenate(zeros)
-
-
-def is_connected(graph: NeighborGraph) -> bool:
-    """Whether a search from the first vertex finds all, in a fraction of the time that components take."""
-    # Where csgraph does not see edges of length zero, the answer may be no.
-    n, matrix = graph.n_vertices, graph.to_matrix()
-    return n > 0 and len(csgraph.breadth_first_order(matrix, 0, return_predecessors=False)) == n
 
 
 def join(n: int, rows: AnyArray, cols: AnyArray) -> tuple[int, IntArray]:
@@ -355,6 +364,9 @@ def local_order(graph: NeighborGraph) -> AnyArray | None:
     """A numbering in which neighbours are near each other in memory; None where it would gain nothing."""
     if graph.n_vertices < _SMALLEST_REORDERED:
         return None
+    # The order of a search from anywhere is found in a third of the time of the other and does as well.
+    if graph.is_connected:
+        return graph.search_order
     return np.asarray(csgraph.reverse_cuthill_mckee(graph.to_matrix(), symmetric_mode=True))
 
 
@@ -368,7 +380,10 @@ def renumber(graph: NeighborGraph, order: AnyArray, team: ThreadTeam = ONE_THREA
     arrays = (order.astype(np.int32, copy=False), place, *old, starts, indices, lengths)
     team.run(take_rows, graph.n_vertices, LONGEST_INSERTED, *arrays)
     sort_long_rows(starts, indices, lengths)
-    return NeighborGraph(starts, indices, lengths)
+    found = NeighborGraph(starts, indices, lengths)
+    if "is_connected" in vars(graph):
+        vars(found)["is_connected"] = graph.is_connected
+    return found
 
 
 def geodesics(graph: NeighborGraph, sources: Any = None) -> FloatArray:

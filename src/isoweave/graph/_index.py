@@ -164,7 +164,7 @@ def knn_graph(
         if k >= n:
             raise ValueError(f"n_neighbors must be less than the number of samples, got {k} for {n} samples.")
         found = index.among_points(min(k, groups.n_groups - 1), team=team)
-        return assemble_graph(n, *spread_neighbors(groups, *found, k), team=team)
+        return assemble_graph(n, *spread_neighbors(groups, *found, k, team), team=team)
 
 
 def check_search_memory(n: int, d: int, k: int, limit: float | None, n_jobs: int | None = None) -> None:

@@ -33,8 +33,7 @@ from isoweave.engines import plain
 from isoweave.engines.plain import repeat_and_count
 from isoweave.graph._graph import (
     NeighborGraph,
-    edge_keys,
-    is_connected,
+    edges_of,
     keep_edges,
     positions_of,
     rows_by_length,
@@ -180,7 +179,7 @@ def _rejoining_edges(
 ) -> AnyArray:
     """Suspects that join what trusted edges leave apart."""
     kept = keep_edges(graph, trusted)
-    if is_connected(kept):
+    if kept.is_connected:
         return suspects[:0]
     labels = connected_components(kept.to_matrix(), directed=False)[1]
     ends = np.column_stack((labels[graph.sources[suspects]], labels[graph.indices[suspects]]))
@@ -223,7 +222,7 @@ def bypass_doubtful(graph: NeighborGraph, weights: FloatArray) -> NeighborGraph:
         return graph
     lengths = graph.lengths.copy()
     lengths[edges[found]] = lengths[graph.reverse[edges[found]]] = detours[found]
-    return NeighborGraph(graph.indptr, graph.indices, lengths)
+    return graph.with_lengths(lengths)
 
 
 def longer_than_detours(graph: NeighborGraph) -> BoolArray:
@@ -239,7 +238,7 @@ def _detours(graph: NeighborGraph, edges: AnyArray, weights: FloatArray | None =
 
     With ``weights``, over edges that are trusted ten times as much.
     """
-    degrees, targets, keys = graph.degrees, graph.indices, edge_keys(graph)
+    degrees, targets, n = graph.degrees, graph.indices, graph.n_vertices
     detours = np.full(len(edges), np.inf)
     step = max(1, _PAIRS_AT_ONCE // max(1, int(degrees.max(initial=1))))
     for lo in range(0, len(edges), step):
@@ -248,8 +247,11 @@ def _detours(graph: NeighborGraph, edges: AnyArray, weights: FloatArray | None =
         # All neighbours k of i, and the edge (j, k) where there is one.
         owner, rank = repeat_and_count(degrees[i])
         to_k = graph.indptr[i][owner] + rank
-        from_k = positions_of(keys, j[owner].astype(np.int64) * graph.n_vertices + targets[to_k])
+        rows = edges_of(graph.indptr, np.unique(j))
+        keys = graph.sources[rows].astype(np.int64) * n + targets[rows]
+        from_k = positions_of(keys, j[owner].astype(np.int64) * n + targets[to_k])
         good = from_k >= 0
+        from_k = rows[from_k]
         if weights is not None:
             need = TRUSTED_MORE * weights[chosen][owner]
             good &= (weights[to_k] >= need) & (weights[from_k] >= need)

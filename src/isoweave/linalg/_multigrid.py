@@ -33,7 +33,7 @@ SWEEPS = (0.5664, 1.5765)
 POWER_STEPS, MARGIN = 12, 1.1
 # A vertex with more times the mean number of entries is a hub: what it is joined to has nothing in common.
 HUB = 10.0
-_LEAST_ROWS = 2 * plain.CHUNK  # of a thread
+_LEAST_ROWS = 8 * plain.CHUNK  # of a thread
 
 
 class Csr(NamedTuple):
@@ -179,10 +179,15 @@ def _without_hubs(matrix: Csr) -> Csr:
 
 def _largest_eigenvalue(matrix: Csr, inverse: FloatArray, team: ThreadTeam) -> float:
     """Of D^-1 A, nearly."""
-    x = np.sin(np.arange(1.0, matrix.n + 1.0) ** 2)[:, None]
-    y, value = np.empty_like(x), 1.0
+    x, y, value = np.empty((matrix.n, 1)), np.empty((matrix.n, 1)), 1.0
+
+    def begin(start: int, stop: int) -> None:
+        x[start:stop, 0] = np.sin(np.arange(start + 1.0, stop + 1.0) ** 2)
+
+    run_evenly(team, begin, matrix.n, _LEAST_ROWS)
     for _ in range(POWER_STEPS):
-        run_evenly(team, sparse.multiply_rows, matrix.n, _LEAST_ROWS, *matrix, x / value, y)
+        x /= value
+        run_evenly(team, sparse.multiply_rows, matrix.n, _LEAST_ROWS, *matrix, x, y)
         run_evenly(team, sparse.scale_rows, matrix.n, _LEAST_ROWS, inverse, y, x)
         value = float(np.sqrt(column_dots(x, x, team)[0]))
     return value

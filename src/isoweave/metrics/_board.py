@@ -13,7 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_integer
-from isoweave.metrics._global import as_points, pearson_of_pairs
+from isoweave.metrics._global import as_points, pearson_of_pairs, ranks_of
 
 # As on the board: cells that distances are compared among, neighbours, and the seed of the choice.
 _WAYPOINTS, _K, _SEED = 10_000, 30, 0
@@ -176,10 +176,7 @@ def _coranking(a: Any, b: Any) -> dict[str, float]:
         for distances in found:
             # Every point is its own rank 0, ahead of duplicates.
             distances[np.arange(len(rows)), rows] = -1.0
-            order = np.argsort(distances, axis=1, kind="stable")
-            rank = np.empty_like(order)
-            np.put_along_axis(rank, order, np.arange(m)[None, :], axis=1)
-            ranks.append(rank)
+            ranks.append(ranks_of(distances))
         larger += np.bincount(np.maximum(*ranks).ravel(), minlength=m)
         for k, (near, far) in enumerate((ranks[::-1], ranks)):
             lost[k] += np.maximum(far[near <= _K] - _K, 0).sum()

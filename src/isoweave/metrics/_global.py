@@ -95,9 +95,7 @@ def geodesic_rows(graph: GraphLike, *, n_rows: int | None = None, random_state: 
     """
     checked = graph_from_matrix(graph)
     n = checked.n_vertices
-    count = default_n_rows(n) if n_rows is None else n_rows
-    if not 1 <= count <= n:
-        raise ValueError(f"n_rows must be between 1 and the number of vertices {n}, got {n_rows!r}.")
+    count = default_n_rows(n) if n_rows is None else check_integer("n_rows", n_rows, minimum=1, maximum=n)
     rows = np.arange(n)
     if count < n:
         rows = np.sort(sampler(random_state).choice(n, size=count, replace=False))
@@ -231,8 +229,10 @@ def rank_scores(paths: GeodesicRows, embedding: Any, n_neighbors: int) -> tuple[
         each = np.arange(len(rows))
         original[each, rows] = embedded[each, rows] = -1.0
         size = np.isfinite(original).sum(axis=1)
-        by_original, by_embedded = (np.argsort(d, axis=1, kind="stable") for d in (original, embedded))
-        lost = np.column_stack([_penalty(by_embedded, by_original, k), _penalty(by_original, by_embedded, k)])
+        ranks = [ranks_of(distances) for distances in (original, embedded)]
+        # Every row has a point and its k nearest.
+        near = [far[by <= k].reshape(-1, k + 1) for by, far in (ranks[::-1], ranks)]
+        lost = np.column_stack([np.maximum(places - k, 0).sum(axis=1) for places in near])
         large = size > 2 * k
         worst = k * (2.0 * size[large] - 3.0 * k - 1.0) / 2.0
         scores.append(1.0 - lost[large] / worst[:, None])
@@ -242,12 +242,12 @@ def rank_scores(paths: GeodesicRows, embedding: Any, n_neighbors: int) -> tuple[
     return tuple(pooled.mean(axis=0).tolist())
 
 
-def _penalty(nearest_by: AnyArray, ranked_by: AnyArray, k: int) -> AnyArray:
-    """Sum of ranks beyond k, by one order, of the k nearest by another; shape (rows,)."""
-    rank = np.empty_like(ranked_by)
-    np.put_along_axis(rank, ranked_by, np.arange(rank.shape[1])[None, :], axis=1)
-    ranks = np.take_along_axis(rank, nearest_by[:, 1 : k + 1], axis=1)
-    return np.maximum(ranks - k, 0).sum(axis=1)
+def ranks_of(distances: FloatArray) -> AnyArray:
+    """Place of every entry in the order of its row, from 0; shape (rows, n)."""
+    order = np.argsort(distances, axis=1, kind="stable")
+    ranks = np.empty_like(order)
+    np.put_along_axis(ranks, order, np.arange(order.shape[1])[None, :], axis=1)
+    return ranks
 
 
 def parameter_error(parameters: Any, embedding: Any) -> float:

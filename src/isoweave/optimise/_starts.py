@@ -13,9 +13,8 @@ from scipy.sparse.csgraph import dijkstra
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.energy import EdgeEnergy, edge_energy
-from isoweave.engines import plain
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, typical_degree
-from isoweave.graph import NeighborGraph, assemble_graph, is_connected, join_along, sums_of_lengths
+from isoweave.graph import NeighborGraph, assemble_graph, join_along, sums_of_lengths
 from isoweave.linalg import lowest_eigenvectors
 from isoweave.optimise._blocks import Blocks, farthest_first, geodesic_tables
 from isoweave.optimise._lifted import is_trusted, lifted
@@ -55,7 +54,6 @@ _ANCHORS = 8
 _BALL_SLACK = 3
 _FEWEST_BALLS, _BALLS_OF_A_THREAD = 8192, 2048  # at once
 _SMOOTHING_SWEEPS = 5
-_ROWS_AT_ONCE = 2**15
 
 
 def minimise_from(
@@ -160,7 +158,7 @@ def _coarse(problem: Problem, tol: float, run: Run) -> FloatArray | None:
     """A sample embedded with its geodesics, the others placed around it; None if the sample falls apart."""
     graph, n_components, team = problem.graph, problem.shape[1], problem.frames.team
     level = coarsen(graph, team=team)
-    if level.graph.n_vertices <= n_components + 1 or not is_connected(level.graph):
+    if level.graph.n_vertices <= n_components + 1 or not level.graph.is_connected:
         return None
     sample = build_problem(sample_energy(level.graph, n_components, team=team))
     optimiser = LBFGS(tol, _AUXILIARY_STEPS)
@@ -406,9 +404,8 @@ def prolong(graph: NeighborGraph, level: CoarseLevel, places: FloatArray, *, tea
     """
     from isoweave.engines import coarse as kernels
 
-    n, ones = graph.n_vertices, np.ones(len(graph.indices))
-    multiply = plain.choose("sparse.multiply_rows", len(ones))
-    x = np.zeros((n, places.shape[1]))
+    n = graph.n_vertices
+    x, around = np.zeros((2, n, places.shape[1]))
     arrays = (level.filled, level.anchors, level.distances, np.ascontiguousarray(places))
     team.run(kernels.triangulate, n, *arrays, x)
     missing = level.filled == 0
@@ -418,14 +415,9 @@ def prolong(graph: NeighborGraph, level: CoarseLevel, places: FloatArray, *, tea
             graph.to_matrix(), indices=np.flatnonzero(~missing), min_only=True, return_predecessors=True
         )
         x[missing] = x[nearest[missing]]
-    around, counts = np.empty_like(x), graph.degrees[:, None]
-
-    def go_halfway(start: int, stop: int) -> None:
-        x[start:stop] = 0.5 * x[start:stop] + 0.5 * around[start:stop] / counts[start:stop]
-
     for _ in range(_SMOOTHING_SWEEPS):
-        team.run(multiply, n, graph.indptr, graph.indices, ones, x, around)
-        team.run(go_halfway, n, grain=_ROWS_AT_ONCE)
+        team.run(kernels.smooth_around, n, graph.indptr, graph.indices, x, around)
+        x, around = around, x
     return x
 
 

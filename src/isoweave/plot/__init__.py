@@ -9,7 +9,7 @@ from isoweave.plot._distances import (
     plot_history as plot_history,
     plot_neighborhood as plot_neighborhood,
     plot_shepard as plot_shepard,
-    shepard_pairs as shepard_pairs,
+    sampled_paths as sampled_paths,
 )
 from isoweave.plot._points import (
     PALETTE as PALETTE,
@@ -17,6 +17,7 @@ from isoweave.plot._points import (
     main_stretch as main_stretch,
     natural_levels as natural_levels,
     plot_embedding as plot_embedding,
+    principal_axes as principal_axes,
     turned_towards as turned_towards,
     vertex_errors as vertex_errors,
     whole_classes as whole_classes,

@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.sparse.csgraph import dijkstra
 
 from isoweave._typing import AnyArray, FloatArray
 from isoweave._validation import check_integer
 from isoweave.diagnostics import edge_table
-from isoweave.graph import NeighborGraph, subgraph
+from isoweave.graph import NeighborGraph, edge_distortion, subgraph
 from isoweave.plot._points import axes_for, diverging_norm, import_pyplot, new_axes, points_to_draw
 from isoweave.result import Embedding, as_embedding
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from isoweave.metrics import GeodesicRows
 
 # Shortest paths from a vertex take about as long as reading the graph a few times.
 _MOST_ROWS = 200
@@ -93,11 +96,11 @@ def _edge_map() -> Any:
     )
 
 
-def shepard_pairs(
+def sampled_paths(
     source: Embedding, *, n_rows: int | None = None, random_state: Any = None
-) -> tuple[FloatArray, FloatArray]:
-    """Shortest paths and distances in the map of all pairs with an end among some sampled vertices."""
-    from isoweave.metrics import distance_pairs, geodesic_rows
+) -> tuple[NeighborGraph, FloatArray, GeodesicRows]:
+    """Graph and coordinates of the vertices that were embedded, and shortest paths from some of them."""
+    from isoweave.metrics import geodesic_rows
 
     graph, points = source.kept_graph("A Shepard diagram"), source.coordinates
     if not source.is_placed.all():
@@ -106,7 +109,7 @@ def shepard_pairs(
     if len(points) < 2:
         raise ValueError(f"A Shepard diagram needs at least 2 embedded vertices, got {len(points)}.")
     count = min(len(points), _MOST_ROWS if n_rows is None else check_integer("n_rows", n_rows, minimum=1))
-    return distance_pairs(geodesic_rows(graph, n_rows=count, random_state=random_state), points)
+    return graph, points, geodesic_rows(graph, n_rows=count, random_state=random_state)
 
 
 def plot_shepard(
@@ -126,9 +129,10 @@ def plot_shepard(
     import_pyplot()
     from matplotlib.colors import LogNorm
 
-    from isoweave.metrics import pearson_of_pairs, stress_of_pairs
+    from isoweave.metrics import distance_pairs, pearson_of_pairs, stress_of_pairs
 
-    paths, reached = shepard_pairs(as_embedding(result, graph), n_rows=n_rows, random_state=random_state)
+    _, points, rows = sampled_paths(as_embedding(result, graph), n_rows=n_rows, random_state=random_state)
+    paths, reached = distance_pairs(rows, points)
     if len(paths) == 0:
         raise ValueError("No path joins any two vertices: there is nothing to compare.")
     ax = new_axes() if ax is None else ax
@@ -193,7 +197,7 @@ def local_map(graph: NeighborGraph, coordinates: FloatArray, vertex: int) -> Nei
     lengths = np.concatenate([[0.0], lengths[order]])
     after = coordinates[vertices] - coordinates[vertex]
     n_components = coordinates.shape[1]
-    distances = _closed_distances(graph, vertices)
+    distances = dijkstra(graph.to_matrix()[vertices][:, vertices])
     scale = distances.max() or 1.0
     gram = -0.5 * (distances / scale) ** 2
     gram = gram - gram.mean(axis=0) - gram.mean(axis=1, keepdims=True) + gram.mean()
@@ -207,17 +211,6 @@ def local_map(graph: NeighborGraph, coordinates: FloatArray, vertex: int) -> Nei
     before = scaled * factor[:, None]
     u, _, vt = np.linalg.svd(before.T @ after)
     return Neighborhood(vertices, lengths, before @ (u @ vt), after)
-
-
-def _closed_distances(graph: NeighborGraph, vertices: AnyArray) -> FloatArray:
-    """Measured distances among some vertices, completed by shortest paths among them, shape (p, p)."""
-    near = graph.to_matrix()[vertices][:, vertices].tocoo()
-    distances = np.full(near.shape, np.inf)
-    distances[near.row, near.col] = near.data
-    np.fill_diagonal(distances, 0.0)
-    for k in range(len(vertices)):
-        distances = np.minimum(distances, distances[:, k, None] + distances[None, k])
-    return distances
 
 
 def plot_neighborhood(
@@ -246,9 +239,8 @@ def plot_neighborhood(
         plane = np.linalg.svd(after, full_matrices=False)[2][:2].T
         before, after = before @ plane, after @ plane
     before, after = points_to_draw(before, None), points_to_draw(after, None)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        reached = np.linalg.norm(found.after[1:], axis=1)
-        distortion = np.where(reached == found.lengths[1:], 0.0, reached / found.lengths[1:] - 1.0)
+    edges = np.column_stack((np.zeros(len(after) - 1, dtype=int), np.arange(1, len(after))))
+    distortion = edge_distortion(edges, found.lengths[1:], found.after)
     given: Any = plt.subplots(1, 2, figsize=(9.0, 4.2), layout="constrained")[1] if axes is None else axes
     if len(given) != 2:
         raise ValueError(f"axes must be two matplotlib Axes, got {len(given)}.")

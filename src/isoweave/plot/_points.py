@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -62,17 +62,23 @@ def points_to_draw(coordinates: FloatArray, components: Sequence[int] | None) ->
     return np.column_stack([points, np.zeros(len(points))]) if len(chosen) == 1 else points
 
 
+def principal_axes(points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean of the points that are known, their principal axes as columns, and the shares of the variance."""
+    known = points[~np.isnan(points).any(axis=1)]
+    mean = known.mean(axis=0) if len(known) else np.zeros(points.shape[1])
+    values, axes = np.linalg.eigh((known - mean).T @ (known - mean))
+    values = np.maximum(values[::-1], 0.0)
+    return mean, axes[:, ::-1], values / (values.sum() or 1.0)
+
+
 def by_variance(source: Embedding) -> tuple[Embedding, str]:
     """A map of more than two dimensions with its principal axes as columns, and what the first two show."""
     count = source.n_components
     if count <= 2:
         return source, scale_sentence(source)
-    placed = source.coordinates[source.is_placed]
-    mean = placed.mean(axis=0) if len(placed) else 0.0
-    values, axes = np.linalg.eigh((placed - mean).T @ (placed - mean))
-    share = values[-2:].sum() / (values.sum() or 1.0)
-    turned = replace(source, coordinates=(source.coordinates - mean) @ axes[:, ::-1])
-    return turned, f"Two principal axes of a {count}-dimensional map: {share:.0%} of the variance"
+    mean, axes, shares = principal_axes(source.coordinates)
+    turned = replace(source, coordinates=(source.coordinates - mean) @ axes)
+    return turned, f"Two principal axes of a {count}-dimensional map: {shares[:2].sum():.0%} of the variance"
 
 
 def turned_towards(source: Embedding, known: FloatArray) -> Embedding:
@@ -155,25 +161,25 @@ def plot_embedding(
     source = as_embedding(embedding, graph)
     points = points_to_draw(source.coordinates, components)
     is_ours, ax = ax is None, axes_for(ax, points)
-    values, levels, norm, label = _values(source, color, quantities=bool(colorbar))
+    found = _colors(source, color, quantities=bool(colorbar))
     area = float(np.clip(2e4 / max(len(points), 1), 0.5, 20.0)) if size is None else size
     scatter: Any = ax.scatter  # 3-D axes take a third coordinate, which the type of Axes does not know
-    chosen = cmap or ("coolwarm" if isinstance(norm, LogNorm) else _default_map(values, len(points), levels))
-    dots = scatter(*points.T, c=values, s=area, cmap=chosen, norm=norm, linewidths=0, plotnonfinite=True)
-    if levels is not None and len(levels) <= _MOST_IN_LEGEND:
-        colors = [dots.cmap(dots.norm(k)) for k in range(len(levels))]
+    style: Any = {"c": found.values, "cmap": cmap or found.cmap, "norm": found.norm, "linewidths": 0}
+    dots = scatter(*points.T, s=area, plotnonfinite=True, **style)
+    if len(found.levels) in range(1, _MOST_IN_LEGEND + 1):
+        colors = [dots.cmap(dots.norm(k)) for k in range(len(found.levels))]
         handles = [Line2D([], [], color=each, marker="o", linestyle="", markersize=5) for each in colors]
         # On a figure of ours there is room for the legend beside the points.
         owner, loc = (ax.figure, "outside right center") if is_ours else (ax, "best")
         legend: Any = owner.legend
-        legend(handles, levels, frameon=False, fontsize="small", loc=loc)
-    if colorbar or (colorbar is None and label is not None):
+        legend(handles, found.levels, frameon=False, fontsize="small", loc=loc)
+    if colorbar or (colorbar is None and found.label):
         if dots.get_array() is None:
             raise ValueError("colorbar=True needs a number per point as color.")
-        bar = ax.figure.colorbar(dots, ax=ax, label=label or "", shrink=0.7)
-        if isinstance(norm, LogNorm):
+        bar = ax.figure.colorbar(dots, ax=ax, label=found.label, shrink=0.7)
+        if isinstance(found.norm, LogNorm):
             # Powers of ten say nothing about ratios near 1.
-            ticks = [float(norm.vmax or 1.0) ** power for power in (-1.0, -0.5, 0.0, 0.5, 1.0)]
+            ticks = [float(found.norm.vmax or 1.0) ** power for power in (-1.0, -0.5, 0.0, 0.5, 1.0)]
             bar.set_ticks(ticks, labels=[f"{tick:.2f}" for tick in ticks])
             bar.minorticks_off()
     ax.set_aspect("equal")
@@ -182,30 +188,37 @@ def plot_embedding(
     return ax
 
 
-def _values(
-    source: Embedding, color: Any, *, quantities: bool
-) -> tuple[Any, list[str] | None, Any, str | None]:
-    """What matplotlib colours by; the classes' names, a norm, and a label of the colour bar, where needed."""
+class _Colors(NamedTuple):
+    """What matplotlib colours by; of classes their names, of numbers with a colour bar its label."""
+
+    values: Any
+    cmap: Any = None
+    norm: Any = None
+    levels: Sequence[str] = ()
+    label: str = ""
+
+
+def _colors(source: Embedding, color: Any, *, quantities: bool) -> _Colors:
     from matplotlib.colors import LogNorm
 
     if color is None or (isinstance(color, str) and color not in _COLORINGS):
-        return color, None, None, None
+        return _Colors(color)
     if isinstance(color, str):
         if color == "edge_error":
             errors = vertex_errors(source.kept_graph("color='edge_error'"), source.coordinates)
-            return errors, None, None, "mean relative error of edges"
+            return _Colors(errors, label="mean relative error of edges")
         if color == "component" and source.component_labels is not None:
-            return _values(source, source.component_labels, quantities=quantities)
+            return _colors(source, source.component_labels, quantities=quantities)
         if color == "stretch" and source.stretch is not None:
             stretch = main_stretch(source.stretch)
-            return stretch, None, LogNorm(*_around_one(stretch)), "stretch"
+            return _Colors(stretch, "coolwarm", LogNorm(*_around_one(stretch)), label="stretch")
         raise TypeError(f"color={color!r} needs an Embedding or a fitted IsometricEmbedding.")
     words, n = _words(color), source.n_points
     if words is not None:
         if len(words) != n:
             raise ValueError(f"color has {len(words)} labels, but the map has {n} points.")
         levels, codes = natural_levels(words)
-        return codes, levels, _class_norm(levels), None
+        return _classes(codes, levels)
     shape = np.shape(color)
     # A colour as three or four numbers, or one such row per point, is matplotlib's business.
     if len(shape) == 1 and shape[0] != n and shape[0] not in (3, 4):
@@ -214,8 +227,20 @@ def _values(
     if shape == (n,) and not quantities and numbers.dtype.kind in "biuf":
         found = whole_classes(numbers)
         if found is not None:
-            return found[0], found[1], _class_norm(found[1]), None
-    return color, None, None, None
+            return _classes(*found)
+    return _Colors(color)
+
+
+def _classes(codes: AnyArray, levels: list[str]) -> _Colors:
+    """A colour of its own for each of up to twenty classes; what is missing lies below the first."""
+    from matplotlib.colors import ListedColormap, Normalize
+
+    cmap: Any = None
+    if len(levels) <= len(PALETTE):
+        # Older versions of matplotlib take a tuple of two for a colour and its opacity.
+        cmap = ListedColormap(list(PALETTE[: len(levels)]), name=f"{len(levels)} classes")
+        cmap = cmap.with_extremes(under="#b8b8b8")
+    return _Colors(codes, cmap, Normalize(0, max(len(levels) - 1, 1)), levels)
 
 
 def whole_classes(values: AnyArray) -> tuple[AnyArray, list[str]] | None:
@@ -275,26 +300,3 @@ def _around_one(values: FloatArray) -> tuple[float, float]:
     known = values[np.isfinite(values) & (values > 0.0)]
     ratio = max(float(np.exp(np.percentile(np.abs(np.log(known)), 98))) if len(known) else 1.0, 1.02)
     return 1.0 / ratio, ratio
-
-
-def _default_map(color: Any, n: int, levels: list[str] | None) -> Any:
-    """Colours of up to twenty classes, a continuous map for other numbers."""
-    if levels is not None:
-        return _class_map(len(levels)) if len(levels) <= len(PALETTE) else "viridis"
-    is_number = np.shape(color) == (n,) and np.asarray(color).dtype.kind in "biuf"
-    return "viridis" if is_number else None
-
-
-def _class_map(count: int) -> Any:
-    from matplotlib.colors import ListedColormap
-
-    # Older versions of matplotlib take a tuple of two for a colour and its opacity.
-    found = ListedColormap(list(PALETTE[:count]), name=f"{count} classes")
-    return found.with_extremes(under="#b8b8b8")
-
-
-def _class_norm(levels: list[str]) -> Any:
-    """From the first class to the last; what is missing lies below."""
-    from matplotlib.colors import Normalize
-
-    return Normalize(0, max(len(levels) - 1, 1))

@@ -212,25 +212,18 @@ def _flat(points: FloatArray, graph: NeighborGraph | None) -> FloatArray:
 def _kept(points: FloatArray, picture: FloatArray) -> dict[str, float]:
     """What the picture keeps of the map, from sampled rows."""
     from scipy.spatial.distance import cdist
-    from scipy.stats import rankdata, spearmanr
+
+    from isoweave.metrics import GeodesicRows, spearman, trustworthiness
 
     n = len(points)
     k = min(_NEIGHBORS, (n - 1) // 2)
     rows = np.sort(np.random.default_rng(0).choice(n, min(n, _ROWS), replace=False))
-    far, seen = cdist(points[rows], points), cdist(picture[rows], picture)
-    shared = false = 0.0
-    for at, row in enumerate(rows):
-        # The point itself has rank 0 in both, also among duplicates.
-        far[at, row] = seen[at, row] = -1.0
-        ranks = rankdata(far[at], method="ordinal") - 1
-        near = np.argsort(seen[at], kind="stable")[1 : k + 1]
-        shared += np.sum(ranks[near] <= k)
-        false += np.sum(np.maximum(ranks[near] - k, 0))
-        far[at, row] = seen[at, row] = np.nan
-    use = ~np.isnan(far)
-    worst = len(rows) * k * (2 * n - 3 * k - 1) / 2
-    return {
-        "neighbors": float(shared / (len(rows) * k)),
-        "trust": float(1.0 - false / worst),
-        "spearman": float(spearmanr(far[use], seen[use])[0]),
-    }
+    apart = [cdist(x[rows], x) for x in (points, picture)]
+    for distances in apart:
+        # The point itself comes first, also among duplicates.
+        distances[np.arange(len(rows)), rows] = -1.0
+    near = [np.argsort(distances, axis=1, kind="stable")[:, 1 : k + 1] for distances in apart]
+    shares = [np.isin(ours, seen).mean() for ours, seen in zip(*near, strict=True)]
+    far = GeodesicRows(rows, apart[0])
+    trust = trustworthiness(far, picture, n_neighbors=k)
+    return {"neighbors": float(np.mean(shares)), "trust": trust, "spearman": spearman(far, picture)}

@@ -9,7 +9,7 @@ import numpy as np
 
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.diagnostics import Verdict, edge_errors, scale_sentence
-from isoweave.plot import PALETTE, vertex_errors
+from isoweave.plot import PALETTE, principal_axes, vertex_errors
 from isoweave.report._page import find_verdicts
 from isoweave.result import Embedding
 
@@ -77,8 +77,7 @@ def _verdict(source: Embedding) -> str:
 def _flat(points: FloatArray) -> tuple[FloatArray, float]:
     """Points in the picture, the first two principal axes of many; and its height."""
     if points.shape[1] > 2:
-        centred = points - points.mean(axis=0)
-        points = centred @ np.linalg.eigh(centred.T @ centred)[1][:, :-3:-1]
+        points = points @ principal_axes(points)[1][:, :2]
     points = np.pad(points, ((0, 0), (0, 2 - points.shape[1])))
     low, span = points.min(axis=0), float(np.ptp(points, axis=0).max()) or 1.0
     at = _MARGIN + (points - low) * ((_SIDE - 2 * _MARGIN) / span)

@@ -8,7 +8,7 @@ import logging
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,10 +18,10 @@ from isoweave._reporter import Event
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.diagnostics import diagnose, edge_errors, edge_table, local_fit, scale_sentence
 from isoweave.geometry import rigid_motion
-from isoweave.graph import is_edge, subgraph
+from isoweave.graph import NeighborGraph, is_edge
 from isoweave.interop import is_anndata, map_of_anndata
-from isoweave.metrics import METRIC_MEANINGS, evaluate
-from isoweave.plot import by_variance, shepard_pairs, turned_towards, view as plotted_view
+from isoweave.metrics import METRIC_MEANINGS, GeodesicRows, distance_pairs, evaluate
+from isoweave.plot import by_variance, principal_axes, sampled_paths, turned_towards, view as plotted_view
 from isoweave.report._columns import Column, map_columns, user_columns
 from isoweave.result import Embedding, as_embedding
 
@@ -120,10 +120,14 @@ def write_report(
             misfit, stretch = fit[0], fit[1] if stretch is None else stretch
     taken = {column.name for column in given}
     known = map_columns(source, misfit, stretch, getattr(found, "curvature", None), taken)
+    n_placed = int(source.is_placed.sum())
+    _tell("shortest paths")
+    measured = None
+    if source.graph is not None and n_placed >= 2:
+        measured = sampled_paths(source, n_rows=_sample_rows(n_placed))
     _tell("metrics")
-    scores, voted = _measure(source, given) if metrics else ({}, None)
-    _tell("Shepard diagram")
-    data = build_payload(source, [*given, *known])
+    scores, voted = _measure(source, measured, given) if metrics else ({}, None)
+    data = build_payload(source, [*given, *known]) | {"shepard": _shepard_payload(measured)}
     data["scale"] = scale_sentence(source, getattr(found, "verdicts", ()))
     data["truth"] = None if truth is None else [encode_numbers(axis) for axis in truth.T]
     data["faces"] = None if triangles is None else encode(triangles)
@@ -137,7 +141,7 @@ def write_report(
     page = _page(
         title=title or "isoweave report",
         source=source,
-        n_placed=int(source.is_placed.sum()),
+        n_placed=n_placed,
         edge_errors=None if source.graph is None else edge_errors(source),
         verdicts=tuple(getattr(found, "verdicts", ())),
         no_verdict=why_not,
@@ -282,20 +286,23 @@ def find_verdicts(
         return None, f"The diagnosis could not be made: {error}"
 
 
-def _measure(source: Embedding, columns: list[Column]) -> tuple[dict[str, float], str | None]:
-    """Metrics of the vertices that were embedded, and the column whose labels were voted for, if any."""
-    placed = np.flatnonzero(source.is_placed)
-    if source.graph is None or len(placed) < 3:
+# Graph and coordinates of the vertices that were embedded, and shortest paths from some of them.
+_Measured: TypeAlias = tuple[NeighborGraph, FloatArray, GeodesicRows]
+
+
+def _measure(
+    source: Embedding, measured: _Measured | None, columns: list[Column]
+) -> tuple[dict[str, float], str | None]:
+    """Metrics, and the column whose labels were voted for, if any."""
+    if measured is None or len(measured[1]) < 3:
         return {}, None
-    graph, points = source.kept_graph("metrics"), source.coordinates
-    if len(placed) < len(points):
-        graph, points = subgraph(graph, placed), points[placed]
-    labels = voted = None
+    graph, points, paths = measured
+    placed, labels, voted = source.is_placed, None, None
     for c in columns:
         if c.levels is not None and 2 <= len(c.levels) <= _MOST_LABELS and (c.values[placed] >= 0).all():
             labels, voted = c.values[placed], c.name
             break
-    return evaluate(graph, points, labels=labels, n_rows=sample_rows(len(placed))), voted
+    return evaluate(graph, points, labels=labels, geodesics=paths), voted
 
 
 def build_payload(source: Embedding, columns: list[Column]) -> dict[str, Any]:
@@ -309,7 +316,6 @@ def build_payload(source: Embedding, columns: list[Column]) -> dict[str, Any]:
         "names": None if source.names is None else list(source.names),
         "columns": [_column_payload(column) for column in columns],
         "graph": _graph_payload(source),
-        "shepard": _shepard_payload(source),
         "history": {"step": [r.iteration for r in steps], "energy": [float(r.energy) for r in steps]},
     }
 
@@ -371,29 +377,24 @@ def _graph_payload(source: Embedding) -> dict[str, Any] | None:
 
 def _principal_axes(coordinates: FloatArray) -> dict[str, Any] | None:
     """Axes of the map by variance, for maps that a picture cannot show whole; None below three dimensions."""
-    placed = coordinates[~np.isnan(coordinates).any(axis=1)]
-    if coordinates.shape[1] < 3 or len(placed) < 2:
+    if coordinates.shape[1] < 3:
         return None
-    mean = placed.mean(axis=0)
-    values, axes = np.linalg.eigh(np.cov((placed - mean).T))
-    values, axes = np.maximum(values[::-1], 0.0), axes[:, ::-1]
-    shares = values / (values.sum() or 1.0)
+    mean, axes, shares = principal_axes(coordinates)
     return {"mean": mean.tolist(), "axes": axes.T.tolist(), "shares": shares.tolist()}
 
 
-def sample_rows(n: int) -> int:
+def _sample_rows(n: int) -> int:
     """Vertices that shortest paths start from."""
     if n <= _ALL_ROWS:
         return n
     return _SAMPLED_ROWS if n <= _LARGE else _FEW_ROWS
 
 
-def _shepard_payload(source: Embedding) -> dict[str, Any] | None:
+def _shepard_payload(measured: _Measured | None) -> dict[str, Any] | None:
     """Sampled pairs as points, or many of them as counts on a grid."""
-    n = int(source.is_placed.sum())
-    if source.graph is None or n < 2:
+    if measured is None:
         return None
-    paths, reached = shepard_pairs(source, n_rows=sample_rows(n))
+    paths, reached = distance_pairs(measured[2], measured[1])
     if len(paths) == 0:
         return None
     payload: dict[str, Any] = {"n_pairs": len(paths)}

@@ -1,5 +1,6 @@
 // Energies: rotations of frames, residual fluxes and their divergence; distances of edges; stress to landmarks.
-// One lane per vertex in up to three dimensions, otherwise a warp whose lanes share the entries of matrices.
+// One lane per vertex in up to three dimensions, otherwise a warp (TEAMS) whose lanes share the entries of matrices.
+// Vertices of more than LONGEST edges are left out and come in a list of their own, for warps in any dimension.
 #include "common.cuh"
 #define TWO_600 4.149515568880993e180
 #define MANY_DIMENSIONS 8
@@ -177,33 +178,36 @@ DEVICE bool newton_polar(const double *b, double *q, double *work, double *inver
 #endif
 
 // Memory of a team: registers where one lane does it all, shared memory otherwise.
-#if N <= 3
-#define SQUARES(count) double squares[(count) * N * N + N]
-#else
+#if TEAMS
 #define SQUARES(count) double *squares = TEAM_SHARED(5 * N * N + N)
+#else
+#define SQUARES(count) double squares[(count) * N * N + N]
 #endif
 
 // As engines.alignment.align_edges. Edges with free[e] have no direction and count with their lengths (eq. 27).
-KERNEL align_edges(int n, const int *indptr, const int *indices, const double *weights,
+// `list` are the n vertices with many edges; without it they are all but those.
+KERNEL align_edges(int n, const int *list, const int *indptr, const int *indices, const double *weights,
                    const unsigned char *free, const double *lengths, const double *frame,
                    const double *coordinates, double *alignments, double *energies, double *flux) {
-    FOR_ITEMS(i, n) {
+    FOR_ITEMS(item, n) {
         SQUARES(4);
         double *b = squares, *q = b + N * N, *columns = q + N * N, *rotation = columns + N * N;
+        long long i = list ? list[item] : item;
         int lo = indptr[i], hi = indptr[i + 1];
+        if (!list && hi - lo > LONGEST) continue;
         const double *here = coordinates + i * N;
-#if N <= 3
-        for (int at = 0; at < N * N; at++) b[at] = 0.0;
-        for (int e = lo; e < hi; e++) {
-            if (free && free[e]) continue;
-            const double *there = coordinates + (long long)indices[e] * N;
-            for (int r = 0; r < N; r++) {
-                double left = weights[e] * frame[e * (long long)N + r];
-                for (int c = 0; c < N; c++) b[r * N + c] += left * (there[c] - here[c]);
-            }
+#if TEAMS
+        for (int at = 0; list && at < N * N; at++) {
+            int r = at / N, c = at % N;
+            double total = 0.0;
+            for (int e = lo + lane(); e < hi; e += LANES)
+                if (!free || !free[e])
+                    total += weights[e] * frame[e * (long long)N + r] *
+                             (coordinates[(long long)indices[e] * N + c] - here[c]);
+            total = team_sum(total);
+            if (lane() == 0) b[at] = total;
         }
-#else
-        for (int at = lane(); at < N * N; at += LANES) {
+        for (int at = lane(); !list && at < N * N; at += LANES) {
             int r = at / N, c = at % N;
             double total = 0.0;
             for (int e = lo; e < hi; e++)
@@ -213,6 +217,16 @@ KERNEL align_edges(int n, const int *indptr, const int *indices, const double *w
             b[at] = total;
         }
         sync();
+#else
+        for (int at = 0; at < N * N; at++) b[at] = 0.0;
+        for (int e = lo; e < hi; e++) {
+            if (free && free[e]) continue;
+            const double *there = coordinates + (long long)indices[e] * N;
+            for (int r = 0; r < N; r++) {
+                double left = weights[e] * frame[e * (long long)N + r];
+                for (int c = 0; c < N; c++) b[r * N + c] += left * (there[c] - here[c]);
+            }
+        }
 #endif
 #if N >= MANY_DIMENSIONS
         if (!newton_polar(b, q, columns, rotation, rotation + N * N)) {
@@ -221,6 +235,7 @@ KERNEL align_edges(int n, const int *indptr, const int *indices, const double *w
         }
 #else
         polar(b, q, columns, rotation);
+        sync();
 #endif
         double total = 0.0;
         for (int at = lane(); at < (hi - lo) * N; at += LANES) {
@@ -248,25 +263,39 @@ KERNEL align_edges(int n, const int *indptr, const int *indices, const double *w
     }
 }
 
-// out_i = sum_j flux_ji - flux_ij
-KERNEL divergence(int n, const int *indptr, const int *reverse, const double *flux, double *out) {
+// out_i = sum_j flux_ji - flux_ij, of vertices as above
+KERNEL divergence(int n, const int *list, const int *indptr, const int *reverse, const double *flux, double *out) {
+    for (int c = 0; list && c < N; c++)
+        FOR_ITEMS(k, n) {
+            double total = 0.0;
+            for (int e = indptr[list[k]] + lane(); e < indptr[list[k] + 1]; e += LANES)
+                total += flux[(long long)reverse[e] * N + c] - flux[e * (long long)N + c];
+            total = team_sum(total);
+            if (lane() == 0) out[(long long)list[k] * N + c] = total;
+        }
+    if (list) return;
     FOR_EACH(at, (long long)n * N) {
         int i = at / N, c = at % N;
         double total = 0.0;
+        if (indptr[i + 1] - indptr[i] > LONGEST) continue;
         for (int e = indptr[i]; e < indptr[i + 1]; e++)
             total += flux[(long long)reverse[e] * N + c] - flux[e * (long long)N + c];
         out[at] = total;
     }
 }
 
-// As engines.stress.edge_stress; with `more` it is added to energies and half gradient.
-KERNEL edge_stress(int n, int more, const int *indptr, const int *indices, const double *lengths,
-                   const double *weights, const double *both, const double *coordinates, double *energies,
-                   double *half_gradient) {
-    FOR_EACH(i, n) {
+// As engines.stress.edge_stress; with `more` it is added to energies and half gradient. All kernels of a module
+// with teams have warps; here a lane takes a vertex all the same, unless there is a list.
+KERNEL edge_stress(int n, const int *list, int more, const int *indptr, const int *indices,
+                   const double *lengths, const double *weights, const double *both, const double *coordinates,
+                   double *energies, double *half_gradient) {
+    int lanes = list ? LANES : 1, first = list ? lane() : 0;
+    FOR_EACH(thread, (long long)n * lanes) {
+        long long i = list ? list[thread / LANES] : thread;
         double energy = 0.0, half[N], step[N];
+        if (!list && indptr[i + 1] - indptr[i] > LONGEST) continue;
         for (int c = 0; c < N; c++) half[c] = 0.0;
-        for (int e = indptr[i]; e < indptr[i + 1]; e++) {
+        for (int e = indptr[i] + first; e < indptr[i + 1]; e += lanes) {
             double square = 0.0;
             for (int c = 0; c < N; c++) {
                 step[c] = coordinates[i * N + c] - coordinates[(long long)indices[e] * N + c];
@@ -278,6 +307,11 @@ KERNEL edge_stress(int n, int more, const int *indptr, const int *indices, const
                 double pull = both[e] * excess / distance;
                 for (int c = 0; c < N; c++) half[c] += pull * step[c];
             }
+        }
+        if (list) {
+            energy = team_sum(energy);
+            for (int c = 0; c < N; c++) half[c] = team_sum(half[c]);
+            if (first > 0) continue;
         }
         energies[i] = more ? energies[i] + energy : energy;
         for (int c = 0; c < N; c++)

@@ -2,50 +2,44 @@
 // preconditioner. Scalars of conjugate gradients stay on the device, one per column.
 #include "common.cuh"
 
-KERNEL multiply(int n, const int *indptr, const int *indices, const REAL *data, const REAL *x, REAL *out) {
-    FOR_EACH(at, (long long)n * N) {
-        int i = at / N, c = at % N;
-        REAL total = 0;
-        for (int e = indptr[i]; e < indptr[i + 1]; e++) total += data[e] * x[(long long)indices[e] * N + c];
-        out[at] = total;
+// Rows of A, those of more than LONGEST entries again in a list.
+#define ROWS int n, const int *indptr, const int *indices, const REAL *data, int n_long, const int *long_rows
+// FINISH does something with `total`, the sum over row i of A x in column c, for every place `at` of a block. Long
+// rows are summed by teams.
+#define PRODUCTS(x, FINISH) \
+    FOR_EACH(at, (long long)n * N) { \
+        int i = at / N, c = at % N, lo = indptr[i], hi = indptr[i + 1]; \
+        if (hi - lo > LONGEST) continue; \
+        REAL total = 0; \
+        for (int e = lo; e < hi; e++) total += data[e] * (x)[(long long)indices[e] * N + c]; \
+        FINISH; \
+    } \
+    FOR_ITEMS(k, (long long)n_long * N) { \
+        int i = long_rows[k / N], c = k % N; \
+        long long at = (long long)i * N + c; \
+        double sum = 0; \
+        for (int e = indptr[i] + lane(); e < indptr[i + 1]; e += LANES) \
+            sum += data[e] * (x)[(long long)indices[e] * N + c]; \
+        REAL total = team_sum(sum); \
+        if (lane() == 0) { FINISH; } \
     }
-}
+
+KERNEL multiply(ROWS, const REAL *x, REAL *out) { PRODUCTS(x, out[at] = total) }
 
 // out = b - A x
-KERNEL residual(int n, const int *indptr, const int *indices, const REAL *data, const REAL *x, const REAL *b,
-                REAL *out) {
-    FOR_EACH(at, (long long)n * N) {
-        int i = at / N, c = at % N;
-        REAL total = 0;
-        for (int e = indptr[i]; e < indptr[i + 1]; e++) total += data[e] * x[(long long)indices[e] * N + c];
-        out[at] = b[at] - total;
-    }
-}
+KERNEL residual(ROWS, const REAL *x, const REAL *b, REAL *out) { PRODUCTS(x, out[at] = b[at] - total) }
 
 // x += P y
-KERNEL add_product(int n, const int *indptr, const int *indices, const REAL *data, const REAL *y, REAL *x) {
-    FOR_EACH(at, (long long)n * N) {
-        int i = at / N, c = at % N;
-        REAL total = 0;
-        for (int e = indptr[i]; e < indptr[i + 1]; e++) total += data[e] * y[(long long)indices[e] * N + c];
-        x[at] += total;
-    }
+KERNEL add_product(ROWS, const REAL *y, REAL *x) { PRODUCTS(y, x[at] += total) }
+
+// out = x + w D^-1 (b - A x)
+KERNEL sweep(double w, ROWS, const REAL *inverse, const REAL *b, const REAL *x, REAL *out) {
+    PRODUCTS(x, out[at] = x[at] + (REAL)w * inverse[i] * (b[at] - total))
 }
 
 // out = w D^-1 b: the first sweep of Jacobi, from zero.
 KERNEL first_sweep(int n, double w, const REAL *inverse, const REAL *b, REAL *out) {
     FOR_EACH(at, (long long)n * N) out[at] = (REAL)w * inverse[at / N] * b[at];
-}
-
-// out = x + w D^-1 (b - A x)
-KERNEL sweep(int n, double w, const int *indptr, const int *indices, const REAL *data, const REAL *inverse,
-             const REAL *b, const REAL *x, REAL *out) {
-    FOR_EACH(at, (long long)n * N) {
-        int i = at / N, c = at % N;
-        REAL total = 0;
-        for (int e = indptr[i]; e < indptr[i + 1]; e++) total += data[e] * x[(long long)indices[e] * N + c];
-        out[at] = x[at] + (REAL)w * inverse[i] * (b[at] - total);
-    }
 }
 
 KERNEL multiply_dense(int n, const REAL *matrix, const REAL *x, REAL *out) {
