@@ -1,6 +1,7 @@
 """The estimator: parameters, fitted attributes, features, parts, and its place in scikit-learn."""
 
 import pickle
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -13,20 +14,10 @@ from isoweave import Anchors, IsometricEmbedding, Weights, embed_graph
 from isoweave.datasets import s_curve, sensor_network
 from isoweave.graph import knn_graph
 from isoweave.metrics import procrustes_error
+from isoweave.options import FitOptions, SearchOptions
 from reference_graphs import distance_gap
 
 SHEET = s_curve(250, random_state=281)
-
-# The public names, with their defaults.
-PARAMETERS = {
-    "n_components": 2, "n_neighbors": 10, "metric": "euclidean", "metric_params": None, "denoise": None,
-    "preset": "default",
-    "start": "auto", "solver": "auto", "inner_product": "auto", "frame_size": "auto", "calibrate": "auto",
-    "scale": "edges", "shortcuts": "auto", "components": "separate", "asymmetry": "error", "refine": "auto",
-    "along_graph": None, "loss": "squares", "tol": None, "max_iter": None, "engine": None,
-    "global_weight": "auto", "n_jobs": None, "random_state": None, "memory_limit": None, "verbose": 0,
-    "callback": None, "checkpoint": None, "on_interrupt": "raise",
-}  # fmt: skip
 
 
 def blobs(sizes=(40, 25, 10), seed=283):
@@ -38,7 +29,8 @@ def blobs(sizes=(40, 25, 10), seed=283):
 
 def test_parameters_and_fitted_attributes():
     model = IsometricEmbedding(n_neighbors=8, refine="none")
-    assert IsometricEmbedding().get_params() == PARAMETERS
+    declared = [*fields(SearchOptions), *fields(FitOptions)]
+    assert IsometricEmbedding().get_params() == {"n_components": 2} | {f.name: f.default for f in declared}
     assert model.fit(SHEET.data) is model
     assert model.embedding_.shape == (250, 2)
     assert isinstance(model.graph_, sp.csr_array)

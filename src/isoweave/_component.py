@@ -8,12 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from isoweave._edges import NO_LENGTH, at_lost_edges, edge_factors, lengths_in
+from isoweave._edges import NO_LENGTH, at_lost_edges, edge_factors
 from isoweave._engine import ComponentResult, Engine, check_start, geodesic_factor
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave.energy import AnchorEnergy, FrameEnergy, edge_energy, paper_energy
-from isoweave.geometry import calibrate_frames, local_frames, local_stretch, neighborhood_volumes
+from isoweave.geometry import (
+    calibrate_frames,
+    edge_lengths,
+    local_frames,
+    local_stretch,
+    neighborhood_volumes,
+)
 from isoweave.graph import NeighborGraph, bypass_doubtful, longer_than_detours
 from isoweave.known import Known
 from isoweave.optimise import (
@@ -67,7 +73,7 @@ def embed_component(
         return once(graph, options, replace(known, edge_weights=given * trust), team, start, run)
 
     wrong = longer_than_detours(graph)
-    return embed_in_rounds(wrong, weighted, lambda x: (lengths_in(graph, x), graph.lengths), run)
+    return embed_in_rounds(wrong, weighted, lambda x: (edge_lengths(graph, x), graph.lengths), run)
 
 
 def embed_in_rounds(

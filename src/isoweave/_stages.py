@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.graph import NeighborGraph
-from isoweave.optimise import IterationResult, Record, StepRecord
+from isoweave.optimise import IterationResult, Record, steps_of, table_of
 
 if TYPE_CHECKING:
     from isoweave._engine import ComponentResult
@@ -91,7 +91,6 @@ def finished_record(results: Sequence[ComponentResult | None]) -> Record:
     """All components that have a result, in one record: one each would cost more than most take to embed."""
     found = [result for result in results if result is not None]
     iterations = [result.iteration for result in found]
-    steps = [[(s.iteration, s.energy, s.gradient_norm, s.step) for s in it.history] for it in iterations]
     # Few of them differ, and a header is no place for long lists.
     texts = [(result.iteration.status, result.start, result.solver) for result in found]
     known = {text: code for code, text in enumerate(dict.fromkeys(text for row in texts for text in row))}
@@ -102,8 +101,8 @@ def finished_record(results: Sequence[ComponentResult | None]) -> Record:
         "alignments": np.concatenate([it.alignments for it in iterations]),
         "stretch": np.concatenate([result.stretch for result in found]),
         "numbers": np.array([(r.iteration.energy, r.mass, r.global_weight) for r in found]),
-        "n_steps": np.array([len(rows) for rows in steps], dtype=np.int64),
-        "steps": np.array([row for rows in steps for row in rows], dtype=np.float64).reshape(-1, 4),
+        "n_steps": np.array([len(it.history) for it in iterations], dtype=np.int64),
+        "steps": table_of(step for it in iterations for step in it.history),
     }
     return Record({"texts": list(known)}, arrays)
 
@@ -132,8 +131,7 @@ def finished_from(
     alignments, steps = rows_of("alignments", sizes, n_components, n_components), rows_of("steps", n_steps, 4)
     results: dict[int, ComponentResult] = {}
     for k, (energy, mass, weight) in enumerate(record.array("numbers", (len(at), 3)).tolist()):
-        history = tuple(StepRecord(int(i), *rest) for i, *rest in steps[k].tolist())
         status, start, solver = (known[code] for code in codes[k])
-        iteration = IterationResult(coordinates[k], alignments[k], energy, history, status)
+        iteration = IterationResult(coordinates[k], alignments[k], energy, steps_of(steps[k]), status)
         results[at[k]] = ComponentResult(iteration, stretch[k], mass, start, solver, weight)
     return results

@@ -289,21 +289,18 @@ def embed_parts(
     wanted = range(1 if options.components == "largest" else len(sizes))
     waiting = [c for c in wanted if sizes[c] > 1 and results[c] is None]
     special = (run.callback, merged.edge_weights, merged.vertex_weights)
-    if options.is_ordinary and all(value is None for value in special):
-        # Of small components only those with the same companions go together, larger ones first.
-        small = [c for c in waiting if sizes[c] <= N_LANDMARKS and not merged.has_anchor(prepared.parts[c])]
-        typical = typical_degrees(*prepared.degrees_of(small)).tolist() if small else []
-        widths = {
-            c: companion_width(degree, options.n_components)[0]
-            for c, degree in zip(small, typical, strict=True)
-        }
-        small.sort(key=lambda c: widths[c])
-        if len(small) > 1:
-            plain.expect(len(prepared.graph.indices))
-        waiting = [c for c in waiting if c not in widths] + small
+    small = [c for c in waiting if sizes[c] <= N_LANDMARKS and not merged.has_anchor(prepared.parts[c])]
+    if options.is_ordinary and all(value is None for value in special) and len(small) > 1:
+        # Only those with the same companions go together, larger ones first.
+        typical = typical_degrees(*prepared.degrees_of(small)).tolist()
+        widths = [companion_width(degree, options.n_components)[0] for degree in typical]
+        width_of = dict(zip(small, widths, strict=True))
+        small.sort(key=lambda c: width_of[c])
+        plain.expect(len(prepared.graph.indices))
+        waiting = [c for c in waiting if c not in width_of] + small
 
         def embed_range(start: int, stop: int, chosen: list[int], found: dict) -> None:
-            for _, like in groupby(chosen[start:stop], key=lambda c: widths[c]):
+            for _, like in groupby(chosen[start:stop], key=lambda c: width_of[c]):
                 which = list(like)
                 parts = (prepared.part(*which), [sizes[c] for c in which])
                 found |= dict(zip(which, embed_many(*parts, options, run.interrupt), strict=True))
@@ -312,8 +309,8 @@ def embed_parts(
         # done has to be kept in between.
         n_threads, at_once = team.n_threads, AT_ONCE
         if n_threads > 1:
-            at_once = 4 * AT_ONCE * n_threads if run.journal is not None else max(len(small), 1)
-        for lo in range(0, len(small) if len(small) > 1 else 0, at_once):
+            at_once = 4 * AT_ONCE * n_threads if run.journal is not None else len(small)
+        for lo in range(0, len(small), at_once):
             run.stage("small components")
             chosen = small[lo : lo + at_once]
             found: dict[int, ComponentResult | None] = {}

@@ -201,7 +201,6 @@ class FitOptions:
         None,
         "Seed of what is random: approximate neighbour search, hull volumes. None is a fixed seed.",
         kind="int, RandomState instance or None",
-        command="Seed of what is random: approximate neighbour search, hull volumes.",
     )
     engine: str | None = option(
         None,

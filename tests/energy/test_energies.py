@@ -23,7 +23,7 @@ from isoweave.graph import graph_from_matrix, knn_graph
 from isoweave.metrics import procrustes_error
 from isoweave.optimise import build_problem
 from reference_graphs import edges_of, graph_of, knn_of, random_rotations, random_sparse, with_hubs
-from reference_problems import TEAM, descend, make_problem
+from reference_problems import TEAM, assert_gradient, descend, make_problem
 
 FRAMES = pytest.mark.parametrize(
     ("kind", "n_components"), [("edge", 1), ("edge", 5), ("hub", 2), ("paper", 1), ("paper", 3)]
@@ -56,16 +56,7 @@ def test_half_gradient_mass_and_laplacian(kind, n_components):
     x = rng.normal(size=(50, n_components))
     here = energy.evaluate(x)
     assert here.energies.sum() == pytest.approx(here.energy, rel=1e-12)
-    # Central differences of a smooth function: the error is of the order h^2 plus rounding over h.
-    h = 1e-5
-    directions = [rng.normal(size=x.shape) for _ in range(6)]
-    for i, c in ((0, 0), (5, n_components - 1), (33, 0)):
-        directions.append(np.zeros_like(x))
-        directions[-1][i, c] = 1.0
-    for direction in directions:
-        up, down = energy.evaluate(x + h * direction).energy, energy.evaluate(x - h * direction).energy
-        slope = 2.0 * np.sum(here.half_gradient * direction)
-        assert (up - down) / (2 * h) == pytest.approx(slope, rel=1e-5, abs=1e-5)
+    assert_gradient(lambda y: energy.evaluate(y).energy, here.half_gradient, x, rng, rel=1e-5, abs=1e-5)
     is_sum, laplacian = kind.startswith("sum"), energy.laplacian().toarray()
     main = energy.terms[0] if is_sum else energy
     zero = main.evaluate(np.zeros((50, n_components))).energy
@@ -235,17 +226,6 @@ def test_laplacian(kind, n_components):
         np.testing.assert_allclose(found[i], expected, atol=1e-12 * max(1.0, np.abs(found).max()))
 
 
-def test_differential_of_a_linear_function_is_its_gradient():
-    """With exact frames the differential of x -> x . a is a, seen in the frame and weighted."""
-    points = np.random.default_rng(317).normal(size=(15, 2))
-    graph = knn_of(points, 14)
-    frames = local_frames(graph, 2, team=TEAM, with_inverse=True)
-    d = module.paper_differential(graph, paper_energy(graph, frames, np.full(15, 4.0), team=TEAM).inverse)
-    # Two, the root of the volume: the frames are rotations of the coordinate axes.
-    found = np.linalg.norm((d @ points).reshape(15, 2, 2), axis=1)
-    np.testing.assert_allclose(found, 2.0, rtol=1e-10)
-
-
 @pytest.mark.parametrize("columns", [1, 2, 5, 8, 13, 16])
 def test_divergence_is_the_adjoint_of_the_differences(columns):
     rng = np.random.default_rng(331)
@@ -312,11 +292,7 @@ def test_free_edges_agree_with_the_loop(n_components):
     np.testing.assert_allclose(here.energies, total, rtol=1e-12)
     squares = np.where(np.isin(np.arange(len(rows)), free), graph.lengths**2, (rows**2).sum(1))
     assert energy.mass == pytest.approx(np.sum(confidence * squares))
-    for _ in range(5):
-        direction, h = rng.normal(size=x.shape), 1e-6
-        up, down = (energy.evaluate(x + side * direction).energy for side in (h, -h))
-        slope = (up - down) / (2 * h)
-        assert slope == pytest.approx(2 * np.sum(here.half_gradient * direction), rel=1e-6, abs=1e-6)
+    assert_gradient(lambda y: energy.evaluate(y).energy, here.half_gradient, x, rng, rel=1e-6, abs=1e-6)
     # One sweep of the recursion never raises the energy: the Laplacian bounds it from above.
     laplacian = energy.laplacian().toarray()
     swept = x - np.linalg.pinv(laplacian) @ here.half_gradient

@@ -147,6 +147,13 @@ def test_what_cannot_be_bridged():
         graphs.bridge_components(graph, np.eye(3))
     with pytest.raises(ValueError, match="n_bridges must be an integer >= 1"):
         graphs.bridge_components(graph, np.eye(4), n_bridges=0)
+    X = np.repeat([[0.0], [9.0]], 4, axis=0) + np.tile(np.arange(4.0), 2)[:, None] / 4
+
+    def metric(a, b):
+        return abs(a - b)[0] if abs(a - b)[0] < 2 else np.inf
+
+    with pytest.raises(ValueError, match="found no finite distance between components"):
+        graphs.bridge_components(graphs.knn_graph(X, 2, metric=metric), X, metric=metric)
 
 
 def placed_apart(parts):
@@ -179,14 +186,3 @@ def test_packed_components():
     giant = np.random.default_rng(181).uniform(size=(5000, 2))
     assert np.all(np.ptp(np.vstack(placed_apart([giant, *singles])), axis=0) < 3)
     assert np.all(np.diff(np.sort(np.concatenate(graphs.pack_components([np.zeros((1, 1))] * 5)))) > 0.1)
-
-
-def test_components_infinitely_far_apart_are_not_bridged():
-    X = np.repeat([[0.0], [9.0]], 4, axis=0) + np.tile(np.arange(4.0), 2)[:, None] / 4
-
-    def metric(a, b):
-        return abs(a - b)[0] if abs(a - b)[0] < 2 else np.inf
-
-    graph = graphs.knn_graph(X, 2, metric=metric)
-    with pytest.raises(ValueError, match="found no finite distance between components"):
-        graphs.bridge_components(graph, X, metric=metric)

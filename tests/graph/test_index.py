@@ -360,31 +360,6 @@ def test_points_are_projected_if_nothing_is_lost(rank, n_features, n_directions)
     np.testing.assert_allclose(differences, np.linalg.norm(points[1:] - points[0], axis=1), rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("rank", "looks_first", "scale"),
-    [(30, True, 1.0), (30, True, 1e-150), (30, True, 1e150), (250, False, 1.0)],
-)
-def test_looking_in_leading_directions_first_finds_the_same(rank, looks_first, scale, monkeypatch):
-    """Ties included: half of the points lie on a grid."""
-    monkeypatch.setattr(_euclidean, "_FEWEST_POINTS", 500)
-    monkeypatch.setattr(_euclidean, "_PLACED", 0.0)
-    monkeypatch.setattr(_euclidean, "_MEASURED", 1.0)
-    points = low_rank(600, 250, rank, 0.01, 431)
-    points[::2] = np.round(points[::2])
-    points = np.unique(points, axis=0) * scale
-    own = np.arange(len(points), dtype=np.int32)
-    search = ProductSearch(points, TEAM)
-    assert (search._leading(7, TEAM) is not None) == looks_first
-    neighbors, distances = search(points, own, 7, TEAM)
-    all_pairs = cdist(points / scale, points / scale)
-    np.fill_diagonal(all_pairs, np.inf)
-    np.testing.assert_allclose(distances / scale, np.sort(all_pairs, axis=1)[:, :7], rtol=1e-12)
-    found = np.take_along_axis(all_pairs, neighbors.astype(np.int64), axis=1)
-    np.testing.assert_allclose(found, distances / scale, rtol=1e-12)
-    monkeypatch.setattr(search, "_leading", lambda k, team: None)
-    np.testing.assert_array_equal(search(points, own, 7, TEAM)[1], distances)
-
-
 @pytest.mark.parametrize(("rank", "n_features"), [(12, 200), (12, 40), (16, 16)])
 def test_cells_hold_nearly_all_neighbours_which_are_measured_in_all_features(rank, n_features, monkeypatch):
     points = low_rank(3000, n_features, rank, 0.05, 409)

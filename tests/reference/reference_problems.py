@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
+import pytest
 
 from isoweave._parallel import ThreadTeam
 from isoweave.energy import edge_energy, paper_energy
@@ -28,6 +29,14 @@ def make_problem(kind, n_components):
         frames = calibrate_frames(graph, local_frames(graph, n_components, team=TEAM, frame_size=6), "rows")
         energy = edge_energy(graph, frames, confidence=1.0 / graph.lengths, team=TEAM)
     return build_problem(energy, solver="direct"), rng
+
+
+def assert_gradient(value, half_gradient, x, rng, h=1e-5, **tolerance):
+    """Central differences of a smooth function: the error is of the order h^2 plus rounding over h."""
+    directions = [*rng.normal(size=(6, *x.shape)), *np.eye(x.size)[[0, x.size // 2, -1]].reshape(3, *x.shape)]
+    for direction in directions:
+        slope = (value(x + h * direction) - value(x - h * direction)) / (2 * h)
+        assert slope == pytest.approx(2.0 * np.sum(half_gradient * direction), **tolerance)
 
 
 def descend(problem, start, tol=0.03, max_iter=500, stage="optimise", callback=None):

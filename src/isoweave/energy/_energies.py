@@ -217,17 +217,17 @@ def edge_energy(
             shares = np.minimum(1.0, (_median_lengths(graph, starts)[lost] / graph.lengths[lost]) ** 2)
             values[lost] = shares * given[lost]
     nowhere = np.empty(len(graph.lengths), dtype=np.bool_)
-    team.run(_point_nowhere, len(nowhere), graph, frames, nowhere, grain=_ROWS_AT_ONCE)
+    sources, size = graph.sources, frames.spectrum[:, 0]
+
+    def look(start: int, stop: int) -> None:
+        rows, lengths = frames.rows[start:stop], graph.lengths[start:stop]
+        squares, least = np.einsum("ej,ej->e", rows, rows), np.minimum(lengths**2, size[sources[start:stop]])
+        nowhere[start:stop] = (squares <= SHORTEST_ROW**2 * least) & (squares > 0)
+
+    team.run(look, len(nowhere), grain=_ROWS_AT_ONCE)
     if nowhere.any():
         frames = replace(frames, rows=np.where(nowhere[:, None], 0.0, frames.rows))
     return EdgeEnergy(graph, frames, values, team)
-
-
-def _point_nowhere(start: int, stop: int, graph: NeighborGraph, frames: LocalFrames, out: AnyArray) -> None:
-    rows, lengths = frames.rows[start:stop], graph.lengths[start:stop]
-    squares = np.einsum("ej,ej->e", rows, rows)
-    size = frames.spectrum[graph.sources[start:stop], 0]
-    out[start:stop] = (squares <= SHORTEST_ROW**2 * np.minimum(lengths**2, size)) & (squares > 0)
 
 
 def _median_lengths(graph: NeighborGraph, starts: AnyArray | None) -> FloatArray:

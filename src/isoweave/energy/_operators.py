@@ -13,9 +13,7 @@ import scipy.sparse as sp
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import FloatArray
 from isoweave.engines import plain
-from isoweave.graph import NeighborGraph
-
-_ROWS_AT_ONCE = 2**13
+from isoweave.graph import NeighborGraph, row_starts
 
 
 def differences(graph: NeighborGraph, values: FloatArray) -> FloatArray:
@@ -40,39 +38,14 @@ def edge_laplacian(graph: NeighborGraph, weights: FloatArray, team: ThreadTeam =
 
     ``weights`` (m,) belong to the stored directions; an edge has the sum of its two.
     """
-    n, bounds = graph.n_vertices, graph.indptr
-    # Made here if nobody has asked before: in the ranges every thread would make its own.
-    sources, reverse = graph.sources, graph.reverse
-    both, sizes = np.empty_like(weights), np.zeros(n + 1, dtype=np.int32)
-
-    def weigh(start: int, stop: int) -> None:
-        edges = slice(bounds[start], bounds[stop])
-        np.add(weights[edges], weights[reverse[edges]], out=both[edges])
-        degrees = np.bincount(sources[edges][both[edges] > 0] - start, minlength=stop - start)
-        sizes[start + 1 : stop + 1] = degrees + (degrees > 0)
-
-    team.run(weigh, n, grain=_ROWS_AT_ONCE)
-    indptr = np.cumsum(sizes, dtype=np.int32)
-    indices, data = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1])
-
-    def fill(start: int, stop: int) -> None:
-        edges, rows = slice(bounds[start], bounds[stop]), slice(indptr[start], indptr[stop])
-        keep = both[edges] > 0
-        i, j, values = sources[edges][keep], graph.indices[edges][keep], both[edges][keep]
-        if len(values) == 0:
-            return
-        first = np.ones(len(i), dtype=bool)
-        first[1:] = i[1:] != i[:-1]
-        firsts = np.flatnonzero(first)
-        # Entries stand in order, those of the diagonal where room is left between them.
-        place = np.arange(len(i)) + np.cumsum(first) - 1 + (j > i)
-        own = np.ones(len(i) + len(firsts), dtype=bool)
-        own[place] = False
-        indices[rows][place], data[rows][place] = j, -values
-        indices[rows][own], data[rows][own] = i[firsts], np.add.reduceat(values, firsts)
-
-    team.run(fill, n, grain=_ROWS_AT_ONCE)
-    return sp.csr_array((data, indices, indptr), shape=(n, n))
+    n, both = graph.n_vertices, weights + team.take(weights, graph.reverse)
+    keep = both > 0
+    values, starts = both[keep], row_starts(graph.sources[keep], n)
+    filled = np.diff(starts) > 0
+    diagonal = np.zeros(n)
+    diagonal[filled] = np.add.reduceat(values, starts[:-1][filled])
+    off = sp.csr_array((values, graph.indices[keep], starts), shape=(n, n))
+    return sp.csr_array(sp.diags_array(diagonal) - off)
 
 
 def paper_differential(graph: NeighborGraph, inverse: FloatArray) -> sp.csr_array:

@@ -4,6 +4,7 @@ from isoweave.geometry._frames import (
     SHORTEST_ROW as SHORTEST_ROW,
     LocalFrames as LocalFrames,
     calibrate_frames as calibrate_frames,
+    edge_lengths as edge_lengths,
     local_stretch as local_stretch,
     neighborhood_volumes as neighborhood_volumes,
     rigid_motion as rigid_motion,

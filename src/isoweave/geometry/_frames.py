@@ -55,9 +55,17 @@ def calibrate_frames(
     if mode == "none":
         return frames
     if mode == "rows":
-        rows = np.empty_like(frames.rows)
-        team.run(_as_long_as, len(rows), graph.lengths, frames.rows, rows, grain=_ROWS_AT_ONCE)
-        return replace(frames, rows=rows)
+        out = np.empty_like(frames.rows)
+
+        def rescale(start: int, stop: int) -> None:
+            lengths, rows = graph.lengths[start:stop], frames.rows[start:stop]
+            norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+            usable = norms > SHORTEST_ROW * lengths
+            factors = np.divide(lengths, norms, out=np.ones_like(norms), where=usable)
+            np.multiply(rows, factors[:, None], out=out[start:stop])
+
+        team.run(rescale, len(out), grain=_ROWS_AT_ONCE)
+        return replace(frames, rows=out)
     norms = np.sqrt(np.einsum("ij,ij->i", frames.rows, frames.rows))
     if mode == "vertices":
         starts = graph.indptr[:-1][graph.degrees > 0]
@@ -71,14 +79,6 @@ def calibrate_frames(
     return replace(frames, rows=frames.rows * factors[:, None])
 
 
-def _as_long_as(start: int, stop: int, lengths: FloatArray, rows: FloatArray, out: FloatArray) -> None:
-    lengths, rows = lengths[start:stop], rows[start:stop]
-    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    usable = norms > SHORTEST_ROW * lengths
-    factors = np.divide(lengths, norms, out=np.ones_like(norms), where=usable)
-    np.multiply(rows, factors[:, None], out=out[start:stop])
-
-
 def local_stretch(
     graph: NeighborGraph, frames: LocalFrames, coordinates: FloatArray, *, team: ThreadTeam = ONE_THREAD
 ) -> FloatArray:
@@ -87,34 +87,48 @@ def local_stretch(
     The differential M_i is the least-squares fit ``E_i M_i = dphi_i``; an isometry has all values 1.
     Directions that a neighbourhood does not have carry no information and are given the value 1.
     """
-    stretch = np.empty(coordinates.shape)
-    team.run(_stretch_of, len(stretch), graph, frames, coordinates, stretch, grain=_VERTICES_AT_ONCE)
+    # Made here: in the ranges every thread would make its own.
+    (n, width), sources, x = coordinates.shape, graph.sources, coordinates
+    stretch = np.empty((n, width))
+
+    def fit(start: int, stop: int) -> None:
+        for lo in range(start, stop, _VERTICES_AT_ONCE):
+            hi = min(lo + _VERTICES_AT_ONCE, stop)
+            edges = graph.indptr[lo] + np.flatnonzero(frames.included[graph.indptr[lo] : graph.indptr[hi]])
+            i, rows = sources[edges], frames.rows[edges]
+            gram, cross = np.empty((2, hi - lo, width, width))
+            # A product with ones adds up the edges of a vertex one after the other.
+            at = np.arange(len(edges), dtype=np.int32), row_starts(i - lo, hi - lo)
+            sums = sp.csr_array((np.ones(len(edges)), *at), shape=(hi - lo, len(edges)))
+            with np.errstate(all="ignore"):
+                steps = x[graph.indices[edges]] - x[i]
+                for r in range(width):
+                    gram[:, r] = sums @ (rows[:, r : r + 1] * rows)
+                    cross[:, r] = sums @ (rows[:, r : r + 1] * steps)
+            values, vectors = np.linalg.eigh(gram)
+            present = values > 1e-10 * np.maximum(values[:, -1:], np.finfo(float).tiny)
+            inverse = np.where(present, 1.0 / np.where(present, values, 1.0), 0.0)
+            differential = (vectors * inverse[:, None, :]) @ (vectors.transpose(0, 2, 1) @ cross)
+            found = np.linalg.svd(differential, compute_uv=False)
+            # Absent directions come out as the smallest singular values, zero; they are the last ones.
+            stretch[lo:hi] = np.where(np.arange(width) < present.sum(axis=1)[:, None], found, 1.0)
+
+    team.run(fit, n, grain=_VERTICES_AT_ONCE)
     return stretch
 
 
-def _stretch_of(
-    start: int, stop: int, graph: NeighborGraph, frames: LocalFrames, x: FloatArray, out: FloatArray
-) -> None:
-    for lo in range(start, stop, _VERTICES_AT_ONCE):
-        hi = min(lo + _VERTICES_AT_ONCE, stop)
-        edges = graph.indptr[lo] + np.flatnonzero(frames.included[graph.indptr[lo] : graph.indptr[hi]])
-        sources, rows = graph.sources[edges], frames.rows[edges]
-        gram, cross = np.empty((2, hi - lo, *[out.shape[1]] * 2))
-        # A product with ones adds up the edges of a vertex one after the other.
-        at = np.arange(len(edges), dtype=np.int32), row_starts(sources - lo, hi - lo)
-        sums = sp.csr_array((np.ones(len(edges)), *at), shape=(hi - lo, len(edges)))
-        with np.errstate(all="ignore"):
-            steps = x[graph.indices[edges]] - x[sources]
-            for r in range(out.shape[1]):
-                gram[:, r] = sums @ (rows[:, r : r + 1] * rows)
-                cross[:, r] = sums @ (rows[:, r : r + 1] * steps)
-        values, vectors = np.linalg.eigh(gram)
-        present = values > 1e-10 * np.maximum(values[:, -1:], np.finfo(float).tiny)
-        inverse = np.where(present, 1.0 / np.where(present, values, 1.0), 0.0)
-        fit = (vectors * inverse[:, None, :]) @ (vectors.transpose(0, 2, 1) @ cross)
-        stretch = np.linalg.svd(fit, compute_uv=False)
-        # Absent directions come out as the smallest singular values, zero; they are the last ones.
-        out[lo:hi] = np.where(np.arange(out.shape[1]) < present.sum(axis=1)[:, None], stretch, 1.0)
+def edge_lengths(graph: NeighborGraph, x: FloatArray, team: ThreadTeam = ONE_THREAD) -> FloatArray:
+    """Of the edges in an embedding, shape (m,); so many at once that their differences take little memory."""
+    sources, lengths = graph.sources, np.empty(len(graph.indices))
+
+    def measure(start: int, stop: int) -> None:
+        for lo in range(start, stop, _ROWS_AT_ONCE):
+            at = slice(lo, min(lo + _ROWS_AT_ONCE, stop))
+            steps = x[graph.indices[at]] - x[sources[at]]
+            lengths[at] = np.sqrt(np.einsum("ec,ec->e", steps, steps))
+
+    team.run(measure, len(lengths), grain=_ROWS_AT_ONCE)
+    return lengths
 
 
 def rigid_motion(

@@ -146,9 +146,8 @@ def local_frames(
     leading, fidelity = np.ascontiguousarray(leading), np.minimum(fidelity, 1.0)
     if graph is not whole:
         kept, rows = rows, np.zeros((len(whole.indices), n_components))
-        rows[near], near[near] = kept, included
-    else:
-        near = included
+        rows[near] = kept
+    near[near] = included
     return LocalFrames(rows, near, leading, fidelity, inverse if with_inverse else None)
 
 

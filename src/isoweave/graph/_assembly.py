@@ -58,16 +58,10 @@ def sort_entries(
             f"The graph has {m} edges, more than the {MAX_STORED_EDGES // 2} that 32-bit indices can number. "
             "Use fewer neighbours per vertex."
         )
-    upper, lower = row_starts(small, n), row_starts(large, n)
-    order = counting_argsort(large, n)
-    # In each row the edges to smaller vertices come first, then those to larger ones.
-    here = np.arange(m, dtype=np.int32)
-    at_upper = here + lower[1:][small]
-    at_lower = here + upper[:-1][large[order]]
-    indices, both = np.empty(2 * m, dtype=np.int32), np.empty(2 * m)
-    indices[at_upper], both[at_upper] = large, lengths
-    indices[at_lower], both[at_lower] = small[order], lengths[order]
-    return upper + lower, indices, both
+    # Numbers of the edges from 1, because scipy's sum drops zeros.
+    upper = sp.csr_array((np.arange(1, m + 1, dtype=np.int32), large, row_starts(small, n)), shape=(n, n))
+    both = upper + upper.T.tocsr()
+    return both.indptr, both.indices, lengths[both.data - 1]
 
 
 def merge_entries(
@@ -81,8 +75,7 @@ def merge_entries(
     counts, totals = np.empty((_BLOCKS, n), dtype=np.int32), np.empty(n, dtype=np.int32)
     team.run(kernels.count_entries, _BLOCKS, size, rows, cols, counts, grain=1)
     team.run(kernels.place_blocks, n, counts, totals, grain=4096)
-    starts = np.zeros(n + 1, dtype=np.int32)
-    np.cumsum(totals, out=starts[1:])
+    starts = bounds_of(totals)
     columns, lengths = np.empty(2 * len(rows), dtype=np.int32), np.empty(2 * len(rows))
     entries = (rows, cols, np.ascontiguousarray(values))
     team.run(kernels.spread_entries, _BLOCKS, size, *entries, starts, counts, columns, lengths, grain=1)
@@ -92,8 +85,7 @@ def merge_entries(
     team.run(kernels.merge_rows, n, starts, columns, lengths, rule, rtol, totals, conflicts)
     if asymmetry == "error" and conflicts.any():
         return None
-    indptr = np.zeros(n + 1, dtype=np.int32)
-    np.cumsum(totals, out=indptr[1:])
+    indptr = bounds_of(totals)
     indices, merged = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1])
     same = np.arange(n, dtype=np.int32)
     # Rows are in order: none is longer than 0.
@@ -122,6 +114,11 @@ def counting_argsort(keys: AnyArray, n: int) -> AnyArray:
 
 def row_starts(rows: AnyArray, n: int) -> IntArray:
     """Where each of n rows begins, and where the last ends, if entries are listed row by row."""
-    starts = np.zeros(n + 1, dtype=np.int32)
-    np.cumsum(np.bincount(rows, minlength=n), out=starts[1:])
-    return starts
+    return bounds_of(np.bincount(rows, minlength=n))
+
+
+def bounds_of(counts: AnyArray) -> IntArray:
+    """Where each of some rows of so many entries begins, and where the last ends."""
+    bounds = np.zeros(len(counts) + 1, dtype=np.int32)
+    np.cumsum(counts, out=bounds[1:])
+    return bounds

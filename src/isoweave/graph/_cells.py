@@ -12,7 +12,6 @@ from isoweave._lazy import LazyModule
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.graph._euclidean import (
-    DEFAULT_SEED,
     Found,
     ProductSearch,
     by_blocks,
@@ -22,6 +21,8 @@ from isoweave.graph._euclidean import (
 )
 
 kernels = LazyModule("isoweave.engines.neighbors")
+# Used when random_state is None: the same call gives the same graph.
+_DEFAULT_SEED = 20_170_921
 # Principal directions tried, in order, while there are so many times as many features.
 _DIRECTIONS, _WORTHWHILE = (32, 48, 64, 96, 128), 1.5
 # Candidates per wanted neighbour: of 70,000 MNIST images in 64 directions, 15 neighbours, 4 times as many
@@ -45,7 +46,7 @@ class CellSearch:
     def __init__(self, points: FloatArray, random_state: Any, team: ThreadTeam) -> None:
         from sklearn.utils import check_random_state
 
-        random = check_random_state(DEFAULT_SEED if random_state is None else random_state)
+        random = check_random_state(_DEFAULT_SEED if random_state is None else random_state)
         self.seed = int(random.randint(2**31 - 1))
         self.exact = ProductSearch(points, team)
 

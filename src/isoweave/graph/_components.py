@@ -13,6 +13,7 @@ from isoweave._lazy import computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam, thread_team
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave._validation import check_integer
+from isoweave.graph._assembly import bounds_of
 from isoweave.graph._features import FeatureSpace, Metric, Params, prepare_features, row_norms
 from isoweave.graph._graph import (
     NeighborGraph,
@@ -41,8 +42,7 @@ def connected_components(graph: NeighborGraph) -> tuple[int, IntArray]:
     if graph.is_connected:
         return 1, np.zeros(graph.n_vertices, dtype=np.int32)
     n_components, labels = join(graph.n_vertices, graph.sources, graph.indices)
-    number = np.empty(n_components, dtype=np.int32)
-    number[np.argsort(-np.bincount(labels), kind="stable")] = np.arange(n_components, dtype=np.int32)
+    number = np.argsort(np.argsort(-np.bincount(labels), kind="stable")).astype(np.int32)
     return n_components, number[labels]
 
 
@@ -316,9 +316,7 @@ class PreparedGraph:
         number[vertices] = np.arange(len(vertices), dtype=np.int32)
         # A component has all edges of its vertices.
         at = edges_of(graph.indptr, vertices)
-        starts = np.zeros(len(vertices) + 1, dtype=np.int32)
-        np.cumsum(graph.degrees[vertices], out=starts[1:])
-        return NeighborGraph(starts, number[graph.indices[at]], graph.lengths[at])
+        return NeighborGraph(bounds_of(graph.degrees[vertices]), number[graph.indices[at]], graph.lengths[at])
 
 
 def normalise_lengths(graph: NeighborGraph) -> tuple[float, NeighborGraph]:
@@ -362,9 +360,7 @@ def prepare_graph(
     order = local_order(merged)
     if order is not None:
         merged = renumber(merged, order, team)
-        place = np.empty(len(order), dtype=np.int32)
-        place[order] = np.arange(len(order), dtype=np.int32)
-        representative = place[representative]
+        representative = np.argsort(order).astype(np.int32)[representative]
     if dropped is True and merged.n_edges:
         on_stage("shortcuts")
         merged, pairs = drop_shortcuts(merged, team=team)

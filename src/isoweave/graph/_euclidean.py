@@ -18,18 +18,8 @@ from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.graph._features import FeatureSpace, row_norms
 
 kernels = LazyModule("isoweave.engines.neighbors")
-# Principal directions in which exact searches look first, if a sample of rows says that this saves time; with
-# fewer points or features there is nothing to save.
-_LEADING, _FEWEST_POINTS, _SAMPLE = (64, 128, 192), 16_000, 128
-# A feature of a candidate that is measured again costs as much as so many of a product, and a score that is
-# put into its place among the smallest.
-_MEASURED, _PLACED = 25.0, 3000.0
 # Lower bounds of distances are this much lower, whatever the rounding of a root and a product.
 _ROUNDED_DOWN = 1.0 - 1e-12
-# Part of the cost of all products that looking first may have, at most.
-_WORTHWHILE = 0.7
-# Used when random_state is None: the same call gives the same graph.
-DEFAULT_SEED = 20_170_921
 # Farther out than this, in radii of the points, queries would overflow single precision.
 _FARTHEST = 1e15
 # Dense metrics that scikit-learn computes by matrix products: their bits depend on the rows of a block.
@@ -157,12 +147,11 @@ class ProductSearch:
         slack = 1.0 if is_new else 1.0 - 5e-10
         neighbors, distances = np.empty((m, k), dtype=np.int32), np.empty((m, k))
 
-        def settle(
-            to_all: Callable[..., AnyArray], at: AnyArray, dtype: Any, width: int, slack: float
-        ) -> Any:
+        def settle(at: AnyArray, dtype: Any) -> AnyArray:
             """Neighbours of the queries ``at`` among their best by scores; who may have nearer ones."""
+            to_all = self._order(dtype, team)
             candidates, best = nearest_of_all(
-                lambda lo, hi: to_all(at[lo:hi]), own[at], width, team, block_rows(n), dtype or float
+                lambda lo, hi: to_all(queries[at[lo:hi]]), own[at], width, team, block_rows(n), dtype or float
             )
             rows, floors = queries if len(at) == m else queries[at], None
             if dtype is not None:
@@ -175,56 +164,11 @@ class ProductSearch:
             return at[floors[:, -1] <= distances[at, -1] * slack]
 
         far, pending = np.flatnonzero(norms >= _FARTHEST), np.flatnonzero(norms < _FARTHEST)
-        first = None if is_new or m < n else self._leading(k, team)
-        if first is not None:
-            table, halves, wide = first
-            pending = settle(lambda at: scores(table, halves, table[own[at]]), pending, np.float32, wide, 1.0)
         for dtype in (np.float32, np.float64, None):
             pending = np.sort(np.concatenate((pending, far))) if dtype is None else pending
             if len(pending):
-                order = self._order(dtype, team)
-                pending = settle(lambda at, order=order: order(queries[at]), pending, dtype, width, slack)
+                pending = settle(pending, dtype)
         return neighbors, distances
-
-    def _leading(self, k: int, team: ThreadTeam) -> tuple[AnyArray, AnyArray, int] | None:
-        """Points in leading principal directions, half their squared norms, and how many candidates suffice.
-
-        Behind the directions stands the length of the rest, so that distances are at most the true ones. As
-        many directions as make the search cheapest by a sample of rows; None where they save too little.
-        """
-        n, d = self.points.shape
-        sizes = [size for size in _LEADING if 3 * size <= d]
-        if n < _FEWEST_POINTS or not sizes:
-            return None
-        from sklearn.utils.extmath import randomized_svd
-
-        random = np.random.default_rng(DEFAULT_SEED)
-        spread, sample = (np.sort(random.choice(n, size, replace=False)) for size in (min(n, 4000), _SAMPLE))
-        rough = randomized_svd(self.single[spread], sizes[-1], random_state=0)[2]
-        directions = np.linalg.qr(rough.T.astype(np.float64))[0]
-        out = np.empty((n, sizes[-1]))
-        projected = by_blocks(lambda rows: self.scaled(rows) @ directions, self.points, out, team)
-        halves, every = (0.5 * self.norms**2).astype(np.float32), np.arange(_SAMPLE)
-
-        def of_sample(table: AnyArray) -> AnyArray:
-            found = scores(table, halves, table[sample])
-            found[every, sample] = np.inf
-            return found
-
-        kth = np.partition(of_sample(self.single), k - 1, axis=1)[:, k - 1 : k]
-        best, least = None, _WORTHWHILE * n * d
-        for size in sizes:
-            part = projected[:, :size]
-            rest = np.sqrt(np.maximum(self.norms**2 - np.einsum("ij,ij->i", part, part), 0.0))
-            table = np.column_stack((part, rest)).astype(np.float32)
-            needed = np.sort((of_sample(table) <= kth).sum(axis=1))
-            # Enough for all but a twentieth of the queries, and a few more.
-            wide = n_candidates(int(needed[-(_SAMPLE // 20)]), n - 1)
-            again = _MEASURED * d + _PLACED * np.log(n / wide)
-            cost = n * size + wide * again + (needed > wide).mean() * n * d
-            if cost < least:
-                best, least = (table, halves, wide), cost
-        return best
 
 
 def pairwise_search(space: FeatureSpace, queries: Any, own: IntArray, k: int, team: ThreadTeam) -> Found:

@@ -18,6 +18,7 @@ from isoweave.graph._assembly import (
     LONGEST_INSERTED,
     MANY_ENTRIES,
     MAX_STORED_EDGES,
+    bounds_of,
     counting_argsort,
     merge_entries,
     row_starts,
@@ -373,14 +374,11 @@ def renumber(graph: NeighborGraph, order: AnyArray, team: ThreadTeam = ONE_THREA
     """The same graph with vertex ``order[r]`` in place r."""
     from isoweave.engines.assembly import take_rows
 
-    n = graph.n_vertices
-    place, starts = np.empty(n, dtype=np.int32), np.zeros(n + 1, dtype=np.int32)
-    place[order] = np.arange(n, dtype=np.int32)
-    np.cumsum(graph.degrees[order], out=starts[1:])
+    place, starts = np.argsort(order).astype(np.int32), bounds_of(graph.degrees[order])
     indices, lengths = np.empty_like(graph.indices), np.empty_like(graph.lengths)
     old = (graph.indptr, graph.indices, graph.lengths)
     arrays = (order.astype(np.int32, copy=False), place, *old, starts, indices, lengths)
-    team.run(take_rows, n, LONGEST_INSERTED, *arrays)
+    team.run(take_rows, graph.n_vertices, LONGEST_INSERTED, *arrays)
     sort_long_rows(starts, indices, lengths)
     found = NeighborGraph(starts, indices, lengths)
     if "is_connected" in vars(graph):

@@ -311,36 +311,27 @@ def _tree_search(space: FeatureSpace) -> Search:
         tree = cKDTree(points)
 
     def search(queries: FloatArray, own: IntArray, k: int, team: ThreadTeam) -> Found:
-        # scikit-learn's object for mahalanobis holds a buffer that all queries of a tree write to.
-        team = ONE_THREAD if metric == "mahalanobis" else team
-        return _query(tree, queries, None if (own < 0).all() else own, k, p, team)
+        neighbors, distances = np.empty((len(own), k), dtype=np.int32), np.empty((len(own), k))
+        # All points go in the order of the leaves: successive queries then touch the same part of the tree.
+        order = tree.indices if p is not None and queries is tree.data else np.arange(len(own))
+        is_new = bool((own < 0).all())
+        n_found = k if is_new else k + 1
+        ranks: Any = n_found if p is None else np.arange(1, n_found + 1)
+        more = {} if p is None else {"p": p}
+
+        def work(lo: int, hi: int) -> None:
+            at = order[lo:hi]
+            far, near = tree.query(queries[at], ranks, **more)
+            if not is_new:
+                # Each query's own entry goes, or the last one where it is missing.
+                keep = near != own[at, None]
+                keep[keep.all(axis=1), -1] = False
+                far, near = far[keep].reshape(-1, k), near[keep].reshape(-1, k)
+            distances[at], neighbors[at] = far, near
+
+        # On the team's threads: those of cKDTree outlive an interrupted wait for them, and the process does
+        # not outlive that. scikit-learn's object for mahalanobis holds a buffer that all queries write to.
+        (ONE_THREAD if metric == "mahalanobis" else team).run(work, len(own))
+        return neighbors, distances
 
     return search
-
-
-def _query(
-    tree: Any, queries: FloatArray, own: IntArray | None, k: int, p: float | None, team: ThreadTeam
-) -> Found:
-    """Neighbours from a k-d tree (with its exponent) or a ball tree, in pieces on the team's own threads."""
-    # Those of cKDTree outlive an interrupted wait for them, and the process does not outlive that.
-    m = len(queries)
-    neighbors, distances = np.empty((m, k), dtype=np.int32), np.empty((m, k))
-    # All points go in the order of the leaves: successive queries then touch the same part of the tree.
-    order = tree.indices if p is not None and queries is tree.data else np.arange(m)
-
-    n_found = k if own is None else k + 1
-    ranks: Any = n_found if p is None else np.arange(1, n_found + 1)
-    more = {} if p is None else {"p": p}
-
-    def work(lo: int, hi: int) -> None:
-        at = order[lo:hi]
-        far, near = tree.query(queries[at], ranks, **more)
-        if own is not None:
-            # Each query's own entry goes, or the last one where it is missing.
-            keep = near != own[at, None]
-            keep[keep.all(axis=1), -1] = False
-            far, near = far[keep].reshape(-1, k), near[keep].reshape(-1, k)
-        distances[at], neighbors[at] = far, near
-
-    team.run(work, m)
-    return neighbors, distances

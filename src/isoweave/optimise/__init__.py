@@ -56,6 +56,8 @@ from isoweave.optimise._run import (
     Record as Record,
     Run as Run,
     StepRecord as StepRecord,
+    steps_of as steps_of,
+    table_of as table_of,
 )
 from isoweave.optimise._starts import (
     DENSE_DEGREE as DENSE_DEGREE,

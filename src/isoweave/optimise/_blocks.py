@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -40,6 +41,19 @@ class Blocks:
 def mean_degrees(graph: NeighborGraph, blocks: Blocks) -> list[float]:
     """Of every component."""
     return (np.diff(graph.indptr[blocks.starts]) / blocks.sizes).tolist()
+
+
+def farthest_first(nearest: FloatArray, away: Callable[[int, AnyArray], FloatArray], count: int) -> AnyArray:
+    """Vertices (k, count) of k sets of n, each farthest from those before; the first by ``nearest`` (k, n).
+
+    ``away(a, at)`` are the distances (k, n) from the a-th ones, ``at``.
+    """
+    order = np.empty((len(nearest), count), dtype=np.int32)
+    for a in range(count):
+        at = order[:, a] = np.argmax(nearest, axis=1)
+        distances = away(a, at)
+        nearest = distances if a == 0 else np.minimum(nearest, distances)
+    return order
 
 
 def geodesic_tables(graph: NeighborGraph, blocks: Blocks) -> list[FloatArray]:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
+from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.energy import AnchorEnergy, FrameEnergy, GlobalEnergy
 from isoweave.graph import NeighborGraph, geodesics_from
+from isoweave.optimise._blocks import farthest_first
 from isoweave.optimise._problem import check_finite
 from isoweave.optimise._run import IterationResult, Run
 from isoweave.optimise._starts import ENDED_EARLY, landmark_start
@@ -47,33 +48,22 @@ ONE_PLACE = 1e-6
 
 def farthest_in(x: FloatArray, n_landmarks: int) -> IntArray:
     """Vertices far apart in an embedding, int32; each is farthest from those before."""
-    nearest = np.einsum("ic,ic->i", x - x.mean(axis=0), x - x.mean(axis=0))
-    chosen: list[int] = []
-    for _ in range(n_landmarks):
-        chosen.append(int(np.argmax(nearest)))
-        away = x - x[chosen[-1]]
-        squares = np.einsum("ic,ic->i", away, away)
-        nearest = squares if len(chosen) == 1 else np.minimum(nearest, squares)
-        if nearest.max() == 0.0:
-            break
-    return np.array(chosen, dtype=np.int32)
+    order: IntArray = farthest_in_each(x[None], n_landmarks)[0]
+    # Once all others coincide with one of them, the first vertex, which is one, is named again.
+    again = np.flatnonzero(order == 0)[1:]
+    return order[: again[0]] if len(again) else order
 
 
-def farthest_in_each(stack: FloatArray) -> tuple[AnyArray, BoolArray]:
-    """All vertices of embeddings (k, n, N) in that order, shape (k, n); those that it would end early for."""
-    (k, n, n_components), each = stack.shape, np.arange(len(stack))
+def farthest_in_each(stack: FloatArray, count: int) -> AnyArray:
+    """The same of embeddings (k, n, N), shape (k, count); some are named twice where others coincide."""
+    each = np.arange(len(stack))
 
-    def squares(away: FloatArray) -> FloatArray:
-        rows = away.reshape(-1, n_components)
-        return np.einsum("ic,ic->i", rows, rows).reshape(k, n)
+    def squares(steps: FloatArray) -> FloatArray:
+        rows = steps.reshape(-1, stack.shape[2])
+        return np.einsum("ic,ic->i", rows, rows).reshape(stack.shape[:2])
 
-    nearest, order = squares(stack - stack.mean(axis=1, keepdims=True)), np.empty((k, n), dtype=np.int32)
-    for a in range(n):
-        at = order[:, a] = np.argmax(nearest, axis=1)
-        away = squares(stack - stack[each, at][:, None])
-        nearest = away if a == 0 else np.minimum(nearest, away)
-    # A vertex that is named twice lies where another does.
-    return order, (np.sort(order, axis=1) != np.arange(n)).any(axis=1)
+    nearest = squares(stack - stack.mean(axis=1, keepdims=True))
+    return farthest_first(nearest, lambda a, at: squares(stack - stack[each, at][:, None]), count)
 
 
 def far_landmarks(x: FloatArray, weight: float | str) -> IntArray:

@@ -13,10 +13,10 @@ import numpy as np
 
 from isoweave._lazy import computed_once
 from isoweave._parallel import ThreadTeam
-from isoweave._typing import AnyArray, FloatArray
+from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave.energy import DistanceEnergy
-from isoweave.geometry import rigid_motion
-from isoweave.graph import NeighborGraph, graph_from_matrix, longer_than_detours
+from isoweave.geometry import edge_lengths, rigid_motion
+from isoweave.graph import NeighborGraph, longer_than_detours, subgraph
 from isoweave.linalg import BlockCholesky
 from isoweave.optimise._run import ALONE, Run
 
@@ -126,9 +126,7 @@ def is_met(graph: NeighborGraph, x: FloatArray) -> bool:
 
 def _errors(graph: NeighborGraph, x: FloatArray) -> AnyArray:
     """Squared errors of the edges of every vertex, shape (n,)."""
-    steps = x[graph.indices] - x[graph.sources]
-    squares = (np.sqrt(np.einsum("ec,ec->e", steps, steps)) - graph.lengths) ** 2
-    return np.bincount(graph.sources, squares, graph.n_vertices)
+    return np.bincount(graph.sources, (edge_lengths(graph, x) - graph.lengths) ** 2, graph.n_vertices)
 
 
 def is_trusted(graph: NeighborGraph, x: FloatArray) -> bool:
@@ -264,13 +262,15 @@ def rebuilt(graph: NeighborGraph, x: FloatArray, number: int, *, team: ThreadTea
     """
     growth = _Growth(graph, x, np.zeros_like(x), np.zeros(graph.n_vertices, dtype=np.bool_), {}, team)
     first = _seed(graph, x, number)
-    growth.begin(np.append(graph.indices[graph.indptr[first] : graph.indptr[first + 1]], first))
+    begin = np.append(growth.neighbors(first), first)
+    growth.y[begin], growth.placed[begin] = x[begin], True
+    growth.fit()
     counts = np.bincount(graph.indices[growth.placed[graph.sources]], minlength=graph.n_vertices)
     fitted = n_placed = np.count_nonzero(growth.placed)
     while n_placed < graph.n_vertices:
         vertex = int(np.argmax(np.where(growth.placed, -1, counts)))
         error = growth.place(vertex)
-        counts[graph.indices[graph.indptr[vertex] : graph.indptr[vertex + 1]]] += 1
+        counts[growth.neighbors(vertex)] += 1
         n_placed += 1
         if n_placed > _GROWTH * fitted or (error > _CONTRADICTION and n_placed > 1.02 * fitted):
             growth.fit()
@@ -302,28 +302,26 @@ class _Growth:
     other: dict[int, FloatArray]
     team: ThreadTeam
 
-    def begin(self, vertices: AnyArray) -> None:
-        self.y[vertices], self.placed[vertices] = self.x[vertices], True
-        self.fit()
+    def neighbors(self, vertex: int) -> IntArray:
+        return self.graph.indices[self.graph.indptr[vertex] : self.graph.indptr[vertex + 1]]
 
     def fit(self) -> None:
         """All that is placed, to the distances between them."""
         at = np.flatnonzero(self.placed)
-        part, n_components = graph_from_matrix(self.graph.to_matrix()[at][:, at]), self.y.shape[1]
+        part, n_components = subgraph(self.graph, at), self.y.shape[1]
         fit = LiftedFit(part, n_components, n_components, self.team)
         self.y[at] = fit.descend(self.y[at], 0.0, steps=30, gain=_GAIN, damping=2e-6)
 
     def place(self, vertex: int) -> float:
         """Place a vertex; the sum of the squared errors of its edges."""
         near, lengths = self._around(vertex)
-        hops = [self.graph.indices[self.graph.indptr[j] : self.graph.indptr[j + 1]] for j in near]
-        frame = np.unique(np.concatenate([near, *hops]))
+        frame = np.unique(np.concatenate([near, *map(self.neighbors, near)]))
         frame = frame[self.placed[frame]]
         rotation, shift = rigid_motion(self.x[frame], self.y[frame])
         guess = self.x[vertex] @ rotation + shift
         point, error, behind, other = _either_place(self.y[near], lengths, guess)
         if error > _CONTRADICTION:
-            point, error = self._reconsider(vertex, near, lengths, guess, point, error)
+            point, error = self._reconsider(near, lengths, guess, point, error)
         elif other <= _CONTRADICTION:
             self.other[vertex] = behind
         self.y[vertex], self.placed[vertex] = point, True
@@ -336,25 +334,18 @@ class _Growth:
         return self.graph.indices[edges][placed], self.graph.lengths[edges][placed]
 
     def _reconsider(
-        self,
-        vertex: int,
-        near: AnyArray,
-        lengths: FloatArray,
-        guess: FloatArray,
-        point: FloatArray,
-        error: float,
+        self, near: AnyArray, lengths: FloatArray, guess: FloatArray, point: FloatArray, error: float
     ) -> tuple[FloatArray, float]:
         """Whether one of its neighbours is better placed where it might be as well."""
         for j in near.tolist():
-            if j not in self.other:
-                continue
-            kept, (around, distances) = self.y[j].copy(), self._around(j)
-            self.y[j], moved = _place(self.y[around], distances, self.other[j])
-            there, found, _, _ = _either_place(self.y[near], lengths, guess)
-            if found + moved < _MUCH_BETTER * error:
-                self.other[j] = kept
-                return there, found
-            self.y[j] = kept
+            if j in self.other:
+                kept, (around, distances) = self.y[j].copy(), self._around(j)
+                self.y[j], moved = _place(self.y[around], distances, self.other[j])
+                there, found, _, _ = _either_place(self.y[near], lengths, guess)
+                if found + moved < _MUCH_BETTER * error:
+                    self.other[j] = kept
+                    return there, found
+                self.y[j] = kept
         return point, error
 
 
@@ -373,20 +364,22 @@ def _either_place(
 
 def _place(places: FloatArray, lengths: FloatArray, point: FloatArray) -> tuple[FloatArray, float]:
     """Levenberg-Marquardt for one point at these distances from others; the sum of squared errors."""
+
+    def seen_from(point: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        steps = point - places
+        found = np.sqrt(np.einsum("kc,kc->k", steps, steps))
+        return steps, found, float(np.sum((found - lengths) ** 2))
+
     damping, identity = 1e-6, np.eye(len(point))
-    steps = point - places
-    found = np.sqrt(np.einsum("kc,kc->k", steps, steps))
-    error = float(np.sum((found - lengths) ** 2))
+    steps, found, error = seen_from(point)
     for _ in range(30):
         directions = steps / np.maximum(found, 1e-12)[:, None]
         matrix = directions.T @ directions + damping * identity
         trial = point - np.linalg.solve(matrix, directions.T @ (found - lengths))
-        steps_there = trial - places
-        found_there = np.sqrt(np.einsum("kc,kc->k", steps_there, steps_there))
-        error_there = float(np.sum((found_there - lengths) ** 2))
+        *there, error_there = seen_from(trial)
         if error_there < error:
             is_last = error - error_there < 1e-6 * error or error_there < 1e-30
-            point, steps, found, error = trial, steps_there, found_there, error_there
+            point, (steps, found), error = trial, there, error_there
             damping = max(0.1 * damping, 1e-12)
             if is_last:
                 break

@@ -41,7 +41,7 @@ from isoweave.optimise._optimisers import (
 )
 from isoweave.optimise._problem import Problem, build_problem
 from isoweave.optimise._rotations import rotations_agree
-from isoweave.optimise._run import Interrupt, IterationResult, StepRecord
+from isoweave.optimise._run import Interrupt, IterationResult, StepRecord, steps_of
 from isoweave.optimise._starts import (
     _AUXILIARY_STEPS,
     CLEARLY_LESS,
@@ -209,7 +209,8 @@ def _measured_from(
     squares, coincide = np.empty(n_parts), np.zeros(n_parts, dtype=np.bool_)
     geodesics = np.empty(blocks.offsets[-1])
     for (which, lo, hi, n), table in zip(blocks.runs, geodesic_tables(energy.graph, blocks), strict=True):
-        order, coincide[which] = farthest_in_each(x[lo:hi].reshape(-1, n, n_components))
+        order = farthest_in_each(x[lo:hi].reshape(-1, n, n_components), n)
+        coincide[which] = (np.sort(order, axis=1) != np.arange(n)).any(axis=1)
         distances = np.take_along_axis(table, order[:, :, None], axis=1)
         mirrored = np.ascontiguousarray(distances.swapaxes(1, 2)).reshape(len(order), -1)
         geodesics[blocks.offsets[which.start] : blocks.offsets[which.stop]] = mirrored.ravel()
@@ -301,8 +302,7 @@ class Descent:
         return self.steps[self.n_steps, 1, np.arange(len(self.n_steps))]
 
     def history(self, c: int) -> tuple[StepRecord, ...]:
-        steps = self.steps[: self.n_steps[c] + 1, :, c].tolist()
-        return tuple([StepRecord(int(k), *step) for k, *step in steps])
+        return steps_of(self.steps[: self.n_steps[c] + 1, :, c])
 
 
 def _descend(

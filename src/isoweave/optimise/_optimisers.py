@@ -13,7 +13,17 @@ import numpy as np
 from isoweave._typing import FloatArray
 from isoweave.energy import Evaluation
 from isoweave.optimise._problem import Problem, check_finite, checked_evaluation, checked_solve
-from isoweave.optimise._run import ALONE, IterationResult, IterationState, Progress, Record, Run, StepRecord
+from isoweave.optimise._run import (
+    ALONE,
+    IterationResult,
+    IterationState,
+    Progress,
+    Record,
+    Run,
+    StepRecord,
+    steps_of,
+    table_of,
+)
 
 RUNNING = "running"
 _MEMORY = 10
@@ -292,7 +302,7 @@ def _result(problem: Problem, state: State) -> IterationResult:
 def _record(problem: Problem, state: State) -> Record:
     """A state by its fields: everything the iteration needs to continue bit by bit."""
     values = {"status": state.status, "iteration": state.iteration, **_solver_values(problem)}
-    arrays = {"x": state.x, "history": _table(state.history)}
+    arrays = {"x": state.x, "history": table_of(state.history)}
     if isinstance(state, LBFGSState):
         values |= {"idle": state.idle, "curvatures": list(state.curvatures)}
         arrays["preconditioned"] = state.preconditioned
@@ -306,7 +316,7 @@ def _restored(optimiser: Optimiser, problem: Problem, record: Record, stage: str
     x, table = record.array("x", problem.shape), record.array("history", (None, 4))
     if len(table) == 0:
         raise ValueError("it holds the state of another optimiser")
-    history = [StepRecord(int(i), float(e), float(g), float(s)) for i, e, g, s in table]
+    history = list(steps_of(table))
     here = checked_evaluation(problem, x, f"{stage}, step {history[-1].iteration}")
     state = State(x, here, history, record.value("iteration", int), record.value("status", str))
     if state.status != RUNNING or isinstance(optimiser, Alternating):
@@ -321,11 +331,6 @@ def _restored(optimiser: Optimiser, problem: Problem, record: Record, stage: str
         pairs=tuple(record.array(name, problem.shape, k) for name, k in zip(names, kept, strict=True)),
         curvatures=tuple(map(float, record.value("curvatures", list))),
     )
-
-
-def _table(history: list[StepRecord]) -> FloatArray:
-    rows = [(r.iteration, r.energy, r.gradient_norm, r.step) for r in history]
-    return np.array(rows, dtype=np.float64).reshape(-1, 4)
 
 
 def _solver_values(problem: Problem) -> dict[str, Any]:

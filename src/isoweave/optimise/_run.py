@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, ClassVar
@@ -26,6 +26,17 @@ class StepRecord:
     energy: float
     gradient_norm: float
     step: float
+
+
+def table_of(history: Iterable[StepRecord]) -> FloatArray:
+    """Steps as rows of a table, shape (k, 4)."""
+    rows = [(step.iteration, step.energy, step.gradient_norm, step.step) for step in history]
+    return np.array(rows, dtype=np.float64).reshape(-1, 4)
+
+
+def steps_of(table: FloatArray) -> tuple[StepRecord, ...]:
+    """The steps that are the rows of such a table."""
+    return tuple([StepRecord(int(number), *step) for number, *step in table.tolist()])
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from isoweave.energy import EdgeEnergy, edge_energy
 from isoweave.geometry import LocalFrames, calibrate_frames, local_frames, typical_degree
 from isoweave.graph import NeighborGraph, assemble_graph, join_along, sums_of_lengths
 from isoweave.linalg import lowest_eigenvectors
-from isoweave.optimise._blocks import Blocks, geodesic_tables
+from isoweave.optimise._blocks import Blocks, farthest_first, geodesic_tables
 from isoweave.optimise._lifted import is_trusted, lifted
 from isoweave.optimise._optimisers import LBFGS, Optimiser, keep_start, minimise, restore_solver
 from isoweave.optimise._problem import Problem, build_problem, check_finite
@@ -242,15 +242,14 @@ def farthest_landmarks(
         blocks = Blocks(np.array([0, graph.n_vertices]))
         ((_, landmarks, distances),) = all_landmarks(graph, blocks, team)
         return landmarks[0], distances[0]
-    matrix = graph.to_matrix()
-    distances = np.empty((n_landmarks, graph.n_vertices))
-    landmarks = np.empty(n_landmarks, dtype=np.int32)
-    nearest = dijkstra(matrix, directed=True, indices=int(np.argmin(crowding(graph, team))))
-    for a in range(n_landmarks):
-        at = landmarks[a] = np.argmax(nearest)
-        distances[a] = dijkstra(matrix, directed=True, indices=at)
-        nearest = distances[a] if a == 0 else np.minimum(nearest, distances[a])
-    return landmarks, distances
+    matrix, distances = graph.to_matrix(), np.empty((n_landmarks, graph.n_vertices))
+
+    def away(a: int, at: AnyArray) -> FloatArray:
+        distances[a] = dijkstra(matrix, directed=True, indices=at[0])
+        return distances[a : a + 1]
+
+    nearest = dijkstra(matrix, directed=True, indices=[np.argmin(crowding(graph, team))])
+    return farthest_first(nearest, away, n_landmarks)[0], distances
 
 
 def all_landmarks(
@@ -259,14 +258,13 @@ def all_landmarks(
     """The same with every vertex: which components of equal size, their (k, n) and their (k, n, n)."""
     mean_lengths = crowding(graph, team)
     for (which, lo, hi, n), table in zip(blocks.runs, geodesic_tables(graph, blocks), strict=True):
-        each = np.arange(len(table))
-        landmarks, distances = np.empty((len(each), n), dtype=np.int32), np.empty_like(table)
-        nearest = table[each, np.argmin(mean_lengths[lo:hi].reshape(-1, n), axis=1)]
-        for a in range(n):
-            at = landmarks[:, a] = np.argmax(nearest, axis=1)
-            distances[:, a] = table[each, at]
-            nearest = distances[:, a] if a == 0 else np.minimum(nearest, distances[:, a])
-        yield which, landmarks, distances
+
+        def away(a: int, at: AnyArray, table: FloatArray = table) -> FloatArray:
+            return table[np.arange(len(at)), at]
+
+        crowded = np.argmin(mean_lengths[lo:hi].reshape(-1, n), axis=1)
+        landmarks = farthest_first(away(0, crowded), away, n)
+        yield which, landmarks, np.take_along_axis(table, landmarks[:, :, None], axis=1)
 
 
 def crowding(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
