@@ -14,7 +14,7 @@ from isoweave.engines.plain import CHUNK
 
 @inlined
 def add_three(first, last, sign, indices, data, x, c0, c1, c2, sums):
-    """Add to three sums the products of the entries first..last of a row, times a sign, with three columns."""
+    """Add to three sums the products of a row, its entries first..last, times a sign, with three columns."""
     t0, t1, t2 = sums
     for e in range(first, last):
         j, weight = np.uint32(indices[e]), sign * data[e]
