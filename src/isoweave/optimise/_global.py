@@ -48,10 +48,17 @@ ONE_PLACE = 1e-6
 
 def farthest_in(x: FloatArray, n_landmarks: int) -> IntArray:
     """Vertices far apart in an embedding, int32; each is farthest from those before."""
-    order: IntArray = farthest_in_each(x[None], n_landmarks)[0]
-    # Once all others coincide with one of them, the first vertex, which is one, is named again.
-    again = np.flatnonzero(order == 0)[1:]
-    return order[: again[0]] if len(again) else order
+    # Arrays may be on a device.
+    nearest = np.einsum("ic,ic->i", x - x.mean(axis=0), x - x.mean(axis=0))
+    chosen: list[int] = []
+    for _ in range(n_landmarks):
+        chosen.append(int(np.argmax(nearest)))
+        away = x - x[chosen[-1]]
+        squares = np.einsum("ic,ic->i", away, away)
+        nearest = squares if len(chosen) == 1 else np.minimum(nearest, squares)
+        if nearest.max() == 0.0:
+            break
+    return np.array(chosen, dtype=np.int32)
 
 
 def farthest_in_each(stack: FloatArray, count: int) -> AnyArray:
