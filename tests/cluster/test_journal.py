@@ -57,7 +57,7 @@ def test_another_number_of_ranks_goes_on(comm, folder):
     comm.Barrier()
     assert len(comm.bcast(sorted(p.name for p in (folder / "c").iterdir()))) == comm.size + 1
     said = refusals(comm, lambda: journal(comm, folder / "c", resume=True))
-    assert said == [f"checkpoint {folder / 'c'}: is in use by another process."]
+    assert said == [f"checkpoint {folder / 'c' / 'index'}: is in use by another process."]
     one.close()
     # On fewer ranks, which read several parts each.
     few = comm.Split(0 if comm.rank < (comm.size + 1) // 2 else 1, comm.rank)
@@ -90,9 +90,12 @@ def test_folders_that_cannot_be_continued(comm, folder):
     comm.Barrier()
     said = refusals(comm, lambda: journal(comm, folder / "c"))
     hint = "Continue it (resume=True, --resume), or remove it."
-    assert said == [f"checkpoint {folder / 'c'}: holds a run that is not finished. {hint}"]
+    assert said == [f"checkpoint {folder / 'c' / 'index'}: holds a run that is not finished. {hint}"]
     said = refusals(comm, lambda: journal(comm, folder / "c", resume=True, fields={"tol": 2}))
-    assert "belongs to another run: tol was 1 and is now 2" in said[0]
+    assert (
+        "belongs to another run: tol was 1 and is now 2. Use the former value, or remove the folder."
+        in said[0]
+    )
     comm.Barrier()
     if comm.rank == 0:
         next((folder / "c").glob("state-1-part-00000*")).unlink()
@@ -106,6 +109,8 @@ def test_folders_that_cannot_be_continued(comm, folder):
         (folder / "d" / "notes.txt").write_text("mine")
     comm.Barrier()
     assert "is a folder that holds no checkpoint" in refusals(comm, lambda: journal(comm, folder / "d"))[0]
+    file = folder / "d" / "notes.txt"
+    assert "is not a folder; engine='petsc' keeps" in refusals(comm, lambda: journal(comm, file))[0]
 
 
 def test_what_others_have_put_there_stays(comm, folder):
@@ -140,14 +145,15 @@ def test_what_others_have_put_there_stays(comm, folder):
 
 
 def test_an_index_of_somebody_elses_making(comm, folder):
-    whole = {"generation": 1, "parts": 1, "slots": {}, "fingerprint": {"tol": 1}, "finished": False}
-    odd = ({"generation": "x"}, {"generation": -1}, {"parts": 0}, {"parts": 1e300}, {"slots": [1]})
-    odd += ({"slots": {"a": 1}}, {"slots": {"a": {"values": {}, "arrays": [1]}}}, {"fingerprint": None})
+    whole = {"generation": 1, "parts": 1, "rows": {"state": ["x"]}}
+    odd = ({"generation": "x"}, {"generation": -1}, {"parts": 0}, {"parts": 1e300}, {"rows": [1]})
+    odd += ({"rows": {"state": 1}}, {"rows": {"no": ["x"]}})
     for change in odd:
         if comm.rank == 0:
             (folder / "c").mkdir(exist_ok=True)
+            content = {"fingerprint": {"tol": 1}, "slots": {"parts": whole | change, "state": {}}}
             with (folder / "c" / "index").open("wb") as file:
-                write_store(file, "checkpoint in parts", whole | change, {})
+                write_store(file, "checkpoint in parts", content, {})
         comm.Barrier()
         assert "is damaged" in refusals(comm, lambda: journal(comm, folder / "c", resume=True))[0], change
 
@@ -181,6 +187,7 @@ def test_a_part_that_cannot_be_written_is_a_warning(comm, folder, monkeypatch):
     comm.Barrier()
     here, other = journal(comm, folder / "c", resume=True)
     check(other.load("state"), here)
+    other.close()
 
 
 def test_a_file_system_without_locks(comm, folder, monkeypatch):

@@ -16,11 +16,12 @@ from isoweave.cluster._fit import check_cluster_options, embed_share
 from isoweave.cluster._journal import ClusterInterrupt, ClusterJournal
 from isoweave.cluster._output import checked_output, write_map
 from isoweave.cluster._share import CallerRows, Ranks, Share
+from isoweave.embed import kept_in
 from isoweave.io import read_anchors
 from isoweave.known import Anchors, check_anchors, merge_anchors
-from isoweave.optimise import IterationState, Progress, Run
+from isoweave.optimise import IterationState, Progress
 from isoweave.options import EmbeddingOptions, resolve_options
-from isoweave.persist import CheckpointError, fingerprint
+from isoweave.persist import fingerprint
 
 _MISSING = (
     "engine='petsc' needs PETSc and MPI with their Python packages petsc4py and mpi4py ({error}). From "
@@ -105,21 +106,10 @@ def _embed(
         given, held, origin = _own_anchors(share, rows, Anchors(index, places, weight), chosen)
     interrupt = ClusterInterrupt(ranks, chosen.on_interrupt)
     with thread_team(chosen.n_jobs) as team, interrupt:
-        callback = agreed_callback(ranks, chosen)
         journal = _journal(share, rows, chosen, given)
-        run = Run(journal, interrupt, say, callback=callback)
-        try:
+        with kept_in(journal, interrupt, say, agreed_callback(ranks, chosen)) as run:
             coordinates, facts = embed_share(share, chosen, anchors=given, run=run, team=team)
             run.finish()
-        except (ValueError, TypeError, ArithmeticError, LookupError) as failure:
-            # Numbers out of a file may break whatever is made of them; a callback's errors are its own.
-            is_own = callback is not None or isinstance(failure, CheckpointError)
-            if journal is None or not journal.is_resumed or is_own:
-                raise
-            raise journal.unusable(failure) from failure
-        finally:
-            if journal is not None:
-                journal.close()
     coordinates = coordinates + origin
     if held is not None:
         coordinates[held[0]] = held[1]
