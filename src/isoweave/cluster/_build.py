@@ -74,8 +74,8 @@ def distribute(
     rows, stands_for = _without_duplicates(rows)
     alive = stands_for == rows.own
     label, sizes = labelled(rows, smallest_members(rows, rows.sources, rows.indices), alive)
-    target = target_ranks(ranks, rows, alive, label, sizes)
-    share = _moved(ranks, rows, alive, label, sizes, target, unit)
+    target = target_ranks(rows, alive, label, sizes)
+    share = _moved(rows, alive, label, sizes, target, unit)
     # Where each row of the caller's has gone: the rank that has the vertex tells the one that has the row.
     told, number = ranks.send(even.owner_of(share.caller_ids), share.caller_ids, share.own)
     vertex = np.full(rows.n_owned, -1, dtype=np.int64)
@@ -181,16 +181,10 @@ def _without_duplicates(rows: RowEdges) -> tuple[RowEdges, AnyArray]:
 
 
 def _moved(
-    ranks: Ranks,
-    rows: RowEdges,
-    alive: AnyArray,
-    label: AnyArray,
-    sizes: AnyArray,
-    target: AnyArray,
-    unit: float,
+    rows: RowEdges, alive: AnyArray, label: AnyArray, sizes: AnyArray, target: AnyArray, unit: float
 ) -> Share:
     """Rows on the ranks they go to, put in order there; columns are still the caller's."""
-    degrees = np.diff(rows.indptr)
+    ranks, degrees = rows.ranks, np.diff(rows.indptr)
     ids, component, degree = ranks.send(target[alive], rows.own[alive], label[alive], degrees[alive])
     to = np.repeat(target, degrees)  # a vertex that goes nowhere has no edges
     indices, lengths = ranks.send(to, rows.indices, rows.lengths)

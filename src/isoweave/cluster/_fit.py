@@ -9,32 +9,28 @@ from typing import Any
 
 import numpy as np
 
-from isoweave._component import embed_in_rounds
-from isoweave._edges import NO_LENGTH
+from isoweave._component import embed_in_rounds, stretch_of
+from isoweave._edges import lengths_in
 from isoweave._engine import ComponentResult, Engine, check_start, geodesic_factor
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.cluster._far import ShareGlobal, scaled_share, share_global
 from isoweave.cluster._frames import ShareEnergy, share_frames
-from isoweave.cluster._measure import median, total
+from isoweave.cluster._landmarks import ShareGlobal, far_vertices, scaled_share, share_global
 from isoweave.cluster._parts import embed_alone, laid_out
 from isoweave.cluster._patch import Patch, around, restricted
 from isoweave.cluster._problem import ClusterProblem, ShareAnchors, cluster_problem
 from isoweave.cluster._share import Ranks, Share
 from isoweave.cluster._shortcuts import without_shortcuts
-from isoweave.cluster._starts import STARTS, far_vertices, gathered, to_owners
+from isoweave.cluster._starts import STARTS, gathered, to_owners
 from isoweave.embed import STATUSES, check_components, in_users_unit
 from isoweave.energy import AnchorEnergy
-from isoweave.geometry import local_stretch
 from isoweave.graph import NeighborGraph, longer_than_detours
 from isoweave.optimise import (
     ALONE,
     MENDED,
     SYNCHRONIZED_LIMIT,
     Run,
-    check_finite,
     mended,
-    numerical_stage,
 )
 from isoweave.options import EmbeddingOptions
 
@@ -118,24 +114,21 @@ def embed_share(
         x[inside], stretch[inside] = found.iteration.coordinates, found.stretch
         results[c] = found
     alone = [c for c, size in enumerate(sizes) if size > 1 and size * width <= alone_up_to]
-    small = embed_alone(share, alone, options, pins, given, team, x, stretch) if alone else []
-    energy = sum(r.iteration.energy for r in results.values())
-    mass = sum(r.mass for r in results.values())
-    energy += float(ranks.sum(float(sum(r.iteration.energy for _, r in small))))
-    mass += float(ranks.sum(float(sum(r.mass for _, r in small))))
-    status = max(
-        [STATUSES.index(r.iteration.status) for r in (*results.values(), *(r for _, r in small))] or [0]
-    )
-    status = int(ranks.max(status))
+    small = embed_alone(share, alone, options, pins, given, team, x, stretch) if alone else {}
+    # Results of large components are on all ranks, and count on the first.
+    mine = [*small.values(), *(results.values() if ranks.rank == 0 else ())]
+    scales = np.array([(r.iteration.energy, r.mass) for r in mine], dtype=np.float64)
+    energy, mass = ranks.sum(scales.reshape(-1, 2).sum(axis=0)).tolist()
+    status = ranks.max(max((STATUSES.index(r.iteration.status) for r in mine), default=0))
     x = laid_out(share, x, pins, sizes)
     with ranks.together():
         x = in_users_unit(x, share.unit) + origin
     if pins is not None and anchors is not None:
         hard = np.isinf(anchors[2])
         x[anchors[0][hard]] = anchors[1][hard]
-    facts = _facts_of_first(ranks, results.get(0) or dict(small).get(0))
-    facts |= {
-        "energy": energy * share.unit * share.unit, "relative_energy": energy / mass if mass > 0 else 0.0,
+    facts = _facts_of_first(ranks, (results | small).get(0)) | {
+        "energy": energy * share.unit * share.unit,
+        "relative_energy": energy / mass if mass > 0 else 0.0,
         "status": STATUSES[status], "n_dropped": n_dropped, "stretch": stretch,
     }  # fmt: skip
     return x, facts
@@ -211,7 +204,7 @@ def embed_large(
     def geodesics(x: FloatArray) -> float:
         paths = frames.patch.share
         landmarks, distances = far_vertices(paths, width, team)
-        return geodesic_factor(x, paths.fetch(landmarks, x), distances, lambda values: total(ranks, values))
+        return geodesic_factor(x, paths.fetch(landmarks, x), distances, ranks.total)
 
     engine = Engine(
         *(frames, frames.graph, options, anchors, run),
@@ -251,7 +244,7 @@ def _embed_robustly(
     def weighted(trust: FloatArray, run: Run) -> ComponentResult:
         return embed_large(replace(share, weights=given * trust), options, anchors, run=run, **more)
 
-    over_all: Any = (lambda e: median(ranks, e), lambda change: ranks.max(change.max(initial=0.0)))
+    over_all: Any = (ranks.median, lambda change: ranks.max(change.max(initial=0.0)))
     return embed_in_rounds(wrong, weighted, lambda x: _lengths(patch, patch.graph, x), run, *over_all)
 
 
@@ -262,28 +255,19 @@ def _extent(ranks: Ranks, x: FloatArray) -> float:
 
 def _lengths(patch: Patch, graph: NeighborGraph, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Of the owned edges in the map, and as they were measured."""
-    own, there = patch.own_edges, patch.on_vertices(x)
-    steps = there[graph.indices[own]] - there[graph.sources[own]]
-    return np.sqrt(np.einsum("ec,ec->e", steps, steps)), graph.lengths[own]
+    return lengths_in(graph, patch.on_vertices(x))[patch.own_edges], graph.lengths[patch.own_edges]
 
 
 def _edge_factor(frames: ShareEnergy, x: FloatArray) -> float:
     """The factor that brings edges nearest to their lengths (least squares)."""
     lengths, measured = _lengths(frames.patch, frames.graph.local, x)
     weighted = frames.edges.weights[frames.patch.own_edges] * lengths
-    square = total(frames.ranks, weighted * lengths)
-    return total(frames.ranks, weighted * measured) / square if square > 0 else 1.0
+    square = frames.ranks.total(weighted * lengths)
+    return frames.ranks.total(weighted * measured) / square if square > 0 else 1.0
 
 
 def _stretch(frames: ShareEnergy, x: FloatArray) -> tuple[FloatArray, AnyArray]:
     """Stretch of the owned vertices, and those at an edge that has no length in the map."""
-    patch = frames.patch
-    with numerical_stage("stretch"):
-        stretch = local_stretch(patch.graph, frames.frames, patch.on_vertices(x), team=frames.team)[patch.own]
-    check_finite("stretch", "singular values", stretch)
-    lengths, measured = _lengths(frames.patch, frames.graph.local, x)
-    gone = (lengths <= NO_LENGTH * measured) & (measured > NO_LENGTH)
-    lost = np.zeros(len(x), dtype=bool)
-    lost[patch.graph.sources[patch.own_edges][gone] - patch.own.start] = True
-    stretch[lost, -1] = 0.0
-    return stretch, lost
+    own = frames.patch.own
+    stretch, lost = stretch_of(frames.graph.local, frames.edges, frames.patch.on_vertices(x))
+    return stretch[own], lost[own]

@@ -28,7 +28,7 @@ def embed_alone(
     team: ThreadTeam,
     x: FloatArray,
     stretch: FloatArray,
-) -> list[tuple[int, ComponentResult]]:
+) -> dict[int, ComponentResult]:
     """Embed each small component on the rank of its first vertex, as on one machine; fills x and stretch."""
     ranks, width, n = share.ranks, options.n_components, share.n_owned
     first = np.full(len(share.component_sizes), share.n_vertices)
@@ -48,7 +48,7 @@ def embed_alone(
     ids, labels, counts, begin, pinned, places = ranks.send(to_vertex, *mine)
     weights = np.ones(len(share.indices)) if share.weights is None else share.weights
     ends, lengths, weights = ranks.send(to_edge, share.indices[edges], share.lengths[edges], weights[edges])
-    found: list[tuple[int, ComponentResult]] = []
+    found: dict[int, ComponentResult] = {}
     values = np.zeros((len(ids), 2 * width))
     if len(ids):
         starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
@@ -63,7 +63,7 @@ def embed_alone(
         for vertices, result in zip(prepared.parts, embed_parts(*arguments), strict=True):
             assert result is not None
             values[vertices] = np.hstack((result.iteration.coordinates, result.stretch))
-            found.append((int(labels[vertices[0]]), result))
+            found[int(labels[vertices[0]])] = result
     home, values = ranks.send(share.owner_of(ids), ids, values)
     x[home - share.start], stretch[home - share.start] = values[:, :width], values[:, width:]
     return found

@@ -12,7 +12,6 @@ import scipy.sparse as sp
 
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._frames import ShareEnergy
-from isoweave.cluster._measure import everywhere, total
 from isoweave.cluster._share import Ranks, Share, starts_of
 from isoweave.energy import AnchorEnergy, Evaluation, differences, divergence
 from isoweave.linalg import FACTOR_TOL, SolverChoice
@@ -188,8 +187,8 @@ class ClusterSolver:
     def _column(self, rhs: FloatArray, tol: float) -> FloatArray:
         right = np.where(self._held, 0.0, rhs)
         if self._is_free:
-            right -= total(self._ranks, right) / self._share.n_vertices
-        size = np.sqrt(total(self._ranks, right * right))
+            right -= self._ranks.total(right) / self._share.n_vertices
+        size = np.sqrt(self._ranks.total(right * right))
         if size == 0.0:
             return np.zeros_like(right)
         # Scaled, because PETSc compares squares with the smallest numbers there are.
@@ -210,7 +209,7 @@ class ClusterSolver:
             self._names, self._ksp = self._names[1:], None
         x = self._x.array * size
         if self._is_free:
-            x -= total(self._ranks, x) / self._share.n_vertices
+            x -= self._ranks.total(x) / self._share.n_vertices
         return x
 
 
@@ -227,7 +226,7 @@ class ShareAnchors(AnchorEnergy):
     def motion(self, places: FloatArray) -> tuple[FloatArray, FloatArray]:
         """By the anchors of all ranks."""
         parts = (places, self.positions, self.weights)
-        places, positions, weights = (everywhere(self.ranks, part) for part in parts)
+        places, positions, weights = (self.ranks.everywhere(part) for part in parts)
         return AnchorEnergy(np.arange(len(weights)), positions, weights, len(weights)).motion(places)
 
 
@@ -256,7 +255,7 @@ class ClusterProblem(Problem):
         return self.metric.solve(rhs, tol)
 
     def dot(self, a: FloatArray, b: FloatArray) -> float:
-        return total(self.ranks, np.multiply(a, b, dtype=np.float64))
+        return self.ranks.total(np.multiply(a, b, dtype=np.float64))
 
     def integrate(self, alignments: FloatArray) -> FloatArray:
         patch, local = self.frames.patch, self.frames.edges

@@ -13,21 +13,18 @@ from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._components import components_of
 from isoweave.cluster._frames import share_frames
-from isoweave.cluster._measure import kth_smallest, median
+from isoweave.cluster._landmarks import far_vertices, landmark_start
 from isoweave.cluster._patch import BALLS_AT_ONCE, Patch, around, balls
 from isoweave.cluster._problem import ClusterProblem, cluster_problem
 from isoweave.cluster._share import RowRanges, Share, grouped, starts_of
-from isoweave.graph import NeighborGraph, positions_of, row_starts, sums_of_lengths
+from isoweave.graph import NeighborGraph, row_starts, sums_of_lengths
 from isoweave.optimise import (
     ALONE,
     LBFGS,
-    N_LANDMARKS,
     SAMPLE_FRAME,
     THINNING,
     Run,
     build_problem,
-    crowding,
-    landmark_projector,
     minimise_from,
     sample_energy,
 )
@@ -49,51 +46,6 @@ def _landmark(problem: ClusterProblem, tol: float, run: Run) -> FloatArray:
 def _identity(problem: ClusterProblem, tol: float, run: Run) -> FloatArray:
     n, width = problem.shape
     return problem.integrate(np.broadcast_to(np.eye(width), (n, width, width)))
-
-
-def landmark_start(share: Share, landmarks: AnyArray, distances: FloatArray, width: int) -> FloatArray:
-    """Coordinates of the owned vertices from their distances (l, n_owned) to the landmarks (eq. 13)."""
-    between = share.fetch(landmarks, np.ascontiguousarray(distances.T)).T
-    means, projector = landmark_projector(np.ascontiguousarray(between), width)
-    return -0.5 * (distances**2 - means[:, None]).T @ projector
-
-
-def far_vertices(share: Share, width: int, team: ThreadTeam) -> tuple[AnyArray, FloatArray]:
-    """As :func:`isoweave.optimise.find_landmarks`: vertices (l,), and paths to the owned ones."""
-    patch = Patch(share, np.empty(0, dtype=np.int64))
-    n_wanted = min(max(N_LANDMARKS, 2 * width + 2), share.n_vertices)
-    nearest = geodesics(patch, np.array([first_of(share, -crowding(patch.graph, team)[patch.own])]), team)[0]
-    landmarks, distances = np.empty(n_wanted, dtype=np.int64), np.empty((n_wanted, share.n_owned))
-    for a in range(n_wanted):
-        landmarks[a] = first_of(share, nearest)
-        distances[a] = geodesics(patch, landmarks[a : a + 1], team)[0]
-        nearest = distances[a] if a == 0 else np.minimum(nearest, distances[a])
-    return landmarks, distances
-
-
-def first_of(share: Share, values: FloatArray) -> int:
-    """The vertex with the largest value of all ranks, the first of several."""
-    at = int(np.argmax(values)) if len(values) else 0
-    found = share.ranks.gather((float(values[at]), share.start + at) if len(values) else (-np.inf, 0))
-    return max(found, key=lambda pair: pair[0])[1]
-
-
-def geodesics(patch: Patch, sources: AnyArray, team: ThreadTeam) -> FloatArray:
-    """Shortest paths (l, n_owned) from vertices of any ranks, on a patch without known ones of others."""
-    from isoweave.engines import paths as kernels
-
-    graph, own, ranks = patch.graph, patch.own, patch.share.ranks
-    distances = np.full((len(sources), graph.n_vertices), np.inf)
-    at = positions_of(patch.ids, sources)
-    distances[at >= 0, at[at >= 0]] = 0.0
-    changed = distances == 0.0
-    arrays = (graph.indptr, graph.indices, graph.lengths)
-    while ranks.max(bool(changed.any())):
-        team.run(kernels.relax_paths, len(sources), changed, *arrays, distances, grain=1)
-        there = patch.on_vertices(np.ascontiguousarray(distances[:, own].T)).T
-        changed = there < distances
-        distances = np.where(changed, there, distances)
-    return np.ascontiguousarray(distances[:, own])
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +114,8 @@ def gathered(share: Share) -> NeighborGraph | None:
 def sampled(share: Share, sums: FloatArray, size: int) -> AnyArray:
     """Which owned vertices are among ``size`` sampled ones, as :func:`isoweave.optimise.sample_vertices`."""
     ranks = share.ranks
-    scramble = np.modf(sums / median(ranks, sums) * (1e6 * np.sqrt(2.0)))[0]
-    limit = kth_smallest(ranks, scramble, [size - 1])[0]
+    scramble = np.modf(sums / ranks.median(sums) * (1e6 * np.sqrt(2.0)))[0]
+    limit = ranks.kth_smallest(scramble, [size - 1])[0]
     chosen = scramble < limit
     # Where lengths are all alike the ranks tie, and a scramble of the numbers decides.
     tied = np.flatnonzero(scramble == limit)
@@ -171,7 +123,7 @@ def sampled(share: Share, sums: FloatArray, size: int) -> AnyArray:
     mixed = ((mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)) >> np.uint64(12)
     places = mixed.astype(np.float64)
     wanted = size - int(ranks.sum(int(np.count_nonzero(chosen))))
-    chosen[tied[places <= kth_smallest(ranks, places, [wanted - 1])[0]]] = True
+    chosen[tied[places <= ranks.kth_smallest(places, [wanted - 1])[0]]] = True
     return chosen
 
 
