@@ -16,7 +16,7 @@ from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._components import labelled, smallest_members
 from isoweave.cluster._partition import target_ranks
 from isoweave.cluster._share import CallerRows, Ranks, RowEdges, RowRanges, Share, grouped, spread, starts_of
-from isoweave.graph import LARGEST_RATIO, NeighborGraph, local_order, positions_of, row_starts
+from isoweave.graph import NeighborGraph, check_ratio, local_order, positions_of, row_starts
 from isoweave.io import open_edges
 
 # As in isoweave.graph: relative difference of two values of one edge that counts as rounding.
@@ -33,8 +33,7 @@ def read_share(ranks: Ranks, path: str | Path, *, asymmetry: str = "error") -> t
     """Read a graph of which every rank reads a part (:func:`isoweave.io.open_edges`), and distribute it."""
     with ranks.together():
         edges = open_edges(path)
-    mine = RowRanges.even(ranks, edges.n_entries)
-    with ranks.together():
+        mine = RowRanges.even(ranks, edges.n_entries)
         pieces = list(edges.pieces(mine.start, mine.start + mine.n_owned))
     largest = max((int(max(i.max(), j.max())) for i, j, _ in pieces), default=-1)
     n = max(int(ranks.max(largest)) + 1, edges.n_vertices)
@@ -150,11 +149,7 @@ def _unit(ranks: Ranks, lengths: FloatArray) -> float:
         return 1.0
     low, high = ranks.min(positive.min(initial=np.inf)), ranks.max(positive.max(initial=0.0))
     with ranks.together():
-        if high / LARGEST_RATIO > low:
-            raise ValueError(
-                f"distances span from {low:.3g} to {high:.3g}, a ratio over {LARGEST_RATIO:.0g}; rescale or "
-                "remove the extreme ones."
-            )
+        check_ratio(low, high)
     middle = int(np.searchsorted(counts, counts[-1] // 2, side="right")) - _EXPONENTS
     return float(np.ldexp(1.0, min(middle, np.finfo(np.float64).maxexp - 1)))
 

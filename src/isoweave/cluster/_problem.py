@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -70,7 +68,7 @@ class ClusterSolver:
         self._held[[] if held is None else held] = True
         self._is_free = not self._ranks.max(bool(self._held.any() or (more is not None and more.any())))
         self._matrix = self._assembled(both, more)
-        most = int(self._ranks.max(int(np.diff(share.indptr).max(initial=0))))
+        most = self._ranks.max(np.diff(share.indptr).max(initial=0))
         hubs = most > min(max(_HUB_SHARE * share.n_vertices, _FEWEST_OF_A_HUB), _MOST_OF_NO_HUB)
         well = width >= _WELL_CONDITIONED or hubs
         why = "many dimensions are well conditioned" if well else "few dimensions"
@@ -81,8 +79,9 @@ class ClusterSolver:
         self._ksp: Any = None
         if not PETSc.Log.isActive():
             PETSc.Log.begin()
-        if share.ranks.comm.py2f() not in _KEPT:
-            _KEPT[share.ranks.comm.py2f()] = PETSc.Vec().createMPI((0, 0), comm=share.ranks.comm)
+        comm = share.ranks.comm
+        if comm.py2f() not in _KEPT:
+            _KEPT[comm.py2f()] = PETSc.Vec().createMPI((0, 0), comm=comm)
         self._sent = self._so_far()
         self._x, self._b = self._matrix.createVecs()
         self.iterations = 0
@@ -90,23 +89,19 @@ class ClusterSolver:
     def _assembled(self, both: FloatArray, more: FloatArray | None) -> Any:
         share, n = self._share, self._share.n_owned
         rows = share.sources
-        diagonal = np.bincount(rows, both, n) if more is None else np.bincount(rows, both, n) + more
+        diagonal = np.bincount(rows, both, n) + (0.0 if more is None else more)
         diagonal[self._held] = 1.0
-        empty = np.flatnonzero(~(diagonal > 0))
-        if self._ranks.max(len(empty)):
+        if not self._ranks.min(bool((diagonal > 0).all())):
             raise RuntimeError("a vertex has no edge with a weight")
         keep = both > 0
         if not self._is_free:
-            there = share.fetch(share.indices, self._held)
-            keep &= ~self._held[rows] & ~there
+            keep &= ~self._held[rows] & ~share.fetch(share.indices, self._held)
         shape, starts = (n, share.n_vertices), starts_of(rows[keep], n)
         off = sp.csr_array((-both[keep], share.indices[keep], starts), shape=shape)
         own = np.arange(n + 1)
         rows_here = off + sp.csr_array((diagonal, own[:-1] + share.start, own), shape=shape)
-        pointers, columns = (
-            part.astype(self._petsc.IntType) for part in (rows_here.indptr, rows_here.indices)
-        )
-        csr = (pointers, columns, rows_here.data)
+        places = (part.astype(self._petsc.IntType) for part in (rows_here.indptr, rows_here.indices))
+        csr = (*places, rows_here.data)
         matrix = self._petsc.Mat().createAIJ(size=(shape, shape), csr=csr, comm=share.ranks.comm)
         matrix.setOption(self._petsc.Mat.Option.SPD, True)
         if self._is_free:
@@ -130,34 +125,31 @@ class ClusterSolver:
         self._names, self.notes, self._ksp = list(ladder), notes, None
 
     def _prepared(self) -> Any:
-        if self._ksp is None:
-            ksp = self._petsc.KSP().create(comm=self._share.ranks.comm)
-            ksp.setOptionsPrefix(PREFIX)
-            ksp.setOperators(self._matrix)
-            ksp.setType("cg")
-            ksp.setNormType(self._petsc.KSP.NormType.UNPRECONDITIONED)
-            ksp.getPC().setType(self.solver)
-            ksp.setFromOptions()
-            self._ksp = ksp
-        return self._ksp
-
-    @contextmanager
-    def _own_defaults(self) -> Iterator[None]:
-        """Options of ours, where none is given, for the first solve, which makes the coarse matrices.
+        """The solver with its coarse matrices, made with options of ours where none is given.
 
         By default these are sums of what other ranks sent in the order of its arrival: three ranks or more
         have other bits in every run. One rank sends nothing, and its matrices do not know the option.
         """
-        given = self._petsc.Options()
-        ours: dict[str, Any] = _GAMG | (_PRODUCTS if self._ranks.size > 1 else {})
-        ours = {name: value for name, value in ours.items() if not given.hasName(name)}
-        for name, value in ours.items():
-            given[name] = value
-        try:
-            yield
-        finally:
-            for name in ours:
-                del given[name]
+        if self._ksp is None:
+            given = self._petsc.Options()
+            ours: dict[str, Any] = _GAMG | (_PRODUCTS if self._ranks.size > 1 else {})
+            ours = {name: value for name, value in ours.items() if not given.hasName(name)}
+            for name, value in ours.items():
+                given[name] = value
+            try:
+                ksp = self._petsc.KSP().create(comm=self._ranks.comm)
+                ksp.setOptionsPrefix(PREFIX)
+                ksp.setOperators(self._matrix)
+                ksp.setType("cg")
+                ksp.setNormType(self._petsc.KSP.NormType.UNPRECONDITIONED)
+                ksp.getPC().setType(self.solver)
+                ksp.setFromOptions()
+                ksp.setUp()
+            finally:
+                for name in ours:
+                    del given[name]
+            self._ksp = ksp
+        return self._ksp
 
     def solve(self, rhs: FloatArray, tol: float | None = None) -> FloatArray:
         """Solution of zero mean where the Laplacian is free, zero where it is held.
@@ -194,11 +186,10 @@ class ClusterSolver:
         # Scaled, because PETSc compares squares with the smallest numbers there are.
         self._b.array = right / size
         while True:
-            with self._own_defaults():
-                ksp = self._prepared()
-                ksp.setTolerances(rtol=tol, atol=0.0, max_it=_MOST_ITERATIONS[self.solver])
-                self._x.set(0.0)
-                ksp.solve(self._b, self._x)
+            ksp = self._prepared()
+            ksp.setTolerances(rtol=tol, atol=0.0, max_it=_MOST_ITERATIONS[self.solver])
+            self._x.set(0.0)
+            ksp.solve(self._b, self._x)
             self.iterations += ksp.getIterationNumber()
             left = ksp.getResidualNorm()
             if ksp.getConvergedReason() > 0 or left <= max(tol, _USABLE):
