@@ -39,7 +39,7 @@ def test_the_roll_is_that_of_one_machine(comm, refine):
 def test_frames_and_energies_have_the_bits_of_one_machine(comm):
     graph = prepare_graph(ROLL, False).graph
     share = cut(ROLL, comm)
-    here = share_frames(share, 2, team=ONE_THREAD)
+    here = share_frames(share, 2, ONE_THREAD)
     whole = edge_energy(graph, calibrate_frames(graph, local_frames(graph, 2)))
     x = np.random.default_rng(0).standard_normal((graph.n_vertices, 2))
     own = share.own

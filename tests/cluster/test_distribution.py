@@ -147,7 +147,7 @@ def test_every_message_is_counted(comm):
 def test_a_message_of_petsc_is_counted_where_it_is_sent(comm):
     share = cut(edges(60, np.arange(59), np.arange(1, 60), np.ones(59)), comm)
     # On a path with the diagonal alone: in an iteration the first rank has one neighbour, the second two.
-    solver = ClusterSolver(share, np.ones(len(share.indices)), 8)
+    solver = ClusterSolver(share, np.ones(len(share.indices)), 8, np.zeros(share.n_owned), np.empty(0, int))
     rhs = np.ones((share.n_owned, 1)) * share.ranks.rank
     counts = []
     for _ in range(2):

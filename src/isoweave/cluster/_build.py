@@ -68,7 +68,7 @@ def distribute(
     unit, whole = _unit(ranks, lengths), ranks.sum(digest(small, large, lengths))
     lengths = np.ldexp(lengths, -int(np.log2(unit)))
     ends = (np.concatenate((small, large)), np.concatenate((large, small)))
-    rows = _by_rows(even, *ends, np.concatenate((lengths, lengths)))
+    rows = by_rows(even, *ends, np.concatenate((lengths, lengths)))
     del small, large, lengths, ends
     rows, stands_for = _without_duplicates(rows)
     alive = stands_for == rows.own
@@ -154,7 +154,7 @@ def _unit(ranks: Ranks, lengths: FloatArray) -> float:
     return float(np.ldexp(1.0, min(middle, np.finfo(np.float64).maxexp - 1)))
 
 
-def _by_rows(rows: RowRanges, ends: AnyArray, cols: AnyArray, lengths: FloatArray) -> RowEdges:
+def by_rows(rows: RowRanges, ends: AnyArray, cols: AnyArray, lengths: FloatArray) -> RowEdges:
     """Entries as sorted rows on the ranks that these belong to; of a repeated one the shortest counts."""
     ends, cols, lengths = rows.ranks.send(rows.owner_of(ends), ends, cols, lengths)
     starts, ends, cols, lengths = grouped(rows.n_vertices, ends - rows.start, cols, lengths)
@@ -172,7 +172,7 @@ def _without_duplicates(rows: RowEdges) -> tuple[RowEdges, AnyArray]:
     stands_for = smallest_members(rows, sources[zero], rows.indices[zero])
     here, there = stands_for[sources], rows.fetch(rows.indices, stands_for)
     apart = here != there
-    return _by_rows(rows, here[apart], there[apart], rows.lengths[apart]), stands_for
+    return by_rows(rows, here[apart], there[apart], rows.lengths[apart]), stands_for
 
 
 def _moved(

@@ -15,37 +15,27 @@ from isoweave._engine import ComponentResult, Engine, check_start, geodesic_fact
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._frames import ShareEnergy, share_frames
-from isoweave.cluster._landmarks import ShareGlobal, far_vertices, scaled_share, share_global
+from isoweave.cluster._landmarks import far_vertices, scaled_share, share_global
 from isoweave.cluster._parts import embed_alone, laid_out
 from isoweave.cluster._patch import Patch, around, restricted
-from isoweave.cluster._problem import ClusterProblem, ShareAnchors, cluster_problem
+from isoweave.cluster._problem import ShareAnchors, cluster_problem
 from isoweave.cluster._share import Ranks, Share
 from isoweave.cluster._shortcuts import without_shortcuts
 from isoweave.cluster._starts import STARTS, gathered, to_owners
 from isoweave.embed import STATUSES, check_components, in_users_unit
 from isoweave.energy import AnchorEnergy
 from isoweave.graph import NeighborGraph, longer_than_detours
-from isoweave.optimise import (
-    ALONE,
-    MENDED,
-    SYNCHRONIZED_LIMIT,
-    Run,
-    mended,
-)
+from isoweave.optimise import ALONE, MENDED, SYNCHRONIZED_LIMIT, Run, mended
 from isoweave.options import EmbeddingOptions
-
-# Start from one rank's point of view, which the ordinary engine has.
-_ONE_MACHINE_STARTS = ("synchronized", "lifted")
 
 
 def check_cluster_options(options: EmbeddingOptions) -> None:
     """Refuse, on all ranks alike, what a fit asks for that engine="petsc" does not have."""
+    is_paper, start = "paper" in (options.preset, options.inner_product), options.start
     asked = {
-        "the paper's method (preset or inner_product 'paper')": "paper"
-        in (options.preset, options.inner_product),
+        "the paper's method (preset or inner_product 'paper')": is_paper,
         "frame_size='all'": options.frame_size == "all",
-        f"start={options.start!r:.20}": isinstance(options.start, str)
-        and options.start in _ONE_MACHINE_STARTS,
+        f"start={start!r:.20}": isinstance(start, str) and start not in ("auto", *STARTS),
         f"solver={options.solver!r}": options.solver not in ("auto", "amg", "jacobi"),
         f"along_graph={options.along_graph}": options.along_graph is not None,
         "components='bridge'": options.components == "bridge",
@@ -99,21 +89,20 @@ def embed_share(
         run.stage("shortcuts")
         share, n_dropped = without_shortcuts(share, team)
     x, stretch = np.full((share.n_owned, width), np.nan), np.ones((share.n_owned, width))
+    is_one = len(share.component_sizes) == 1
     sizes = share.component_sizes if options.components != "largest" else share.component_sizes[:1]
     x[(share.component_sizes[share.component] == 1) & (share.component < len(sizes))] = 0.0
-    together = [c for c, size in enumerate(sizes) if size > 1 and size * width > alone_up_to]
+    embed: Any = embed_large if options.loss == "squares" else _embed_robustly
     results: dict[int, ComponentResult] = {}
-    for c in together:
+    for c in np.flatnonzero((sizes > 1) & (sizes * width > alone_up_to)).tolist():
         inside = share.component == c
-        part = share if len(share.component_sizes) == 1 else restricted(share, inside)
+        part = share if is_one else restricted(share, inside)
         held = None if pins is None else _inside(pins, inside, part)
         begin = None if given is None else given[inside]
-        where = run if len(share.component_sizes) == 1 else run.within(f"component-{c}")
-        embed: Any = embed_large if options.loss == "squares" else _embed_robustly
-        found = embed(part, options, held, team=team, start=begin, run=where)
+        where = run if is_one else run.within(f"component-{c}")
+        found = results[c] = embed(part, options, held, team=team, start=begin, run=where)
         x[inside], stretch[inside] = found.iteration.coordinates, found.stretch
-        results[c] = found
-    alone = [c for c, size in enumerate(sizes) if size > 1 and size * width <= alone_up_to]
+    alone = np.flatnonzero((sizes > 1) & (sizes * width <= alone_up_to)).tolist()
     small = embed_alone(share, alone, options, pins, given, team, x, stretch) if alone else {}
     # Results of large components are on all ranks, and count on the first.
     mine = [*small.values(), *(results.values() if ranks.rank == 0 else ())]
@@ -190,16 +179,8 @@ def embed_large(
     ranks, width = share.ranks, options.n_components
     run.stage("frames")
     frames = share_frames(
-        share,
-        width,
-        frame_size=options.frame_size,
-        calibrate=options.calibrate,
-        confidence=share.weights,
-        team=team,
+        share, width, team, options.frame_size, calibrate=options.calibrate, confidence=share.weights
     )
-
-    def far_problem(far: ShareGlobal, near: FloatArray) -> ClusterProblem:
-        return replace(cluster_problem(frames, anchors, far.springs(near)), far=far)
 
     def geodesics(x: FloatArray) -> float:
         paths = frames.patch.share
@@ -209,7 +190,7 @@ def embed_large(
     engine = Engine(
         *(frames, frames.graph, options, anchors, run),
         factored=lambda anchors: cluster_problem(frames, anchors),
-        far_problem=far_problem,
+        far_problem=lambda far, near: cluster_problem(frames, anchors, far, near),
         geodesic_factor=geodesics,
         edge_factor=lambda x: _edge_factor(frames, x),
         stretch=lambda x: _stretch(frames, x),

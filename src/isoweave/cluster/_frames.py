@@ -82,11 +82,11 @@ class ShareEnergy:
 def share_frames(
     share: Share,
     n_components: int,
-    *,
+    team: ThreadTeam,
     frame_size: int | float | str = "auto",
+    *,
     calibrate: str = "rows",
     confidence: FloatArray | None = None,
-    team: ThreadTeam,
 ) -> ShareEnergy:
     """Calibrated frames of a connected graph with one weight per edge, as ``isoweave._component`` makes them.
 

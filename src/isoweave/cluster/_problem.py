@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._frames import ShareEnergy
 from isoweave.cluster._share import Ranks, Share, starts_of
-from isoweave.energy import AnchorEnergy, Evaluation, differences, divergence
+from isoweave.energy import AnchorEnergy, Evaluation, GlobalEnergy, differences, divergence
 from isoweave.linalg import FACTOR_TOL, SolverChoice
 from isoweave.optimise import Problem
 
@@ -53,20 +53,13 @@ class ClusterSolver:
     owned rows where solutions are zero. Has what :class:`isoweave.linalg.PoissonState` has.
     """
 
-    def __init__(
-        self,
-        share: Share,
-        both: FloatArray,
-        width: int,
-        more: FloatArray | None = None,
-        held: AnyArray | None = None,
-    ) -> None:
+    def __init__(self, share: Share, both: FloatArray, width: int, more: FloatArray, held: AnyArray) -> None:
         from petsc4py import PETSc
 
         self._share, self._ranks, self._petsc = share, share.ranks, PETSc
         self._held = np.zeros(share.n_owned, dtype=bool)
-        self._held[[] if held is None else held] = True
-        self._is_free = not self._ranks.max(bool(self._held.any() or (more is not None and more.any())))
+        self._held[held] = True
+        self._is_free = not self._ranks.max(bool(self._held.any() or more.any()))
         self._matrix = self._assembled(both, more)
         most = self._ranks.max(np.diff(share.indptr).max(initial=0))
         hubs = most > min(max(_HUB_SHARE * share.n_vertices, _FEWEST_OF_A_HUB), _MOST_OF_NO_HUB)
@@ -86,10 +79,10 @@ class ClusterSolver:
         self._x, self._b = self._matrix.createVecs()
         self.iterations = 0
 
-    def _assembled(self, both: FloatArray, more: FloatArray | None) -> Any:
+    def _assembled(self, both: FloatArray, more: FloatArray) -> Any:
         share, n = self._share, self._share.n_owned
         rows = share.sources
-        diagonal = np.bincount(rows, both, n) + (0.0 if more is None else more)
+        diagonal = np.bincount(rows, both, n) + more
         diagonal[self._held] = 1.0
         if not self._ranks.min(bool((diagonal > 0).all())):
             raise RuntimeError("a vertex has no edge with a weight")
@@ -266,15 +259,20 @@ class ClusterProblem(Problem):
 
 
 def cluster_problem(
-    frames: ShareEnergy, anchors: AnchorEnergy | None = None, more: FloatArray | None = None
+    frames: ShareEnergy,
+    anchors: AnchorEnergy | None = None,
+    far: GlobalEnergy | None = None,
+    near: FloatArray | None = None,
 ) -> ClusterProblem:
-    """The energy with its Laplacian, and ``more`` (n_owned,) on the diagonal, prepared."""
+    """As :func:`isoweave.optimise.build_problem`."""
     patch, local = frames.patch, frames.edges
     both = (local.weights + local.weights[patch.graph.reverse])[patch.own_edges]
-    held = None
+    more, held = np.zeros(patch.share.n_owned), np.empty(0, dtype=np.int64)
+    if far is not None:
+        assert near is not None
+        more += far.springs(near)
     if anchors is not None:
-        more = np.zeros(patch.share.n_owned) if more is None else more.copy()
         more[anchors.pulled] += anchors.pull
         held = anchors.held
     metric = ClusterSolver(patch.share, both, local.frames.n_components, more, held)
-    return ClusterProblem(frames, metric, anchors)
+    return ClusterProblem(frames, metric, anchors, far=far)
