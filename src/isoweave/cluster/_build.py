@@ -87,12 +87,10 @@ def distribute(
 def digest(*columns: AnyArray) -> int:
     """A number that tells rows of numbers from others, whatever their order; those of ranks add up."""
     mixed = np.zeros(len(columns[0]) if columns else 0, dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        for column in columns:
-            for values in np.atleast_2d(column.T):
-                kind = np.float64 if values.dtype.kind == "f" else np.int64
-                mixed = (mixed ^ values.astype(kind).view(np.uint64)) * _MIX
-                mixed ^= mixed >> np.uint64(29)
+    for values in (row for column in columns for row in np.atleast_2d(column.T)):
+        kind = np.float64 if values.dtype.kind == "f" else np.int64
+        mixed = (mixed ^ values.astype(kind).view(np.uint64)) * _MIX
+        mixed ^= mixed >> np.uint64(29)
     return int(mixed.sum(dtype=np.uint64)) % _DIGESTS
 
 

@@ -167,7 +167,7 @@ def _own_anchors(share: Share, rows: CallerRows, n_components: int, path: Any, w
         checked = check_anchors(rows.n_vertices, n_components, known)
     if checked is None:
         return None, None
-    origin, vertices = checked.positions.mean(axis=0), rows.vertices(checked.vertices)
+    origin, vertices = checked.positions.mean(axis=0), rows.fetch(checked.vertices, rows.vertex)
     with share.ranks.together():
         merged = merge_anchors(checked, vertices, origin, share.unit, share.n_vertices)
     own = ~share.are_away(merged.vertices)

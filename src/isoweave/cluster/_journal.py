@@ -74,7 +74,7 @@ class ClusterJournal(Journal):
             return None
         record, names = found
         ids, *arrays = self._read(slot, names)
-        vertices = self._rows.vertices(ids)
+        vertices = self._rows.fetch(ids, self._rows.vertex)
         to, own = self._share.owner_of(vertices), self._vertices(slot)
         (at,) = self._ranks.send(to, vertices)
         order = np.argsort(at)

@@ -12,14 +12,13 @@ import scipy.sparse as sp
 from scipy.sparse import csgraph
 
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.cluster._share import RowEdges, first_of_each, spread
+from isoweave.cluster._share import RowEdges, first_of_each, scrambled, spread
 
 # So many vertices in a cell, unless there would be fewer cells than this for a rank, or more than ever.
 _CELL_VERTICES, _CELLS_PER_RANK, _MOST_CELLS = 1000, 64, 200_000
 # A component that would fill less than this part of a rank stays on one.
 _WHOLE = 0.25
 _SMOOTHINGS, _TURNS = 40, 8
-_HASH, _HASH_BITS = np.uint64(0x9E3779B97F4A7C15), 53
 
 
 def target_ranks(rows: RowEdges, alive: AnyArray, label: AnyArray, sizes: AnyArray) -> AnyArray:
@@ -85,9 +84,7 @@ def _grown(
     """Cell of every loose vertex, that of its nearest seed in hops, and how many cells there are."""
     ranks, first, n = rows.ranks, rows.start, len(loose)
     n_cells = min(max(n_loose // _CELL_VERTICES, _CELLS_PER_RANK * ranks.size), _MOST_CELLS)
-    with np.errstate(over="ignore"):
-        mixed = (rows.own.astype(np.uint64) + np.uint64(1)) * _HASH
-    is_seed = loose & ((mixed >> np.uint64(64 - _HASH_BITS)) < 2.0**_HASH_BITS * n_cells / n_loose)
+    is_seed = loose & (scrambled(rows.own) < 2.0**52 * n_cells / n_loose)
     # A component without any of them gets its smallest vertex for a seed.
     seeded = ranks.max(np.bincount(label[is_seed], minlength=n_labels))
     lacking = np.flatnonzero(loose & (seeded[label] == 0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -71,30 +70,23 @@ def embed_alone(
 
 def laid_out(share: Share, x: FloatArray, anchors: AnchorEnergy | None, sizes: AnyArray) -> FloatArray:
     """Components side by side, those without anchors beside those with some."""
-    if len(sizes) == 1 or len(share.component_sizes) == 1:
+    if len(sizes) == 1:
         return x
-    count, width, label = len(sizes), x.shape[1], share.component
-    ranks, shape, fixed = share.ranks, (count, width), np.zeros(count)
-    lows, highs, sums = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape)
-    x = x.copy()
+    ranks, x, has_anchor = share.ranks, x.copy(), np.zeros(len(sizes), dtype=bool)
     if anchors is not None:
-        alone = anchors.vertices[sizes[label[anchors.vertices]] == 1]
-        x[alone] = anchors.positions[np.isin(anchors.vertices, alone)]
-        fixed[label[anchors.vertices]] = 1.0
-    np.minimum.at(lows, label, x)
-    np.maximum.at(highs, label, x)
-    np.add.at(sums, label, x)
-    boxes: Any = (ranks.min(lows), ranks.max(highs), ranks.sum(sums), sizes)
-    inside = ranks.max(fixed) > 0
-    if inside.any():
-        # Those with anchors are one box, which stays where it is.
-        joined: Any = (np.min, np.max, np.sum, np.sum)
-        union = [one(box[inside], axis=0, keepdims=True) for one, box in zip(joined, boxes, strict=True)]
-        both = zip(union, boxes, strict=True)
-        packed = pack_boxes(*(np.concatenate((one, box[~inside])) for one, box in both))
-        shifts = np.zeros(shape)
-        shifts[~inside] = packed[1:] - packed[0]
-    else:
-        shifts = pack_boxes(*boxes)
+        label = share.component[anchors.vertices]
+        alone = sizes[label] == 1
+        x[anchors.vertices[alone]] = anchors.positions[alone]
+        has_anchor[label] = True
+    has_anchor = ranks.max(has_anchor)
+    is_fixed = bool(has_anchor.any())
+    # Those with anchors are one box, the first, which stays where it is.
+    box = np.where(has_anchor, 0, np.cumsum(~has_anchor) - (not is_fixed))
+    at, shape = box[share.component], (int(box.max()) + 1, x.shape[1])
+    lows, highs, sums = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape)
+    np.minimum.at(lows, at, x)
+    np.maximum.at(highs, at, x)
+    np.add.at(sums, at, x)
+    shifts = pack_boxes(ranks.min(lows), ranks.max(highs), ranks.sum(sums), np.bincount(box, sizes))
     check_finite("layout", "shifts of the components", shifts)
-    return x + shifts[label]
+    return x + (shifts - shifts[0] if is_fixed else shifts)[at]

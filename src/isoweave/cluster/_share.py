@@ -178,6 +178,13 @@ def spread(starts: AnyArray, counts: AnyArray) -> AnyArray:
     return np.arange(int(counts.sum())) + np.repeat(starts - before, counts)
 
 
+def scrambled(numbers: AnyArray) -> FloatArray:
+    """Whole numbers below 2^52 that are as good as random, always the same for the same number."""
+    mixed = (numbers.astype(np.uint64) + np.uint64(11)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+    return (mixed >> np.uint64(12)).astype(np.float64)
+
+
 class Halo:
     """Values at given vertices, whichever ranks own them: who sends what is found out once and used often.
 
@@ -259,10 +266,6 @@ class CallerRows(RowRanges):
     """The rows of the caller's numbering that a rank answers for, and the vertices they have become."""
 
     vertex: AnyArray  #: int64: vertex of each in the distributed numbering; duplicates share one
-
-    def vertices(self, rows: AnyArray) -> AnyArray:
-        """Vertices of any rows."""
-        return self.fetch(rows, self.vertex)
 
 
 @dataclass(frozen=True, eq=False)

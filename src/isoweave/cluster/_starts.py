@@ -16,7 +16,7 @@ from isoweave.cluster._frames import share_frames
 from isoweave.cluster._landmarks import far_vertices, landmark_start
 from isoweave.cluster._patch import BALLS_AT_ONCE, Patch, around, balls
 from isoweave.cluster._problem import ClusterProblem, cluster_problem
-from isoweave.cluster._share import RowRanges, Share, first_of_each, spread
+from isoweave.cluster._share import RowRanges, Share, first_of_each, scrambled, spread
 from isoweave.graph import NeighborGraph, edges_of, is_connected, row_starts, sums_of_lengths
 from isoweave.optimise import (
     ALONE,
@@ -117,9 +117,7 @@ def sampled(share: Share, sums: FloatArray, size: int) -> AnyArray:
     chosen = scramble < limit
     # Where lengths are all alike the ranks tie, and a scramble of the numbers decides.
     tied = np.flatnonzero(scramble == limit)
-    mixed = (share.caller_ids[tied].astype(np.uint64) + np.uint64(11)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = ((mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)) >> np.uint64(12)
-    places = mixed.astype(np.float64)
+    places = scrambled(share.caller_ids[tied])
     wanted = size - int(ranks.sum(int(np.count_nonzero(chosen))))
     chosen[tied[places <= ranks.kth_smallest(places, [wanted - 1])[0]]] = True
     return chosen
