@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isoweave import embed_graph
-from isoweave.cluster import Ranks, Share, embed_share
+from isoweave.cluster import ElsewhereError, Ranks, Share, embed_share
 from isoweave.geometry import rigid_motion
 from isoweave.graph import connected_components, normalise_lengths
 from isoweave.options import resolve_options
@@ -50,6 +50,7 @@ def same(graph, share, n_components=2, *, unique=True, **options):
     mass = one.energy / one.relative_energy if one.relative_energy else 0.0
     assert facts["energy"] == pytest.approx(one.energy, rel=1e-8, abs=1e-12 * mass)
     assert facts["n_dropped"] == len(one.dropped_edges)
+    assert facts["global_weight"] == pytest.approx(one.global_weight, rel=1e-9)
     assert not unique or apart(x, one.coordinates) < 1e-5
     return x, facts, one
 
@@ -58,3 +59,11 @@ def apart(x, y):
     """How far two maps are from each other after a rigid motion, as a part of their size."""
     rotation, shift = rigid_motion(x, y)
     return float(np.abs(x @ rotation + shift - y).max() / np.abs(y - y.mean(axis=0)).max())
+
+
+def refusals(comm, function):
+    """What the ranks say that refuse: one of them, the others end without a word."""
+    with pytest.raises((ValueError, ElsewhereError)) as caught:
+        function()
+    said = comm.allgather("" if isinstance(caught.value, ElsewhereError) else str(caught.value))
+    return [text for text in said if text]

@@ -5,22 +5,17 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
-from isoweave.cluster import ElsewhereError, Ranks, _journal
+from fits import refusals
+from isoweave.cluster import Ranks, _journal
 from isoweave.cluster._build import distribute
 from isoweave.cluster._journal import ClusterInterrupt, ClusterJournal
 from isoweave.graph import knn_graph
 from isoweave.optimise import Record
-from isoweave.persist import Checkpoint, CheckpointError, StoreError, write_store
+from isoweave.persist import Checkpoint, write_store
 
 POINTS = np.concatenate(
     [np.random.default_rng(0).random((90, 2)), np.random.default_rng(1).random((40, 2)) + 9]
 )
-
-
-@pytest.fixture
-def folder(comm, tmp_path_factory):
-    """The same folder on all ranks."""
-    return comm.bcast(tmp_path_factory.mktemp("checkpoint") if comm.rank == 0 else None)
 
 
 def journal(comm, path, *, fields=None, **how):
@@ -156,14 +151,6 @@ def test_an_index_of_somebody_elses_making(comm, folder):
                 write_store(file, "checkpoint in parts", content, {})
         comm.Barrier()
         assert "is damaged" in refusals(comm, lambda: journal(comm, folder / "c", resume=True))[0], change
-
-
-def refusals(comm, function):
-    """What the ranks say that refuse: one of them, the others end without a word."""
-    with pytest.raises((CheckpointError, StoreError, ElsewhereError)) as caught:
-        function()
-    said = comm.allgather("" if isinstance(caught.value, ElsewhereError) else str(caught.value))
-    return [text for text in said if text]
 
 
 def not_written(comm, journal, match):
