@@ -34,6 +34,14 @@ def record(share, component=None):
     return Record({"iteration": 7, "notes": ["a"]}, {"x": rows, "pairs.0": rows + 0.5, "history": history})
 
 
+def on_first(comm, action=lambda: None):
+    """What the first rank does while the others wait."""
+    comm.Barrier()
+    if comm.rank == 0:
+        action()
+    comm.Barrier()
+
+
 def check(found, share, component=None):
     wanted = record(share, component)
     assert dict(found.values) == dict(wanted.values)
@@ -49,7 +57,7 @@ def test_another_number_of_ranks_goes_on(comm, folder):
     one.keep("component-1.state", lambda: record(share, 1))
     assert one.write()
     assert one.write()  # replaces the first
-    comm.Barrier()
+    on_first(comm)
     assert len(comm.bcast(sorted(p.name for p in (folder / "c").iterdir()))) == comm.size + 1
     said = refusals(comm, lambda: journal(comm, folder / "c", resume=True))
     assert said == [f"checkpoint {folder / 'c' / 'index'}: is in use by another process."]
@@ -66,7 +74,7 @@ def test_another_number_of_ranks_goes_on(comm, folder):
         other.keep("state", lambda: record(here))
         assert other.write()
         other.close()
-    comm.Barrier()
+    on_first(comm)
     # And on more again.
     share, third = journal(comm, folder / "c", resume=True)
     check(third.load("state"), share)
@@ -91,65 +99,49 @@ def test_folders_that_cannot_be_continued(comm, folder):
         "belongs to another run: tol was 1 and is now 2. Use the former value, or remove the folder."
         in said[0]
     )
-    comm.Barrier()
-    if comm.rank == 0:
-        next((folder / "c").glob("state-1-part-00000*")).unlink()
-    comm.Barrier()
+    on_first(comm, lambda: next((folder / "c").glob("state-1-part-00000*")).unlink())
     _, again = journal(comm, folder / "c", resume=True)
     (said,) = refusals(comm, lambda: again.load("state"))
     assert "state-1-part-00000" in said
     again.close()
-    if comm.rank == 0:
-        (folder / "d").mkdir()
-        (folder / "d" / "notes.txt").write_text("mine")
-    comm.Barrier()
-    assert "is a folder that holds no checkpoint" in refusals(comm, lambda: journal(comm, folder / "d"))[0]
     file = folder / "d" / "notes.txt"
+    on_first(comm, lambda: (file.parent.mkdir(), file.write_text("mine")))
+    assert "is a folder that holds no checkpoint" in refusals(comm, lambda: journal(comm, folder / "d"))[0]
     assert "is not a folder; engine='petsc' keeps" in refusals(comm, lambda: journal(comm, file))[0]
 
 
 def test_what_others_have_put_there_stays(comm, folder):
-    theirs = {f"state-1-part-{name}": "mine" for name in ("notes", "00000-of-00009", "00000-of-00001.bak")}
     share, one = journal(comm, folder / "c")
     one.keep("state", lambda: record(share))
     assert one.write()
-    comm.Barrier()
-    if comm.rank == 0:
-        for name, text in theirs.items():
-            (folder / "c" / name).write_text(text)
-        (folder / "c" / f"state-3-part-00000-of-{comm.size:05d}").write_text("mine")
-    comm.Barrier()
+    theirs = [f"1-part-{name}" for name in ("notes", "00000-of-00009", "00000-of-00001.bak")]
+    theirs.append(f"3-part-00000-of-{comm.size:05d}")
+    on_first(comm, lambda: [(folder / "c" / f"state-{name}").write_text("mine") for name in theirs])
     assert one.write()
     not_written(comm, one, "another file has its name")
     comm.Barrier()
     found = {path.name: path.read_bytes() for path in (folder / "c").glob("state-[13]*")}
     assert set(found.values()) == {b"mine"}
-    assert len(found) == len(theirs) + 1
+    assert len(found) == len(theirs)
     one.close()
     # A folder that was there before is not removed, though a short run leaves nothing in it.
-    for made in (True, False):
-        if comm.rank == 0 and made:
-            (folder / "d").mkdir()
-        comm.Barrier()
-        journal(comm, folder / "d")[1].finish()
-        comm.Barrier()
-        assert (folder / "d").exists() is made
-        comm.Barrier()
-        if comm.rank == 0 and made:
-            (folder / "d").rmdir()
+    on_first(comm, (folder / "d").mkdir)
+    for name, was_there in (("d", True), ("e", False)):
+        journal(comm, folder / name)[1].finish()
+        on_first(comm)
+        assert (folder / name).exists() is was_there
 
 
 def test_an_index_of_somebody_elses_making(comm, folder):
     whole = {"generation": 1, "parts": 1, "rows": {"state": ["x"]}}
     odd = ({"generation": "x"}, {"generation": -1}, {"parts": 0}, {"parts": 1e300}, {"rows": [1]})
     odd += ({"rows": {"state": 1}}, {"rows": {"no": ["x"]}})
+    on_first(comm, (folder / "c").mkdir)
     for change in odd:
-        if comm.rank == 0:
-            (folder / "c").mkdir(exist_ok=True)
-            content = {"fingerprint": {"tol": 1}, "slots": {"parts": whole | change, "state": {}}}
-            with (folder / "c" / "index").open("wb") as file:
-                write_store(file, "checkpoint in parts", content, {})
-        comm.Barrier()
+        content = {"fingerprint": {"tol": 1}, "slots": {"parts": whole | change, "state": {}}}
+        with (folder / f"{comm.rank}").open("wb") as file:
+            write_store(file, "checkpoint in parts", content, {})
+        on_first(comm, lambda: (folder / "0").rename(folder / "c" / "index"))
         assert "is damaged" in refusals(comm, lambda: journal(comm, folder / "c", resume=True))[0], change
 
 

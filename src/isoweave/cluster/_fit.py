@@ -16,16 +16,16 @@ from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._frames import ShareEnergy, share_frames
 from isoweave.cluster._landmarks import far_vertices, scaled_share, share_global
-from isoweave.cluster._parts import embed_alone, laid_out
 from isoweave.cluster._patch import Patch, around, restricted
 from isoweave.cluster._problem import ShareAnchors, cluster_problem
 from isoweave.cluster._share import Ranks, Share
 from isoweave.cluster._shortcuts import without_shortcuts
 from isoweave.cluster._starts import STARTS, gathered, to_owners
-from isoweave.embed import STATUSES, check_components, in_users_unit
+from isoweave.embed import STATUSES, check_components, embed_parts, in_users_unit
 from isoweave.energy import AnchorEnergy
-from isoweave.graph import NeighborGraph, longer_than_detours
-from isoweave.optimise import ALONE, MENDED, SYNCHRONIZED_LIMIT, Run, mended
+from isoweave.graph import NeighborGraph, PreparedGraph, longer_than_detours, pack_boxes
+from isoweave.known import Known
+from isoweave.optimise import ALONE, MENDED, SYNCHRONIZED_LIMIT, Run, check_finite, mended
 from isoweave.options import EmbeddingOptions
 
 
@@ -103,13 +103,13 @@ def embed_share(
         found = results[c] = embed(part, options, held, team=team, start=begin, run=where)
         x[inside], stretch[inside] = found.iteration.coordinates, found.stretch
     alone = np.flatnonzero((sizes > 1) & (sizes * width <= alone_up_to)).tolist()
-    small = embed_alone(share, alone, options, pins, given, team, x, stretch) if alone else {}
+    small = _embed_alone(share, alone, options, pins, given, team, x, stretch) if alone else {}
     # Results of large components are on all ranks, and count on the first.
     mine = [*small.values(), *(results.values() if ranks.rank == 0 else ())]
     scales = np.array([(r.iteration.energy, r.mass) for r in mine], dtype=np.float64)
     energy, mass = ranks.sum(scales.reshape(-1, 2).sum(axis=0)).tolist()
     status = ranks.max(max((STATUSES.index(r.iteration.status) for r in mine), default=0))
-    x = laid_out(share, x, pins, sizes)
+    x = _laid_out(share, x, pins, sizes)
     with ranks.together():
         x = in_users_unit(x, share.unit) + origin
     if pins is not None and anchors is not None:
@@ -252,3 +252,74 @@ def _stretch(frames: ShareEnergy, x: FloatArray) -> tuple[FloatArray, AnyArray]:
     own = frames.patch.own
     stretch, lost = stretch_of(frames.graph.local, frames.edges, frames.patch.on_vertices(x))
     return stretch[own], lost[own]
+
+
+def _embed_alone(
+    share: Share,
+    components: list[int],
+    options: EmbeddingOptions,
+    anchors: AnchorEnergy | None,
+    start: FloatArray | None,
+    team: ThreadTeam,
+    x: FloatArray,
+    stretch: FloatArray,
+) -> dict[int, ComponentResult]:
+    """Embed each small component on the rank of its first vertex, as on one machine; fills x and stretch."""
+    ranks, width, n = share.ranks, options.n_components, share.n_owned
+    first = np.full(len(share.component_sizes), share.n_vertices)
+    np.minimum.at(first, share.component, share.own)
+    to = share.owner_of(ranks.min(first))[share.component]
+    inside = np.isin(share.component, components)
+    rows, edges = np.flatnonzero(inside), np.flatnonzero(inside[share.sources])
+    begin = np.zeros((n, width)) if start is None else start
+    pinned, places = np.full(n, -1.0), np.zeros((n, width))
+    if anchors is not None:
+        pinned[anchors.vertices], places[anchors.vertices] = anchors.weights, anchors.positions
+    mine = (share.own, share.component, np.diff(share.indptr), begin, pinned, places)
+    ids, labels, counts, begin, pinned, places = ranks.send(to[rows], *(part[rows] for part in mine))
+    weights = np.ones(len(share.indices)) if share.weights is None else share.weights
+    theirs = (share.indices, share.lengths, weights)
+    ends, lengths, weights = ranks.send(to[share.sources[edges]], *(part[edges] for part in theirs))
+    found: dict[int, ComponentResult] = {}
+    values = np.zeros((len(ids), 2 * width))
+    if len(ids):
+        starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+        graph = NeighborGraph(starts, np.searchsorted(ids, ends).astype(np.int32), lengths)
+        everyone = np.arange(len(ids), dtype=np.int32)
+        prepared = PreparedGraph(graph, 1.0, graph, everyone, np.empty((0, 2), dtype=np.int32))
+        at = np.flatnonzero(pinned >= 0)
+        pins = AnchorEnergy(at.astype(np.int32), places[at], pinned[at], len(ids)) if len(at) else None
+        known = Known(None if share.weights is None else weights, None, pins)
+        options = replace(options, components="separate", engine="cpu", checkpoint=None)
+        arguments = (prepared, known, known, options, None if start is None else begin, team, ALONE, False)
+        for vertices, result in zip(prepared.parts, embed_parts(*arguments), strict=True):
+            assert result is not None
+            values[vertices] = np.hstack((result.iteration.coordinates, result.stretch))
+            found[int(labels[vertices[0]])] = result
+    home, values = ranks.send(share.owner_of(ids), ids, values)
+    x[home - share.start], stretch[home - share.start] = values[:, :width], values[:, width:]
+    return found
+
+
+def _laid_out(share: Share, x: FloatArray, anchors: AnchorEnergy | None, sizes: AnyArray) -> FloatArray:
+    """Components side by side, those without anchors beside those with some."""
+    if len(sizes) == 1:
+        return x
+    ranks, x, has_anchor = share.ranks, x.copy(), np.zeros(len(sizes), dtype=bool)
+    if anchors is not None:
+        label = share.component[anchors.vertices]
+        alone = sizes[label] == 1
+        x[anchors.vertices[alone]] = anchors.positions[alone]
+        has_anchor[label] = True
+    has_anchor = ranks.max(has_anchor)
+    is_fixed = bool(has_anchor.any())
+    # Those with anchors are one box, the first, which stays where it is.
+    box = np.where(has_anchor, 0, np.cumsum(~has_anchor) - (not is_fixed))
+    at, shape = box[share.component], (int(box.max()) + 1, x.shape[1])
+    lows, highs, sums = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape)
+    np.minimum.at(lows, at, x)
+    np.maximum.at(highs, at, x)
+    np.add.at(sums, at, x)
+    shifts = pack_boxes(ranks.min(lows), ranks.max(highs), ranks.sum(sums), np.bincount(box, sizes))
+    check_finite("layout", "shifts of the components", shifts)
+    return x + (shifts - shifts[0] if is_fixed else shifts)[at]
