@@ -46,6 +46,7 @@ WRONG = GRAPHS["long edges"][0]
 def test_the_map_is_that_of_one_machine(comm, graph, options):
     share = cut(graph, comm)
     _, facts, one = same(graph, share, **options, **TIGHT)
+    assert facts["global_weight"] == pytest.approx(one.global_weight, rel=1e-9)
     assert facts["stretch"] == pytest.approx(one.stretch[share.own], rel=1e-4)
 
 

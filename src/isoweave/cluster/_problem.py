@@ -68,7 +68,7 @@ class ClusterSolver:
         why = f"a vertex has {most} neighbours" if hubs else why
         self.choice = SolverChoice("jacobi" if well else "gamg", f"PETSc on {self._ranks.size} ranks, {why}")
         self.notes: list[str] = []
-        self._names = ["jacobi"] if well else ["gamg", "jacobi"]
+        self.ladder: tuple[str, ...] = ("jacobi",) if well else ("gamg", "jacobi")
         self._ksp: Any = None
         if not PETSc.Log.isActive():
             PETSc.Log.begin()
@@ -103,11 +103,7 @@ class ClusterSolver:
 
     @property
     def solver(self) -> str:
-        return self._names[0]
-
-    @property
-    def ladder(self) -> tuple[str, ...]:
-        return tuple(self._names)
+        return self.ladder[0]
 
     def move_to(self, ladder: tuple[str, ...], notes: list[str]) -> None:
         """Go to where another state stood."""
@@ -115,7 +111,7 @@ class ClusterSolver:
             raise ValueError(
                 f"it holds a solver that engine='petsc' does not have: {', '.join(ladder)!r:.60}"
             )
-        self._names, self.notes, self._ksp = list(ladder), notes, None
+        self.ladder, self.notes, self._ksp = ladder, notes, None
 
     def _prepared(self) -> Any:
         """The solver with its coarse matrices, made with options of ours where none is given.
@@ -188,9 +184,9 @@ class ClusterSolver:
             if ksp.getConvergedReason() > 0 or left <= max(tol, _USABLE):
                 break
             self.notes.append(f"{self.solver} left a residual of {left:.1e}")
-            if len(self._names) == 1:
+            if len(self.ladder) == 1:
                 break
-            self._names, self._ksp = self._names[1:], None
+            self.ladder, self._ksp = self.ladder[1:], None
         x = self._x.array * size
         if self._is_free:
             x -= self._ranks.total(x) / self._share.n_vertices
