@@ -174,27 +174,37 @@ def running(
         yield Run(report=report, callback=callback)
         return
     with Interrupt(options.on_interrupt) as interrupt:
-        if describe is None or options.checkpoint is None:
-            yield Run(None, interrupt, report, callback=callback)
-            return
-        journal, raised = options.checkpoint.open(*describe()), []
+        journal = None
+        if describe is not None and options.checkpoint is not None:
+            journal = options.checkpoint.open(*describe())
+        with kept_in(journal, interrupt, report, callback) as run:
+            yield run
 
-        def call(state: IterationState) -> object:
-            try:
-                return None if callback is None else callback(state)
-            except Exception as error:
-                raised.append(error)
-                raise
 
+@contextmanager
+def kept_in(journal: Any, interrupt: Interrupt, report: Reporter, callback: Callback | None) -> Iterator[Run]:
+    """The run that a journal keeps, if there is one, until the end of the block."""
+    if journal is None:
+        yield Run(None, interrupt, report, callback=callback)
+        return
+    raised = []
+
+    def call(state: IterationState) -> object:
         try:
-            yield Run(journal, interrupt, report, callback=None if callback is None else call)
-        except (ValueError, TypeError, ArithmeticError, LookupError) as error:
-            # Numbers out of a file may break whatever is made of them, at any later stage.
-            if journal.is_resumed and error not in raised:
-                raise journal.unusable(error) from error
+            return None if callback is None else callback(state)
+        except Exception as error:
+            raised.append(error)
             raise
-        finally:
-            journal.close()
+
+    try:
+        yield Run(journal, interrupt, report, callback=None if callback is None else call)
+    except (ValueError, TypeError, ArithmeticError, LookupError) as error:
+        # Numbers out of a file may break whatever is made of them, at any later stage.
+        if journal.is_resumed and error not in raised:
+            raise journal.unusable(error) from error
+        raise
+    finally:
+        journal.close()
 
 
 def _device(graph: NeighborGraph, options: EmbeddingOptions, known: Known) -> Any:

@@ -12,6 +12,12 @@ def comm():
     return pytest.importorskip("mpi4py.MPI", reason="needs MPI: make test-cluster").COMM_WORLD
 
 
+@pytest.fixture
+def folder(comm, tmp_path_factory):
+    """The same empty folder on all ranks."""
+    return comm.bcast(tmp_path_factory.mktemp("folder") if comm.rank == 0 else None)
+
+
 def _size():
     # Without importing MPI, which would start it.
     return int(os.environ.get("OMPI_COMM_WORLD_SIZE", os.environ.get("PMI_SIZE", "1")))

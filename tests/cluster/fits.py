@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isoweave import embed_graph
-from isoweave.cluster import Ranks, Share, embed_share
+from isoweave.cluster import ElsewhereError, Ranks, Share, embed_share
 from isoweave.geometry import rigid_motion
 from isoweave.graph import connected_components, normalise_lengths
 from isoweave.options import resolve_options
@@ -33,7 +33,7 @@ def on_all_ranks(share, n_components=2, *, anchors=None, alone_up_to=0, **option
         found = embed_share(
             share, resolve_options(n_components, **options), anchors=anchors, alone_up_to=alone_up_to
         )
-    return np.concatenate(share.ranks.gather(found[0])), found[1]
+    return share.ranks.everywhere(found[0]), found[1]
 
 
 def on_one(graph, n_components=2, **options):
@@ -50,7 +50,7 @@ def same(graph, share, n_components=2, *, unique=True, **options):
     mass = one.energy / one.relative_energy if one.relative_energy else 0.0
     assert facts["energy"] == pytest.approx(one.energy, rel=1e-8, abs=1e-12 * mass)
     assert facts["n_dropped"] == len(one.dropped_edges)
-    assert not unique or apart(x, one.coordinates) < 1e-5
+    assert not unique or apart(x, one.coordinates[share.ranks.everywhere(share.caller_ids)]) < 1e-5
     return x, facts, one
 
 
@@ -58,3 +58,11 @@ def apart(x, y):
     """How far two maps are from each other after a rigid motion, as a part of their size."""
     rotation, shift = rigid_motion(x, y)
     return float(np.abs(x @ rotation + shift - y).max() / np.abs(y - y.mean(axis=0)).max())
+
+
+def refusals(comm, function):
+    """What the ranks say that refuse: one of them, the others end without a word."""
+    with pytest.raises((ValueError, ElsewhereError)) as caught:
+        function()
+    said = comm.allgather("" if isinstance(caught.value, ElsewhereError) else str(caught.value))
+    return [text for text in said if text]

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from fits import apart
 from isoweave import embed_graph
-from isoweave.geometry import rigid_motion
 from isoweave.graph import graph_from_matrix, knn_graph, renumber
+from isoweave.io import read_embedding
 
 pytestmark = pytest.mark.slow
 TIGHT = ("--tol", "1e-6", "--max-iter", "2000")
@@ -82,29 +83,14 @@ def write_edges(path, graph):
 
 
 def read_map(path):
-    if path.suffix == ".npz":
-        with np.load(path) as found:
-            return found["embedding"]
-    if path.suffix == ".parquet":
-        import pyarrow.parquet
-
-        table = pyarrow.parquet.read_table(path)
-        return np.column_stack([column.to_numpy() for column in table.columns])
-    if path.suffix == ".csv":
-        return np.loadtxt(path, delimiter=",", skiprows=1)
+    if path.is_file():
+        return read_embedding(path).coordinates
     parts = []
     for name in sorted(path.iterdir()):
         with np.load(name) as part:
             assert part["rows"][1] - part["rows"][0] == len(part["embedding"]) == len(part["stretch"])
             parts.append(part["embedding"])
     return np.concatenate(parts)
-
-
-def check_same(found, reference):
-    scale = np.linalg.norm(reference - reference.mean(axis=0), axis=1).max()
-    assert found.shape == reference.shape
-    turn, shift = rigid_motion(found, reference)
-    assert np.abs(found @ turn + shift - reference).max() <= 1e-5 * scale
 
 
 @pytest.mark.parametrize(
@@ -115,7 +101,7 @@ def test_the_same_map_as_on_one_machine(tmp_path, roll, on_one_machine, n_ranks,
     write_edges(tmp_path / given, roll)
     code, out, err = run(n_ranks, tmp_path / given, "-o", tmp_path / made, "-v", *TIGHT)
     assert (code, errors(err)) == (0, []), err
-    check_same(read_map(tmp_path / made), on_one_machine.coordinates)
+    assert apart(read_map(tmp_path / made), on_one_machine.coordinates) < 1e-5
     assert f"3,200 on {n_ranks} ranks" in out
     assert "sent in a step" in out
     energy = float(re.search(r"energy +│ ([\d.e+-]+),", out)[1])
@@ -140,7 +126,7 @@ def test_duplicates_components_and_isolated_vertices(tmp_path):
     assert np.array_equal(points[150:180], points[:30])
     for c in (0, 1):
         inside = labels == c
-        check_same(points[inside], reference.coordinates[inside])
+        assert apart(points[inside], reference.coordinates[inside]) < 1e-5
 
 
 def test_anchors_stay_where_they_are(tmp_path, roll, on_one_machine):
@@ -163,7 +149,7 @@ def test_a_killed_rank_ends_the_job_and_others_go_on_from_the_checkpoint(tmp_pat
     line = (tmp_path / "g.npz", "-o", tmp_path / "m.npy", *keep, *TIGHT)
     job = start(3, *line)
     deadline = time.monotonic() + 600
-    while not (tmp_path / "c" / "index").exists():
+    while not any((tmp_path / "c").glob("state-2-part-*")):  # the index names those before
         assert job.poll() is None, job.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -181,7 +167,7 @@ def test_a_killed_rank_ends_the_job_and_others_go_on_from_the_checkpoint(tmp_pat
     assert "holds a run that is not finished" in errors(err)[0]
     code, _, err = run(2, *line, "--resume")
     assert code == 0, err
-    check_same(np.load(tmp_path / "m.npy"), on_one_machine.coordinates)
+    assert apart(np.load(tmp_path / "m.npy"), on_one_machine.coordinates) < 1e-5
 
 
 def no_number(folder):
@@ -199,15 +185,17 @@ def broken_part(folder):
 @pytest.mark.parametrize(
     ("damage", "more", "said"),
     [
-        (lambda folder: (folder / "2.npz").unlink(), (), "part 2 is missing; found 4 of 5 parts"),
-        (broken_part, (), "3.npz: the arrays of a list of edges must be equally long"),
-        (lambda folder: (folder / "4.npz").write_bytes(b"no"), (), "4.npz: not a .npz archive"),
-        (no_number, (), "4.npz: distance nan between vertices"),
-        (None, ("--report", "page.html"), "engine='petsc' does not support --report"),
-        (None, ("--metric", "cosine"), "engine='petsc' does not support --metric"),
-        (None, ("--preset", "paper"), "paper"),
-        (None, ("--n-components", "auto"), "engine='petsc' does not support --n-components auto"),
-        (None, ("--anchors", "nowhere.csv"), "nowhere.csv: no such file"),
+        (lambda folder: (folder / "2.npz").unlink(), "", "part 2 is missing; found 4 of 5 parts"),
+        (broken_part, "", "3.npz: the arrays of a list of edges must be equally long"),
+        (lambda folder: (folder / "4.npz").write_bytes(b"no"), "", "4.npz: not a .npz archive"),
+        (no_number, "", "4.npz: distance nan between vertices"),
+        (None, "--report page.html", "engine='petsc' does not support --report"),
+        (None, "--metric cosine", "engine='petsc' does not support --metric"),
+        (None, "--preset paper", "paper"),
+        (None, "--n-components auto", "engine='petsc' does not support --n-components auto"),
+        (None, "--anchors nowhere.csv", "nowhere.csv: no such file"),
+        (None, "-o {folder}/g", "the folder is not empty"),
+        (None, "-o {folder}/no/m.npy", "does not exist"),
     ],
 )
 def test_one_rank_says_what_is_wrong_and_none_hangs(tmp_path, damage, more, said):
@@ -215,23 +203,9 @@ def test_one_rank_says_what_is_wrong_and_none_hangs(tmp_path, damage, more, said
     write_edges(tmp_path / "g", graph)
     if damage:
         damage(tmp_path / "g")
+    more = more.format(folder=tmp_path).split()
     code, _, err = run(3, tmp_path / "g", "-o", tmp_path / "m.npy", *more)
     assert code == 2
     (line,) = errors(err)
     assert said in line
     assert not (tmp_path / "m.npy").exists()
-
-
-def test_outputs_that_cannot_be_written_are_refused_first(tmp_path):
-    graph = knn_graph(np.random.default_rng(0).random((60, 2)), 5)
-    write_edges(tmp_path / "g.npz", graph)
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "mine.txt").write_text("")
-    for output, said in (
-        (tmp_path / "full", "the folder is not empty"),
-        (tmp_path / "no" / "m.npy", "does not exist"),
-    ):
-        code, _, err = run(2, tmp_path / "g.npz", "-o", output)
-        assert code == 2
-        assert len(errors(err)) == 1
-        assert said in errors(err)[0]

@@ -5,22 +5,17 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
-from isoweave.cluster import ElsewhereError, Ranks, _journal
+from fits import refusals
+from isoweave.cluster import Ranks, _journal
 from isoweave.cluster._build import distribute
 from isoweave.cluster._journal import ClusterInterrupt, ClusterJournal
 from isoweave.graph import knn_graph
 from isoweave.optimise import Record
-from isoweave.persist import Checkpoint, CheckpointError, StoreError, write_store
+from isoweave.persist import Checkpoint, write_store
 
 POINTS = np.concatenate(
     [np.random.default_rng(0).random((90, 2)), np.random.default_rng(1).random((40, 2)) + 9]
 )
-
-
-@pytest.fixture
-def folder(comm, tmp_path_factory):
-    """The same folder on all ranks."""
-    return comm.bcast(tmp_path_factory.mktemp("checkpoint") if comm.rank == 0 else None)
 
 
 def journal(comm, path, *, fields=None, **how):
@@ -39,6 +34,14 @@ def record(share, component=None):
     return Record({"iteration": 7, "notes": ["a"]}, {"x": rows, "pairs.0": rows + 0.5, "history": history})
 
 
+def on_first(comm, action=lambda: None):
+    """What the first rank does while the others wait."""
+    comm.Barrier()
+    if comm.rank == 0:
+        action()
+    comm.Barrier()
+
+
 def check(found, share, component=None):
     wanted = record(share, component)
     assert dict(found.values) == dict(wanted.values)
@@ -54,10 +57,10 @@ def test_another_number_of_ranks_goes_on(comm, folder):
     one.keep("component-1.state", lambda: record(share, 1))
     assert one.write()
     assert one.write()  # replaces the first
-    comm.Barrier()
+    on_first(comm)
     assert len(comm.bcast(sorted(p.name for p in (folder / "c").iterdir()))) == comm.size + 1
     said = refusals(comm, lambda: journal(comm, folder / "c", resume=True))
-    assert said == [f"checkpoint {folder / 'c'}: is in use by another process."]
+    assert said == [f"checkpoint {folder / 'c' / 'index'}: is in use by another process."]
     one.close()
     # On fewer ranks, which read several parts each.
     few = comm.Split(0 if comm.rank < (comm.size + 1) // 2 else 1, comm.rank)
@@ -71,7 +74,7 @@ def test_another_number_of_ranks_goes_on(comm, folder):
         other.keep("state", lambda: record(here))
         assert other.write()
         other.close()
-    comm.Barrier()
+    on_first(comm)
     # And on more again.
     share, third = journal(comm, folder / "c", resume=True)
     check(third.load("state"), share)
@@ -90,74 +93,56 @@ def test_folders_that_cannot_be_continued(comm, folder):
     comm.Barrier()
     said = refusals(comm, lambda: journal(comm, folder / "c"))
     hint = "Continue it (resume=True, --resume), or remove it."
-    assert said == [f"checkpoint {folder / 'c'}: holds a run that is not finished. {hint}"]
+    assert said == [f"checkpoint {folder / 'c' / 'index'}: holds a run that is not finished. {hint}"]
     said = refusals(comm, lambda: journal(comm, folder / "c", resume=True, fields={"tol": 2}))
-    assert "belongs to another run: tol was 1 and is now 2" in said[0]
-    comm.Barrier()
-    if comm.rank == 0:
-        next((folder / "c").glob("state-1-part-00000*")).unlink()
-    comm.Barrier()
+    assert (
+        "belongs to another run: tol was 1 and is now 2. Use the former value, or remove the folder."
+        in said[0]
+    )
+    on_first(comm, lambda: next((folder / "c").glob("state-1-part-00000*")).unlink())
     _, again = journal(comm, folder / "c", resume=True)
     (said,) = refusals(comm, lambda: again.load("state"))
     assert "state-1-part-00000" in said
     again.close()
-    if comm.rank == 0:
-        (folder / "d").mkdir()
-        (folder / "d" / "notes.txt").write_text("mine")
-    comm.Barrier()
+    file = folder / "d" / "notes.txt"
+    on_first(comm, lambda: (file.parent.mkdir(), file.write_text("mine")))
     assert "is a folder that holds no checkpoint" in refusals(comm, lambda: journal(comm, folder / "d"))[0]
+    assert "is not a folder; engine='petsc' keeps" in refusals(comm, lambda: journal(comm, file))[0]
 
 
 def test_what_others_have_put_there_stays(comm, folder):
-    theirs = {f"state-1-part-{name}": "mine" for name in ("notes", "00000-of-00009", "00000-of-00001.bak")}
     share, one = journal(comm, folder / "c")
     one.keep("state", lambda: record(share))
     assert one.write()
-    comm.Barrier()
-    if comm.rank == 0:
-        for name, text in theirs.items():
-            (folder / "c" / name).write_text(text)
-        (folder / "c" / f"state-3-part-00000-of-{comm.size:05d}").write_text("mine")
-    comm.Barrier()
+    theirs = [f"1-part-{name}" for name in ("notes", "00000-of-00009", "00000-of-00001.bak")]
+    theirs.append(f"3-part-00000-of-{comm.size:05d}")
+    on_first(comm, lambda: [(folder / "c" / f"state-{name}").write_text("mine") for name in theirs])
     assert one.write()
     not_written(comm, one, "another file has its name")
     comm.Barrier()
     found = {path.name: path.read_bytes() for path in (folder / "c").glob("state-[13]*")}
     assert set(found.values()) == {b"mine"}
-    assert len(found) == len(theirs) + 1
+    assert len(found) == len(theirs)
     one.close()
     # A folder that was there before is not removed, though a short run leaves nothing in it.
-    for made in (True, False):
-        if comm.rank == 0 and made:
-            (folder / "d").mkdir()
-        comm.Barrier()
-        journal(comm, folder / "d")[1].finish()
-        comm.Barrier()
-        assert (folder / "d").exists() is made
-        comm.Barrier()
-        if comm.rank == 0 and made:
-            (folder / "d").rmdir()
+    on_first(comm, (folder / "d").mkdir)
+    for name, was_there in (("d", True), ("e", False)):
+        journal(comm, folder / name)[1].finish()
+        on_first(comm)
+        assert (folder / name).exists() is was_there
 
 
 def test_an_index_of_somebody_elses_making(comm, folder):
-    whole = {"generation": 1, "parts": 1, "slots": {}, "fingerprint": {"tol": 1}, "finished": False}
-    odd = ({"generation": "x"}, {"generation": -1}, {"parts": 0}, {"parts": 1e300}, {"slots": [1]})
-    odd += ({"slots": {"a": 1}}, {"slots": {"a": {"values": {}, "arrays": [1]}}}, {"fingerprint": None})
+    whole = {"generation": 1, "parts": 1, "rows": {"state": ["x"]}}
+    odd = ({"generation": "x"}, {"generation": -1}, {"parts": 0}, {"parts": 1e300}, {"rows": [1]})
+    odd += ({"rows": {"state": 1}}, {"rows": {"no": ["x"]}})
+    on_first(comm, (folder / "c").mkdir)
     for change in odd:
-        if comm.rank == 0:
-            (folder / "c").mkdir(exist_ok=True)
-            with (folder / "c" / "index").open("wb") as file:
-                write_store(file, "checkpoint in parts", whole | change, {})
-        comm.Barrier()
+        content = {"fingerprint": {"tol": 1}, "slots": {"parts": whole | change, "state": {}}}
+        with (folder / f"{comm.rank}").open("wb") as file:
+            write_store(file, "checkpoint in parts", content, {})
+        on_first(comm, lambda: (folder / "0").rename(folder / "c" / "index"))
         assert "is damaged" in refusals(comm, lambda: journal(comm, folder / "c", resume=True))[0], change
-
-
-def refusals(comm, function):
-    """What the ranks say that refuse: one of them, the others end without a word."""
-    with pytest.raises((CheckpointError, StoreError, ElsewhereError)) as caught:
-        function()
-    said = comm.allgather("" if isinstance(caught.value, ElsewhereError) else str(caught.value))
-    return [text for text in said if text]
 
 
 def not_written(comm, journal, match):
@@ -181,6 +166,7 @@ def test_a_part_that_cannot_be_written_is_a_warning(comm, folder, monkeypatch):
     comm.Barrier()
     here, other = journal(comm, folder / "c", resume=True)
     check(other.load("state"), here)
+    other.close()
 
 
 def test_a_file_system_without_locks(comm, folder, monkeypatch):

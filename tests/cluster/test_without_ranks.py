@@ -30,9 +30,6 @@ def test_without_petsc_the_places_to_get_it_are_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "petsc4py", None)
     with pytest.raises(ImportError, match=r"conda-forge .*apt-get install python3-petsc4py python3-mpi4py"):
         all_ranks()
-
-
-def test_on_windows_it_is_not_there(monkeypatch):
     monkeypatch.setattr(sys, "platform", "win32")
     with pytest.raises(ImportError, match="not available on Windows"):
         all_ranks()

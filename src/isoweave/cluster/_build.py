@@ -16,7 +16,7 @@ from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._components import labelled, smallest_members
 from isoweave.cluster._partition import target_ranks
 from isoweave.cluster._share import CallerRows, Ranks, RowEdges, RowRanges, Share, grouped, spread, starts_of
-from isoweave.graph import LARGEST_RATIO, NeighborGraph, local_order, positions_of, row_starts
+from isoweave.graph import NeighborGraph, check_ratio, local_order, positions_of, row_starts
 from isoweave.io import open_edges
 
 # As in isoweave.graph: relative difference of two values of one edge that counts as rounding.
@@ -33,8 +33,7 @@ def read_share(ranks: Ranks, path: str | Path, *, asymmetry: str = "error") -> t
     """Read a graph of which every rank reads a part (:func:`isoweave.io.open_edges`), and distribute it."""
     with ranks.together():
         edges = open_edges(path)
-    mine = RowRanges.even(ranks, edges.n_entries)
-    with ranks.together():
+        mine = RowRanges.even(ranks, edges.n_entries)
         pieces = list(edges.pieces(mine.start, mine.start + mine.n_owned))
     largest = max((int(max(i.max(), j.max())) for i, j, _ in pieces), default=-1)
     n = max(int(ranks.max(largest)) + 1, edges.n_vertices)
@@ -69,13 +68,13 @@ def distribute(
     unit, whole = _unit(ranks, lengths), ranks.sum(digest(small, large, lengths))
     lengths = np.ldexp(lengths, -int(np.log2(unit)))
     ends = (np.concatenate((small, large)), np.concatenate((large, small)))
-    rows = _by_rows(even, *ends, np.concatenate((lengths, lengths)))
+    rows = by_rows(even, *ends, np.concatenate((lengths, lengths)))
     del small, large, lengths, ends
     rows, stands_for = _without_duplicates(rows)
     alive = stands_for == rows.own
     label, sizes = labelled(rows, smallest_members(rows, rows.sources, rows.indices), alive)
-    target = target_ranks(ranks, rows, alive, label, sizes)
-    share = _moved(ranks, rows, alive, label, sizes, target, unit)
+    target = target_ranks(rows, alive, label, sizes)
+    share = _moved(rows, alive, label, sizes, target, unit)
     # Where each row of the caller's has gone: the rank that has the vertex tells the one that has the row.
     told, number = ranks.send(even.owner_of(share.caller_ids), share.caller_ids, share.own)
     vertex = np.full(rows.n_owned, -1, dtype=np.int64)
@@ -88,12 +87,10 @@ def distribute(
 def digest(*columns: AnyArray) -> int:
     """A number that tells rows of numbers from others, whatever their order; those of ranks add up."""
     mixed = np.zeros(len(columns[0]) if columns else 0, dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        for column in columns:
-            for values in np.atleast_2d(column.T):
-                kind = np.float64 if values.dtype.kind == "f" else np.int64
-                mixed = (mixed ^ values.astype(kind).view(np.uint64)) * _MIX
-                mixed ^= mixed >> np.uint64(29)
+    for values in (row for column in columns for row in np.atleast_2d(column.T)):
+        kind = np.float64 if values.dtype.kind == "f" else np.int64
+        mixed = (mixed ^ values.astype(kind).view(np.uint64)) * _MIX
+        mixed ^= mixed >> np.uint64(29)
     return int(mixed.sum(dtype=np.uint64)) % _DIGESTS
 
 
@@ -150,16 +147,12 @@ def _unit(ranks: Ranks, lengths: FloatArray) -> float:
         return 1.0
     low, high = ranks.min(positive.min(initial=np.inf)), ranks.max(positive.max(initial=0.0))
     with ranks.together():
-        if high / LARGEST_RATIO > low:
-            raise ValueError(
-                f"distances span from {low:.3g} to {high:.3g}, a ratio over {LARGEST_RATIO:.0g}; rescale or "
-                "remove the extreme ones."
-            )
+        check_ratio(low, high)
     middle = int(np.searchsorted(counts, counts[-1] // 2, side="right")) - _EXPONENTS
     return float(np.ldexp(1.0, min(middle, np.finfo(np.float64).maxexp - 1)))
 
 
-def _by_rows(rows: RowRanges, ends: AnyArray, cols: AnyArray, lengths: FloatArray) -> RowEdges:
+def by_rows(rows: RowRanges, ends: AnyArray, cols: AnyArray, lengths: FloatArray) -> RowEdges:
     """Entries as sorted rows on the ranks that these belong to; of a repeated one the shortest counts."""
     ends, cols, lengths = rows.ranks.send(rows.owner_of(ends), ends, cols, lengths)
     starts, ends, cols, lengths = grouped(rows.n_vertices, ends - rows.start, cols, lengths)
@@ -177,20 +170,14 @@ def _without_duplicates(rows: RowEdges) -> tuple[RowEdges, AnyArray]:
     stands_for = smallest_members(rows, sources[zero], rows.indices[zero])
     here, there = stands_for[sources], rows.fetch(rows.indices, stands_for)
     apart = here != there
-    return _by_rows(rows, here[apart], there[apart], rows.lengths[apart]), stands_for
+    return by_rows(rows, here[apart], there[apart], rows.lengths[apart]), stands_for
 
 
 def _moved(
-    ranks: Ranks,
-    rows: RowEdges,
-    alive: AnyArray,
-    label: AnyArray,
-    sizes: AnyArray,
-    target: AnyArray,
-    unit: float,
+    rows: RowEdges, alive: AnyArray, label: AnyArray, sizes: AnyArray, target: AnyArray, unit: float
 ) -> Share:
     """Rows on the ranks they go to, put in order there; columns are still the caller's."""
-    degrees = np.diff(rows.indptr)
+    ranks, degrees = rows.ranks, np.diff(rows.indptr)
     ids, component, degree = ranks.send(target[alive], rows.own[alive], label[alive], degrees[alive])
     to = np.repeat(target, degrees)  # a vertex that goes nowhere has no edges
     indices, lengths = ranks.send(to, rows.indices, rows.lengths)

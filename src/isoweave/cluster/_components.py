@@ -1,11 +1,11 @@
-"""Connected components of a graph in shares, in a few rounds however long its paths are."""
+"""Components and spanning forest of a graph in shares, in a few rounds however long its paths are."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from isoweave._typing import AnyArray
-from isoweave.cluster._share import RowRanges, Share
+from isoweave._typing import AnyArray, BoolArray
+from isoweave.cluster._share import RowRanges, Share, first_of_each
 
 _MAX_ROUNDS = 200
 
@@ -17,18 +17,16 @@ def smallest_members(rows: RowRanges, sources: AnyArray, ends: AnyArray) -> AnyA
     algorithm is FastSV (Zhang, Azad and Hu 2020): trees are hooked onto the smallest grandparent of a
     neighbour, and their paths halved.
     """
-    parent = rows.own
-    others, at = np.unique(ends, return_inverse=True)
-    halo, at = rows.halo(others), at.reshape(-1)
+    parent, halo = rows.own, rows.halo(ends)
     grand = parent.copy()
     for _ in range(_MAX_ROUNDS):
         lowest = grand.copy()
-        np.minimum.at(lowest, sources, halo.fetch(grand)[at])
+        np.minimum.at(lowest, sources, halo.fetch(grand))
         # The parent of every vertex learns of the smallest grandparent among its neighbours.
         told = np.flatnonzero(lowest < parent)
-        rows_here, found = rows.halo(parent[told]).collect(lowest[told])
+        there, found = rows.ranks.send(rows.owner_of(parent[told]), parent[told], lowest[told])
         np.minimum(parent, lowest, out=parent)
-        np.minimum.at(parent, rows_here, found)
+        np.minimum.at(parent, there - rows.start, found)
         np.minimum(parent, grand, out=parent)
         new = rows.fetch(parent, parent)
         if not rows.ranks.sum(int((new != grand).any())):
@@ -48,7 +46,8 @@ def labelled(
     counted = members if counts_as is None else members[counts_as]
     roots, counts = np.unique(counted, return_counts=True)
     total = np.zeros(rows.n_owned, dtype=np.int64)
-    np.add.at(total, *rows.halo(roots).collect(counts))
+    there, counts = rows.ranks.send(rows.owner_of(roots), roots, counts)
+    np.add.at(total, there - rows.start, counts)
     # Roots are listed in rising order, rank after rank.
     is_root = total > 0
     found = rows.ranks.gather(total[is_root])
@@ -68,3 +67,29 @@ def components_of(share: Share, keep: AnyArray | None = None) -> tuple[AnyArray,
     """
     kept = slice(None) if keep is None else keep
     return labelled(share, smallest_members(share, share.sources[kept], share.indices[kept]))
+
+
+def spanning_edges(share: Share) -> BoolArray:
+    """Owned stored edges that are in the minimum spanning forest, by Boruvka's rounds.
+
+    Every tree takes its shortest outgoing edge (ties: the smallest ends), and trees joined in this way
+    merge. Every round at least halves the number of trees.
+    """
+    ranks, rows, columns = share.ranks, share.sources, share.indices
+    small, large = np.minimum(rows + share.start, columns), np.maximum(rows + share.start, columns)
+    tree, halo, taken = share.own, share.halo(columns), np.zeros(len(rows), dtype=bool)
+    while True:
+        out = np.flatnonzero(tree[rows] != halo.fetch(tree))
+        if not ranks.max(len(out)):
+            return taken
+        mine = (tree[rows[out]], share.lengths[out], small[out], large[out])
+        best = first_of_each(*mine)
+        found = ranks.send(share.owner_of(mine[0][best]), *(part[best] for part in mine))
+        best = first_of_each(*found)
+        # Their ranks hear of them at both ends.
+        low, high = found[2][best], found[3][best]
+        to = share.owner_of(np.concatenate((low, high)))
+        here, there = ranks.send(to, np.concatenate((low, high)), np.concatenate((high, low)))
+        n = share.n_vertices
+        taken |= np.isin((rows + share.start) * n + columns, here * n + there)
+        tree = smallest_members(share, rows[taken], columns[taken])

@@ -9,47 +9,33 @@ from typing import Any
 
 import numpy as np
 
-from isoweave._component import embed_in_rounds
-from isoweave._edges import NO_LENGTH
+from isoweave._component import embed_in_rounds, stretch_of
+from isoweave._edges import lengths_in
 from isoweave._engine import ComponentResult, Engine, check_start, geodesic_factor
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.cluster._far import ShareGlobal, scaled_share, share_global
 from isoweave.cluster._frames import ShareEnergy, share_frames
-from isoweave.cluster._measure import median, total
-from isoweave.cluster._parts import embed_alone, laid_out
+from isoweave.cluster._landmarks import far_vertices, scaled_share, share_global
 from isoweave.cluster._patch import Patch, around, restricted
-from isoweave.cluster._problem import ClusterProblem, ShareAnchors, cluster_problem
+from isoweave.cluster._problem import ShareAnchors, cluster_problem
 from isoweave.cluster._share import Ranks, Share
 from isoweave.cluster._shortcuts import without_shortcuts
-from isoweave.cluster._starts import STARTS, far_vertices, gathered, to_owners
-from isoweave.embed import STATUSES, check_components, in_users_unit
+from isoweave.cluster._starts import STARTS, gathered, to_owners
+from isoweave.embed import STATUSES, check_components, embed_parts, in_users_unit
 from isoweave.energy import AnchorEnergy
-from isoweave.geometry import local_stretch
-from isoweave.graph import NeighborGraph, longer_than_detours
-from isoweave.optimise import (
-    ALONE,
-    MENDED,
-    SYNCHRONIZED_LIMIT,
-    Run,
-    check_finite,
-    mended,
-    numerical_stage,
-)
+from isoweave.graph import NeighborGraph, PreparedGraph, longer_than_detours, pack_boxes
+from isoweave.known import Known
+from isoweave.optimise import ALONE, MENDED, SYNCHRONIZED_LIMIT, Run, check_finite, mended
 from isoweave.options import EmbeddingOptions
-
-# Start from one rank's point of view, which the ordinary engine has.
-_ONE_MACHINE_STARTS = ("synchronized", "lifted")
 
 
 def check_cluster_options(options: EmbeddingOptions) -> None:
     """Refuse, on all ranks alike, what a fit asks for that engine="petsc" does not have."""
+    is_paper, start = "paper" in (options.preset, options.inner_product), options.start
     asked = {
-        "the paper's method (preset or inner_product 'paper')": "paper"
-        in (options.preset, options.inner_product),
+        "the paper's method (preset or inner_product 'paper')": is_paper,
         "frame_size='all'": options.frame_size == "all",
-        f"start={options.start!r:.20}": isinstance(options.start, str)
-        and options.start in _ONE_MACHINE_STARTS,
+        f"start={start!r:.20}": isinstance(start, str) and start not in ("auto", *STARTS),
         f"solver={options.solver!r}": options.solver not in ("auto", "amg", "jacobi"),
         f"along_graph={options.along_graph}": options.along_graph is not None,
         "components='bridge'": options.components == "bridge",
@@ -103,39 +89,35 @@ def embed_share(
         run.stage("shortcuts")
         share, n_dropped = without_shortcuts(share, team)
     x, stretch = np.full((share.n_owned, width), np.nan), np.ones((share.n_owned, width))
+    is_one = len(share.component_sizes) == 1
     sizes = share.component_sizes if options.components != "largest" else share.component_sizes[:1]
     x[(share.component_sizes[share.component] == 1) & (share.component < len(sizes))] = 0.0
-    together = [c for c, size in enumerate(sizes) if size > 1 and size * width > alone_up_to]
+    embed: Any = embed_large if options.loss == "squares" else _embed_robustly
     results: dict[int, ComponentResult] = {}
-    for c in together:
+    for c in np.flatnonzero((sizes > 1) & (sizes * width > alone_up_to)).tolist():
         inside = share.component == c
-        part = share if len(share.component_sizes) == 1 else restricted(share, inside)
+        part = share if is_one else restricted(share, inside)
         held = None if pins is None else _inside(pins, inside, part)
         begin = None if given is None else given[inside]
-        where = run if len(share.component_sizes) == 1 else run.within(f"component-{c}")
-        embed: Any = embed_large if options.loss == "squares" else _embed_robustly
-        found = embed(part, options, held, team=team, start=begin, run=where)
+        where = run if is_one else run.within(f"component-{c}")
+        found = results[c] = embed(part, options, held, team=team, start=begin, run=where)
         x[inside], stretch[inside] = found.iteration.coordinates, found.stretch
-        results[c] = found
-    alone = [c for c, size in enumerate(sizes) if size > 1 and size * width <= alone_up_to]
-    small = embed_alone(share, alone, options, pins, given, team, x, stretch) if alone else []
-    energy = sum(r.iteration.energy for r in results.values())
-    mass = sum(r.mass for r in results.values())
-    energy += float(ranks.sum(float(sum(r.iteration.energy for _, r in small))))
-    mass += float(ranks.sum(float(sum(r.mass for _, r in small))))
-    status = max(
-        [STATUSES.index(r.iteration.status) for r in (*results.values(), *(r for _, r in small))] or [0]
-    )
-    status = int(ranks.max(status))
-    x = laid_out(share, x, pins, sizes)
+    alone = np.flatnonzero((sizes > 1) & (sizes * width <= alone_up_to)).tolist()
+    small = _embed_alone(share, alone, options, pins, given, team, x, stretch) if alone else {}
+    # Results of large components are on all ranks, and count on the first.
+    mine = [*small.values(), *(results.values() if ranks.rank == 0 else ())]
+    scales = np.array([(r.iteration.energy, r.mass) for r in mine], dtype=np.float64)
+    energy, mass = ranks.sum(scales.reshape(-1, 2).sum(axis=0)).tolist()
+    status = ranks.max(max((STATUSES.index(r.iteration.status) for r in mine), default=0))
+    x = _laid_out(share, x, pins, sizes)
     with ranks.together():
         x = in_users_unit(x, share.unit) + origin
     if pins is not None and anchors is not None:
         hard = np.isinf(anchors[2])
         x[anchors[0][hard]] = anchors[1][hard]
-    facts = _facts_of_first(ranks, results.get(0) or dict(small).get(0))
-    facts |= {
-        "energy": energy * share.unit * share.unit, "relative_energy": energy / mass if mass > 0 else 0.0,
+    facts = _facts_of_first(ranks, (results | small).get(0)) | {
+        "energy": energy * share.unit * share.unit,
+        "relative_energy": energy / mass if mass > 0 else 0.0,
         "status": STATUSES[status], "n_dropped": n_dropped, "stretch": stretch,
     }  # fmt: skip
     return x, facts
@@ -197,26 +179,18 @@ def embed_large(
     ranks, width = share.ranks, options.n_components
     run.stage("frames")
     frames = share_frames(
-        share,
-        width,
-        frame_size=options.frame_size,
-        calibrate=options.calibrate,
-        confidence=share.weights,
-        team=team,
+        share, width, team, options.frame_size, calibrate=options.calibrate, confidence=share.weights
     )
-
-    def far_problem(far: ShareGlobal, near: FloatArray) -> ClusterProblem:
-        return replace(cluster_problem(frames, anchors, far.springs(near)), far=far)
 
     def geodesics(x: FloatArray) -> float:
         paths = frames.patch.share
         landmarks, distances = far_vertices(paths, width, team)
-        return geodesic_factor(x, paths.fetch(landmarks, x), distances, lambda values: total(ranks, values))
+        return geodesic_factor(x, paths.fetch(landmarks, x), distances, ranks.total)
 
     engine = Engine(
         *(frames, frames.graph, options, anchors, run),
         factored=lambda anchors: cluster_problem(frames, anchors),
-        far_problem=far_problem,
+        far_problem=lambda far, near: cluster_problem(frames, anchors, far, near),
         geodesic_factor=geodesics,
         edge_factor=lambda x: _edge_factor(frames, x),
         stretch=lambda x: _stretch(frames, x),
@@ -251,7 +225,7 @@ def _embed_robustly(
     def weighted(trust: FloatArray, run: Run) -> ComponentResult:
         return embed_large(replace(share, weights=given * trust), options, anchors, run=run, **more)
 
-    over_all: Any = (lambda e: median(ranks, e), lambda change: ranks.max(change.max(initial=0.0)))
+    over_all: Any = (ranks.median, lambda change: ranks.max(change.max(initial=0.0)))
     return embed_in_rounds(wrong, weighted, lambda x: _lengths(patch, patch.graph, x), run, *over_all)
 
 
@@ -262,28 +236,90 @@ def _extent(ranks: Ranks, x: FloatArray) -> float:
 
 def _lengths(patch: Patch, graph: NeighborGraph, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Of the owned edges in the map, and as they were measured."""
-    own, there = patch.own_edges, patch.on_vertices(x)
-    steps = there[graph.indices[own]] - there[graph.sources[own]]
-    return np.sqrt(np.einsum("ec,ec->e", steps, steps)), graph.lengths[own]
+    return lengths_in(graph, patch.on_vertices(x))[patch.own_edges], graph.lengths[patch.own_edges]
 
 
 def _edge_factor(frames: ShareEnergy, x: FloatArray) -> float:
     """The factor that brings edges nearest to their lengths (least squares)."""
     lengths, measured = _lengths(frames.patch, frames.graph.local, x)
     weighted = frames.edges.weights[frames.patch.own_edges] * lengths
-    square = total(frames.ranks, weighted * lengths)
-    return total(frames.ranks, weighted * measured) / square if square > 0 else 1.0
+    square = frames.ranks.total(weighted * lengths)
+    return frames.ranks.total(weighted * measured) / square if square > 0 else 1.0
 
 
 def _stretch(frames: ShareEnergy, x: FloatArray) -> tuple[FloatArray, AnyArray]:
     """Stretch of the owned vertices, and those at an edge that has no length in the map."""
-    patch = frames.patch
-    with numerical_stage("stretch"):
-        stretch = local_stretch(patch.graph, frames.frames, patch.on_vertices(x), team=frames.team)[patch.own]
-    check_finite("stretch", "singular values", stretch)
-    lengths, measured = _lengths(frames.patch, frames.graph.local, x)
-    gone = (lengths <= NO_LENGTH * measured) & (measured > NO_LENGTH)
-    lost = np.zeros(len(x), dtype=bool)
-    lost[patch.graph.sources[patch.own_edges][gone] - patch.own.start] = True
-    stretch[lost, -1] = 0.0
-    return stretch, lost
+    own = frames.patch.own
+    stretch, lost = stretch_of(frames.graph.local, frames.edges, frames.patch.on_vertices(x))
+    return stretch[own], lost[own]
+
+
+def _embed_alone(
+    share: Share,
+    components: list[int],
+    options: EmbeddingOptions,
+    anchors: AnchorEnergy | None,
+    start: FloatArray | None,
+    team: ThreadTeam,
+    x: FloatArray,
+    stretch: FloatArray,
+) -> dict[int, ComponentResult]:
+    """Embed each small component on the rank of its first vertex, as on one machine; fills x and stretch."""
+    ranks, width, n = share.ranks, options.n_components, share.n_owned
+    first = np.full(len(share.component_sizes), share.n_vertices)
+    np.minimum.at(first, share.component, share.own)
+    to = share.owner_of(ranks.min(first))[share.component]
+    inside = np.isin(share.component, components)
+    rows, edges = np.flatnonzero(inside), np.flatnonzero(inside[share.sources])
+    begin = np.zeros((n, width)) if start is None else start
+    pinned, places = np.full(n, -1.0), np.zeros((n, width))
+    if anchors is not None:
+        pinned[anchors.vertices], places[anchors.vertices] = anchors.weights, anchors.positions
+    mine = (share.own, share.component, np.diff(share.indptr), begin, pinned, places)
+    ids, labels, counts, begin, pinned, places = ranks.send(to[rows], *(part[rows] for part in mine))
+    weights = np.ones(len(share.indices)) if share.weights is None else share.weights
+    theirs = (share.indices, share.lengths, weights)
+    ends, lengths, weights = ranks.send(to[share.sources[edges]], *(part[edges] for part in theirs))
+    found: dict[int, ComponentResult] = {}
+    values = np.zeros((len(ids), 2 * width))
+    if len(ids):
+        starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+        graph = NeighborGraph(starts, np.searchsorted(ids, ends).astype(np.int32), lengths)
+        everyone = np.arange(len(ids), dtype=np.int32)
+        prepared = PreparedGraph(graph, 1.0, graph, everyone, np.empty((0, 2), dtype=np.int32))
+        at = np.flatnonzero(pinned >= 0)
+        pins = AnchorEnergy(at.astype(np.int32), places[at], pinned[at], len(ids)) if len(at) else None
+        known = Known(None if share.weights is None else weights, None, pins)
+        options = replace(options, components="separate", engine="cpu", checkpoint=None)
+        arguments = (prepared, known, known, options, None if start is None else begin, team, ALONE, False)
+        for vertices, result in zip(prepared.parts, embed_parts(*arguments), strict=True):
+            assert result is not None
+            values[vertices] = np.hstack((result.iteration.coordinates, result.stretch))
+            found[int(labels[vertices[0]])] = result
+    home, values = ranks.send(share.owner_of(ids), ids, values)
+    x[home - share.start], stretch[home - share.start] = values[:, :width], values[:, width:]
+    return found
+
+
+def _laid_out(share: Share, x: FloatArray, anchors: AnchorEnergy | None, sizes: AnyArray) -> FloatArray:
+    """Components side by side, those without anchors beside those with some."""
+    if len(sizes) == 1:
+        return x
+    ranks, x, has_anchor = share.ranks, x.copy(), np.zeros(len(sizes), dtype=bool)
+    if anchors is not None:
+        label = share.component[anchors.vertices]
+        alone = sizes[label] == 1
+        x[anchors.vertices[alone]] = anchors.positions[alone]
+        has_anchor[label] = True
+    has_anchor = ranks.max(has_anchor)
+    is_fixed = bool(has_anchor.any())
+    # Those with anchors are one box, the first, which stays where it is.
+    box = np.where(has_anchor, 0, np.cumsum(~has_anchor) - (not is_fixed))
+    at, shape = box[share.component], (int(box.max()) + 1, x.shape[1])
+    lows, highs, sums = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape)
+    np.minimum.at(lows, at, x)
+    np.maximum.at(highs, at, x)
+    np.add.at(sums, at, x)
+    shifts = pack_boxes(ranks.min(lows), ranks.max(highs), ranks.sum(sums), np.bincount(box, sizes))
+    check_finite("layout", "shifts of the components", shifts)
+    return x + (shifts - shifts[0] if is_fixed else shifts)[at]

@@ -10,15 +10,13 @@ import numpy as np
 from isoweave._lazy import computed_once
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray
-from isoweave.cluster._forest import spanning_edges
-from isoweave.cluster._measure import lower_quartile, median, total
+from isoweave.cluster._components import spanning_edges
 from isoweave.cluster._patch import Patch, around, kept_edges, patch_for_balls
 from isoweave.cluster._share import Ranks, Share
-from isoweave.energy import EdgeEnergy, Energy, Evaluation
+from isoweave.energy import EdgeEnergy, Energy, Evaluation, edge_energy
 from isoweave.geometry import (
     HUB_LIMIT,
     ROOM_PER_FRAME,
-    SHORTEST_ROW,
     LocalFrames,
     calibrate_frames,
     frame_size_by,
@@ -71,7 +69,7 @@ class ShareEnergy:
         here, own = self.local.evaluate(self.patch.on_vertices(x)), self.patch.own
         energies = here.energies[own]
         alignments = here.alignments[own] if len(here.alignments) else here.alignments
-        return Evaluation(total(self.ranks, energies), here.half_gradient[own], alignments, energies)
+        return Evaluation(self.ranks.total(energies), here.half_gradient[own], alignments, energies)
 
     @computed_once
     def mass(self) -> float:
@@ -84,11 +82,11 @@ class ShareEnergy:
 def share_frames(
     share: Share,
     n_components: int,
-    *,
+    team: ThreadTeam,
     frame_size: int | float | str = "auto",
+    *,
     calibrate: str = "rows",
     confidence: FloatArray | None = None,
-    team: ThreadTeam,
 ) -> ShareEnergy:
     """Calibrated frames of a connected graph with one weight per edge, as ``isoweave._component`` makes them.
 
@@ -96,11 +94,15 @@ def share_frames(
     """
     patch = Patch(share, around(share, 1))
     paths, measured = share, patch.graph
-    if confidence is not None:
-        found = bypass_doubtful(patch.graph, patch.on_edges(confidence, mirrored=True))
+    trust = None if confidence is None else patch.on_edges(confidence, mirrored=True)
+    if trust is not None:
+        found = bypass_doubtful(patch.graph, trust)
         paths = replace(share, lengths=np.ascontiguousarray(found.lengths[patch.own_edges]))
         patch = Patch(paths, patch.known)
-    typical = lower_quartile(share.ranks, np.diff(share.indptr))
+    # The lower quartile of the degrees, as isoweave.geometry.typical_degree.
+    at, degrees = 0.25 * (share.n_vertices - 1), np.diff(share.indptr)
+    low, high = share.ranks.kth_smallest(degrees, [int(at), min(int(at) + 1, share.n_vertices - 1)])
+    typical = float(low + (at - int(at)) * (high - low))
     size = frame_size_by(typical, share.n_vertices, frame_size, n_components)
     near = ~long_edges(patch.graph, n_components, rows_by_length(patch.graph, team))[patch.own_edges]
     frames = _owned_frames(paths, near, size, n_components, team)
@@ -109,22 +111,14 @@ def share_frames(
     indptr, indices = share.indptr.astype(np.int32), patch.graph.indices[patch.own_edges]
     frames = calibrate_frames(NeighborGraph(indptr, indices, share.lengths), frames, calibrate)
     check_finite("calibration", "rows", frames.rows)
-    rows, has_row, spectrum = patch.on_edges(frames.rows), frames.included, patch.on_vertices(frames.spectrum)
-    del frames
-    included = patch.on_edges(has_row)
-    given = np.ones(len(share.indices)) if confidence is None else confidence
-    weights = np.where(has_row, given, 0.0)
-    # Long edges count with their relative error (eq. 27).
-    lost = ~(included | included[patch.graph.reverse])[patch.own_edges] & ~near
-    if share.ranks.max(bool(lost.any())):
-        shares = np.minimum(1.0, (median(share.ranks, paths.lengths) / paths.lengths[lost]) ** 2)
-        weights[lost] = shares * given[lost]
-    check_finite("inner product", "weights", weights)
-    squares = np.einsum("ej,ej->e", rows, rows)
-    scale = np.minimum(patch.graph.lengths**2, spectrum[patch.graph.sources, 0])
-    rows[(squares <= SHORTEST_ROW**2 * scale) & (squares > 0)] = 0.0
-    here = LocalFrames(rows, included, spectrum, np.empty(0))
-    energy = EdgeEnergy(patch.graph, here, patch.on_edges(weights), team)
+    rows, included = patch.on_edges(frames.rows), patch.on_edges(frames.included)
+    here = LocalFrames(rows, included, patch.on_vertices(frames.spectrum), np.empty(0))
+    del frames, rows
+    middle = share.ranks.median(paths.lengths)
+    energy = edge_energy(patch.graph, here, confidence=trust, team=team, median=middle)
+    check_finite("inner product", "weights", energy.weights)
+    # Of other ranks' edges those that these have found: there, edges are long for what is not here.
+    energy = replace(energy, weights=patch.on_edges(energy.weights[patch.own_edges]))
     return ShareEnergy(patch, energy, _whole(share, measured), n_components)
 
 

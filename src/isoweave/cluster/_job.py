@@ -16,11 +16,12 @@ from isoweave.cluster._fit import check_cluster_options, embed_share
 from isoweave.cluster._journal import ClusterInterrupt, ClusterJournal
 from isoweave.cluster._output import checked_output, write_map
 from isoweave.cluster._share import CallerRows, Ranks, Share
+from isoweave.embed import kept_in
 from isoweave.io import read_anchors
 from isoweave.known import Anchors, check_anchors, merge_anchors
-from isoweave.optimise import IterationState, Progress, Run
+from isoweave.optimise import IterationState, Progress
 from isoweave.options import EmbeddingOptions, resolve_options
-from isoweave.persist import CheckpointError, fingerprint
+from isoweave.persist import fingerprint
 
 _MISSING = (
     "engine='petsc' needs PETSc and MPI with their Python packages petsc4py and mpi4py ({error}). From "
@@ -98,29 +99,14 @@ def _embed(
     say(f"{share.n_vertices:,} vertices on {ranks.size} ranks, at most {ranks.max(share.n_owned):,}; {cut}")
     before = ranks.sent
     given = held = None
-    origin: FloatArray | float = 0.0
     if anchors is not None:
-        with ranks.together():
-            index, places = read_anchors(anchors, n_rows)
-        given, held, origin = _own_anchors(share, rows, Anchors(index, places, weight), chosen)
+        given, held = _own_anchors(share, rows, chosen.n_components, anchors, weight)
     interrupt = ClusterInterrupt(ranks, chosen.on_interrupt)
     with thread_team(chosen.n_jobs) as team, interrupt:
-        callback = agreed_callback(ranks, chosen)
         journal = _journal(share, rows, chosen, given)
-        run = Run(journal, interrupt, say, callback=callback)
-        try:
+        with kept_in(journal, interrupt, say, agreed_callback(ranks, chosen)) as run:
             coordinates, facts = embed_share(share, chosen, anchors=given, run=run, team=team)
             run.finish()
-        except (ValueError, TypeError, ArithmeticError, LookupError) as failure:
-            # Numbers out of a file may break whatever is made of them; a callback's errors are its own.
-            is_own = callback is not None or isinstance(failure, CheckpointError)
-            if journal is None or not journal.is_resumed or is_own:
-                raise
-            raise journal.unusable(failure) from failure
-        finally:
-            if journal is not None:
-                journal.close()
-    coordinates = coordinates + origin
     if held is not None:
         coordinates[held[0]] = held[1]
     after = ranks.sent
@@ -171,23 +157,24 @@ def agreed_callback(ranks: Ranks, options: EmbeddingOptions) -> Any:
     return call
 
 
-def _own_anchors(share: Share, rows: CallerRows, anchors: Anchors, options: EmbeddingOptions) -> Any:
-    """Anchors among the vertices of this rank, around the mean of all: their rows, positions and weights.
+def _own_anchors(share: Share, rows: CallerRows, n_components: int, path: Any, weight: float | None) -> Any:
+    """Anchors among the vertices of this rank: their rows, positions and weights.
 
-    Also those that hold, rows and positions to the last bit; and the mean.
+    Also those that hold, rows and positions to the last bit.
     """
     with share.ranks.together():
-        checked = check_anchors(rows.n_vertices, options.n_components, anchors)
+        known = Anchors(*read_anchors(path, rows.n_vertices), weight)
+        checked = check_anchors(rows.n_vertices, n_components, known)
     if checked is None:
-        return None, None, 0.0
-    origin, vertices = checked.positions.mean(axis=0), rows.vertices(checked.vertices.astype(np.int64))
+        return None, None
+    origin, vertices = checked.positions.mean(axis=0), rows.fetch(checked.vertices, rows.vertex)
     with share.ranks.together():
         merged = merge_anchors(checked, vertices, origin, share.unit, share.n_vertices)
-    own = share.owner_of(merged.vertices) == share.ranks.rank
-    here = merged.vertices[own].astype(np.int64) - share.start
-    hard = np.flatnonzero(checked.is_hard & (share.owner_of(vertices) == share.ranks.rank))
+    own = ~share.are_away(merged.vertices)
+    here = merged.vertices[own] - share.start
+    hard = np.flatnonzero(checked.is_hard & ~share.are_away(vertices))
     held = (vertices[hard] - share.start)[::-1], checked.positions[hard][::-1]  # of duplicates the first wins
-    return (here, merged.positions[own] * share.unit, merged.weights[own]), held, origin
+    return (here, merged.positions[own] * share.unit + origin, merged.weights[own]), held
 
 
 def _journal(

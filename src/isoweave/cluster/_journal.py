@@ -1,7 +1,8 @@
 """A run kept in parts: a folder with a file of every rank, and an index that names those in force.
 
 Parts hold vertices by the caller's numbers, so that another number of ranks can go on with them. The index is
-replaced last: whatever happens while parts are written, those it names are complete.
+an ordinary checkpoint, of the first rank, with all that has no rows of vertices. It is replaced last:
+whatever happens while parts are written, those it names are complete.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +24,26 @@ from isoweave._files import atomic_write, write_error
 from isoweave._typing import AnyArray
 from isoweave.cluster._share import CallerRows, Share
 from isoweave.optimise import Interrupt, Record
-from isoweave.persist import Checkpoint, CheckpointError, Journal, Store, StoreError, is_at, lock, write_store
+from isoweave.persist import (
+    Checkpoint,
+    CheckpointError,
+    FileJournal,
+    Journal,
+    Store,
+    StoreError,
+    write_store,
+)
 
-_INDEX_KIND, _PART_KIND = "checkpoint in parts", "part of a checkpoint"
+_INDEX, _PART_KIND = "index", "part of a checkpoint"
 # What a record has a row of for every vertex; its other arrays are the same on all ranks.
 _BY_VERTEX = re.compile(r"x|preconditioned|coordinates|alignments|stretch|pairs\.\d+")
 _COMPONENT = re.compile(r"component-(\d+)\.")
+
+
+class PartsIndex(FileJournal):
+    """The index of a run in parts: what all ranks share, and in the slot "parts" which these are."""
+
+    kind, whole = "checkpoint in parts", "folder"
 
 
 class ClusterJournal(Journal):
@@ -38,17 +54,17 @@ class ClusterJournal(Journal):
     ) -> None:
         super().__init__(Path(checkpoint.path), fields, checkpoint.every)
         self._share, self._rows, self._ranks = share, rows, share.ranks
-        self._generation = self._n_parts = 0
-        self._is_made, self._held = False, -1
+        self._index: PartsIndex | None = None  # on the first rank
+        self._is_made, found = False, None
         try:
             with self._ranks.together():
                 if self._ranks.rank == 0:
-                    self._occupy()
-            with self._ranks.together():
-                self._meet(checkpoint.resume)
+                    self._index = self._opened(checkpoint.resume)
+                    found = self._in_force(self._index)
         except BaseException:
             self.close()
             raise
+        self._generation, self._n_parts, self._stored = self._ranks.comm.bcast(found)
         self.is_resumed = bool(self._stored)
 
     def load(self, slot: str) -> Record | None:
@@ -56,23 +72,19 @@ class ClusterJournal(Journal):
         found = self._stored.get(slot)
         if found is None:
             return None
-        ids, arrays = self._read(slot, found["arrays"])
-        vertices = self._rows.vertices(ids)
+        record, names = found
+        ids, *arrays = self._read(slot, names)
+        vertices = self._rows.fetch(ids, self._rows.vertex)
         to, own = self._share.owner_of(vertices), self._vertices(slot)
         (at,) = self._ranks.send(to, vertices)
-        place = np.searchsorted(own, at)
-        result: dict[str, AnyArray] = {}
-        for name in found["arrays"]:
-            if _BY_VERTEX.fullmatch(name):
-                (values,) = self._ranks.send(to, arrays[name])
-                with self._ranks.together():
-                    if not np.array_equal(np.sort(at), own):
-                        raise CheckpointError(self.path, f"does not hold every vertex ({slot}).")
-                result[name] = np.empty_like(values)
-                result[name][place] = values
-            else:
-                result[name] = self._ranks.comm.bcast(arrays.get(name))
-        return Record(found["values"], result)
+        order = np.argsort(at)
+        with self._ranks.together():
+            if not np.array_equal(at[order], own):
+                raise ValueError(f"It does not hold every vertex ({slot}).")
+        rows = {
+            name: self._ranks.send(to, array)[0][order] for name, array in zip(names, arrays, strict=True)
+        }
+        return Record(record.values, {**record.arrays, **rows})
 
     def is_due(self) -> bool:
         """Whether to write now, by the clock of the first rank."""
@@ -88,78 +100,82 @@ class ClusterJournal(Journal):
         except OSError as error:
             failure = str(write_error(error, self._part(generation, ranks.rank, ranks.size)))
         failures = [text for text in ranks.gather(failure) if text]
-        if not failures and ranks.rank == 0:
-            slots = {s: {"values": dict(r.values), "arrays": list(r.arrays)} for s, r in records.items()}
-            content = {"generation": generation, "parts": ranks.size, "slots": slots}
-            content |= {"fingerprint": self._fields, "finished": self._is_finished}
-            try:
-                _refuse_others(self.path / "index", _INDEX_KIND)
-                with atomic_write(self.path / "index") as file:
-                    write_store(file, _INDEX_KIND, content, {})
-            except OSError as error:
-                failures = [str(write_error(error, self.path / "index"))]
-        failures = ranks.comm.bcast(failures)
+        is_written = not failures
         if failures and ranks.rank == 0:
             warnings.warn(f"The checkpoint was not written; the fit continues: {failures[0]}", stacklevel=2)
-        # Parts that the index does not name any more, or not yet.
-        self._remove(generation if failures else self._generation)
-        if not failures:
+        elif self._index is not None:
+            rows = {slot: [*filter(_BY_VERTEX.fullmatch, record.arrays)] for slot, record in records.items()}
+            parts = Record({"generation": generation, "parts": ranks.size, "rows": rows})
+            self._index.forget("")
+            for slot, record in {"parts": parts, **records}.items():
+                shared = {k: a for k, a in record.arrays.items() if k not in rows.get(slot, ())}
+                self._index.keep(slot, partial(Record, record.values, shared))
+            is_written = self._index.write()
+        if ranks.comm.bcast(is_written):
             self._generation, self._n_parts = generation, ranks.size
+        self._remove_others()
         self._wait(started)
-        return not failures
+        return self._generation == generation
 
     def finish(self) -> None:
         """The run has come to its end; one too short for a single write leaves nothing behind."""
         if self._generation:
             self.forget("component-")
-            self._is_finished = True
-            self.write()
+            if self.write() and self._index is not None:
+                self._index.finish()
         self.close()
 
     def close(self) -> None:
-        if self._is_made and not self._generation:
-            with suppress(OSError):
+        if self._index is not None:
+            self._index.close()
+        if self._is_made:
+            with suppress(OSError):  # there is something in it
                 self.path.rmdir()
-        if self._held >= 0:
-            os.close(self._held)
-        self._is_made, self._held = False, -1
+        self._index, self._is_made = None, False
 
-    def _occupy(self) -> None:
-        """Make the folder if there is none, and lock it; the lock ends with the process."""
-        while self._held < 0:
-            try:
-                with suppress(FileExistsError):
-                    self.path.mkdir()
-                    self._is_made = True
-                held = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            except FileNotFoundError as error:
-                if self.path.parent.is_dir() and not self.path.is_symlink():
-                    continue  # somebody has removed it in between
-                raise write_error(error, self.path) from error
-            except NotADirectoryError as error:
-                said = "is not a folder; engine='petsc' keeps a run in parts."
-                raise CheckpointError(self.path, said) from error
-            except OSError as error:
-                raise write_error(error, self.path) from error
-            is_locked = lock(held)
-            if is_locked and is_at(self.path, held):
-                self._held = held
-                return
-            os.close(held)
-            if not is_locked:
-                raise CheckpointError(self.path, "is in use by another process.")
+    def _opened(self, resume: bool) -> PartsIndex:
+        """The index, which nobody else can open until the process ends; the folder, if there is none."""
+        try:
+            with suppress(FileExistsError):
+                self.path.mkdir()
+                self._is_made = True
+            names = os.listdir(self.path)
+        except NotADirectoryError as error:
+            said = "is not a folder; engine='petsc' keeps a run in parts."
+            raise CheckpointError(self.path, said) from error
+        except OSError as error:
+            raise write_error(error, self.path) from error
+        if names and _INDEX not in names:
+            raise CheckpointError(self.path, "is a folder that holds no checkpoint; it is left alone.")
+        return PartsIndex(self.path / _INDEX, self._fields, every=None, resume=resume)
+
+    def _in_force(self, index: PartsIndex) -> tuple[int, int, dict[str, tuple[Record, list[str]]]]:
+        """The number of the generation and of its parts; every slot with the arrays that the parts have."""
+        parts = index.load("parts")
+        if parts is None:
+            return 0, 0, {}
+        try:
+            generation, n_parts = (parts.value(name, int) for name in ("generation", "parts"))
+            names = parts.value("rows", dict)
+            slots = {slot: (record, names[slot]) for slot in names if (record := index.load(slot))}
+            sizes_fit = 0 < generation < 2**31 and 0 < n_parts < 2**31
+            if not sizes_fit or len(slots) < len(names) or not all(type(v) is list for v in names.values()):
+                raise ValueError("parts and slots do not go together")
+        except ValueError as error:
+            raise CheckpointError(self.path, f"is damaged ({error}); remove it to start afresh.") from error
+        return generation, n_parts, slots
 
     def _part(self, generation: int, rank: int, size: int) -> Path:
         return self.path / f"state-{generation}-part-{rank:05d}-of-{size:05d}"
 
-    def _remove(self, generation: int) -> None:
-        """Remove this rank's share of the parts of a generation, by however many ranks."""
-        for path in self.path.glob(f"state-{generation}-part-*"):
-            match = re.fullmatch(r"state-\d+-part-(\d+)-of-\d+", path.name)
-            if match is None or int(match[1]) % self._ranks.size != self._ranks.rank:
+    def _remove_others(self) -> None:
+        """Remove this rank's share of the parts that the index does not name."""
+        for path in self.path.glob("state-*-part-*"):
+            match = re.fullmatch(r"state-(\d+)-part-(\d+)-of-\d+", path.name)
+            if match is None or int(match[2]) % self._ranks.size != self._ranks.rank:
                 continue
-            with suppress(OSError, StoreError), Store.open(path, _PART_KIND) as store:
-                if store.content.get("generation") == generation:
+            if int(match[1]) != self._generation:
+                with suppress(OSError, StoreError), Store.open(path, _PART_KIND):
                     path.unlink(missing_ok=True)
 
     def _vertices(self, slot: str) -> AnyArray:
@@ -172,22 +188,22 @@ class ClusterJournal(Journal):
         for slot, record in records.items():
             own = self._vertices(slot)
             arrays[f"{slot}/ids"] = self._share.caller_ids[own - self._share.start]
-            for name, array in record.arrays.items():
-                if _BY_VERTEX.fullmatch(name):
-                    assert len(array) == len(own), (
-                        f"{slot}/{name} has {len(array)} rows for {len(own)} vertices"
-                    )
-                elif self._ranks.rank:
-                    continue
-                arrays[f"{slot}/{name}"] = np.asarray(array)
+            for name in filter(_BY_VERTEX.fullmatch, record.arrays):
+                array = arrays[f"{slot}/{name}"] = np.asarray(record.arrays[name])
+                assert len(array) == len(own), f"{slot}/{name} has {len(array)} rows for {len(own)} vertices"
         path = self._part(generation, self._ranks.rank, self._ranks.size)
-        _refuse_others(path, _PART_KIND)
+        if os.path.lexists(path):
+            try:
+                with Store.open(path, _PART_KIND):
+                    pass
+            except StoreError as error:
+                raise FileExistsError(errno.EEXIST, "another file has its name", path) from error
         with atomic_write(path) as file:
-            write_store(file, _PART_KIND, {"generation": generation}, arrays)
+            write_store(file, _PART_KIND, {}, arrays)
 
-    def _read(self, slot: str, names: list[str]) -> tuple[AnyArray, dict[str, AnyArray]]:
-        """Rows of the parts that this rank reads, by name, and the caller's numbers of their vertices."""
-        found: dict[str, list[AnyArray]] = {name: [] for name in ("ids", *names)}
+    def _read(self, slot: str, names: list[str]) -> list[AnyArray]:
+        """Of the parts that this rank reads, the caller's numbers of their vertices, and these arrays."""
+        found: list[list[AnyArray]] = []
         with self._ranks.together():
             # A rank without any part still has to know what rows look like.
             numbers = range(self._ranks.rank, self._n_parts, self._ranks.size)
@@ -195,68 +211,14 @@ class ClusterJournal(Journal):
                 path = self._part(self._generation, number, self._n_parts)
                 with Store.open(path, _PART_KIND) as store:
                     arrays = store.arrays(mmap=True)
-                for name in found:
-                    array = arrays.get(f"{slot}/{name}")
-                    if array is None and (_BY_VERTEX.fullmatch(name) or name == "ids"):
-                        raise StoreError(path, f"arrays.{slot}/{name}", "is missing")
-                    if array is not None:
-                        found[name].append(array if number in numbers or array.ndim == 0 else array[:0])
+                empty = np.empty(())
+                ids, *rows = (arrays.get(f"{slot}/{name}", empty) for name in ("ids", *names))
                 # Ranks send each other rows of these: they must be of the vertices, and as many.
-                (ids, *_), n = found["ids"][-1:], self._rows.n_vertices
-                fits = ids.dtype == np.int64 and ids.ndim == 1 and ((ids >= 0) & (ids < n)).all()
-                rows = [arrays[-1] for name, arrays in found.items() if _BY_VERTEX.fullmatch(name)]
-                if not fits or any(array.shape[:1] != ids.shape for array in rows):
+                fits = ids.dtype == np.int64 and ids.ndim == 1 and all(a.shape[:1] == ids.shape for a in rows)
+                if not fits or ((ids < 0) | (ids >= self._rows.n_vertices)).any():
                     raise StoreError(path, f"arrays.{slot}", "does not have a row for each of its vertices")
-        joined = {
-            name: arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-            for name, arrays in found.items()
-            if arrays
-        }
-        return joined.pop("ids"), joined
-
-    def _meet(self, resume: bool) -> None:
-        """Decide what becomes of what the folder holds."""
-        index = self.path / "index"
-        if not index.exists():
-            if any(self.path.iterdir()):
-                raise CheckpointError(self.path, "is a folder that holds no checkpoint; it is left alone.")
-            return
-        try:
-            with Store.open(index, _INDEX_KIND) as store:
-                content = store.content
-                store.arrays()
-        except StoreError as error:
-            raise CheckpointError(self.path, f"is damaged ({error}); remove it to start afresh.") from error
-        slots: Any = content.get("slots")
-        sizes: list[Any] = [content.get(name) for name in ("generation", "parts")]
-        is_whole = isinstance(slots, dict) and isinstance(content.get("fingerprint"), dict)
-        is_whole &= all(type(size) is int and 0 < size < 2**31 for size in sizes)
-        if not is_whole or not all(map(_is_slot, slots.values())):
-            raise CheckpointError(self.path, f"is damaged ({index}: content); remove it to start afresh.")
-        self._generation, self._n_parts = sizes
-        if not resume:
-            self._check_finished(not slots or content.get("finished") is True)
-            return
-        self._check_run(content["fingerprint"], "folder")
-        self._stored = dict(slots)
-
-
-def _is_slot(value: Any) -> bool:
-    """Whether the index says of a slot what it has to."""
-    match value:
-        case {"values": dict(), "arrays": list(names)}:
-            return all(isinstance(name, str) for name in names)
-    return False
-
-
-def _refuse_others(path: Path, kind: str) -> None:
-    """Raise if a name is taken by what is not one of our files."""
-    if os.path.lexists(path):
-        try:
-            with Store.open(path, kind):
-                pass
-        except StoreError as error:
-            raise FileExistsError(errno.EEXIST, "another file has its name", path) from error
+                found.append([array if number in numbers else array[:0] for array in (ids, *rows)])
+        return [a[0] if len(a) == 1 else np.concatenate(a) for a in zip(*found, strict=True)]
 
 
 class ClusterInterrupt(Interrupt):

@@ -82,7 +82,7 @@ def write_map(
             ranks.comm.Barrier()  # before the folder goes, its parts have gone
             raise
         return
-    n, points = rows.n_vertices, columns["embedding"]
+    points = columns["embedding"]
     if ranks.rank:
         for array in columns.values() if suffix == ".npz" else (points,):
             for _ in _blocks(ranks, array):
@@ -91,14 +91,14 @@ def write_map(
     with atomic_write(path) as file:
         if suffix == ".npz":
             with zipfile.ZipFile(file, "w") as archive:
-                for name, array in columns.items():
+                for name, array in {**columns, **_plain(facts)}.items():
                     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                        _write_npy(member, ranks, array, n)
-                for name, value in _plain(facts).items():
-                    with archive.open(f"{name}.npy", "w") as member:
-                        np.lib.format.write_array(member, value, allow_pickle=False)
+                        if name in columns:
+                            _write_npy(member, rows, array)
+                        else:
+                            np.lib.format.write_array(member, array, allow_pickle=False)
         elif suffix == ".npy":
-            _write_npy(file, ranks, points, n)
+            _write_npy(file, rows, points)
         else:
             write_table(file, suffix, map(as_columns, _blocks(ranks, points)))
 
@@ -109,26 +109,15 @@ def _plain(facts: Mapping[str, Any]) -> dict[str, AnyArray]:
 
 
 def _blocks(ranks: Ranks, array: AnyArray) -> Iterator[AnyArray]:
-    """Rows of one rank after the other, some at a time, on the first; the others send theirs."""
-    array = np.ascontiguousarray(array)
-    counts = ranks.gather(len(array))
-    for rank, count in enumerate(counts):
+    """Rows of one rank after the other, some at a time, on the first; none on the others, which send them."""
+    for rank, count in enumerate(ranks.gather(len(array))):
         for start in range(0, count, _ROWS_AT_ONCE):
-            block = array[start : start + _ROWS_AT_ONCE]
-            if rank == 0 == ranks.rank:
-                yield block
-            elif rank == ranks.rank:
-                ranks.comm.Send(block, dest=0)
-                ranks.counted(1, block.nbytes)
-            elif ranks.rank == 0:
-                block = np.empty((min(_ROWS_AT_ONCE, count - start), *array.shape[1:]), array.dtype)
-                ranks.comm.Recv(block, source=rank)
-                yield block
+            block = array[start : start + _ROWS_AT_ONCE] if rank == ranks.rank else array[:0]
+            yield ranks.send(np.zeros(len(block), dtype=np.int64), block)[0]
 
 
-def _write_npy(file: IO[bytes], ranks: Ranks, array: AnyArray, n: int) -> None:
-    descr = np.lib.format.dtype_to_descr(array.dtype)
-    header = {"descr": descr, "fortran_order": False, "shape": (n, *array.shape[1:])}
-    np.lib.format.write_array_header_1_0(file, header)
-    for block in _blocks(ranks, array):
+def _write_npy(file: IO[bytes], rows: CallerRows, array: AnyArray) -> None:
+    header = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False}
+    np.lib.format.write_array_header_1_0(file, header | {"shape": (rows.n_vertices, *array.shape[1:])})
+    for block in _blocks(rows.ranks, array):
         file.write(block.tobytes())

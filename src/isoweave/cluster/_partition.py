@@ -12,21 +12,21 @@ import scipy.sparse as sp
 from scipy.sparse import csgraph
 
 from isoweave._typing import AnyArray, FloatArray
-from isoweave.cluster._share import Ranks, RowEdges, spread
+from isoweave.cluster._share import RowEdges, first_of_each, scrambled, spread
 
 # So many vertices in a cell, unless there would be fewer cells than this for a rank, or more than ever.
 _CELL_VERTICES, _CELLS_PER_RANK, _MOST_CELLS = 1000, 64, 200_000
 # A component that would fill less than this part of a rank stays on one.
 _WHOLE = 0.25
 _SMOOTHINGS, _TURNS = 40, 8
-_HASH, _HASH_BITS = np.uint64(0x9E3779B97F4A7C15), 53
 
 
-def target_ranks(ranks: Ranks, rows: RowEdges, alive: AnyArray, label: AnyArray, sizes: AnyArray) -> AnyArray:
+def target_ranks(rows: RowEdges, alive: AnyArray, label: AnyArray, sizes: AnyArray) -> AnyArray:
     """Rank that each vertex of these rows should go to; ``alive`` are those that go anywhere.
 
     ``label`` is the component of every vertex, ``sizes`` how many vertices each component has.
     """
+    ranks = rows.ranks
     if ranks.size == 1:
         return np.zeros(len(alive), dtype=np.int64)
     weight = np.where(alive, 1.0 + np.diff(rows.indptr), 0.0)
@@ -35,11 +35,11 @@ def target_ranks(ranks: Ranks, rows: RowEdges, alive: AnyArray, label: AnyArray,
     target = np.zeros(len(alive), dtype=np.int64)
     load: FloatArray = np.zeros(ranks.size)
     if not is_whole.all():
-        cell, n_cells = _grown(ranks, rows, loose, label, len(sizes), int(sizes[~is_whole].sum()))
-        near, cell_weights = _cell_graph(ranks, rows, loose, cell, n_cells, weight)
+        cell, n_cells = _grown(rows, loose, label, len(sizes), int(sizes[~is_whole].sum()))
+        near, cell_weights = _cell_graph(rows, loose, cell, n_cells, weight)
         part = bisect(near, cell_weights, ranks.size)
         target[loose] = part[cell[loose]]
-        _straighten(ranks, rows, loose, target)
+        _straighten(rows, loose, target)
         load = _sums(part, cell_weights, ranks.size)
     if is_whole.any():
         part = _filled(load, ranks.sum(_sums(label[alive], weight[alive], len(sizes))), is_whole)
@@ -53,23 +53,20 @@ def _sums(where: AnyArray, weights: FloatArray, count: int) -> FloatArray:
     return np.bincount(where, weights, count).astype(np.float64)
 
 
-def _straighten(ranks: Ranks, rows: RowEdges, loose: AnyArray, target: AnyArray) -> None:
+def _straighten(rows: RowEdges, loose: AnyArray, target: AnyArray) -> None:
     """Let vertices at the ragged border of two parts join the one that most of their neighbours are in."""
-    sources = rows.sources
-    ends, at = np.unique(rows.indices, return_inverse=True)
-    halo = rows.halo(ends)
+    sources, halo = rows.sources, rows.halo(rows.indices)
     for turn in range(_TURNS):
-        there = halo.fetch(target)[at.reshape(-1)]
+        there = halo.fetch(target)
         # Half of them at a time: two neighbours that change places have gained nothing.
         free = loose & (rows.own % 2 == turn % 2)
         border = np.zeros(len(loose), dtype=np.bool_)
         border[sources[there != target[sources]]] = True
         edges = (border & free)[sources]
-        votes, counts = np.unique(sources[edges] * ranks.size + there[edges], return_counts=True)
-        voter, choice = votes // ranks.size, votes % ranks.size
+        votes, counts = np.unique(sources[edges] * rows.ranks.size + there[edges], return_counts=True)
+        voter, choice = np.divmod(votes, rows.ranks.size)
         # Of equals the own part wins, then the first.
-        order = np.lexsort((choice, choice != target[voter], -counts, voter))
-        best = order[np.unique(voter[order], return_index=True)[1]]
+        best = first_of_each(voter, -counts, choice != target[voter], choice)
         target[voter[best]] = choice[best]
 
 
@@ -82,14 +79,12 @@ def _filled(load: FloatArray, weights: FloatArray, is_whole: AnyArray) -> AnyArr
 
 
 def _grown(
-    ranks: Ranks, rows: RowEdges, loose: AnyArray, label: AnyArray, n_labels: int, n_loose: int
+    rows: RowEdges, loose: AnyArray, label: AnyArray, n_labels: int, n_loose: int
 ) -> tuple[AnyArray, int]:
     """Cell of every loose vertex, that of its nearest seed in hops, and how many cells there are."""
-    first, n = rows.start, len(loose)
+    ranks, first, n = rows.ranks, rows.start, len(loose)
     n_cells = min(max(n_loose // _CELL_VERTICES, _CELLS_PER_RANK * ranks.size), _MOST_CELLS)
-    with np.errstate(over="ignore"):
-        mixed = (rows.own.astype(np.uint64) + np.uint64(1)) * _HASH
-    is_seed = loose & ((mixed >> np.uint64(64 - _HASH_BITS)) < 2.0**_HASH_BITS * n_cells / n_loose)
+    is_seed = loose & (scrambled(rows.own) < 2.0**52 * n_cells / n_loose)
     # A component without any of them gets its smallest vertex for a seed.
     seeded = ranks.max(np.bincount(label[is_seed], minlength=n_labels))
     lacking = np.flatnonzero(loose & (seeded[label] == 0))
@@ -97,7 +92,7 @@ def _grown(
     np.minimum.at(smallest, label[lacking], lacking + first)
     smallest = ranks.min(smallest)
     is_seed[lacking[smallest[label[lacking]] == lacking + first]] = True
-    seeds = np.concatenate(ranks.gather(np.flatnonzero(is_seed) + first))
+    seeds = ranks.everywhere(np.flatnonzero(is_seed) + first)
     cell = np.full(n, -1, dtype=np.int64)
     cell[is_seed] = np.searchsorted(seeds, np.flatnonzero(is_seed) + first)
     frontier = np.flatnonzero(is_seed)
@@ -115,13 +110,13 @@ def _grown(
 
 
 def _cell_graph(
-    ranks: Ranks, rows: RowEdges, loose: AnyArray, cell: AnyArray, n_cells: int, weight: FloatArray
+    rows: RowEdges, loose: AnyArray, cell: AnyArray, n_cells: int, weight: FloatArray
 ) -> tuple[sp.csr_array, FloatArray]:
     """How many edges join each pair of cells, and the weights of the cells, known to all ranks."""
-    here, there = cell[rows.sources], rows.fetch(rows.indices, cell)
+    ranks, here, there = rows.ranks, cell[rows.sources], rows.fetch(rows.indices, cell)
     apart = (here != there) & (here >= 0)
     keys, counts = np.unique(here[apart] * n_cells + there[apart], return_counts=True)
-    keys, counts = (np.concatenate(ranks.gather(array)) for array in (keys, counts))
+    keys, counts = ranks.everywhere(keys), ranks.everywhere(counts)
     shape = (n_cells, n_cells)
     near = sp.coo_array((counts.astype(np.float64), (keys // n_cells, keys % n_cells)), shape=shape).tocsr()
     return near, ranks.sum(_sums(cell[loose], weight[loose], n_cells))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,9 +10,8 @@ import scipy.sparse as sp
 
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._frames import ShareEnergy
-from isoweave.cluster._measure import everywhere, total
 from isoweave.cluster._share import Ranks, Share, starts_of
-from isoweave.energy import AnchorEnergy, Evaluation, differences, divergence
+from isoweave.energy import AnchorEnergy, Evaluation, GlobalEnergy, differences, divergence
 from isoweave.linalg import FACTOR_TOL, SolverChoice
 from isoweave.optimise import Problem
 
@@ -56,58 +53,48 @@ class ClusterSolver:
     owned rows where solutions are zero. Has what :class:`isoweave.linalg.PoissonState` has.
     """
 
-    def __init__(
-        self,
-        share: Share,
-        both: FloatArray,
-        width: int,
-        more: FloatArray | None = None,
-        held: AnyArray | None = None,
-    ) -> None:
+    def __init__(self, share: Share, both: FloatArray, width: int, more: FloatArray, held: AnyArray) -> None:
         from petsc4py import PETSc
 
         self._share, self._ranks, self._petsc = share, share.ranks, PETSc
         self._held = np.zeros(share.n_owned, dtype=bool)
-        self._held[[] if held is None else held] = True
-        self._is_free = not self._ranks.max(bool(self._held.any() or (more is not None and more.any())))
+        self._held[held] = True
+        self._is_free = not self._ranks.max(bool(self._held.any() or more.any()))
         self._matrix = self._assembled(both, more)
-        most = int(self._ranks.max(int(np.diff(share.indptr).max(initial=0))))
+        most = self._ranks.max(np.diff(share.indptr).max(initial=0))
         hubs = most > min(max(_HUB_SHARE * share.n_vertices, _FEWEST_OF_A_HUB), _MOST_OF_NO_HUB)
         well = width >= _WELL_CONDITIONED or hubs
         why = "many dimensions are well conditioned" if well else "few dimensions"
         why = f"a vertex has {most} neighbours" if hubs else why
         self.choice = SolverChoice("jacobi" if well else "gamg", f"PETSc on {self._ranks.size} ranks, {why}")
         self.notes: list[str] = []
-        self._names = ["jacobi"] if well else ["gamg", "jacobi"]
+        self.ladder: tuple[str, ...] = ("jacobi",) if well else ("gamg", "jacobi")
         self._ksp: Any = None
         if not PETSc.Log.isActive():
             PETSc.Log.begin()
-        if share.ranks.comm.py2f() not in _KEPT:
-            _KEPT[share.ranks.comm.py2f()] = PETSc.Vec().createMPI((0, 0), comm=share.ranks.comm)
+        comm = share.ranks.comm
+        if comm.py2f() not in _KEPT:
+            _KEPT[comm.py2f()] = PETSc.Vec().createMPI((0, 0), comm=comm)
         self._sent = self._so_far()
         self._x, self._b = self._matrix.createVecs()
         self.iterations = 0
 
-    def _assembled(self, both: FloatArray, more: FloatArray | None) -> Any:
+    def _assembled(self, both: FloatArray, more: FloatArray) -> Any:
         share, n = self._share, self._share.n_owned
         rows = share.sources
-        diagonal = np.bincount(rows, both, n) if more is None else np.bincount(rows, both, n) + more
+        diagonal = np.bincount(rows, both, n) + more
         diagonal[self._held] = 1.0
-        empty = np.flatnonzero(~(diagonal > 0))
-        if self._ranks.max(len(empty)):
+        if not self._ranks.min(bool((diagonal > 0).all())):
             raise RuntimeError("a vertex has no edge with a weight")
         keep = both > 0
         if not self._is_free:
-            there = share.fetch(share.indices, self._held)
-            keep &= ~self._held[rows] & ~there
+            keep &= ~self._held[rows] & ~share.fetch(share.indices, self._held)
         shape, starts = (n, share.n_vertices), starts_of(rows[keep], n)
         off = sp.csr_array((-both[keep], share.indices[keep], starts), shape=shape)
         own = np.arange(n + 1)
         rows_here = off + sp.csr_array((diagonal, own[:-1] + share.start, own), shape=shape)
-        pointers, columns = (
-            part.astype(self._petsc.IntType) for part in (rows_here.indptr, rows_here.indices)
-        )
-        csr = (pointers, columns, rows_here.data)
+        places = (part.astype(self._petsc.IntType) for part in (rows_here.indptr, rows_here.indices))
+        csr = (*places, rows_here.data)
         matrix = self._petsc.Mat().createAIJ(size=(shape, shape), csr=csr, comm=share.ranks.comm)
         matrix.setOption(self._petsc.Mat.Option.SPD, True)
         if self._is_free:
@@ -116,11 +103,7 @@ class ClusterSolver:
 
     @property
     def solver(self) -> str:
-        return self._names[0]
-
-    @property
-    def ladder(self) -> tuple[str, ...]:
-        return tuple(self._names)
+        return self.ladder[0]
 
     def move_to(self, ladder: tuple[str, ...], notes: list[str]) -> None:
         """Go to where another state stood."""
@@ -128,37 +111,34 @@ class ClusterSolver:
             raise ValueError(
                 f"it holds a solver that engine='petsc' does not have: {', '.join(ladder)!r:.60}"
             )
-        self._names, self.notes, self._ksp = list(ladder), notes, None
+        self.ladder, self.notes, self._ksp = ladder, notes, None
 
     def _prepared(self) -> Any:
-        if self._ksp is None:
-            ksp = self._petsc.KSP().create(comm=self._share.ranks.comm)
-            ksp.setOptionsPrefix(PREFIX)
-            ksp.setOperators(self._matrix)
-            ksp.setType("cg")
-            ksp.setNormType(self._petsc.KSP.NormType.UNPRECONDITIONED)
-            ksp.getPC().setType(self.solver)
-            ksp.setFromOptions()
-            self._ksp = ksp
-        return self._ksp
-
-    @contextmanager
-    def _own_defaults(self) -> Iterator[None]:
-        """Options of ours, where none is given, for the first solve, which makes the coarse matrices.
+        """The solver with its coarse matrices, made with options of ours where none is given.
 
         By default these are sums of what other ranks sent in the order of its arrival: three ranks or more
         have other bits in every run. One rank sends nothing, and its matrices do not know the option.
         """
-        given = self._petsc.Options()
-        ours: dict[str, Any] = _GAMG | (_PRODUCTS if self._ranks.size > 1 else {})
-        ours = {name: value for name, value in ours.items() if not given.hasName(name)}
-        for name, value in ours.items():
-            given[name] = value
-        try:
-            yield
-        finally:
-            for name in ours:
-                del given[name]
+        if self._ksp is None:
+            given = self._petsc.Options()
+            ours: dict[str, Any] = _GAMG | (_PRODUCTS if self._ranks.size > 1 else {})
+            ours = {name: value for name, value in ours.items() if not given.hasName(name)}
+            for name, value in ours.items():
+                given[name] = value
+            try:
+                ksp = self._petsc.KSP().create(comm=self._ranks.comm)
+                ksp.setOptionsPrefix(PREFIX)
+                ksp.setOperators(self._matrix)
+                ksp.setType("cg")
+                ksp.setNormType(self._petsc.KSP.NormType.UNPRECONDITIONED)
+                ksp.getPC().setType(self.solver)
+                ksp.setFromOptions()
+                ksp.setUp()
+            finally:
+                for name in ours:
+                    del given[name]
+            self._ksp = ksp
+        return self._ksp
 
     def solve(self, rhs: FloatArray, tol: float | None = None) -> FloatArray:
         """Solution of zero mean where the Laplacian is free, zero where it is held.
@@ -188,29 +168,28 @@ class ClusterSolver:
     def _column(self, rhs: FloatArray, tol: float) -> FloatArray:
         right = np.where(self._held, 0.0, rhs)
         if self._is_free:
-            right -= total(self._ranks, right) / self._share.n_vertices
-        size = np.sqrt(total(self._ranks, right * right))
+            right -= self._ranks.total(right) / self._share.n_vertices
+        size = np.sqrt(self._ranks.total(right * right))
         if size == 0.0:
             return np.zeros_like(right)
         # Scaled, because PETSc compares squares with the smallest numbers there are.
         self._b.array = right / size
         while True:
-            with self._own_defaults():
-                ksp = self._prepared()
-                ksp.setTolerances(rtol=tol, atol=0.0, max_it=_MOST_ITERATIONS[self.solver])
-                self._x.set(0.0)
-                ksp.solve(self._b, self._x)
+            ksp = self._prepared()
+            ksp.setTolerances(rtol=tol, atol=0.0, max_it=_MOST_ITERATIONS[self.solver])
+            self._x.set(0.0)
+            ksp.solve(self._b, self._x)
             self.iterations += ksp.getIterationNumber()
             left = ksp.getResidualNorm()
             if ksp.getConvergedReason() > 0 or left <= max(tol, _USABLE):
                 break
             self.notes.append(f"{self.solver} left a residual of {left:.1e}")
-            if len(self._names) == 1:
+            if len(self.ladder) == 1:
                 break
-            self._names, self._ksp = self._names[1:], None
+            self.ladder, self._ksp = self.ladder[1:], None
         x = self._x.array * size
         if self._is_free:
-            x -= total(self._ranks, x) / self._share.n_vertices
+            x -= self._ranks.total(x) / self._share.n_vertices
         return x
 
 
@@ -227,7 +206,7 @@ class ShareAnchors(AnchorEnergy):
     def motion(self, places: FloatArray) -> tuple[FloatArray, FloatArray]:
         """By the anchors of all ranks."""
         parts = (places, self.positions, self.weights)
-        places, positions, weights = (everywhere(self.ranks, part) for part in parts)
+        places, positions, weights = (self.ranks.everywhere(part) for part in parts)
         return AnchorEnergy(np.arange(len(weights)), positions, weights, len(weights)).motion(places)
 
 
@@ -256,7 +235,7 @@ class ClusterProblem(Problem):
         return self.metric.solve(rhs, tol)
 
     def dot(self, a: FloatArray, b: FloatArray) -> float:
-        return total(self.ranks, np.multiply(a, b, dtype=np.float64))
+        return self.ranks.total(np.multiply(a, b, dtype=np.float64))
 
     def integrate(self, alignments: FloatArray) -> FloatArray:
         patch, local = self.frames.patch, self.frames.edges
@@ -276,15 +255,20 @@ class ClusterProblem(Problem):
 
 
 def cluster_problem(
-    frames: ShareEnergy, anchors: AnchorEnergy | None = None, more: FloatArray | None = None
+    frames: ShareEnergy,
+    anchors: AnchorEnergy | None = None,
+    far: GlobalEnergy | None = None,
+    near: FloatArray | None = None,
 ) -> ClusterProblem:
-    """The energy with its Laplacian, and ``more`` (n_owned,) on the diagonal, prepared."""
+    """As :func:`isoweave.optimise.build_problem`."""
     patch, local = frames.patch, frames.edges
     both = (local.weights + local.weights[patch.graph.reverse])[patch.own_edges]
-    held = None
+    more, held = np.zeros(patch.share.n_owned), np.empty(0, dtype=np.int64)
+    if far is not None:
+        assert near is not None
+        more += far.springs(near)
     if anchors is not None:
-        more = np.zeros(patch.share.n_owned) if more is None else more.copy()
         more[anchors.pulled] += anchors.pull
         held = anchors.held
     metric = ClusterSolver(patch.share, both, local.frames.n_components, more, held)
-    return ClusterProblem(frames, metric, anchors)
+    return ClusterProblem(frames, metric, anchors, far=far)

@@ -52,6 +52,33 @@ class Ranks:
     def min(self, value: Any) -> Any:
         return self._reduced(value, lambda rows: rows.min(axis=0))
 
+    def total(self, values: FloatArray) -> float:
+        """Sum over all entries of all ranks, in a fixed order."""
+        return float(self.sum(float(np.sum(values))))
+
+    def everywhere(self, array: AnyArray) -> AnyArray:
+        """The rows of all ranks, in their order, on every rank; for few rows."""
+        return np.concatenate(self.gather(array))
+
+    def kth_smallest(self, values: AnyArray, wanted: Any) -> FloatArray:
+        """What would stand at places ``wanted`` if the values of all ranks, not negative, were sorted."""
+        # The bits of floats that are not negative rise with them: bisection over integers ends at the very
+        # value, and no array is as long as the whole graph anywhere.
+        ordered = np.sort(np.asarray(values, dtype=np.float64) + 0.0).view(np.int64)
+        wanted = np.asarray(wanted, dtype=np.int64)
+        low = np.zeros(len(wanted), dtype=np.int64)
+        high = np.full(len(wanted), int(self.max(int(ordered[-1]) if len(ordered) else 0)))
+        while (low < high).any():
+            middle = low + (high - low) // 2
+            enough = self.sum(np.searchsorted(ordered, middle, side="right")) > wanted
+            low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
+        return low.view(np.float64)
+
+    def median(self, values: AnyArray) -> float:
+        """As ``np.median`` of the values, not negative, of all ranks; 0 where there are none."""
+        n = int(self.sum(len(values)))
+        return float(self.kth_smallest(values, [(n - 1) // 2, n // 2]).mean()) if n else 0.0
+
     def _reduced(self, value: Any, reduced: Callable[[AnyArray], AnyArray]) -> Any:
         """One of a number of every rank, or of arrays of one shape, some entries at a time; no pickles."""
         mine = np.asarray(value).reshape(-1)
@@ -139,38 +166,46 @@ def grouped(n: int, rows: AnyArray, cols: AnyArray, lengths: FloatArray) -> list
     return [np.flatnonzero(is_first), rows, cols, lengths]
 
 
+def first_of_each(keys: AnyArray, *ranked_by: AnyArray) -> AnyArray:
+    """Where the first entry of every key stands, in rising order of these."""
+    order = np.lexsort((*reversed(ranked_by), keys))
+    return order[np.unique(keys[order], return_index=True)[1]]
+
+
 def spread(starts: AnyArray, counts: AnyArray) -> AnyArray:
     """So many positions from every start on, one after the other."""
     before = np.cumsum(counts) - counts
     return np.arange(int(counts.sum())) + np.repeat(starts - before, counts)
 
 
+def scrambled(numbers: AnyArray) -> FloatArray:
+    """Whole numbers below 2^52 that are as good as random, always the same for the same number."""
+    mixed = (numbers.astype(np.uint64) + np.uint64(11)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+    return (mixed >> np.uint64(12)).astype(np.float64)
+
+
 class Halo:
     """Values at given vertices, whichever ranks own them: who sends what is found out once and used often.
 
-    ``vertices`` (distributed numbering) may be in any order; a repeated one is sent once per mention.
+    ``vertices`` (distributed numbering) may be in any order; those of others are asked for once.
     """
 
     def __init__(self, rows: RowRanges, vertices: AnyArray) -> None:
-        self.ranks, to = rows.ranks, rows.owner_of(vertices)
-        self._order = np.argsort(to, kind="stable")
-        self._wanted = np.bincount(to, minlength=self.ranks.size)
-        self._given, (asked,) = self.ranks.exchange(self._wanted, vertices[self._order])
+        self._ranks, self._away = rows.ranks, rows.are_away(vertices)
+        self._own = vertices[~self._away] - rows.start
+        others, back = np.unique(vertices[self._away], return_inverse=True)
+        self._back = back.reshape(-1)
+        self._wanted = np.bincount(rows.owner_of(others), minlength=self._ranks.size)
+        self._given, (asked,) = self._ranks.exchange(self._wanted, others)
         self._rows = asked - rows.start  # of this rank, by the rank that asks
 
     def fetch(self, values: AnyArray) -> AnyArray:
         """Rows of ``values``, of which every rank has those of its own vertices, at ``vertices``."""
-        found = self.ranks._exchange(self._given, self._wanted, values[self._rows])
-        result = np.empty_like(found)
-        result[self._order] = found
-        return result
-
-    def collect(self, values: AnyArray) -> tuple[AnyArray, AnyArray]:
-        """The reverse of fetch: the owned rows that ranks have named, and the values they sent for them.
-
-        Ordered by rank, then by their order there, so that sums are always taken in the same order.
-        """
-        return self._rows, self.ranks._exchange(self._wanted, self._given, values[self._order])
+        found = np.empty((len(self._away), *values.shape[1:]), values.dtype)
+        found[~self._away] = values[self._own]
+        found[self._away] = self._ranks._exchange(self._given, self._wanted, values[self._rows])[self._back]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,13 +257,8 @@ class RowRanges:
         return Halo(self, rows)
 
     def fetch(self, rows: AnyArray, values: AnyArray) -> AnyArray:
-        """Rows of ``values``, of which every rank has its own, at any of them; each is asked for once."""
-        away = self.are_away(rows)
-        others, back = np.unique(rows[away], return_inverse=True)
-        found = np.empty((len(rows), *values.shape[1:]), values.dtype)
-        found[~away] = values[rows[~away] - self.start]
-        found[away] = self.halo(others).fetch(values)[back.reshape(-1)]
-        return found
+        """Rows of ``values``, of which every rank has its own, at any of them, once."""
+        return self.halo(rows).fetch(values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,10 +266,6 @@ class CallerRows(RowRanges):
     """The rows of the caller's numbering that a rank answers for, and the vertices they have become."""
 
     vertex: AnyArray  #: int64: vertex of each in the distributed numbering; duplicates share one
-
-    def vertices(self, rows: AnyArray) -> AnyArray:
-        """Vertices of any rows."""
-        return self.fetch(rows, self.vertex)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,6 @@ import numpy as np
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave.cluster._components import components_of
-from isoweave.cluster._measure import everywhere, median
 from isoweave.cluster._patch import Patch, around, kept_edges
 from isoweave.cluster._share import RowRanges, Share
 from isoweave.graph import ShortcutRule, are_paths, detour_limits, rejoining_edges, shared_neighborhood
@@ -22,8 +21,8 @@ def without_shortcuts(share: Share, team: ThreadTeam) -> tuple[Share, int]:
     support = shared_neighborhood(graph, team)[own]
     degrees = graph.degrees
     smaller = np.minimum(degrees[graph.sources[own]], degrees[graph.indices[own]])
-    typical = median(ranks, np.rint(support * smaller))
-    trusted = support >= ShortcutRule.threshold(typical, median(ranks, support))
+    typical = ranks.median(np.rint(support * smaller))
+    trusted = support >= ShortcutRule.threshold(typical, ranks.median(support))
     rows = share.sources
     forward = rows + share.start < share.indices
     n_suspects = int(ranks.sum(int(np.count_nonzero(~trusted & forward))))
@@ -90,6 +89,6 @@ def _rejoining(
     # Few edges join parts: every rank gets all of them, in the order of the ranks, and finds the same.
     mine = (ends.T, support[across], share.lengths[across])
     own = RowRanges.of(share.ranks, len(across))
-    pairs, support, lengths = (everywhere(share.ranks, part) for part in mine)
+    pairs, support, lengths = (share.ranks.everywhere(part) for part in mine)
     chosen = rejoining_edges(pairs, support, lengths)
     return across[chosen[~own.are_away(chosen)] - own.start]

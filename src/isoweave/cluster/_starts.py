@@ -7,27 +7,24 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
+from isoweave.cluster._build import by_rows
 from isoweave.cluster._components import components_of
 from isoweave.cluster._frames import share_frames
-from isoweave.cluster._measure import kth_smallest, median
+from isoweave.cluster._landmarks import far_vertices, landmark_start
 from isoweave.cluster._patch import BALLS_AT_ONCE, Patch, around, balls
 from isoweave.cluster._problem import ClusterProblem, cluster_problem
-from isoweave.cluster._share import RowRanges, Share, grouped, starts_of
-from isoweave.graph import NeighborGraph, positions_of, row_starts, sums_of_lengths
+from isoweave.cluster._share import RowRanges, Share, first_of_each, scrambled, spread
+from isoweave.graph import NeighborGraph, edges_of, is_connected, row_starts, sums_of_lengths
 from isoweave.optimise import (
     ALONE,
     LBFGS,
-    N_LANDMARKS,
     SAMPLE_FRAME,
     THINNING,
     Run,
     build_problem,
-    crowding,
-    landmark_projector,
     minimise_from,
     sample_energy,
 )
@@ -37,8 +34,6 @@ GATHERED = 50_000
 _AUXILIARY_STEPS = 100
 _SAMPLE_NEIGHBORS, _ANCHORS, _BALL_SLACK = 14, 8, 3
 _SMOOTHING_SWEEPS = 5
-# Two balls of a pair measure the same path, up to the last bits.
-_SAME_PATH = 1e-6
 
 
 def _landmark(problem: ClusterProblem, tol: float, run: Run) -> FloatArray:
@@ -49,51 +44,6 @@ def _landmark(problem: ClusterProblem, tol: float, run: Run) -> FloatArray:
 def _identity(problem: ClusterProblem, tol: float, run: Run) -> FloatArray:
     n, width = problem.shape
     return problem.integrate(np.broadcast_to(np.eye(width), (n, width, width)))
-
-
-def landmark_start(share: Share, landmarks: AnyArray, distances: FloatArray, width: int) -> FloatArray:
-    """Coordinates of the owned vertices from their distances (l, n_owned) to the landmarks (eq. 13)."""
-    between = share.fetch(landmarks, np.ascontiguousarray(distances.T)).T
-    means, projector = landmark_projector(np.ascontiguousarray(between), width)
-    return -0.5 * (distances**2 - means[:, None]).T @ projector
-
-
-def far_vertices(share: Share, width: int, team: ThreadTeam) -> tuple[AnyArray, FloatArray]:
-    """As :func:`isoweave.optimise.find_landmarks`: vertices (l,), and paths to the owned ones."""
-    patch = Patch(share, np.empty(0, dtype=np.int64))
-    n_wanted = min(max(N_LANDMARKS, 2 * width + 2), share.n_vertices)
-    nearest = geodesics(patch, np.array([first_of(share, -crowding(patch.graph, team)[patch.own])]), team)[0]
-    landmarks, distances = np.empty(n_wanted, dtype=np.int64), np.empty((n_wanted, share.n_owned))
-    for a in range(n_wanted):
-        landmarks[a] = first_of(share, nearest)
-        distances[a] = geodesics(patch, landmarks[a : a + 1], team)[0]
-        nearest = distances[a] if a == 0 else np.minimum(nearest, distances[a])
-    return landmarks, distances
-
-
-def first_of(share: Share, values: FloatArray) -> int:
-    """The vertex with the largest value of all ranks, the first of several."""
-    at = int(np.argmax(values)) if len(values) else 0
-    found = share.ranks.gather((float(values[at]), share.start + at) if len(values) else (-np.inf, 0))
-    return max(found, key=lambda pair: pair[0])[1]
-
-
-def geodesics(patch: Patch, sources: AnyArray, team: ThreadTeam) -> FloatArray:
-    """Shortest paths (l, n_owned) from vertices of any ranks, on a patch without known ones of others."""
-    from isoweave.engines import paths as kernels
-
-    graph, own, ranks = patch.graph, patch.own, patch.share.ranks
-    distances = np.full((len(sources), graph.n_vertices), np.inf)
-    at = positions_of(patch.ids, sources)
-    distances[at >= 0, at[at >= 0]] = 0.0
-    changed = distances == 0.0
-    arrays = (graph.indptr, graph.indices, graph.lengths)
-    while ranks.max(bool(changed.any())):
-        team.run(kernels.relax_paths, len(sources), changed, *arrays, distances, grain=1)
-        there = patch.on_vertices(np.ascontiguousarray(distances[:, own].T)).T
-        changed = there < distances
-        distances = np.where(changed, there, distances)
-    return np.ascontiguousarray(distances[:, own])
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +72,7 @@ def _coarse(problem: ClusterProblem, tol: float, run: Run) -> FloatArray | None:
     elif len(components_of(sample)[1]) > 1:
         return None
     else:
-        there = cluster_problem(share_frames(sample, width, frame_size=SAMPLE_FRAME, team=team))
+        there = cluster_problem(share_frames(sample, width, team, SAMPLE_FRAME))
         how = (LBFGS(tol, _AUXILIARY_STEPS), "auto", tol, "coarse start", ALONE, STARTS)
         places = minimise_from(there, *how)[1].coordinates
     return None if places is None else prolong(problem.frames.patch, level, places, team)
@@ -133,7 +83,7 @@ STARTS: dict[str, Any] = {"coarse": _coarse, "landmark": _landmark, "identity": 
 
 def _on_one_rank(sample: Share, width: int, tol: float, team: ThreadTeam) -> FloatArray | None:
     graph, found = gathered(sample), None
-    if graph is not None and connected_components(graph.to_matrix(), directed=False)[0] == 1:
+    if graph is not None and is_connected(graph):
         here = build_problem(sample_energy(graph, width, team=team))
         optimiser = LBFGS(tol, _AUXILIARY_STEPS)
         found = minimise_from(here, optimiser, "auto", tol, "coarse start", ALONE)[1].coordinates
@@ -162,16 +112,14 @@ def gathered(share: Share) -> NeighborGraph | None:
 def sampled(share: Share, sums: FloatArray, size: int) -> AnyArray:
     """Which owned vertices are among ``size`` sampled ones, as :func:`isoweave.optimise.sample_vertices`."""
     ranks = share.ranks
-    scramble = np.modf(sums / median(ranks, sums) * (1e6 * np.sqrt(2.0)))[0]
-    limit = kth_smallest(ranks, scramble, [size - 1])[0]
+    scramble = np.modf(sums / ranks.median(sums) * (1e6 * np.sqrt(2.0)))[0]
+    limit = ranks.kth_smallest(scramble, [size - 1])[0]
     chosen = scramble < limit
     # Where lengths are all alike the ranks tie, and a scramble of the numbers decides.
     tied = np.flatnonzero(scramble == limit)
-    mixed = (share.caller_ids[tied].astype(np.uint64) + np.uint64(11)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = ((mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)) >> np.uint64(12)
-    places = mixed.astype(np.float64)
+    places = scrambled(share.caller_ids[tied])
     wanted = size - int(ranks.sum(int(np.count_nonzero(chosen))))
-    chosen[tied[places <= kth_smallest(ranks, places, [wanted - 1])[0]]] = True
+    chosen[tied[places <= ranks.kth_smallest(places, [wanted - 1])[0]]] = True
     return chosen
 
 
@@ -235,15 +183,17 @@ def _merged(
     """Lists of the nearest anchors with those that entries (vertex, anchor, distance) add to them."""
     rows = np.unique(entries[0])
     row, place = np.nonzero(np.arange(_ANCHORS) < filled[rows, None])
-    old = (row, anchors[rows[row], place], nearest[rows[row], place])
-    new = (np.searchsorted(rows, entries[0]), *entries[1:])
-    vertices, numbers, distances = (np.concatenate(two) for two in zip(old, new, strict=True))
-    order = np.lexsort((numbers, distances, vertices))
-    counts = np.bincount(vertices, minlength=len(rows))
-    place = np.arange(len(vertices)) - np.repeat(np.cumsum(counts) - counts, counts)
+    old = (rows[row], anchors[rows[row], place], nearest[rows[row], place])
+    vertices, numbers, distances = (np.concatenate(two) for two in zip(old, entries, strict=True))
+    order, counts = np.lexsort((numbers, distances, vertices)), np.bincount(vertices, minlength=len(filled))
+    place = spread(np.zeros_like(counts), counts)
     order, place = order[place < _ANCHORS], place[place < _ANCHORS]
-    at = (rows[vertices[order]], place)
-    anchors[at], nearest[at], filled[rows] = numbers[order], distances[order], np.minimum(counts, _ANCHORS)
+    at = (vertices[order], place)
+    anchors[at], nearest[at], filled[rows] = (
+        numbers[order],
+        distances[order],
+        np.minimum(counts[rows], _ANCHORS),
+    )
     return anchors, nearest, filled
 
 
@@ -251,19 +201,12 @@ def _joined(
     share: Share, kept: RowRanges, number: AnyArray, rows: AnyArray, columns: AnyArray, lengths: FloatArray
 ) -> Share:
     """The share of a sample's graph, of which each edge was found from one end or both."""
-    n, n_owned = kept.n_vertices, kept.n_owned
-    there = share.ranks.send(kept.owner_of(columns), columns, rows, lengths)
-    edges = (np.concatenate(two) for two in zip((rows, columns, lengths), there, strict=True))
-    starts, rows, columns, lengths = grouped(n, *edges)
-    if len(starts):
-        most, least = np.maximum.reduceat(lengths, starts), np.minimum.reduceat(lengths, starts)
-        lengths = np.where(most - least > _SAME_PATH * most, least, most)
-    indptr = starts_of(rows[starts] - kept.start, n_owned)
-    ids = share.caller_ids[number >= 0]
-    alike = np.zeros(n_owned, dtype=np.int64)
+    both = ((rows, columns), (columns, rows), (lengths, lengths))
+    edges = by_rows(kept, *map(np.concatenate, both))
+    alike, sizes = np.zeros(kept.n_owned, dtype=np.int64), np.array([kept.n_vertices])
     return replace(
-        share, offsets=kept.offsets, indptr=indptr, indices=columns[starts], lengths=lengths, caller_ids=ids,
-        component=alike, component_sizes=np.array([n]), weights=None,
+        share, offsets=kept.offsets, indptr=edges.indptr, indices=edges.indices, lengths=edges.lengths,
+        caller_ids=share.caller_ids[number >= 0], component=alike, component_sizes=sizes, weights=None,
     )  # fmt: skip
 
 
@@ -271,37 +214,27 @@ def prolong(patch: Patch, level: ShareLevel, places: FloatArray, team: ThreadTea
     """As :func:`isoweave.optimise.prolong`: coordinates of the owned vertices from those of the sample."""
     from isoweave.engines import coarse as kernels
 
-    width, n = places.shape[1], patch.share.n_owned
-    x = np.zeros((n, width))
     needed, at = np.unique(level.anchors, return_inverse=True)
-    halo = level.share.halo(needed)
     anchors = at.reshape(level.anchors.shape).astype(np.int32)
-    team.run(kernels.triangulate, n, level.filled, anchors, level.distances, halo.fetch(places), x)
+    x, places = np.zeros((len(anchors), places.shape[1])), level.share.fetch(needed, places)
+    team.run(kernels.triangulate, len(x), level.filled, anchors, level.distances, places, x)
     x = _placed_beside(patch, x, level.filled == 0)
-    graph, own = patch.graph, patch.own
-    degrees = graph.degrees[own]
-    starts = graph.indptr[own.start : own.stop + 1] - graph.indptr[own.start]
-    columns = graph.indices[patch.own_edges]
-    links = sp.csr_array((np.ones(len(columns)), columns, starts), shape=(n, graph.n_vertices))
+    graph, ones = patch.graph, np.ones(len(patch.graph.indices))
+    links = sp.csr_array((ones, graph.indices, graph.indptr), shape=(graph.n_vertices,) * 2)[patch.own]
+    degrees = np.maximum(graph.degrees[patch.own], 1)[:, None]
     for _ in range(_SMOOTHING_SWEEPS):
-        x = 0.5 * x + 0.5 * (links @ patch.on_vertices(x)) / np.maximum(degrees, 1)[:, None]
+        x = 0.5 * x + 0.5 * (links @ patch.on_vertices(x)) / degrees
     return x
 
 
 def _placed_beside(patch: Patch, x: FloatArray, missing: AnyArray) -> FloatArray:
-    """Vertices off the beaten track get the place of the nearest that has one."""
-    ranks, graph = patch.share.ranks, patch.graph
-    distance = np.where(missing, np.inf, 0.0)
-    away = np.repeat(missing, graph.degrees[patch.own])
-    while ranks.max(bool(missing.any())):
-        far, places = patch.on_vertices(distance), patch.on_vertices(x)
-        edges = np.arange(patch.own_edges.start, patch.own_edges.stop)[away]
-        rows, columns = graph.sources[edges] - patch.own.start, graph.indices[edges]
-        through = far[columns] + graph.lengths[edges]
-        order = np.lexsort((through, rows))
-        best = order[np.unique(rows[order], return_index=True)[1]]
-        better = best[through[best] < distance[rows[best]]]
-        if not ranks.max(len(better)):
-            break
-        distance[rows[better]], x[rows[better]] = through[better], places[columns[better]]
+    """Vertices off the beaten track get the place of a neighbour that has one, the nearest."""
+    graph, first = patch.graph, patch.own.start
+    while patch.share.ranks.max(bool(missing.any())):
+        has_place, places = patch.on_vertices(~missing), patch.on_vertices(x)
+        edges = edges_of(graph.indptr, np.flatnonzero(missing) + first)
+        edges = edges[has_place[graph.indices[edges]]]
+        best = edges[first_of_each(graph.sources[edges], graph.lengths[edges])]
+        rows = graph.sources[best] - first
+        x[rows], missing[rows] = places[graph.indices[best]], False
     return x

@@ -201,10 +201,12 @@ def edge_energy(
     confidence: FloatArray | None = None,
     team: ThreadTeam = ONE_THREAD,
     starts: AnyArray | None = None,
+    median: float | None = None,
 ) -> EdgeEnergy:
     """Energy of the frames; an edge has the weight 1, or its ``confidence``, positive, shape (m,) (eq. 18).
 
-    ``starts`` as in :func:`isoweave.geometry.local_frames`.
+    ``starts`` as in :func:`isoweave.geometry.local_frames`; ``median`` is that of the lengths, where the
+    graph is a part of a larger one.
     """
     given = np.ones(len(graph.lengths)) if confidence is None else confidence
     values, has_row = given, frames.included
@@ -214,7 +216,8 @@ def edge_energy(
         if lost.any():
             # Long edges count with their relative error (eq. 27).
             lost &= long_edges(graph, frames.n_components, rows_by_length(graph, team))
-            shares = np.minimum(1.0, (_median_lengths(graph, starts)[lost] / graph.lengths[lost]) ** 2)
+            medians = _median_lengths(graph, starts)[lost] if median is None else median
+            shares = np.minimum(1.0, (medians / graph.lengths[lost]) ** 2)
             values[lost] = shares * given[lost]
     nowhere = np.empty(len(graph.lengths), dtype=np.bool_)
     sources, size = graph.sources, frames.spectrum[:, 0]

@@ -4,6 +4,7 @@ from isoweave.graph._components import (
     LARGEST_RATIO as LARGEST_RATIO,
     PreparedGraph as PreparedGraph,
     bridge_components as bridge_components,
+    check_ratio as check_ratio,
     connected_components as connected_components,
     geodesic_neighbors as geodesic_neighbors,
     members_of as members_of,

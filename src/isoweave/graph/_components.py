@@ -327,13 +327,18 @@ def normalise_lengths(graph: NeighborGraph) -> tuple[float, NeighborGraph]:
     # The upper of the two middle lengths, because their mean may overflow; the unit must be a number too.
     middle = np.partition(positive, len(positive) // 2)[len(positive) // 2]
     exponent = min(int(np.frexp(middle)[1]), np.finfo(np.float64).maxexp - 1)
-    if positive.max() / LARGEST_RATIO > positive.min():
-        raise ValueError(
-            f"distances span from {positive.min():.3g} to {positive.max():.3g}, a ratio over "
-            f"{LARGEST_RATIO:.0g}; rescale or remove the extreme ones."
-        )
+    check_ratio(positive.min(), positive.max())
     lengths = np.ldexp(graph.lengths, -exponent)
     return float(np.ldexp(1.0, exponent)), graph.with_lengths(lengths)
+
+
+def check_ratio(low: float, high: float) -> None:
+    """Refuse lengths that are out of all proportion."""
+    if high / LARGEST_RATIO > low:
+        raise ValueError(
+            f"distances span from {low:.3g} to {high:.3g}, a ratio over {LARGEST_RATIO:.0g}; rescale or "
+            "remove the extreme ones."
+        )
 
 
 def prepare_graph(

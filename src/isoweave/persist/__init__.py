@@ -7,10 +7,9 @@ from isoweave._files import WriteError
 from isoweave.persist._checkpoint import (
     Checkpoint,
     CheckpointError,
+    FileJournal as FileJournal,
     Journal as Journal,
     fingerprint as fingerprint,
-    is_at as is_at,
-    lock as lock,
 )
 from isoweave.persist._models import check_map as check_map, load, load_model as load_model, save
 from isoweave.persist._store import (

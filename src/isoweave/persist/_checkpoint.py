@@ -36,7 +36,6 @@ try:
 except ImportError:  # Windows has no such locks: then two processes are not kept apart
     fcntl = None  # type: ignore[assignment]
 
-_KIND = "checkpoint"
 # At least so long between two writes, and at least so many times as long as the last one took.
 _SECONDS, _SHARE = 60.0, 50.0
 # Packages whose code the numbers go through: another version may round differently.
@@ -120,23 +119,12 @@ class Journal:
         seconds = _SECONDS if started is None else max(_SECONDS, _SHARE * (now - started))
         self._next = now + (seconds if self._every is None else self._every)
 
-    def _check_finished(self, is_finished: bool) -> None:
-        if not is_finished:
-            hint = "Continue it (resume=True, --resume), or remove it."
-            raise CheckpointError(self.path, f"holds a run that is not finished. {hint}")
-
-    def _check_run(self, stored: Mapping[str, Any], what: str) -> None:
-        """Raise if another run is stored; ``what`` would have to be removed."""
-        for name in (*self._fields, *stored):
-            before, now = (fields.get(name, "(missing)") for fields in (stored, self._fields))
-            if before != now:
-                said = f"{name} was {shown(before, 120)} and is now {shown(now, 120)}"
-                reason = f"belongs to another run: {said}. Use the former value, or remove the {what}."
-                raise CheckpointError(self.path, reason, name, before, now)
-
 
 class FileJournal(Journal):
     """Keeps them in one file; see :class:`Checkpoint`."""
+
+    #: What the file says it is, and what has to be removed to start afresh.
+    kind, whole = "checkpoint", "file"
 
     def __init__(self, path: Path, fields: Mapping[str, Any], *, every: float | None, resume: bool) -> None:
         super().__init__(path, fields, every)
@@ -198,7 +186,7 @@ class FileJournal(Journal):
         """Whether the name stands for the file we hold, and nobody has written anything else into it."""
         with suppress(StoreError):
             if self._held is not None and is_at(self._target, self._held.fileno()):
-                return read_header(self._held, self.path, _KIND).kind == _KIND
+                return read_header(self._held, self.path, self.kind).kind == self.kind
         return False
 
     def _replace(self, records: Mapping[str, Record]) -> None:
@@ -209,7 +197,7 @@ class FileJournal(Journal):
         new = NewFile(self._target)
         held = None
         try:
-            write_store(new.file, _KIND, content, arrays)
+            write_store(new.file, self.kind, content, arrays)
             held = io.FileIO(os.dup(new.fd), "rb")
             lock(held.fileno())
             # Somebody may have removed the file; nobody else's is ever replaced.
@@ -245,25 +233,36 @@ class FileJournal(Journal):
             if not is_locked:
                 raise CheckpointError(self.path, "is in use by another process.")
 
+    def _check_run(self, stored: Mapping[str, Any]) -> None:
+        """Raise if another run is stored."""
+        for name in (*self._fields, *stored):
+            before, now = (fields.get(name, "(missing)") for fields in (stored, self._fields))
+            if before != now:
+                said = f"{name} was {shown(before, 120)} and is now {shown(now, 120)}"
+                hint = f"Use the former value, or remove the {self.whole}."
+                raise CheckpointError(self.path, f"belongs to another run: {said}. {hint}", name, before, now)
+
     def _meet(self, resume: bool) -> None:
         """Decide what becomes of what the file holds."""
         assert self._held is not None
         self._has_slots = True  # until the file proves to be ours and empty, it is not removed
         try:
-            store = read_header(self._held, self.path, _KIND)
+            store = read_header(self._held, self.path, self.kind)
         except StoreError as error:
             said = f"exists and is not a checkpoint ({error.reason}); it is left alone."
             raise CheckpointError(self.path, said) from error
         slots: Any = store.content.get("slots")
         self._is_finished = store.content.get("finished") is True
         if slots and not resume:
-            self._check_finished(self._is_finished)
+            if not self._is_finished:
+                hint = "Continue it (resume=True, --resume), or remove it."
+                raise CheckpointError(self.path, f"holds a run that is not finished. {hint}")
             self._is_finished = False
             self._replace({})
             return
         stored = store.content.get("fingerprint")
         if slots:
-            self._check_run(stored if isinstance(stored, dict) else {}, "file")
+            self._check_run(stored if isinstance(stored, dict) else {})
         try:
             arrays = store.arrays()
             require(isinstance(slots, dict), self.path, "slots", f"cannot be {shown(slots)}")
