@@ -4,7 +4,6 @@ import sys
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import isoweave.cuda._component as component
 from host_device import HostDevice
@@ -12,7 +11,7 @@ from isoweave import Anchors, Checkpoint, embed_graph
 from isoweave.cuda import device_for
 from isoweave.cuda._component import device_bytes
 from isoweave.cuda._device import CudaDevice, DeviceError
-from isoweave.graph import graph_from_matrix, knn_graph
+from isoweave.graph import knn_graph
 from isoweave.known import Known
 from isoweave.options import resolve_options
 
@@ -75,17 +74,6 @@ def test_a_device_that_is_too_small_is_refused_before_the_start(monkeypatch):
     assert device_for(GRAPH, resolve_options(2, engine="auto"), Known()) is None
     monkeypatch.setattr(component, "find_device", lambda: HostDevice(free=needed))
     assert device_for(GRAPH, resolve_options(2, engine="cuda"), Known()) is not None
-
-
-def test_auto_leaves_hubs_to_the_cpu(monkeypatch):
-    monkeypatch.setattr(component, "find_device", HostDevice)
-    n = 10_002
-    hub, rim = np.zeros(n - 1, dtype=int), np.arange(1, n)
-    for last, found in ((n - 1, True), (n, False)):
-        ends = np.concatenate((hub[: last - 1], rim[: n - 2])), np.concatenate((rim[: last - 1], rim[1:]))
-        graph = graph_from_matrix(sp.coo_array((np.ones(len(ends[0])), ends), shape=(n, n)), asymmetry="max")
-        assert (device_for(graph, resolve_options(2, engine="auto"), Known()) is not None) == found
-        assert device_for(graph, resolve_options(2, engine="cuda"), Known()) is not None
 
 
 def test_small_graphs_stay_on_the_cpu(monkeypatch):

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from isoweave._component import embed_in_rounds, stretch_of
-from isoweave._edges import lengths_in
 from isoweave._engine import ComponentResult, Engine, check_start, geodesic_factor
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
@@ -23,6 +22,7 @@ from isoweave.cluster._shortcuts import without_shortcuts
 from isoweave.cluster._starts import STARTS, gathered, to_owners
 from isoweave.embed import STATUSES, check_components, embed_parts, in_users_unit
 from isoweave.energy import AnchorEnergy
+from isoweave.geometry import edge_lengths
 from isoweave.graph import NeighborGraph, PreparedGraph, longer_than_detours, pack_boxes
 from isoweave.known import Known
 from isoweave.optimise import ALONE, MENDED, SYNCHRONIZED_LIMIT, Run, check_finite, mended
@@ -236,7 +236,7 @@ def _extent(ranks: Ranks, x: FloatArray) -> float:
 
 def _lengths(patch: Patch, graph: NeighborGraph, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Of the owned edges in the map, and as they were measured."""
-    return lengths_in(graph, patch.on_vertices(x))[patch.own_edges], graph.lengths[patch.own_edges]
+    return edge_lengths(graph, patch.on_vertices(x))[patch.own_edges], graph.lengths[patch.own_edges]
 
 
 def _edge_factor(frames: ShareEnergy, x: FloatArray) -> float:

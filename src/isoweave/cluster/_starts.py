@@ -17,7 +17,7 @@ from isoweave.cluster._landmarks import far_vertices, landmark_start
 from isoweave.cluster._patch import BALLS_AT_ONCE, Patch, around, balls
 from isoweave.cluster._problem import ClusterProblem, cluster_problem
 from isoweave.cluster._share import RowRanges, Share, first_of_each, scrambled, spread
-from isoweave.graph import NeighborGraph, edges_of, is_connected, row_starts, sums_of_lengths
+from isoweave.graph import NeighborGraph, edges_of, row_starts, sums_of_lengths
 from isoweave.optimise import (
     ALONE,
     LBFGS,
@@ -83,7 +83,7 @@ STARTS: dict[str, Any] = {"coarse": _coarse, "landmark": _landmark, "identity": 
 
 def _on_one_rank(sample: Share, width: int, tol: float, team: ThreadTeam) -> FloatArray | None:
     graph, found = gathered(sample), None
-    if graph is not None and is_connected(graph):
+    if graph is not None and graph.is_connected:
         here = build_problem(sample_energy(graph, width, team=team))
         optimiser = LBFGS(tol, _AUXILIARY_STEPS)
         found = minimise_from(here, optimiser, "auto", tol, "coarse start", ALONE)[1].coordinates

@@ -26,8 +26,6 @@ from isoweave.optimise import SYNCHRONIZED_LIMIT, Run, check_finite, far_landmar
 from isoweave.options import EmbeddingOptions
 
 _MOST_DIMENSIONS = 64
-# One thread multiplies a row of the Laplacian: with more neighbours than this the CPU is faster.
-_MOST_NEIGHBORS = 10_000
 # The identity depends on the axes that frames happen to have.
 _HOST_STARTS = ("synchronized", "lifted", "identity")
 
@@ -50,8 +48,7 @@ def missing_feature(options: EmbeddingOptions, known: Known) -> str:
 def device_for(graph: NeighborGraph, options: EmbeddingOptions, known: Known) -> CudaDevice | None:
     """The device that a fit runs on, None for the CPU; refuses what engine="cuda" cannot do.
 
-    With engine="auto" whatever it cannot do is done on the CPU, and graphs with a vertex of more than 10,000
-    neighbours. A graph of up to 6,000 unknowns always is.
+    With engine="auto" whatever it cannot do is done on the CPU. A graph of up to 6,000 unknowns always is.
     """
     lacking, strict = missing_feature(options, known), options.engine == "cuda"
     if lacking and strict:
@@ -59,8 +56,6 @@ def device_for(graph: NeighborGraph, options: EmbeddingOptions, known: Known) ->
     try:
         device = None if lacking else find_device()
         if device is None or graph.n_vertices * options.n_components <= SYNCHRONIZED_LIMIT:
-            return None
-        if not strict and graph.degrees.max() > _MOST_NEIGHBORS:
             return None
         _check_device_memory(graph, options, device)
         return device
