@@ -12,6 +12,7 @@ from isoweave.energy import edge_laplacian, paper_energy
 from isoweave.geometry import local_frames
 from isoweave.graph import knn_graph
 from isoweave.linalg import (
+    _cholesky,
     _laplacian,
     _methods,
     _state,
@@ -198,7 +199,7 @@ def test_what_the_direct_solver_hands_over(monkeypatch):
     assert (result.solver, result.status) == ("jacobi", "converged")
     assert "not positive definite" in state.notes[0]
     monkeypatch.setattr(_methods, "banded_factor", lambda *_: None)
-    monkeypatch.setattr(_methods, "MAX_FILL", 100)
+    monkeypatch.setattr(_cholesky, "MAX_FILL", 100)
     assert "more than 100 entries" in factored(PLAIN, "direct").notes[0]
 
 
@@ -250,9 +251,9 @@ def test_wrong_blocks():
 
 
 def test_direct_solution_is_refined_once(monkeypatch):
-    exact = _methods.substitute
+    exact = _cholesky.Factor.solve
     monkeypatch.setattr(_methods, "banded_factor", lambda *_: None)
-    monkeypatch.setattr(_methods, "substitute", lambda *args: (1 + 1e-7) * exact(*args))
+    monkeypatch.setattr(_cholesky.Factor, "solve", lambda *args: (1 + 1e-7) * exact(*args))
     rhs = random_block(N, 2, seed=6)
     state = factored(PLAIN, "direct")
     assert state.solve(rhs, tol=1e-6).iterations == 0

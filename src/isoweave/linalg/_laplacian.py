@@ -15,7 +15,7 @@ from isoweave._lazy import LazyModule, computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import FloatArray, IntArray
 from isoweave.engines import plain
-from isoweave.linalg._cholesky import Elimination, elimination_order, hubs_of, plan_elimination
+from isoweave.linalg._cholesky import Elimination, elimination_order, hubs_of, levels_from, plan_elimination
 
 sparse = LazyModule("isoweave.engines.sparse")
 # Part of the largest entry by which rounding may keep sums of rows from zero, and entries from their mirrors.
@@ -74,24 +74,14 @@ class Laplacian:
 
     def is_within(self, n_edges: int) -> bool:
         """Whether so many edges lead from a vertex of lowest degree to all it is joined to without hubs."""
-        matrix, reached = self.to_matrix(), hubs_of(self.indptr)
-        rim = np.array([np.argmin(np.diff(self.indptr))])
-        for _ in range(n_edges + 1):
-            reached[rim] = True
-            around = matrix[rim].indices
-            rim = np.unique(around[~reached[around]])
-            if len(rim) == 0:
-                return True
-        return False
+        start = int(np.argmin(np.diff(self.indptr)))
+        _, bounds = levels_from(self.indptr, self.indices, start, hubs_of(self.indptr))
+        return len(bounds) <= n_edges + 2
 
-    @computed_once
     def elimination(self) -> Elimination:
         """Order and size of the Cholesky factor with :attr:`ground` left out."""
-        start = int(self.ground[np.argmax(self.sizes)])
-        order = elimination_order(self.indptr, self.indices, start)
-        is_ground = np.zeros(self.n, dtype=np.bool_)
-        is_ground[self.ground] = True
-        return plan_elimination(self.indptr, self.indices, order[~is_ground[order]])
+        order = elimination_order(self.indptr, self.indices, int(self.ground[np.argmax(self.sizes)]))
+        return plan_elimination(self.indptr, self.indices, order[~np.isin(order, self.ground)])
 
     def multiply(self, block: FloatArray, out: FloatArray, team: ThreadTeam) -> None:
         """Write ``L block`` to ``out``, both C-contiguous of shape (n, N)."""
