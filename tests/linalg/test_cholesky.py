@@ -1,12 +1,13 @@
-"""The sparse Cholesky factor: order, counts and entries against elimination in loops, solutions, pivots."""
+"""Cholesky factors: order, counts, entries and solutions against loops and dense algebra, pivots, bands."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.sparse.csgraph import laplacian
 
 from isoweave._parallel import ONE_THREAD as TEAM, thread_team
-from isoweave.linalg import _cholesky
-from isoweave.linalg._banded import PreparationError
+from isoweave.linalg import PoissonState, _cholesky, _methods
+from isoweave.linalg._banded import BandedCholesky, PreparationError, banded_factor
 from isoweave.linalg._cholesky import elimination_order, factorise, plan_elimination
 
 
@@ -82,15 +83,6 @@ def test_columns_are_shared_out_with_the_same_bits():
     np.testing.assert_allclose(matrix @ found[0], rhs, atol=1e-9)
 
 
-def test_vertices_without_a_pivot_are_named():
-    every = np.arange(MATRICES["dense"].shape[0], dtype=np.int32)
-    for broken in (0, 120):
-        matrix = MATRICES["dense"].copy()
-        matrix.setdiag(np.where(every == broken, -1.0, matrix.diagonal()))
-        with pytest.raises(PreparationError, match=f"not positive definite at vertex {broken}$"):
-            factorise(plan_of(matrix, every), matrix.data)
-
-
 def test_minimum_degree_beats_the_natural_order_and_copes_with_hubs(monkeypatch):
     matrix = grid(60)
     ordered = plan_of(matrix).fill
@@ -110,3 +102,75 @@ def test_minimum_degree_beats_the_natural_order_and_copes_with_hubs(monkeypatch)
     assert 100_000 < star.fill < 100_000 + n
     with pytest.raises(PreparationError, match="more than 100,000 entries"):
         factorise(star, np.empty(0))
+
+
+RNG = np.random.default_rng(8021)
+
+
+def sheet(n_rows, n_columns):
+    """Laplacian of a grid in a random numbering, with weights of three orders of magnitude."""
+    number = RNG.permutation(n_rows * n_columns).reshape(n_rows, n_columns)
+    pairs = [(number[1:], number[:-1]), (number[:, 1:], number[:, :-1])]
+    i, j = (np.concatenate([pair[side].ravel() for pair in pairs]) for side in (0, 1))
+    half = sp.coo_array((10.0 ** RNG.uniform(0, 3, len(i)), (i, j)), shape=(number.size,) * 2)
+    return csr(laplacian(half + half.T))
+
+
+def is_banded(state):
+    return isinstance(state._method.factor, BandedCholesky)
+
+
+def test_bands_and_the_other_factor_have_the_same_solutions(monkeypatch):
+    lap, rhs = sheet(25, 30), RNG.normal(size=(750, 3))
+    banded = PoissonState(lap, solver="direct")
+    monkeypatch.setattr(_methods, "banded_factor", lambda *_: None)
+    sparse = PoissonState(lap, solver="direct")
+    assert [is_banded(state) for state in (banded, sparse)] == [True, False]
+    one, other = (state.solve(rhs) for state in (banded, sparse))
+    assert one.residual < 1e-10
+    assert one.solver == "direct"
+    np.testing.assert_allclose(one.value, other.value, atol=1e-9 * np.abs(other.value).max())
+
+
+def crowd():
+    """Hardly an order in which all neighbours are near."""
+    half = np.triu(np.where(RNG.random((900, 900)) < 0.02, RNG.random((900, 900)), 0.0), k=1)
+    half[np.arange(899), np.arange(1, 900)] += 1.0
+    return csr(laplacian(half + half.T))
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda: sheet(20, 26), True),
+        (lambda: sheet(20, 25), False),  # as small as those that are embedded together
+        (lambda: sheet(40, 70), False),  # too many vertices
+        (lambda: csr(sp.block_diag([sheet(20, 20)] * 2)), False),  # two components
+        (crowd, False),
+    ],
+    ids=["sheet", "small", "large", "two", "crowd"],
+)
+def test_only_connected_graphs_of_some_sizes_have_bands(make, expected):
+    assert is_banded(PoissonState(make(), solver="direct")) == expected
+
+
+def in_bands(matrix):
+    return banded_factor(matrix, np.array([0]))
+
+
+def by_columns(matrix):
+    return factorise(plan_of(matrix, np.arange(1, matrix.shape[0], dtype=np.int32)), matrix.data)
+
+
+@pytest.mark.parametrize("make", [in_bands, by_columns])
+def test_vertices_without_a_pivot_are_named(make):
+    """Negative ones, and those that are rounding."""
+    at = np.where(np.arange(600) == 77, -1e4, 0.0)
+    with pytest.raises(PreparationError, match="not positive definite at vertex 77$"):
+        make(csr(sheet(20, 30) + sp.diags_array(at)))
+    # Of two paths, one held by 1e-15: its pivots are 1 in all arithmetic but the last.
+    ends = np.where(np.isin(np.arange(400), [0, 399]), 1.0, 2.0)
+    path = sp.diags_array([ends, -np.ones(399), -np.ones(399)], offsets=[0, 1, -1])
+    held = path + sp.diags_array(np.where(ends == 1.0, 1e-15, 0.0))
+    with pytest.raises(PreparationError, match=r"not positive definite at vertex [4-7]\d\d$"):
+        make(csr(sp.block_diag([path, held])))

@@ -161,12 +161,9 @@ class BlockCholesky:
     def __init__(self, indptr: IntArray, indices: IntArray, width: int) -> None:
         n, across = len(indptr) - 1, np.arange(width)
         blocks = np.insert(indices, indptr[:-1], np.arange(n))
-        counts = np.repeat(np.diff(indptr) + 1, width)
-        ends = np.cumsum(counts)
-        firsts = np.repeat(indptr[:-1] + np.arange(n), width)
-        position = np.arange(ends[-1]) + np.repeat(firsts - (ends - counts), counts)
-        self.indptr = np.append(0, width * ends).astype(np.int32)
-        self.indices = (width * blocks[position][:, None] + across).ravel().astype(np.int32)
+        ones = np.ones((len(blocks), width, width))
+        pattern = sp.bsr_array((ones, blocks, indptr + np.arange(n + 1)), shape=(n * width,) * 2).tocsr()
+        self.indptr, self.indices = pattern.indptr, pattern.indices
         self.diagonal = self.indptr[:-1] + np.tile(across, n)
         order = elimination_order(indptr, indices)
         rows = (width * order[:, None] + across).ravel().astype(np.int32)
