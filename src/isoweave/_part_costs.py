@@ -260,7 +260,7 @@ def time_by_stage(s: PartSizes) -> dict[str, float]:
         # Convex hulls.
         frames += n * 6e4 * 3.0 ** (min(c, 7) - 2)
     if s.solver == "direct":
-        factoring = 300 * s.entries + 10 * s.fill + 0.8 * s.fill**2 / n
+        factoring = 300 * s.entries + 10 * s.fill + 0.4 * s.fill**2 / n
         solve = 2 * s.fill * ((c + 1) // 2) + 100 * n * c
     elif s.solver == "amg":
         factoring = 180 * s.entries + 20 * s.coarse_entries

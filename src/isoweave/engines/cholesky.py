@@ -39,11 +39,13 @@ def factorise(indptr, indices, data, diagonal, least_pivot, drop_tol, extra, row
     # Left out are entries up to ``drop_tol`` times the norm of their column of the matrix, and the smallest
     # where more than ``extra`` would join those that the matrix has there. Pivots are more than
     # ``least_pivot`` times their entry of ``diagonal``, which stands for that of the matrix.
-    n = len(diagonal)
+    n, is_complete = len(diagonal), drop_tol == 0.0 and extra >= len(diagonal)
     ptr = np.zeros(n + 1, np.int64)
-    work, listed, seen = np.zeros(n), np.empty(n, np.int32), np.empty(n, np.int32)
+    work, part, listed, seen = np.zeros(n), np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32)
     # waiting[i] heads the list of earlier columns whose next unused entry, at cursor, is in row i.
     waiting, following, cursor = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int64)
+    # Columns with one leader and the next entry in one row go on with the same rows.
+    leader = np.empty(n, np.int32)
     for i in range(n):
         seen[i] = waiting[i] = following[i] = -1
     for j in range(n):
@@ -59,25 +61,34 @@ def factorise(indptr, indices, data, diagonal, least_pivot, drop_tol, extra, row
                 n_matrix += 1
         c = waiting[j]
         while c != -1:
-            after, at = following[c], cursor[c]
-            weight = values[at]
-            pivot -= weight * weight
-            for e in range(np.uint64(at + 1), np.uint64(ptr[c + 1])):
-                below = np.uint32(rows[e])
+            lead = cursor[c]
+            size = ptr[c + 1] - lead
+            for t in range(np.uint64(1), np.uint64(size)):
+                below = np.uint32(rows[np.uint64(lead) + t])
                 if seen[below] != j:
                     seen[below], work[below], listed[used] = j, 0.0, below
                     used += 1
-                work[below] -= weight * values[e]
-            cursor[c] = at + 1
-            if at + 1 < ptr[c + 1]:
-                i = rows[at + 1]
-                following[c], waiting[i] = waiting[i], c
-            c = after
+                part[t] = work[below]
+            clique = leader[c]
+            while c != -1 and leader[c] == clique:
+                at = cursor[c]
+                weight = values[at]
+                pivot -= weight * weight
+                for t in range(np.uint64(1), np.uint64(size)):
+                    part[t] -= weight * values[np.uint64(at) + t]
+                after, cursor[c] = following[c], at + 1
+                if size > 1:
+                    i = rows[at + 1]
+                    following[c], waiting[i] = waiting[i], c
+                c = after
+            for t in range(np.uint64(1), np.uint64(size)):
+                work[np.uint32(rows[np.uint64(lead) + t])] = part[t]
         if not pivot > least_pivot * diagonal[j]:
             return ptr, j
         pivot = np.sqrt(pivot)
         threshold = drop_tol * norm
-        while True:
+        kept = used
+        while not is_complete:
             kept = 0
             for t in range(used):
                 if abs(work[listed[t]]) > threshold:
@@ -86,8 +97,15 @@ def factorise(indptr, indices, data, diagonal, least_pivot, drop_tol, extra, row
             if kept <= n_matrix + extra:
                 break
             used, threshold = kept, max(2.0 * threshold, 5e-324)  # it may be 0, which twice is 0
-        _sort(listed, kept)
-        first = ptr[j]
+        first, before = ptr[j], ptr[j - 1]
+        # A complete column has all rows of those that reach it first.
+        if j > 0 and is_complete and kept == first - before - 2 and rows[before + 1] == j:
+            leader[j] = leader[j - 1]
+            for t in range(kept):
+                listed[t] = rows[before + 2 + t]
+        else:
+            leader[j] = j
+            _sort(listed, kept)
         rows[first], values[first] = j, pivot
         for t in range(kept):
             rows[first + 1 + t], values[first + 1 + t] = listed[t], work[listed[t]] / pivot
