@@ -329,11 +329,13 @@ def sheet_with_hub(n):
     ("make", "solver"),
     [
         (lambda: uniform(500, 8, 12), "direct"),
+        (lambda: uniform(1500, 2, 12), "direct"),
+        (lambda: uniform(1500, 9, 12), "jacobi"),
         (lambda: uniform(6000, 2, 12), "amg"),
         (lambda: sheet_with_hub(6000), "amg"),
         (lambda: uniform(6000, 9, 12), "jacobi"),
     ],
-    ids=["small", "surface", "surface with a hub", "many dimensions"],
+    ids=["tiny", "small", "small of many", "surface", "surface with a hub", "many dimensions"],
 )
 def test_choice(make, solver):
     """By the size, then by how many edges the vertices are apart, but not through hubs."""
