@@ -15,7 +15,7 @@ from isoweave._lazy import LazyModule, computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import FloatArray, IntArray
 from isoweave.engines import plain
-from isoweave.linalg._cholesky import Elimination, elimination_order, hubs_of, levels_from, plan_elimination
+from isoweave.linalg._cholesky import Elimination, elimination_order, hubs_of, plan_elimination
 
 sparse = LazyModule("isoweave.engines.sparse")
 # Part of the largest entry by which rounding may keep sums of rows from zero, and entries from their mirrors.
@@ -74,9 +74,15 @@ class Laplacian:
 
     def is_within(self, n_edges: int) -> bool:
         """Whether so many edges lead from a vertex of lowest degree to all it is joined to without hubs."""
-        start = int(np.argmin(np.diff(self.indptr)))
-        _, bounds = levels_from(self.indptr, self.indices, start, hubs_of(self.indptr))
-        return len(bounds) <= n_edges + 2
+        matrix, reached = self.to_matrix(), hubs_of(self.indptr)
+        rim = np.array([np.argmin(np.diff(self.indptr))])
+        for _ in range(n_edges + 1):
+            reached[rim] = True
+            around = matrix[rim].indices
+            rim = np.unique(around[~reached[around]])
+            if len(rim) == 0:
+                return True
+        return False
 
     def elimination(self) -> Elimination:
         """Order and size of the Cholesky factor with :attr:`ground` left out."""
