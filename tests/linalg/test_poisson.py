@@ -12,6 +12,7 @@ from isoweave.energy import edge_laplacian, paper_energy
 from isoweave.geometry import local_frames
 from isoweave.graph import knn_graph
 from isoweave.linalg import (
+    _cholesky,
     _laplacian,
     _methods,
     _state,
@@ -198,7 +199,7 @@ def test_what_the_direct_solver_hands_over(monkeypatch):
     assert (result.solver, result.status) == ("jacobi", "converged")
     assert "not positive definite" in state.notes[0]
     monkeypatch.setattr(_methods, "banded_factor", lambda *_: None)
-    monkeypatch.setattr(_methods, "MAX_FILL", 100)
+    monkeypatch.setattr(_cholesky, "MAX_FILL", 100)
     assert "more than 100 entries" in factored(PLAIN, "direct").notes[0]
 
 
@@ -250,9 +251,9 @@ def test_wrong_blocks():
 
 
 def test_direct_solution_is_refined_once(monkeypatch):
-    exact = _methods.substitute
+    exact = _cholesky.Factor.solve
     monkeypatch.setattr(_methods, "banded_factor", lambda *_: None)
-    monkeypatch.setattr(_methods, "substitute", lambda *args: (1 + 1e-7) * exact(*args))
+    monkeypatch.setattr(_cholesky.Factor, "solve", lambda *args: (1 + 1e-7) * exact(*args))
     rhs = random_block(N, 2, seed=6)
     state = factored(PLAIN, "direct")
     assert state.solve(rhs, tol=1e-6).iterations == 0
@@ -328,11 +329,13 @@ def sheet_with_hub(n):
     ("make", "solver"),
     [
         (lambda: uniform(500, 8, 12), "direct"),
+        (lambda: uniform(1500, 2, 12), "direct"),
+        (lambda: uniform(1500, 9, 12), "jacobi"),
         (lambda: uniform(6000, 2, 12), "amg"),
         (lambda: sheet_with_hub(6000), "amg"),
         (lambda: uniform(6000, 9, 12), "jacobi"),
     ],
-    ids=["small", "surface", "surface with a hub", "many dimensions"],
+    ids=["tiny", "small", "small of many", "surface", "surface with a hub", "many dimensions"],
 )
 def test_choice(make, solver):
     """By the size, then by how many edges the vertices are apart, but not through hubs."""

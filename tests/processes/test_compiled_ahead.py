@@ -12,7 +12,7 @@ import pytest
 from isoweave.engines import ahead, cholesky, local_mds, neighbors, plain
 from process_scripts import TIMEOUT, run_python
 
-QUICK = "cholesky.postorder"
+QUICK = "cholesky.count_entries"
 SIGNATURES = """
 import json
 from isoweave.engines import ahead
@@ -59,7 +59,7 @@ def test_the_table_is_what_a_fit_compiles(tmp_path):
     """Nothing twice, nothing else: every kernel more is time that a new user waits."""
     wrong, counts, used, without_numba, all_used = json.loads(run_python(SIGNATURES, tmp_path))
     assert wrong == []
-    assert counts == [0, 7, 2, 19]
+    assert counts == [0, 3, 2, 15]
     assert sorted(used) == sorted({*ahead.needed(2, 400, 1), *ahead.needed(3, 1000, 1)})
     assert without_numba
     # What only the sample of a coarse start needs has twins that are enough for it.
@@ -70,11 +70,11 @@ def test_the_table_is_what_a_fit_compiles(tmp_path):
 def test_kernels_come_from_another_process(others, tmp_path):
     ahead.when_compiling(neighbors.k_smallest.py_func)
     assert others.processes is None
-    ahead.when_compiling(cholesky.postorder.py_func)
+    ahead.when_compiling(cholesky.count_entries.py_func)
     (process,) = others.processes
     assert process.wait(TIMEOUT) == 0
     (found,) = tmp_path.rglob("*.nbi")
-    assert "postorder" in found.name
+    assert "count_entries" in found.name
     # One fit at a time has other processes; a second compile starts no more of them.
     second = ahead._Others([[QUICK]])
     second.begin(QUICK)
@@ -98,7 +98,7 @@ def test_they_end_with_the_process(tmp_path):
     """However it ends."""
     program = "from isoweave.engines import ahead\n"
     program += "others = ahead._Others([ahead.needed(2, 10**5, 10**6)])\n"
-    program += "others.begin('cholesky.postorder')\n"
+    program += "others.begin('cholesky.count_entries')\n"
     program += "print(others.processes[0].pid, flush=True)\nos._exit(0)\n"
     pid = int(run_python(program, tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "cache")))
     end = time.monotonic() + TIMEOUT
@@ -133,7 +133,7 @@ def test_a_kernel_with_a_twin_calls_for_all_of_them(monkeypatch):
     begun = []
     monkeypatch.setattr(ahead._Others, "_start", lambda self, names: begun.append(names))
     with ahead.compiled_ahead(2, 2, 1000, 12_000):
-        ahead.when_compiling(cholesky.postorder.py_func)
+        ahead.when_compiling(cholesky.count_entries.py_func)
     with ahead.compiled_ahead(2, 2, 1000, 12_000):
         ahead.when_compiling(local_mds.local_mds.py_func)
     assert begun[0] == []

@@ -11,7 +11,7 @@ frames            Gram matrices, leading eigenvectors         ``local_mds.local_
 evaluate          best rotations, energies, residual fluxes,  ``alignment.align_edges_in``, ``align_rank``,
                   the half gradient as their divergence       ``divergence`` (``small``)
 Laplacian         product of a sparse matrix with a block     ``sparse.multiply_rows``
-its solve         Cholesky factor and substitution;           ``cholesky``;
+its solve         Cholesky factor, complete or not, its solve; ``cholesky``;
                   conjugate gradients, multigrid              ``sparse.advance_chunks``, ``multigrid``
 dot               column sums in an order that never changes  ``sparse.dot_chunks``
 ================  ==========================================  ================================================

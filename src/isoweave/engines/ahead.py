@@ -20,26 +20,23 @@ from typing import Any
 
 from isoweave.engines.plain import FEW, LEAST_BANDED, MOST_BANDED, SEVERAL, SOME, WORTH_COMPILING
 
-# In the order of need, with the types of the arguments: n an integer, t a truth value, and for arrays the
-# kind of their entries and the number of their axes. What depends on the dimension is there in every version.
+# In the order of need, with the types of the arguments: n an integer, f a number, t a truth value, and for
+# arrays the kind of their entries and the number of their axes. What depends on the dimension is there in
+# every version.
 KERNELS = {
     "paths.common_neighbors": "n n i1 i1 f1",
     "paths.sort_rows_by_length": "n n n i1 i1 f1 i1 f1",
     "paths.find_detours": "n n i1 f1 n n i1 i1 i1 f1 t1 s1 s1",
     "local_mds.local_mds": "n n i1 i1 f1 i1 f1 n n n t t1 f2 f2 f2 t1",
     "local_mds.local_mds_several": "n n i1 i1 f1 i1 f1 n n n t t1 f2 f2 f2 t1",
-    "cholesky.elimination_tree": "i1 i1",
-    "cholesky.postorder": "i1",
-    "cholesky.column_counts": "i1 i1 i1",
-    "cholesky.find_supernodes": "i1 n1",
-    "cholesky.supernode_rows": "i1 i1 i1 i1 n1",
-    "cholesky.factorise": "i1 n1 i1 n1 i1 i1 n1 i1 i1 i1 f1 f1 f1",
+    "cholesky.count_entries": "i1 i1 n",
+    "cholesky.factorise": "i1 i1 f1 f1 f f n i1 f1",
     "alignment.align_edges_plane": "n n i1 i1 f1 f2 f2 f3 f1 f2",
     "alignment.align_edges": "n n i1 i1 f1 f2 f2 f3 f1 f2",
     "alignment.divergence": "n n i1 i1 f2 f2",
     "sparse.project": "i1 f1 f2 f2",
     "sparse.dot_chunks": "n n f2 f2 f2",
-    "cholesky.substitute": "n n i1 n1 i1 n1 f1 f2",
+    "cholesky.substitute": "n n n1 i1 f1 f2",
     "sparse.multiply_rows": "n n i1 i1 f1 f2 f2",
     "paths.nearest_lists": "n n i1 i1 f1 i2 f2",
     "alignment.frame_transitions_plane": "n n i1 i1 f2 t1 f3 f1",

@@ -7,7 +7,6 @@ vertices held in place. Both return a :class:`PoissonState`.
 from isoweave.linalg._cholesky import (
     MAX_FILL as MAX_FILL,
     BlockCholesky as BlockCholesky,
-    analyse as analyse,
     lowest_eigenvectors as lowest_eigenvectors,
     symmetric_solver as symmetric_solver,
 )

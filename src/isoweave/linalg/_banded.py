@@ -7,14 +7,14 @@ import scipy.sparse as sp
 from scipy.linalg.lapack import dpbtrf, dpbtrs
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from isoweave._parallel import single_blas_thread
+from isoweave._parallel import ThreadTeam, single_blas_thread
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.engines.plain import LEAST_BANDED, MOST_BANDED
 
 # Entries of the band at most. Beyond, solves take longer than with a sparse factor, and compiling pays.
 _MOST = 2**19
 # Part of its entry on the diagonal below which a pivot is rounding.
-_NO_PIVOT = 1e-14
+NO_PIVOT = 1e-14
 
 
 INDEFINITE = "the Laplacian is not positive definite at vertex {}"
@@ -37,7 +37,7 @@ class BandedCholesky:
         band[(row - column)[below], column[below]] = entries.data[below]
         with single_blas_thread():
             self._factor, failed = dpbtrf(band, lower=1)
-        bad = np.flatnonzero(~(self._factor[0] ** 2 > _NO_PIVOT * band[0]))
+        bad = np.flatnonzero(~(self._factor[0] ** 2 > NO_PIVOT * band[0]))
         if failed or len(bad):
             raise PreparationError(INDEFINITE.format(order[failed - 1 if failed else bad[0]]))
 
@@ -45,8 +45,8 @@ class BandedCholesky:
     def n_entries(self) -> int:
         return int(self._factor.size)
 
-    def solve(self, rhs: FloatArray) -> FloatArray:
-        """Solution for a block (n, N)."""
+    def solve(self, rhs: FloatArray, team: ThreadTeam) -> FloatArray:
+        """Solution for a block (n, N), in one thread."""
         out = np.zeros_like(rhs)
         with single_blas_thread():
             out[self._order] = dpbtrs(self._factor, rhs[self._order], lower=1)[0]

@@ -1,8 +1,8 @@
-"""Sparse Cholesky factorisation for many solves: order, size, supernodes, values; lowest eigenvectors.
+"""Sparse Cholesky factorisation for many solves: order, size, values; lowest eigenvectors.
 
-Written here because wheels at hand link an unoptimised BLAS or solve slowly (benchmarks/direct_solvers.py).
-Columns of the factor with (nearly) the same rows form a supernode. With T its triangular diagonal block and R
-the rectangle below, T^-1 is stored above -R T^-1: each half of a solve is one product per supernode.
+The order is SuperLU's. Its factor takes as long to make and to solve with, but may not be kept: forks would
+have to wait for it (:func:`symmetric_solver`), only the thread that made it can free it, and components have
+other bits among others than alone.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from scipy.sparse.linalg import spilu, splu
 
 from isoweave._forks import forks_wait
 from isoweave._lazy import LazyModule
-from isoweave._parallel import ThreadTeam, single_blas_thread
+from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray, IntArray
+from isoweave.linalg._banded import INDEFINITE, NO_PIVOT, PreparationError
 
 kernels = LazyModule("isoweave.engines.cholesky")
-# Entries of the largest factor a direct solver will make (2 GB of float64).
-MAX_FILL = 250_000_000
+# Entries of the largest factor a direct solver will make (1.2 GB, which take minutes).
+MAX_FILL = 100_000_000
 # Above this many times the entries of the matrix a factor is no use, and minimum degree takes minutes to
 # find out.
 MAX_FILL_RATIO = 50.0
@@ -92,85 +93,63 @@ def _middle_level(indptr: IntArray, indices: IntArray, start: int, skipped: Bool
 
 
 class Elimination(NamedTuple):
-    """An elimination order and the size of the factor it leads to."""
+    """A symmetric pattern in an order of elimination, and the size of its factor."""
 
-    order: IntArray  # order[r] is the original number of row r of the factor; vertices may be left out
-    indptr: IntArray  # pattern of the matrix in that order, rows unsorted
+    order: IntArray  # order[r] is the original number of row r; vertices may be left out
+    indptr: IntArray
     indices: IntArray
-    parent: IntArray  # elimination tree: the first row below the diagonal in every column, -1 for none
-    counts: AnyArray  # entries of every column of the factor
-    fill: int  # their sum
-
-
-def _permute(indptr: IntArray, indices: IntArray, order: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Rows and columns of a pattern in an order that may leave some out, and which entries those are."""
-    entries, n = np.arange(len(indices), dtype=np.int32), len(indptr) - 1
-    found = sp.csr_array((entries, indices, indptr), shape=(n, n))[order][:, order]
-    return found.indptr, found.indices, found.data
+    entries: IntArray  # the places of its entries among those of the matrix
+    fill: int  # entries of the factor; beyond MAX_FILL some of them
 
 
 def plan_elimination(indptr: IntArray, indices: IntArray, order: IntArray) -> Elimination:
-    """Elimination tree and column counts for an order, replaced by one with contiguous subtrees."""
-    # In time and memory that are linear in the entries of the matrix, however large the factor would be.
-    p, c, _ = _permute(indptr, indices, order)
-    order = order[kernels.postorder(kernels.elimination_tree(p, c))]
-    p, c, _ = _permute(indptr, indices, order)
-    parent = kernels.elimination_tree(p, c)
-    counts = kernels.column_counts(p, c, parent)
-    return Elimination(order, p, c, parent, counts, int(counts.sum()))
+    """A pattern in an order that may leave vertices out."""
+    entries, n = np.arange(len(indices), dtype=np.int32), len(indptr) - 1
+    found = sp.csr_array((entries, indices, indptr), shape=(n, n))[order][:, order]
+    fill = int(kernels.count_entries(found.indptr, found.indices, MAX_FILL))
+    return Elimination(order, found.indptr, found.indices, found.data, fill)
 
 
-class Structure(NamedTuple):
-    """Supernodes of a factor."""
+class Factor(NamedTuple):
+    """A complete or incomplete factor in the order of elimination."""
 
-    order: IntArray  # of elimination
-    starts: IntArray  # first column of every supernode
-    row_ptr: AnyArray  # rows[row_ptr[s] : row_ptr[s + 1]] are the rows of s: its own columns, then the others
+    order: AnyArray
+    starts: AnyArray  # of every column
     rows: IntArray
-    value_ptr: AnyArray  # where its values begin
-    last_child: IntArray
-    sibling: IntArray  # the child of the same parent before
-    places: AnyArray  # of its update in the workspace
-    stack_size: int  # workspace of the factorisation in float64
-    front_size: int
+    values: FloatArray
 
     def empty_block(self, width: int) -> FloatArray:
         """Room for right-hand sides of ``width`` columns, which are its first rows, in factor order."""
         return np.zeros((width + width % 2, len(self.order)))
 
+    def solve(self, rhs: FloatArray, team: ThreadTeam) -> FloatArray:
+        """Solve for a block (n, N); vertices left out of the order are held at zero."""
+        block, out = self.empty_block(rhs.shape[1]), np.zeros_like(rhs)
+        block[: rhs.shape[1]] = rhs[self.order].T
+        self.solve_block(block, team)
+        out[self.order] = block[: rhs.shape[1]].T
+        return out
 
-def analyse(plan: Elimination) -> Structure:
-    """Supernodes of a factor and their rows."""
-    starts, heights, n_super = kernels.find_supernodes(plan.parent, plan.counts)
-    starts = np.append(starts[:n_super][::-1], np.int32(len(plan.parent)))
-    heights = heights[:n_super][::-1]
-    row_ptr = np.concatenate([[0], np.cumsum(heights)])
-    value_ptr = np.concatenate([[0], np.cumsum(heights * np.diff(starts))])
-    rows, *links, stack = kernels.supernode_rows(*plan[1:4], starts, row_ptr)
-    sizes: Any = (int(stack), int(heights.max(initial=0)) ** 2)
-    return Structure(plan.order, starts, row_ptr, rows, value_ptr, *links, *sizes)
-
-
-def factorise(s: Structure, indptr: IntArray, indices: IntArray, data: FloatArray) -> tuple[FloatArray, int]:
-    """Values of the factor, and the original number of the first vertex without a positive pivot, or -1."""
-    values, stack = np.empty(s.value_ptr[-1]), np.empty(s.stack_size)
-    pattern = _permute(indptr, indices, s.order)
-    failed = kernels.factorise(*s[1:8], *pattern, data, stack, values)
-    return values, int(s.order[failed]) if failed >= 0 else -1
+    def solve_block(self, block: FloatArray, team: ThreadTeam) -> None:
+        """Overwrite right-hand sides in an :meth:`empty_block` with solutions."""
+        team.run(kernels.substitute, len(block) // 2, *self[1:], block, grain=1)
 
 
-def substitute(s: Structure, values: FloatArray, rhs: FloatArray, team: ThreadTeam) -> FloatArray:
-    """Solve for a block ``rhs`` (n, N); vertices left out of the order are held at zero."""
-    block, out = s.empty_block(rhs.shape[1]), np.zeros_like(rhs)
-    block[: rhs.shape[1]] = rhs[s.order].T
-    substitute_block(s, values, block, team)
-    out[s.order] = block[: rhs.shape[1]].T
-    return out
-
-
-def substitute_block(s: Structure, values: FloatArray, block: FloatArray, team: ThreadTeam) -> None:
-    """Overwrite right-hand sides in an :meth:`Structure.empty_block` with solutions."""
-    team.run(kernels.substitute, len(block) // 2, *s[1:5], values, block, grain=1)
+def factorise(plan: Elimination, data: FloatArray) -> Factor:
+    """The complete factor of the matrix with these entries, or PreparationError."""
+    if plan.fill > MAX_FILL:
+        raise PreparationError(f"the Cholesky factor would hold more than {MAX_FILL:,} entries")
+    n = len(plan.order)
+    try:
+        rows, values = np.empty(plan.fill, dtype=np.int32), np.empty(plan.fill)
+        matrix = (plan.indptr, plan.indices, data[plan.entries])
+        diagonal = sp.csr_array(matrix[::-1], shape=(n, n)).diagonal()
+        starts, failed = kernels.factorise(*matrix, diagonal, NO_PIVOT, 0.0, n, rows, values)
+    except MemoryError as error:
+        raise PreparationError("not enough memory for the Cholesky factor") from error
+    if failed >= 0:
+        raise PreparationError(INDEFINITE.format(plan.order[failed]))
+    return Factor(plan.order, starts, rows, values)
 
 
 class BlockCholesky:
@@ -182,16 +161,13 @@ class BlockCholesky:
     def __init__(self, indptr: IntArray, indices: IntArray, width: int) -> None:
         n, across = len(indptr) - 1, np.arange(width)
         blocks = np.insert(indices, indptr[:-1], np.arange(n))
-        counts = np.repeat(np.diff(indptr) + 1, width)
-        ends = np.cumsum(counts)
-        firsts = np.repeat(indptr[:-1] + np.arange(n), width)
-        position = np.arange(ends[-1]) + np.repeat(firsts - (ends - counts), counts)
-        self.indptr = np.append(0, width * ends).astype(np.int32)
-        self.indices = (width * blocks[position][:, None] + across).ravel().astype(np.int32)
+        ones = np.ones((len(blocks), width, width))
+        pattern = sp.bsr_array((ones, blocks, indptr + np.arange(n + 1)), shape=(n * width,) * 2).tocsr()
+        self.indptr, self.indices = pattern.indptr, pattern.indices
         self.diagonal = self.indptr[:-1] + np.tile(across, n)
         order = elimination_order(indptr, indices)
         rows = (width * order[:, None] + across).ravel().astype(np.int32)
-        self._structure = analyse(plan_elimination(self.indptr, self.indices, rows))
+        self._plan = plan_elimination(self.indptr, self.indices, rows)
 
     def solve(
         self, values: FloatArray, damping: float, rhs: FloatArray, team: ThreadTeam
@@ -199,11 +175,11 @@ class BlockCholesky:
         """Solution (n, width) of the matrix with ``damping`` on its diagonal; None if it is not definite."""
         damped = values.copy()
         damped[self.diagonal] += damping
-        with single_blas_thread():
-            factor, failed = factorise(self._structure, self.indptr, self.indices, damped)
-        if failed >= 0:
+        try:
+            factor = factorise(self._plan, damped)
+        except PreparationError:
             return None
-        return substitute(self._structure, factor, rhs.reshape(-1, 1), team).reshape(rhs.shape)
+        return factor.solve(rhs.reshape(-1, 1), team).reshape(rhs.shape)
 
 
 @contextmanager

@@ -84,14 +84,10 @@ class Laplacian:
                 return True
         return False
 
-    @computed_once
     def elimination(self) -> Elimination:
         """Order and size of the Cholesky factor with :attr:`ground` left out."""
-        start = int(self.ground[np.argmax(self.sizes)])
-        order = elimination_order(self.indptr, self.indices, start)
-        is_ground = np.zeros(self.n, dtype=np.bool_)
-        is_ground[self.ground] = True
-        return plan_elimination(self.indptr, self.indices, order[~is_ground[order]])
+        order = elimination_order(self.indptr, self.indices, int(self.ground[np.argmax(self.sizes)]))
+        return plan_elimination(self.indptr, self.indices, order[~np.isin(order, self.ground)])
 
     def multiply(self, block: FloatArray, out: FloatArray, team: ThreadTeam) -> None:
         """Write ``L block`` to ``out``, both C-contiguous of shape (n, N)."""

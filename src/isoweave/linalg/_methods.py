@@ -14,26 +14,21 @@ from typing import Literal
 import numpy as np
 
 from isoweave._lazy import LazyModule
-from isoweave._parallel import ThreadTeam, single_blas_thread
+from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, FloatArray
 from isoweave.engines import plain
-from isoweave.linalg._banded import INDEFINITE, PreparationError, banded_factor
-from isoweave.linalg._cholesky import (
-    MAX_FILL,
-    analyse,
-    factorise,
-    substitute,
-)
+from isoweave.linalg._banded import PreparationError, banded_factor
+from isoweave.linalg._cholesky import Factor, factorise
 from isoweave.linalg._laplacian import Laplacian, column_dots, run_evenly
 
-incomplete, sparse = LazyModule("isoweave.engines.incomplete"), LazyModule("isoweave.engines.sparse")
+cholesky, sparse = LazyModule("isoweave.engines.cholesky"), LazyModule("isoweave.engines.sparse")
 # The recursive residual drifts away from the true one; each restart from the true residual wins back
 # several digits, and more than a few mean that rounding, not the recursion, is the limit.
 _MAX_RESTARTS = 4
 _NEVER_LOST = 1e-6  # a part of the residual to which the recursion follows it
 # Of the incomplete factor: entries kept per column beside as many as the matrix has there, and the shares by
 # which its diagonal is raised, in order, until every pivot is positive (Manteuffel, 1980).
-_EXTRA = 30
+_EXTRA, _LEAST_PIVOT = 30, 1e-10
 _SHIFTS = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
 
 
@@ -67,41 +62,22 @@ class SolverMethod:
 
 
 class Direct(SolverMethod):
-    """The factorisation of :mod:`isoweave.linalg._cholesky`, or a band where that does as well."""
+    """The factor of :mod:`isoweave.linalg._cholesky`, or a band where that does as well."""
 
     name = "direct"
     refines = True
 
     def _prepare(self) -> None:
         lap = self._laplacian
-        self.band = banded_factor(lap.to_matrix(), lap.ground)
-        if self.band is not None:
-            return
-        if lap.elimination.fill > MAX_FILL:
-            raise PreparationError(f"the Cholesky factor would hold more than {MAX_FILL:,} entries")
-        self.structure = analyse(lap.elimination)
-        # Its pattern is as large as the graph's, and hardly ever needed again.
-        vars(lap).pop("elimination")
-        try:
-            # BLAS threads would fight over thousands of small products, and change the rounding.
-            with single_blas_thread():
-                self.values, failed = factorise(self.structure, lap.indptr, lap.indices, lap.data)
-        except MemoryError as error:
-            raise PreparationError("not enough memory for the Cholesky factor") from error
-        if failed >= 0:
-            raise PreparationError(INDEFINITE.format(failed))
-
-    def _substitute(self, rhs: FloatArray) -> FloatArray:
-        if self.band is not None:
-            return self.band.solve(rhs)
-        return substitute(self.structure, self.values, rhs, self._team)
+        band = banded_factor(lap.to_matrix(), lap.ground)
+        self.factor = factorise(lap.elimination(), lap.data) if band is None else band
 
     def attempt(self, rhs: FloatArray, guess: FloatArray | None, goal: FloatArray) -> tuple[FloatArray, int]:
         """Solve for all columns, or improve ``guess`` by one step of iterative refinement."""
         if guess is None:
-            return self._substitute(rhs), 0
+            return self.factor.solve(rhs, self._team), 0
         residual = self._laplacian.residual(rhs, guess, self._team)[0]
-        return guess + self._substitute(residual), 1
+        return guess + self.factor.solve(residual, self._team), 1
 
 
 class ConjugateGradient(SolverMethod):
@@ -208,12 +184,16 @@ class IncompleteCholesky(ConjugateGradient):
         # Doubling the diagonal at one vertex per component makes the matrix definite; the constants, which
         # this changes, do not occur in projected right-hand sides.
         grounded = np.isin(np.arange(lap.n), lap.ground)
+        most = lap.n * (1 + _EXTRA) + len(lap.indices) // 2
+        rows, values = np.empty(most, dtype=np.int32), np.empty(most)
         for self.shift in _SHIFTS:
             diagonal = lap.diagonal * (1.0 + self.shift + grounded)
             diagonal[lap.diagonal <= 0.0] = 1.0
             matrix = (lap.indptr, lap.indices, lap.data, diagonal)
-            *self._factor, failed = incomplete.incomplete_factor(*matrix, self.drop_tol, _EXTRA)
+            starts, failed = cholesky.factorise(*matrix, _LEAST_PIVOT, self.drop_tol, _EXTRA, rows, values)
             if failed < 0:
+                kept = starts[-1]
+                self._factor = Factor(np.arange(lap.n), starts, rows[:kept].copy(), values[:kept].copy())
                 return
         raise PreparationError(
             f"no incomplete Cholesky factor even with the diagonal multiplied by {1 + _SHIFTS[-1]:g} "
@@ -221,5 +201,4 @@ class IncompleteCholesky(ConjugateGradient):
         )
 
     def apply(self, residual: FloatArray, out: FloatArray) -> None:
-        out[:] = residual
-        incomplete.incomplete_substitute(*self._factor, out)
+        out[:] = self._factor.solve(residual, self._team)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from isoweave._parallel import ONE_THREAD, ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave._validation import check_option
-from isoweave.linalg._cholesky import Structure, substitute_block
+from isoweave.linalg._cholesky import Factor
 from isoweave.linalg._laplacian import column_dots, prepare_laplacian
 from isoweave.linalg._methods import (
     Direct,
@@ -29,8 +29,9 @@ _METHODS: dict[str, type[SolverMethod]] = {
 SOLVERS = ("auto", *_METHODS)
 # What is tried, in order, after a method fails to be built or misses the tolerance; each at most once.
 _LADDERS = {"direct": ("jacobi",), "jacobi": ("direct",)}
-# Up to here even a full factor takes a fraction of a second.
-SMALL_FACTOR = 3000
+# Up to here a factor takes little time, unless levels of a search hold so many vertices on average: it is
+# nearly full then, and a diagonal needs few iterations. Up to the last number any factor is quick.
+SMALL_FACTOR, _FULL_LEVEL, _TINY_FACTOR = 3000, 150, 512
 # What a factor misses by more than this it has lost to rounding.
 FACTOR_TOL = 1e-5
 # Edges across a graph up to which a diagonal needs few iterations: fewer than the set-up of multigrid is
@@ -49,27 +50,29 @@ class SolverChoice:
 def choose_solver(laplacian: Any) -> SolverChoice:
     """Pick a solver for a Laplacian (a sparse matrix).
 
-    ``direct`` up to 3,000 vertices; beyond, conjugate gradients: with the diagonal (``jacobi``) where 40
-    edges lead from one vertex to all others, not by way of hubs, as in many dimensions, otherwise with a
-    multigrid cycle (``amg``).
+    ``direct`` up to 512 vertices, and up to 3,000 unless one edge for every 150 vertices leads from one of
+    them to all others, not by way of hubs. Otherwise conjugate gradients: with the diagonal (``jacobi``) in
+    that case and where 40 edges do, as in many dimensions, else with a multigrid cycle (``amg``).
     """
     laplacian = prepare_laplacian(laplacian)
-    if laplacian.n <= SMALL_FACTOR:
-        return small_choice(laplacian.n)
-    if laplacian.is_within(_SHALLOW):
-        return SolverChoice("jacobi", f"{_SHALLOW} edges lead from one vertex to all others")
+    n, is_small = laplacian.n, laplacian.n <= SMALL_FACTOR
+    few = n // _FULL_LEVEL if is_small else _SHALLOW
+    if n > _TINY_FACTOR and laplacian.is_within(few):
+        return SolverChoice("jacobi", f"{few} edges lead from one vertex to all others")
+    if is_small:
+        return small_choice(n)
     return SolverChoice("amg", f"over {SMALL_FACTOR:,} vertices, some over {_SHALLOW} edges apart")
 
 
 def small_choice(n: int) -> SolverChoice:
-    """That of a graph of up to 3,000 vertices."""
+    """That of a small graph, if it is not one of many dimensions."""
     return SolverChoice("direct", f"{n} vertices, at most {SMALL_FACTOR}")
 
 
 class PoissonState:
     """A graph Laplacian, a sparse matrix with one constant per component as kernel, prepared for many solves.
 
-    ``solver`` is "auto" (by :func:`choose_solver`); "direct", a sparse Cholesky factor; "amg", "ic" or
+    ``solver`` is "auto" (by :func:`choose_solver`); "direct", a Cholesky factor; "amg", "ic" or
     "jacobi", conjugate gradients with a multigrid cycle, an incomplete Cholesky factor or the diagonal.
     ``team`` must outlive the state; ``tol`` is the largest allowed relative residual of a column. ``choice``
     is the solver started with, and why; ``notes`` say what went wrong and what was done about it.
@@ -164,18 +167,15 @@ class PoissonState:
 
     def factor_of(self, starts: AnyArray) -> FactorOfMany:
         """The Cholesky factor of a graph whose components begin at ``starts``, and the number of vertices."""
-        if type(self._method) is not Direct:
+        found = getattr(self._method, "factor", None)
+        if not isinstance(found, Factor):
             raise RuntimeError(f"There is no Cholesky factor: {'; '.join(self.notes) or self.solver}.")
-        lap, structure, place = (
-            self._laplacian,
-            self._method.structure,
-            np.full(self._laplacian.n, -1, np.int32),
-        )
-        place[structure.order] = np.arange(len(structure.order), dtype=np.int32)
+        lap, place = self._laplacian, np.full(self._laplacian.n, -1, np.int32)
+        place[found.order] = np.arange(len(found.order), dtype=np.int32)
         sums, firsts = abs(lap.to_matrix()) @ np.ones(lap.n), starts[:-1]
-        metric = (place, lap.indptr, lap.indices, lap.data, np.maximum.reduceat(sums, firsts))
+        arrays = (place, lap.indptr, lap.indices, lap.data, np.maximum.reduceat(sums, firsts))
         connected = np.maximum.reduceat(lap.labels, firsts) == np.minimum.reduceat(lap.labels, firsts)
-        return FactorOfMany(metric, connected, structure, self._method.values)
+        return FactorOfMany(arrays, connected, found)
 
     def _next_method(self) -> SolverMethod | None:
         """Build the next method of the ladder that can be built."""
@@ -192,22 +192,13 @@ class PoissonState:
 class FactorOfMany:
     """A graph of many components for kernels that solve with those they choose.
 
-    ``metric`` is the place (n,) of every vertex in the order of the factor, -1 for one that is held at zero;
+    ``arrays`` are the place (n,) of every vertex in the order of the factor, -1 for one that is held at zero;
     the Laplacian in CSR form; and its largest absolute row sum in every component.
     """
 
-    metric: tuple[AnyArray, ...]
+    arrays: tuple[AnyArray, ...]
     is_connected: BoolArray  #: Components of the graph that edges with a weight hold together.
-    structure: Structure
-    values: FloatArray
-
-    def empty_block(self, width: int) -> FloatArray:
-        """Room for right-hand sides of ``width`` columns, which are its first rows."""
-        return self.structure.empty_block(width)
-
-    def substitute(self, block: FloatArray) -> None:
-        """Overwrite right-hand sides, in the order of the factor, with solutions."""
-        substitute_block(self.structure, self.values, block, ONE_THREAD)
+    factor: Factor
 
 
 class AnchoredState(PoissonState):

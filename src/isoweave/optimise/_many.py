@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from isoweave._lazy import computed_once
+from isoweave._parallel import ONE_THREAD
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave.energy import DistanceEnergy, EdgeEnergy, Sum
 from isoweave.geometry import LocalFrames, typical_degree
@@ -325,13 +326,13 @@ def _descend(
     most, most_pairs = min(optimiser.max_iter, _MOST_STEPS), _MEMORY + 1
     has_ground = len(far.weights) > 0 or isinstance(problem.metric, AnchoredState)
     rows = blocks.starts + np.arange(n_parts + 1) if has_ground else blocks.starts
-    factor, table = problem.metric.factor_of(rows), np.zeros((most + 1, 4, n_parts))
+    metric, table = problem.metric.factor_of(rows), np.zeros((most + 1, 4, n_parts))
     counts = np.zeros((6, n_parts), dtype=np.int64)
     status, n_steps = counts[:2]
-    status[~factor.is_connected] = kernels.ODD
+    status[~metric.is_connected] = kernels.ODD
     if wanted is not None:
         status[~wanted] = kernels.CONVERGED
-    block, rhs = factor.empty_block(x.shape[1]), np.zeros((rows[-1], x.shape[1]))
+    block, rhs = metric.factor.empty_block(x.shape[1]), np.zeros((rows[-1], x.shape[1]))
     trial, following, gradient, image = np.empty((4, *x.shape))
     rotations, (stress, scratch) = np.empty((len(x), x.shape[1], x.shape[1])), far.arguments(x.shape)
     arguments = (
@@ -342,7 +343,7 @@ def _descend(
         (graph.indptr, graph.indices, graph.reverse, graph.lengths, graph.sources),
         (frames.seen, frames.frames.rows, frames.free, frames.weights, *(lengths or [np.empty(0)] * 2)),
         stress,
-        factor.metric,
+        metric.arrays,
         block,
         (x, trial, following),
         tuple(array.reshape(-1) for array in (x, trial, gradient, image, following)),
@@ -369,7 +370,7 @@ def _descend(
         if k >= 0 and interrupt.ending:
             has_ended, rotations = running, frames.evaluate(x).alignments
             break
-        factor.substitute(block)
+        metric.factor.solve_block(block, ONE_THREAD)
     statuses = [
         interrupt.ending if ended else _STATUSES[s] for ended, s in zip(has_ended, status, strict=True)
     ]
