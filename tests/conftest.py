@@ -19,7 +19,6 @@ KERNELS = {
     "coarse.triangulate": "n n i1 i2 f2 f2 f2",
     "alignment.align_rank": "n n i1 i1 f2 f2 f2 f3 f1 f2",
     "stress.landmark_stress": "n n n f2 i1 f2 f1 f1 f2 f3",
-    "incomplete.incomplete_factor": "i1 i1 f1 f1 f n",
     "cells.hole_loops": "n n i1 n i1 i1 f1 i1 i3 i1",
     "paths.geodesics_together": "n n i1 i1 i1 f1 f2",
     "paths.neighborhood_shapes": "n n i1 i1 f1 f2 f1 f1 f1 f1",
