@@ -168,3 +168,13 @@ def test_threads_do_not_wait_for_each_other_and_one_value_is_kept(n_objects):
         found = list(pool.map(lambda meeting: meeting.value, asked))
     assert found == [meeting.value for meeting in asked]
     assert len(set(found)) == n_objects
+
+
+def test_no_more_threads_than_there_are_ranges():
+    before = threading.active_count()
+    with thread_team(60_000) as team:
+        team.run(mark, 40, np.zeros(40), [], grain=10)
+        assert threading.active_count() <= before + 3
+        team.run(mark, 80, np.zeros(80), [], grain=10)
+        assert threading.active_count() <= before + 7
+    assert threading.active_count() == before

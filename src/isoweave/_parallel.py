@@ -78,12 +78,12 @@ class ThreadTeam:
                 deque(left, maxlen=0)
                 raise
 
-        if not self._helpers:
-            for k in range(self.n_threads - 1):
-                named: Any = {"name": f"isoweave_{k}", "daemon": True}
-                self._helpers.append(threading.Thread(target=_help, args=(self._jobs,), **named))
-                self._helpers[-1].start()
         n_late = min(self.n_threads, len(ranges)) - 1
+        while len(self._helpers) < n_late:
+            named: Any = {"name": f"isoweave_{len(self._helpers)}", "daemon": True}
+            helper = threading.Thread(target=_help, args=(self._jobs,), **named)
+            helper.start()
+            self._helpers.append(helper)
         for _ in range(n_late):
             self._jobs.put((work, done))
         try:
