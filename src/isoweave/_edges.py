@@ -8,7 +8,7 @@ from isoweave._parallel import ThreadTeam
 from isoweave._typing import AnyArray, BoolArray, FloatArray
 from isoweave.energy import EdgeEnergy, FrameEnergy
 from isoweave.geometry import edge_lengths
-from isoweave.graph import NeighborGraph
+from isoweave.graph import NeighborGraph, PreparedGraph, is_edge
 
 # Part of its length, at least of the median, below which an edge has no length in the map.
 NO_LENGTH = 1e-6
@@ -43,3 +43,23 @@ def edge_factors(x: FloatArray, frames: FrameEnergy, graph: NeighborGraph, start
     weighted = weights * lengths
     squares, products = sums(weighted, lengths), sums(weighted, graph.lengths)
     return np.divide(products, squares, out=np.ones_like(squares), where=squares > 0)
+
+
+def measured_factors(prepared: PreparedGraph, parts: list[AnyArray], placed: list[FloatArray]) -> list[float]:
+    """For every component the factor that brings its measured edges nearest to their lengths.
+
+    Those along the graph are longer than straight lines, and the map too large with them.
+    """
+    given, n = prepared.given, prepared.graph.n_vertices
+    points, label = np.zeros((n, placed[0].shape[1])), np.full(n, -1)
+    for c, (vertices, local) in enumerate(zip(parts, placed, strict=True)):
+        points[vertices], label[vertices] = local, c
+    counted = (given.sources < given.indices) & ~is_edge(given, prepared.dropped)
+    i, j = (prepared.representative[ends[counted]] for ends in (given.sources, given.indices))
+    counted, lengths = label[i], given.lengths[counted] / prepared.unit
+    found = np.linalg.norm(points[i] - points[j], axis=1)
+    inside = counted >= 0
+    products, squares = (
+        np.bincount(counted[inside], (found * other)[inside], len(parts)) for other in (lengths, found)
+    )
+    return np.divide(products, squares, out=np.ones(len(parts)), where=squares > 0).tolist()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from isoweave._component import embed_component
+from isoweave._edges import measured_factors
 from isoweave._engine import ComponentResult
 from isoweave._parallel import ThreadTeam, thread_team
 from isoweave._reporter import Reporter
@@ -22,7 +23,7 @@ from isoweave._validation import check_array
 from isoweave.engines import plain
 from isoweave.forecast import check_memory
 from isoweave.geometry import typical_degrees
-from isoweave.graph import NeighborGraph, PreparedGraph, graph_from_matrix, is_edge, prepare_graph
+from isoweave.graph import NeighborGraph, PreparedGraph, graph_from_matrix, prepare_graph
 from isoweave.known import Known, check_known
 from isoweave.optimise import (
     AT_ONCE,
@@ -360,28 +361,6 @@ def _in_users_terms(callback: Callback, prepared: PreparedGraph, known: Known, c
     return call
 
 
-def _measured_factors(
-    prepared: PreparedGraph, parts: list[AnyArray], placed: list[FloatArray]
-) -> list[float]:
-    """For every component the factor that brings its measured edges nearest to their lengths.
-
-    Those along the graph are longer than straight lines, and the map too large with them.
-    """
-    given, n = prepared.given, prepared.graph.n_vertices
-    points, label = np.zeros((n, placed[0].shape[1])), np.full(n, -1)
-    for c, (vertices, local) in enumerate(zip(parts, placed, strict=True)):
-        points[vertices], label[vertices] = local, c
-    counted = (given.sources < given.indices) & ~is_edge(given, prepared.dropped)
-    i, j = (prepared.representative[ends[counted]] for ends in (given.sources, given.indices))
-    counted, lengths = label[i], given.lengths[counted] / prepared.unit
-    found = np.linalg.norm(points[i] - points[j], axis=1)
-    inside = counted >= 0
-    products, squares = (
-        np.bincount(counted[inside], (found * other)[inside], len(parts)) for other in (lengths, found)
-    )
-    return np.divide(products, squares, out=np.ones(len(parts)), where=squares > 0).tolist()
-
-
 def in_users_unit(coordinates: FloatArray, unit: float) -> FloatArray:
     """The coordinates times the unit, in their place; refused beyond the largest number."""
     with np.errstate(over="ignore"):
@@ -412,7 +391,7 @@ def _assemble(
         for v, r in zip(parts, results, strict=True)
     ]
     if options.along_graph is not None and options.keeps_lengths and known.anchors is None:
-        factors = _measured_factors(prepared, parts, placed)
+        factors = measured_factors(prepared, parts, placed)
         placed = [local * factor for local, factor in zip(placed, factors, strict=True)]
         results = [r and replace(r, stretch=r.stretch * f) for r, f in zip(results, factors, strict=True)]
     offsets = merged.offsets(parts, placed)
