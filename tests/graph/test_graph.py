@@ -19,6 +19,7 @@ from isoweave.graph import (
     is_edge,
     join_along,
     knn_graph,
+    local_order,
     renumber,
 )
 from isoweave.graph._assembly import merge_entries, sort_entries
@@ -176,3 +177,16 @@ def test_too_little_to_estimate_the_dimension_from():
     for estimate, text in TOO_LITTLE:
         with pytest.raises(ValueError, match=text):
             estimate()
+
+
+def test_other_lengths_keep_what_only_the_pattern_tells():
+    graph = knn_graph(np.random.default_rng(3).random((30_000, 2)), 6)
+    whole = renumber(graph, local_order(graph))
+    assert whole.is_connected == (connected_components(graph)[0] == 1)
+    vars(graph)["on_device"] = object()
+    other = graph.with_lengths(2.0 * graph.lengths)
+    # Whatever has lengths of its own stays behind.
+    assert "on_device" not in vars(other)
+    fresh = NeighborGraph(graph.indptr, graph.indices, 2.0 * graph.lengths)
+    for name in ("degrees", "sources", "reverse", "search_order", "is_connected"):
+        assert np.array_equal(getattr(other, name), getattr(fresh, name))

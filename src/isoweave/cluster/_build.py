@@ -16,7 +16,7 @@ from isoweave._typing import AnyArray, FloatArray
 from isoweave.cluster._components import labelled, smallest_members
 from isoweave.cluster._partition import target_ranks
 from isoweave.cluster._share import CallerRows, Ranks, RowEdges, RowRanges, Share, grouped, spread, starts_of
-from isoweave.graph import NeighborGraph, check_ratio, local_order, positions_of, row_starts
+from isoweave.graph import NeighborGraph, check_ratio, local_order, positions_of, row_starts, settled
 from isoweave.io import open_edges
 
 # As in isoweave.graph: relative difference of two values of one edge that counts as rounding.
@@ -118,24 +118,14 @@ def _at_home(rows: RowRanges, pieces: list[Any]) -> list[AnyArray]:
 def _settled(rows: RowRanges, edges: list[AnyArray], asymmetry: str) -> list[AnyArray]:
     """Every edge once: repeated ones as :func:`isoweave.graph.graph_from_matrix` says."""
     starts, small, large, lengths = grouped(rows.n_vertices, *edges)
+
+    def stored(k: int) -> str:
+        found = np.unique(np.split(lengths, starts[1:])[k])
+        return f"({small[starts[k]]}, {large[starts[k]]}) is there with {found[0]!r} and {found[-1]!r}"
+
     with rows.ranks.together():
-        if len(starts) < len(small):
-            smallest = np.minimum.reduceat(lengths, starts)
-            lengths = np.maximum.reduceat(lengths, starts)
-            conflict = lengths - smallest > _RTOL * lengths
-            if asymmetry == "error" and conflict.any():
-                k = int(np.argmax(conflict))
-                ends = f"({small[starts[k]]}, {large[starts[k]]})"
-                raise ValueError(
-                    f"The distances of one edge disagree: {ends} is there with {smallest[k]!r} and "
-                    f"{lengths[k]!r}; they differ by more than rounding (rtol = {_RTOL:g}). Choose "
-                    "asymmetry='max', 'min' or 'mean' to resolve such edges."
-                )
-            if asymmetry == "min":
-                lengths = np.where(conflict, smallest, lengths)
-            elif asymmetry == "mean":
-                lengths = np.where(conflict, 0.5 * smallest + 0.5 * lengths, lengths)
-    return [small[starts], large[starts], lengths]
+        once = settled(lengths, starts, asymmetry, _RTOL, stored)
+    return [small[starts], large[starts], once]
 
 
 def _unit(ranks: Ranks, lengths: FloatArray) -> float:

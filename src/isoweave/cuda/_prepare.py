@@ -10,11 +10,10 @@ import numpy as np
 from isoweave.cuda._graph import DeviceGraph, team_memory
 from isoweave.cuda._solver import Csr, aggregates
 from isoweave.graph import (
-    LARGEST_RATIO,
     NeighborGraph,
     PreparedGraph,
     ShortcutRule,
-    normalise_lengths,
+    check_ratio,
     rejoining_edges,
 )
 
@@ -41,8 +40,7 @@ def prepare_on_device(
         exponent = int(np.frexp(middle)[1])
         if least == 0.0 or abs(exponent) > _LARGEST_EXPONENT or not is_connected(given):
             return None
-        if most / LARGEST_RATIO > least:
-            normalise_lengths(graph)
+        check_ratio(least, most)
         normal = DeviceGraph(device, given.indptr, given.indices, lengths * 2.0**-exponent)
         pairs = np.empty((0, 2), dtype=np.int32)
         if drop:

@@ -1,7 +1,7 @@
 """From features or a matrix of local distances to a checked distance graph."""
 
+from isoweave.graph._assembly import settled as settled
 from isoweave.graph._components import (
-    LARGEST_RATIO as LARGEST_RATIO,
     PreparedGraph as PreparedGraph,
     bridge_components as bridge_components,
     check_ratio as check_ratio,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -36,23 +38,15 @@ def sort_entries(
     first[1:] = (small[1:] != small[:-1]) | (large[1:] != large[:-1])
     starts = np.flatnonzero(first)
     small, large, m = small[starts], large[starts], len(starts)
-    if m < len(first):
-        lengths, smallest = np.maximum.reduceat(lengths, starts), np.minimum.reduceat(lengths, starts)
-        conflict = lengths - smallest > rtol * lengths
-        if asymmetry == "error" and conflict.any():
-            i, j = int(small[conflict][0]), int(large[conflict][0])
-            stored = []
-            for a, b in ((i, j), (j, i)):
-                found = values[(rows == a) & (cols == b)][:4].tolist()
-                stored += [f"entry ({a}, {b}) = {', '.join(map(repr, found))}"] if found else []
-            raise ValueError(
-                f"The distances of one edge disagree: {' and '.join(stored)}; they differ by more than "
-                f"rounding (rtol = {rtol:g}). Choose asymmetry='max', 'min' or 'mean' to resolve such edges."
-            )
-        if asymmetry == "min":
-            lengths = np.where(conflict, smallest, lengths)
-        elif asymmetry == "mean":
-            lengths = np.where(conflict, 0.5 * smallest + 0.5 * lengths, lengths)
+
+    def stored(k: int) -> str:
+        texts, ends = [], (int(small[k]), int(large[k]))
+        for a, b in (ends, ends[::-1]):
+            found = values[(rows == a) & (cols == b)][:4].tolist()
+            texts += [f"entry ({a}, {b}) = {', '.join(map(repr, found))}"] if found else []
+        return " and ".join(texts)
+
+    lengths = settled(lengths, starts, asymmetry, rtol, stored)
     if 2 * m > MAX_STORED_EDGES:
         raise ValueError(
             f"The graph has {m} edges, more than the {MAX_STORED_EDGES // 2} that 32-bit indices can number. "
@@ -62,6 +56,24 @@ def sort_entries(
     upper = sp.csr_array((np.arange(1, m + 1, dtype=np.int32), large, row_starts(small, n)), shape=(n, n))
     both = upper + upper.T.tocsr()
     return both.indptr, both.indices, lengths[both.data - 1]
+
+
+def settled(
+    lengths: FloatArray, starts: AnyArray, asymmetry: str, rtol: float, stored: Callable[[int], str]
+) -> FloatArray:
+    """One length for each run that begins at ``starts``; ``stored`` says what of a run there is."""
+    if len(starts) == len(lengths):
+        return lengths
+    most, least = np.maximum.reduceat(lengths, starts), np.minimum.reduceat(lengths, starts)
+    conflict = most - least > rtol * most
+    if asymmetry == "error" and conflict.any():
+        raise ValueError(
+            f"The distances of one edge disagree: {stored(int(np.argmax(conflict)))}; they differ by more "
+            f"than rounding (rtol = {rtol:g}). Choose asymmetry='max', 'min' or 'mean' to resolve such edges."
+        )
+    if asymmetry == "min":
+        return np.where(conflict, least, most)
+    return np.where(conflict, 0.5 * least + 0.5 * most, most) if asymmetry == "mean" else most
 
 
 def merge_entries(

@@ -34,7 +34,7 @@ _WIDTH_OF_SQUARE = 2.0
 # Space around a component as a part of its extent.
 _GAP = 0.2
 # Beyond this ratio of lengths fourth powers overflow, and nothing at the small end would be visible.
-LARGEST_RATIO = 1e70
+_LARGEST_RATIO = 1e70
 
 
 def connected_components(graph: NeighborGraph) -> tuple[int, IntArray]:
@@ -334,9 +334,9 @@ def normalise_lengths(graph: NeighborGraph) -> tuple[float, NeighborGraph]:
 
 def check_ratio(low: float, high: float) -> None:
     """Refuse lengths that are out of all proportion."""
-    if high / LARGEST_RATIO > low:
+    if high / _LARGEST_RATIO > low:
         raise ValueError(
-            f"distances span from {low:.3g} to {high:.3g}, a ratio over {LARGEST_RATIO:.0g}; rescale or "
+            f"distances span from {low:.3g} to {high:.3g}, a ratio over {_LARGEST_RATIO:.0g}; rescale or "
             "remove the extreme ones."
         )
 

@@ -31,6 +31,8 @@ from isoweave.graph._features import PointGroups, spread_neighbors
 kernels = LazyModule("isoweave.engines.paths")
 # Smaller graphs fit into the cache in any order.
 _SMALLEST_REORDERED = 20_000
+# Attributes that lengths do not change, as long as the same ones are zero.
+_OF_PATTERN = ("degrees", "sources", "reverse", "search_order", "is_connected")
 # Geodesics from which searching from several sources together is worth another kernel.
 _MANY_GEODESICS = 2_000_000
 
@@ -84,9 +86,9 @@ class NeighborGraph:
         return self.n_vertices > 0 and len(self.search_order) == self.n_vertices
 
     def with_lengths(self, lengths: FloatArray) -> NeighborGraph:
-        """The same edges with other lengths, zero where they were, and what is known of them."""
+        """The same edges with other lengths, zero where they were, and what is known of the pattern."""
         other = NeighborGraph(self.indptr, self.indices, lengths)
-        vars(other).update((name, value) for name, value in vars(self).items() if name != "lengths")
+        vars(other).update((name, vars(self)[name]) for name in _OF_PATTERN if name in vars(self))
         return other
 
     def to_matrix(self) -> sp.csr_array:
