@@ -77,7 +77,7 @@ def test_clean_graphs_are_left_alone(make, k):
     if make is klein_bottle:
         # The second test matters: the first one alone would have dropped good edges here.
         share = shared_neighborhood(graph, TEAM)
-        assert (share < _support_threshold(graph, share)).any()
+        assert (share < _support_threshold(graph, share, TEAM)).any()
 
 
 LADDER = [(i, i + s, float(s)) for i in range(18) for s in (1, 2)] + [(18, 19, 1.0), (0, 19, 0.1)]

@@ -129,6 +129,13 @@ def row_starts(rows: AnyArray, n: int) -> IntArray:
     return bounds_of(np.bincount(rows, minlength=n))
 
 
+def inverse_of(order: AnyArray) -> IntArray:
+    """Where each number stands in an order of all of them."""
+    place = np.empty(len(order), dtype=np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    return place
+
+
 def bounds_of(counts: AnyArray) -> IntArray:
     """Where each of some rows of so many entries begins, and where the last ends."""
     bounds = np.zeros(len(counts) + 1, dtype=np.int32)

@@ -13,7 +13,7 @@ from isoweave._lazy import computed_once
 from isoweave._parallel import ONE_THREAD, ThreadTeam, thread_team
 from isoweave._typing import AnyArray, FloatArray, IntArray
 from isoweave._validation import check_integer
-from isoweave.graph._assembly import bounds_of
+from isoweave.graph._assembly import bounds_of, inverse_of
 from isoweave.graph._features import FeatureSpace, Metric, Params, prepare_features, row_norms
 from isoweave.graph._graph import (
     NeighborGraph,
@@ -42,7 +42,7 @@ def connected_components(graph: NeighborGraph) -> tuple[int, IntArray]:
     if graph.is_connected:
         return 1, np.zeros(graph.n_vertices, dtype=np.int32)
     n_components, labels = join(graph.n_vertices, graph.sources, graph.indices)
-    number = np.argsort(np.argsort(-np.bincount(labels), kind="stable")).astype(np.int32)
+    number = inverse_of(np.argsort(-np.bincount(labels), kind="stable"))
     return n_components, number[labels]
 
 
@@ -365,7 +365,7 @@ def prepare_graph(
     order = local_order(merged)
     if order is not None:
         merged = renumber(merged, order, team)
-        representative = np.argsort(order).astype(np.int32)[representative]
+        representative = inverse_of(order)[representative]
     if dropped is True and merged.n_edges:
         on_stage("shortcuts")
         merged, pairs = drop_shortcuts(merged, team=team)

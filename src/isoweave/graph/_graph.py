@@ -20,6 +20,7 @@ from isoweave.graph._assembly import (
     MAX_STORED_EDGES,
     bounds_of,
     counting_argsort,
+    inverse_of,
     merge_entries,
     row_starts,
     sort_entries,
@@ -376,7 +377,7 @@ def renumber(graph: NeighborGraph, order: AnyArray, team: ThreadTeam = ONE_THREA
     """The same graph with vertex ``order[r]`` in place r."""
     from isoweave.engines.assembly import take_rows
 
-    place, starts = np.argsort(order).astype(np.int32), bounds_of(graph.degrees[order])
+    place, starts = inverse_of(order), bounds_of(graph.degrees[order])
     indices, lengths = np.empty_like(graph.indices), np.empty_like(graph.lengths)
     old = (graph.indptr, graph.indices, graph.lengths)
     arrays = (order.astype(np.int32, copy=False), place, *old, starts, indices, lengths)

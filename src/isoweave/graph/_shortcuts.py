@@ -53,7 +53,7 @@ _SEARCHES = 500
 # How much more both edges of a detour must be trusted. With weights 1/d^2 this never happens: of two edges
 # that form a detour of a third, one is at least half as long and has at most four times its weight.
 TRUSTED_MORE = 10.0
-_PAIRS_AT_ONCE = 1 << 22
+_PAIRS_AT_ONCE, _EDGES_AT_ONCE = 1 << 22, 1 << 16
 _ALL = slice(None)
 _ROUNDED = 1.0 + 1e-9
 # A graph is measured along another if this part of its edges, of so many looked at, are as long as a detour,
@@ -84,7 +84,7 @@ def drop_shortcuts(graph: NeighborGraph, *, team: ThreadTeam) -> tuple[NeighborG
     (roads, trees, grids) have a median share of zero and are left alone, and so are those made of paths.
     """
     share = shared_neighborhood(graph, team)
-    trusted = share >= _support_threshold(graph, share)
+    trusted = share >= _support_threshold(graph, share, team)
     suspects = np.flatnonzero(~trusted)
     suspects = suspects[graph.sources[suspects] < graph.indices[suspects]]
     if len(suspects) and _is_measured_along(graph):
@@ -117,7 +117,7 @@ def are_paths(graph: NeighborGraph, edges: AnyArray) -> BoolArray:
     return graph.lengths[edges] >= ShortcutRule.path * _detours(graph, edges)
 
 
-def _support_threshold(graph: NeighborGraph, share: FloatArray) -> float:
+def _support_threshold(graph: NeighborGraph, share: FloatArray, team: ThreadTeam) -> float:
     """Share below which an edge is suspect: a part of the median, less where counts are too small to tell.
 
     A typical edge has c common neighbours; by chance alone the count varies by sqrt(c). An edge is
@@ -125,8 +125,19 @@ def _support_threshold(graph: NeighborGraph, share: FloatArray) -> float:
     """
     if len(share) == 0:
         return ShortcutRule.threshold(0.0, 0.0)
-    smaller = np.minimum(graph.degrees[graph.sources], graph.degrees[graph.indices])
-    return ShortcutRule.threshold(float(np.median(np.rint(share * smaller))), float(np.median(share)))
+    counts, degrees, sources, medians = np.empty_like(share), graph.degrees, graph.sources, [0.0, 0.0]
+
+    def count(start: int, stop: int) -> None:
+        edges = slice(start, stop)
+        smaller = np.minimum(degrees[sources[edges]], degrees[graph.indices[edges]])
+        np.rint(share[edges] * smaller, out=counts[edges])
+
+    def take_median(start: int, stop: int) -> None:
+        medians[start:stop] = [float(np.median(values)) for values in (counts, share)[start:stop]]
+
+    team.run(count, len(share), grain=_EDGES_AT_ONCE)
+    team.run(take_median, 2, grain=1)
+    return ShortcutRule.threshold(*medians)
 
 
 def shared_neighborhood(graph: NeighborGraph, team: ThreadTeam) -> FloatArray:
