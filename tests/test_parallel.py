@@ -178,3 +178,19 @@ def test_no_more_threads_than_there_are_ranges():
         team.run(mark, 80, np.zeros(80), [], grain=10)
         assert threading.active_count() <= before + 7
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("n_jobs", [2, 4])
+def test_calls_inside_ranges_wait_for_nobody_who_waits_for_them(n_jobs):
+    done = np.zeros((40, 30), dtype=int)
+
+    def inner(start, stop, row):
+        row[start:stop] += 1
+
+    with thread_team(n_jobs) as team:
+        for _ in range(50):
+            team.run(
+                lambda lo, hi: [team.run(inner, 30, done[k], grain=1, exactly=True) for k in range(lo, hi)],
+                len(done), grain=1, exactly=True,
+            )  # fmt: skip
+    assert np.all(done == 50)

@@ -115,11 +115,11 @@ class ThreadTeam:
                 job = self._jobs.get_nowait()
             except Empty:
                 return count
-            if job[1] is not done:
-                # That of a call inside a range, or around this one.
-                self._jobs.put(job)
-                return count
-            count += 1
+            if job[1] is done:
+                count += 1
+            else:
+                # Of a call inside a range, or around this one, whose caller may wait for it.
+                _do(*job)
 
     def close(self) -> None:
         """Wait for the helpers to end."""
@@ -189,15 +189,19 @@ class ThreadTeam:
 def _help(jobs: SimpleQueue[Any]) -> None:
     """What a helper does until the team closes."""
     while (job := jobs.get()) is not None:
-        work, done = job
-        error = None
-        try:
-            work()
-        except BaseException as raised:
-            error = raised
-        done.put(error)
+        _do(*job)
         # While it waits it must not keep anybody's arrays.
-        job = work = done = error = None
+        job = None
+
+
+def _do(work: Callable[[], None], done: SimpleQueue[BaseException | None]) -> None:
+    """Take part in a call, and say how it went."""
+    try:
+        work()
+    except BaseException as error:
+        done.put(error)
+    else:
+        done.put(None)
 
 
 _blas_lock = threading.RLock()  # entered again by a thread that forks from inside, as in a signal handler
